@@ -1,0 +1,212 @@
+//! The thirteen accounts of the ledger, in stack order.
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::ops::{AddAssign, Index, IndexMut};
+
+/// Where a byte of a captured frame is posted. The identifiers ([`Account::name`]) are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Account {
+    /// Link-layer header and trailing padding of frames that carry new payload.
+    Link,
+    /// IPv4/IPv6 header with options, extension headers and tunnel headers of such frames.
+    Ip,
+    /// TCP header with options of such frames.
+    Tcp,
+    /// Whole frames without payload: SYN, ACK, FIN, RST, window updates, keep-alives.
+    Control,
+    /// Frames, or parts of them, whose payload was seen before.
+    Retransmission,
+    /// TLS record headers, nonces, tags, padding, handshake and alerts.
+    Tls,
+    /// Bytes that delimit and type protocol messages.
+    Framing,
+    /// Bytes that steer or identify an operation.
+    Metadata,
+    /// Bytes that describe the shape of the user's data.
+    Schema,
+    /// What to do: SQL, CQL, command words, collection names.
+    Query,
+    /// The user's own keys, parameters and values.
+    Data,
+    /// The outcome: tags, counts, errors, warnings.
+    Status,
+    /// Payload that was not decoded.
+    Unknown,
+}
+
+impl Account {
+    /// How many accounts there are.
+    pub const COUNT: usize = 13;
+
+    /// All accounts in stack order.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Link,
+        Self::Ip,
+        Self::Tcp,
+        Self::Control,
+        Self::Retransmission,
+        Self::Tls,
+        Self::Framing,
+        Self::Metadata,
+        Self::Schema,
+        Self::Query,
+        Self::Data,
+        Self::Status,
+        Self::Unknown,
+    ];
+
+    /// The stable identifier that JSON, CSV and figures use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Ip => "ip",
+            Self::Tcp => "tcp",
+            Self::Control => "control",
+            Self::Retransmission => "retransmission",
+            Self::Tls => "tls",
+            Self::Framing => "framing",
+            Self::Metadata => "metadata",
+            Self::Schema => "schema",
+            Self::Query => "query",
+            Self::Data => "data",
+            Self::Status => "status",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The account with this identifier.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|account| account.name() == name)
+    }
+
+    /// True for the accounts of TCP payload (`tls` to `unknown`), each byte of which is counted once.
+    pub const fn is_payload(self) -> bool {
+        self as u8 >= Self::Tls as u8
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One amount, in bytes, per account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts([u64; Account::COUNT]);
+
+impl Amounts {
+    /// Nothing posted anywhere.
+    pub const ZERO: Self = Self([0; Account::COUNT]);
+
+    /// A single posting of `bytes` to `account`.
+    pub fn of(account: Account, bytes: u64) -> Self {
+        let mut amounts = Self::ZERO;
+        amounts[account] = bytes;
+        amounts
+    }
+
+    /// Sum over all accounts: wire bytes.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Sum over the payload accounts.
+    pub fn payload(&self) -> u64 {
+        self.0[Account::Tls as usize..].iter().sum()
+    }
+
+    /// Every account with its amount, in stack order, zeros included.
+    pub fn iter(&self) -> impl Iterator<Item = (Account, u64)> + '_ {
+        Account::ALL.into_iter().zip(self.0.iter().copied())
+    }
+}
+
+impl Index<Account> for Amounts {
+    type Output = u64;
+    #[inline]
+    fn index(&self, account: Account) -> &u64 {
+        &self.0[account as usize]
+    }
+}
+
+impl IndexMut<Account> for Amounts {
+    #[inline]
+    fn index_mut(&mut self, account: Account) -> &mut u64 {
+        &mut self.0[account as usize]
+    }
+}
+
+impl AddAssign for Amounts {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// As a JSON object with all thirteen names, in stack order.
+impl Serialize for Amounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Account::COUNT))?;
+        for (account, bytes) in self.iter() {
+            map.serialize_entry(account.name(), &bytes)?;
+        }
+        map.end()
+    }
+}
+
+/// Accounts that are not named are zero; names that are not accounts are ignored, as the contract asks of readers.
+impl<'de> Deserialize<'de> for Amounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AmountsVisitor;
+        impl<'de> Visitor<'de> for AmountsVisitor {
+            type Value = Amounts;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of account names and byte counts")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Amounts, M::Error> {
+                let mut amounts = Amounts::ZERO;
+                while let Some(name) = map.next_key::<String>()? {
+                    match Account::from_name(&name) {
+                        Some(account) => amounts[account] = map.next_value()?,
+                        None => drop(map.next_value::<serde::de::IgnoredAny>()?),
+                    }
+                }
+                Ok(amounts)
+            }
+        }
+        deserializer.deserialize_map(AmountsVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_stay_in_stack_order() {
+        for (position, account) in Account::ALL.into_iter().enumerate() {
+            assert_eq!(account as usize, position);
+            assert_eq!(Account::from_name(account.name()), Some(account));
+        }
+        assert!(!Account::Retransmission.is_payload());
+        assert!(Account::Tls.is_payload());
+    }
+
+    #[test]
+    fn amounts_survive_json_and_ignore_foreign_names() {
+        let mut amounts = Amounts::of(Account::Data, 108);
+        amounts[Account::Ip] = 20;
+        let json = serde_json::to_string(&amounts).unwrap();
+        assert!(json.starts_with(r#"{"link":0,"ip":20,"tcp":0"#), "{json}");
+        assert_eq!(serde_json::from_str::<Amounts>(&json).unwrap(), amounts);
+        let foreign = r#"{"data": 1, "colour": {"red": 2}}"#;
+        assert_eq!(serde_json::from_str::<Amounts>(foreign).unwrap().total(), 1);
+    }
+}

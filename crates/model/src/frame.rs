@@ -1,0 +1,69 @@
+//! A captured link-layer unit, as every source hands it on.
+
+use std::fmt;
+
+/// One captured frame, borrowed from its source.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Capture time in nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// Link type of the interface that captured it.
+    pub link: LinkType,
+    /// Length on the wire in bytes, before snapping. Sums of these are *wire bytes*.
+    pub original_len: u32,
+    /// Index of the capturing interface within its source (0 where the format has just one).
+    pub interface: u32,
+    /// The captured bytes; shorter than `original_len` when the frame was snapped.
+    pub bytes: &'a [u8],
+}
+
+/// A link-layer header type, by its number in the tcpdump.org LINKTYPE registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback, address family in host byte order.
+    pub const NULL: Self = Self(0);
+    /// Ethernet II.
+    pub const ETHERNET: Self = Self(1);
+    /// Raw IP as some BSDs number it.
+    pub const RAW_BSD: Self = Self(12);
+    /// Raw IP as OpenBSD numbers it.
+    pub const RAW_OPENBSD: Self = Self(14);
+    /// Raw IPv4 or IPv6, by its version nibble.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback, address family in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked capture.
+    pub const LINUX_SLL: Self = Self(113);
+    /// Raw IPv4.
+    pub const IPV4: Self = Self(228);
+    /// Raw IPv6.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked capture v2.
+    pub const LINUX_SLL2: Self = Self(276);
+
+    /// The registry's name without its `LINKTYPE_`/`DLT_` prefix, where this tool decodes the type.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::NULL => Some("NULL"),
+            Self::ETHERNET => Some("EN10MB"),
+            Self::RAW_BSD | Self::RAW_OPENBSD | Self::RAW => Some("RAW"),
+            Self::LOOP => Some("LOOP"),
+            Self::LINUX_SLL => Some("LINUX_SLL"),
+            Self::IPV4 => Some("IPV4"),
+            Self::IPV6 => Some("IPV6"),
+            Self::LINUX_SLL2 => Some("LINUX_SLL2"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => write!(f, "LINKTYPE_{}", self.0),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The vocabulary that every room of `overhead` shares: accounts, frames, operations and the run record.
+//!
+//! No behaviour lives here beyond arithmetic on amounts and (de)serialisation, so that every other crate can depend on
+//! this one and none has to depend on a neighbour for a name.
+
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod frame;
+pub mod operation;
+pub mod record;
+pub mod system;
+
+pub use account::{Account, Amounts};
+pub use frame::{Frame, LinkType};
+pub use operation::{Class, ConnectionSummary, DecidedBy, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
+pub use record::{Measured, Run};
+pub use system::{Protocol, System};

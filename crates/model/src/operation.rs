@@ -1,0 +1,160 @@
+//! Operations - a request and the response that answers it - and where closed ones are handed.
+
+use crate::account::Amounts;
+use crate::system::Protocol;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// A direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Side {
+    /// Client to server.
+    Request,
+    /// Server to client.
+    Response,
+}
+
+impl Side {
+    /// Both sides, request first.
+    pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
+
+    /// The opposite direction.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Request => Self::Response,
+            Self::Response => Self::Request,
+        }
+    }
+}
+
+/// What an operation is for, so that a benchmark's figures are not diluted by handshakes and heartbeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// What the application asked for.
+    Workload,
+    /// Connecting, authenticating, preparing.
+    Setup,
+    /// Heartbeats, events, topology queries, replication.
+    Background,
+    /// A response without a request, a request cut off, an undecoded stretch.
+    Unmatched,
+}
+
+impl Class {
+    /// The stable identifier of the run record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workload => "workload",
+            Self::Setup => "setup",
+            Self::Background => "background",
+            Self::Unmatched => "unmatched",
+        }
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Answered, and not by an error.
+    Ok,
+    /// Answered by an error.
+    Error,
+    /// No answer is due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`).
+    NoReply,
+    /// The capture ended, or lost bytes, before the answer was complete.
+    Unanswered,
+}
+
+/// What tells the rows of the run record apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowKey<'a> {
+    /// The protocol of the connection.
+    pub protocol: Protocol,
+    /// The class of the operations in the row.
+    pub class: Class,
+    /// Command word, verb, or one of the fixed names (`CONNECT`, `STARTUP`, …).
+    pub name: &'a str,
+    /// How it was sent (`array`, `inline`, `simple`, `prepared`, `batch`, …); empty where there is just one way.
+    pub via: &'static str,
+}
+
+/// A row of a [`Tally`], as that tally numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowId(pub u32);
+
+/// What one direction of an operation came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideTotals {
+    /// Frames touched. Frames shared with other operations count in each.
+    pub frames: u64,
+    /// Bytes per account.
+    pub amounts: Amounts,
+}
+
+/// A closed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// What each direction came to, by [`Side`].
+    pub sides: [SideTotals; 2],
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From the frame with the request's first byte to the frame with the response's last; `None` unless both were seen.
+    pub latency_ns: Option<u64>,
+}
+
+/// How it was decided which end of a connection is the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecidedBy {
+    /// The handshake was captured.
+    Syn,
+    /// The port was selected by the user or is well known.
+    Port,
+    /// One side's bytes parse as requests, or as responses.
+    Content,
+}
+
+/// What is known of a selected connection when it ends or the capture does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionSummary {
+    /// Address of the client.
+    pub client: SocketAddr,
+    /// Address of the server.
+    pub server: SocketAddr,
+    /// Protocol it was decoded as.
+    pub protocol: Protocol,
+    /// The server's name and version as it stated them in the handshake, where it did.
+    pub server_software: Option<String>,
+    /// The client's or driver's name and version, likewise.
+    pub client_software: Option<String>,
+    /// True when TLS records were seen.
+    pub tls: bool,
+    /// How the server's side was told.
+    pub server_decided_by: DecidedBy,
+    /// Capture time of its first frame, Unix nanoseconds.
+    pub first_ns: u64,
+    /// Operations closed on it (all classes but `unmatched`, `CONNECT` left out).
+    pub operations: u64,
+    /// All bytes of its frames on the wire.
+    pub wire_bytes: u64,
+}
+
+/// Where closed operations go. The aggregate of the report is one; so is a list in a test.
+///
+/// Calls may come in any order between connections; an implementation must come to the same result whatever the order.
+pub trait Tally {
+    /// The number of the row with this key, made when it is new.
+    fn row(&mut self, key: RowKey<'_>) -> RowId;
+
+    /// An operation of `row` has closed: counts, totals and distributions take it in.
+    fn operation(&mut self, row: RowId, operation: &Operation);
+
+    /// Bytes that arrived after their operation had closed: totals take them in, distributions do not.
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals);
+
+    /// A selected connection has ended.
+    fn connection(&mut self, summary: ConnectionSummary);
+}

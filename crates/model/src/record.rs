@@ -1,0 +1,474 @@
+//! The run record, `schema_version` 1: what `analyze --format json` prints and `capture` writes as `run.json`.
+//!
+//! Sizes are bytes, times nanoseconds, counts integers. A quantity that was not measured is [`Measured::Unavailable`]
+//! with the reason, never zero and never missing. Readers ignore fields they do not know.
+
+use crate::account::Amounts;
+use crate::operation::{Class, DecidedBy};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The only version of the record that this code writes and reads.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A quantity, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Measured<T> {
+    /// Why it could not be measured, as a phrase without a full stop.
+    Unavailable {
+        /// The reason.
+        unavailable: String,
+    },
+    /// What was measured.
+    Value(T),
+}
+
+impl<T> Measured<T> {
+    /// An absent quantity and its reason.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable { unavailable: reason.into() }
+    }
+
+    /// The quantity, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Unavailable { .. } => None,
+        }
+    }
+
+    /// The reason, if there is no quantity.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Value(_) => None,
+            Self::Unavailable { unavailable } => Some(unavailable),
+        }
+    }
+}
+
+/// A run: one capture, its ledger and the counters of the same window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What wrote the record.
+    pub tool: Tool,
+    /// What is needed to repeat the run and to trust it; absent from offline records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// Where the frames came from.
+    pub source: Source,
+    /// Transport totals over the selected connections.
+    pub tcp: TcpTotals,
+    /// The ledger.
+    pub ledger: Ledger,
+    /// One row per (protocol, class, name, via), sorted by these.
+    pub operations: Vec<OperationRow>,
+    /// The 1,000 largest connections, by wire bytes.
+    pub connections: Vec<Connection>,
+    /// How many more connections there were.
+    pub connections_omitted: u64,
+    /// Kernel counters of the window.
+    pub counters: Measured<Counters>,
+    /// What measuring cost.
+    pub observer: Observer,
+    /// Doubts, in whole sentences for people.
+    pub warnings: Vec<String>,
+    /// The exit status this tool itself had for the run (0 complete, 3 partial).
+    #[serde(default)]
+    pub exit: u8,
+}
+
+/// The program that wrote a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `overhead`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The machine and the command of a live run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The command line of the tool itself.
+    pub command_line: Vec<String>,
+    /// The command that was run under the capture, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu: String,
+    /// Logical CPUs online.
+    pub cpus: u32,
+    /// Host name.
+    pub host: String,
+    /// The captured interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Interface>,
+}
+
+/// A network interface, as far as it matters to what a capture shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// MTU in bytes; `None` where the system does not say (`any`).
+    pub mtu: Option<u32>,
+    /// Kernel driver, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Segmentation and receive offloads and whether they were on (`tso`, `gso`, `gro`, `lro`); empty where the system does not say.
+    pub offloads: BTreeMap<String, bool>,
+}
+
+/// The command run under a capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Its exit code; 128 + n when signal n ended it; `None` while unknown.
+    pub exit_code: Option<i32>,
+}
+
+/// Where the frames of a run came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// File or live.
+    pub kind: SourceKind,
+    /// Each file read, or the one file written by a live run (path relative to the run folder).
+    pub inputs: Vec<Input>,
+    /// Link types seen, by their tcpdump names.
+    pub link_types: Vec<String>,
+    /// Time of the first frame, Unix nanoseconds; 0 without frames.
+    pub first_ns: u64,
+    /// Time of the last frame, likewise.
+    pub last_ns: u64,
+    /// Frames captured.
+    pub frames: u64,
+    /// Original lengths of these frames.
+    pub wire_bytes: u64,
+    /// Captured lengths of these frames.
+    pub captured_bytes: u64,
+    /// Frames captured shorter than they were.
+    pub truncated_frames: u64,
+    /// Second copies on `any`.
+    pub duplicate_frames: u64,
+    /// Frames whose headers do not parse.
+    pub malformed_frames: u64,
+    /// Frames that the kernel dropped for want of buffer.
+    pub kernel_drops: Measured<u64>,
+}
+
+/// Kind of a [`Source`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    /// Capture files or standard input.
+    File,
+    /// A network interface.
+    Live,
+}
+
+/// One file of a [`Source`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Input {
+    /// Path as the user gave it; `-` for standard input.
+    pub path: String,
+    /// Frames read from it.
+    pub frames: u64,
+    /// Their original lengths.
+    pub wire_bytes: u64,
+}
+
+/// Transport totals over the selected connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpTotals {
+    /// Connections.
+    pub connections: u64,
+    /// TCP payload, repeats included.
+    pub payload_bytes: u64,
+    /// Payload that was not new, keep-alive bytes included.
+    pub retransmitted_bytes: u64,
+    /// Frames with new payload that came before bytes they follow.
+    pub out_of_order_frames: u64,
+    /// Bytes between captured bytes that are in no captured frame; posted nowhere.
+    pub gap_bytes: u64,
+    /// Frames without payload.
+    pub control_frames: u64,
+}
+
+/// The ledger: totals per side and account, and the proof that they add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// True when `difference` is 0.
+    pub balanced: bool,
+    /// Wire bytes of the source minus everything posted.
+    pub difference: i64,
+    /// Client to server.
+    pub request: Amounts,
+    /// Server to client.
+    pub response: Amounts,
+    /// Frames of no selected connection, whole.
+    pub other: u64,
+}
+
+/// One row of the record: all operations of one protocol, class, name and way of sending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRow {
+    /// Protocol name.
+    pub protocol: String,
+    /// Class.
+    pub class: Class,
+    /// Name of the operation.
+    pub name: String,
+    /// How it was sent; empty where there is just one way.
+    pub via: String,
+    /// Operations (of class `unmatched`: stretches).
+    pub count: u64,
+    /// Of these, answered by an error.
+    pub errors: u64,
+    /// Of these, never answered though an answer was due.
+    pub unanswered: u64,
+    /// Client to server.
+    pub request: SideRow,
+    /// Server to client.
+    pub response: SideRow,
+    /// First byte of the request to last byte of the response.
+    pub latency_ns: Latency,
+}
+
+/// One direction of an [`OperationRow`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideRow {
+    /// Frames touched, summed over operations; shared frames count once in each.
+    pub frames: u64,
+    /// Bytes on the wire per operation.
+    pub wire_bytes: Distribution,
+    /// TCP payload per operation, each byte once.
+    pub payload_bytes: Distribution,
+    /// Totals per account.
+    pub accounts: Amounts,
+}
+
+/// A distribution of sizes over operations. `total` holds late bytes as well; the rest is fixed when an operation closes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Sum.
+    pub total: u64,
+    /// `total` over the number of operations; 0 without any.
+    pub mean: f64,
+    /// Smallest.
+    pub min: u64,
+    /// Median, nearest rank.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// A distribution of latencies, over the operations for which both ends were seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Operations in the distribution.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: u64,
+    /// Median, nearest rank.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// 99.99th percentile.
+    pub p9999: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// A selected connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// `address:port` of the client.
+    pub client: String,
+    /// `address:port` of the server.
+    pub server: String,
+    /// Protocol name.
+    pub protocol: String,
+    /// As the server named itself; `null` where it did not.
+    pub server_software: Option<String>,
+    /// As the client or driver named itself; `null` where it did not.
+    pub client_software: Option<String>,
+    /// TLS records were seen.
+    pub tls: bool,
+    /// How the server's side was told.
+    pub server_decided_by: DecidedBy,
+    /// Operations on it.
+    pub operations: u64,
+    /// Bytes of its frames on the wire.
+    pub wire_bytes: u64,
+}
+
+/// Kernel counters over the run's window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Length of the window.
+    pub window_ns: u64,
+    /// The server's processes.
+    pub server: Measured<Role>,
+    /// The client's processes.
+    pub client: Measured<Role>,
+    /// NET_RX/NET_TX softirq time and count over the whole machine.
+    pub softirq: Measured<Softirq>,
+}
+
+/// Counters of the processes of one role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Role {
+    /// Processes that were followed, in order of appearance.
+    pub pids: Vec<u32>,
+    /// Their command names, without repeats.
+    pub comms: Vec<String>,
+    /// By system call name.
+    pub syscalls: BTreeMap<String, Syscall>,
+    /// CPU cycles.
+    pub cycles: Measured<Cycles>,
+    /// Time on a CPU.
+    pub on_cpu_ns: Measured<OnCpu>,
+    /// Times a thread left a CPU.
+    pub context_switches: Measured<ContextSwitches>,
+    /// Moves between CPUs.
+    pub migrations: Measured<u64>,
+    /// Times a thread was woken.
+    pub wakeups: Measured<u64>,
+    /// Socket layer, TCP only.
+    pub socket: Measured<Socket>,
+    /// Segments retransmitted by the kernel.
+    pub retransmissions: Measured<u64>,
+}
+
+/// One system call of a [`Role`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Syscall {
+    /// Calls that returned in the window, or that never return (`exit`).
+    pub count: u64,
+    /// Of these, those that returned an error.
+    pub errors: u64,
+    /// Time inside, estimated from the sampled calls.
+    pub ns: Measured<u64>,
+}
+
+/// CPU cycles and the unit they are in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cycles {
+    /// In user mode.
+    pub user: u64,
+    /// In the kernel.
+    pub kernel: u64,
+    /// Real cycles, or time in another unit.
+    pub source: CycleSource,
+    /// Why the source is not `hardware`; `null` where it is.
+    pub reason: Option<String>,
+    /// Ticks per nanosecond on the CPU; `null` for `hardware`.
+    pub ticks_per_ns: Option<f64>,
+}
+
+/// Unit of [`Cycles`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CycleSource {
+    /// The CPU's cycle counter.
+    Hardware,
+    /// Time-stamp-counter ticks while on a CPU: a unit of time, not information beyond it.
+    Reference,
+}
+
+/// Time on a CPU. `user + kernel` is the scheduler's own account; the split between them may be sampled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OnCpu {
+    /// In user mode.
+    pub user: u64,
+    /// In the kernel.
+    pub kernel: u64,
+    /// How the split was made: `{"method": "sampled", "samples": n}` or the like.
+    pub split: Split,
+}
+
+/// How user and kernel time were told apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// `sampled` (clock at 1 in n system calls), `all` (clock at each), or `scheduler` (the kernel's own utime/stime).
+    pub method: String,
+    /// System calls timed, or clock ticks counted.
+    pub samples: u64,
+}
+
+/// Times a thread left a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSwitches {
+    /// Because it had to wait.
+    pub voluntary: u64,
+    /// Because another was to run.
+    pub involuntary: u64,
+}
+
+/// Calls and bytes at the socket layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Socket {
+    /// Sends that took at least one byte.
+    pub send_calls: u64,
+    /// Bytes they took.
+    pub send_bytes: u64,
+    /// Receives that gave at least one byte.
+    pub recv_calls: u64,
+    /// Bytes they gave.
+    pub recv_bytes: u64,
+}
+
+/// Network softirqs of the whole machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Softirq {
+    /// NET_RX runs.
+    pub rx_count: u64,
+    /// Time in them.
+    pub rx_ns: u64,
+    /// NET_TX runs.
+    pub tx_count: u64,
+    /// Time in them.
+    pub tx_ns: u64,
+}
+
+/// What the measuring itself cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observer {
+    /// CPU time of this tool.
+    pub cpu_ns: Measured<u64>,
+    /// Time in its BPF programs.
+    pub bpf_ns: Measured<u64>,
+    /// Frames handled per second of wall time.
+    pub frames_per_second: Measured<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absence_is_an_object_with_a_reason() {
+        let absent: Measured<u64> = Measured::unavailable("offline");
+        assert_eq!(serde_json::to_string(&absent).unwrap(), r#"{"unavailable":"offline"}"#);
+        assert_eq!(serde_json::from_str::<Measured<u64>>(r#"{"unavailable":"offline"}"#).unwrap(), absent);
+        assert_eq!(serde_json::from_str::<Measured<u64>>("7").unwrap(), Measured::Value(7));
+    }
+}
