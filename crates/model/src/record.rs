@@ -27,7 +27,9 @@ pub enum Measured<T> {
 impl<T> Measured<T> {
     /// An absent quantity and its reason.
     pub fn unavailable(reason: impl Into<String>) -> Self {
-        Self::Unavailable { unavailable: reason.into() }
+        Self::Unavailable {
+            unavailable: reason.into(),
+        }
     }
 
     /// The quantity, if there is one.
@@ -329,7 +331,7 @@ pub struct Counters {
     pub server: Measured<Role>,
     /// The client's processes.
     pub client: Measured<Role>,
-    /// NET_RX/NET_TX softirq time and count over the whole machine.
+    /// `NET_RX`/`NET_TX` softirq time and count over the whole machine.
     pub softirq: Measured<Softirq>,
 }
 
@@ -439,11 +441,11 @@ pub struct Socket {
 /// Network softirqs of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Softirq {
-    /// NET_RX runs.
+    /// `NET_RX` runs.
     pub rx_count: u64,
     /// Time in them.
     pub rx_ns: u64,
-    /// NET_TX runs.
+    /// `NET_TX` runs.
     pub tx_count: u64,
     /// Time in them.
     pub tx_ns: u64,
@@ -468,7 +470,10 @@ mod tests {
     fn absence_is_an_object_with_a_reason() {
         let absent: Measured<u64> = Measured::unavailable("offline");
         assert_eq!(serde_json::to_string(&absent).unwrap(), r#"{"unavailable":"offline"}"#);
-        assert_eq!(serde_json::from_str::<Measured<u64>>(r#"{"unavailable":"offline"}"#).unwrap(), absent);
+        assert_eq!(
+            serde_json::from_str::<Measured<u64>>(r#"{"unavailable":"offline"}"#).unwrap(),
+            absent
+        );
         assert_eq!(serde_json::from_str::<Measured<u64>>("7").unwrap(), Measured::Value(7));
     }
 }

@@ -1,0 +1,318 @@
+//! The loop that drives any decoder over the two streams of a connection.
+
+use super::tls::Tls;
+use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
+use crate::limits;
+use overhead_model::{Account, Outcome, Side};
+
+/// Name of the rows for bytes that no message boundary is known for.
+const UNDECODED: &str = "(undecoded)";
+
+/// Feeds one connection's bytes to its decoder, keeping just the tail of an incomplete message.
+#[derive(Debug)]
+pub struct Engine<D> {
+    decoder: D,
+    tls: Option<Tls>,
+    streams: [Stream; 2],
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Stream {
+    state: State,
+    /// Captured start of the message at hand.
+    tail: Vec<u8>,
+    /// Bytes of that message after `tail` that cannot be read.
+    opaque: u64,
+    /// Length of the message at hand where it is known.
+    need: Option<u64>,
+    /// Operation being charged.
+    current: Option<OpId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At a message boundary, or within a message whose start was seen.
+    Synced,
+    /// Looking for a boundary: the capture started within the connection, or bytes were lost.
+    Searching,
+    /// Not of this protocol; nothing more is decoded.
+    Dead,
+}
+
+impl<D: Decoder> Engine<D> {
+    /// An engine for a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(decoder: D, mid_stream: bool) -> Self {
+        let state = if mid_stream { State::Searching } else { State::Synced };
+        let stream = || Stream {
+            state,
+            tail: Vec::new(),
+            opaque: 0,
+            need: None,
+            current: None,
+        };
+        Self {
+            decoder,
+            tls: None,
+            streams: [stream(), stream()],
+        }
+    }
+
+    /// The next bytes of `side`.
+    pub fn bytes<R: Reader>(&mut self, side: Side, mut bytes: &[u8], reader: &mut R) {
+        let stream = &mut self.streams[side as usize];
+        if stream.opaque > 0 {
+            let taken = stream.extend_opaque(bytes.len() as u64);
+            bytes = usize::try_from(taken)
+                .ok()
+                .and_then(|n| bytes.get(n..))
+                .unwrap_or_default();
+            self.run_tail(side, reader);
+        }
+        if bytes.is_empty() {
+            return;
+        }
+        if self.streams[side as usize].tail.is_empty() {
+            let used = self.consume(side, Input { bytes, opaque: 0 }, reader);
+            let rest = usize::try_from(used)
+                .ok()
+                .and_then(|n| bytes.get(n..))
+                .unwrap_or_default();
+            self.streams[side as usize].keep(rest, reader);
+        } else {
+            self.streams[side as usize].keep(bytes, reader);
+            self.run_tail(side, reader);
+        }
+    }
+
+    /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
+    pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+        let mut left = n;
+        while left > 0 {
+            let stream = &mut self.streams[side as usize];
+            if stream.need.is_some() {
+                left -= stream.extend_opaque(left);
+                self.run_tail(side, reader);
+                continue;
+            }
+            let tail = std::mem::take(&mut stream.tail);
+            let before = tail.len() as u64;
+            let used = self.consume(
+                side,
+                Input {
+                    bytes: &tail,
+                    opaque: left,
+                },
+                reader,
+            );
+            if used > before {
+                left -= used - before;
+            } else if self.streams[side as usize].need.is_some() {
+                self.streams[side as usize].tail = tail.get(used as usize..).unwrap_or_default().to_vec();
+            } else {
+                self.lose(side, before - used + left, reader);
+                return;
+            }
+        }
+    }
+
+    /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
+    pub fn finish<R: Reader>(&mut self, reader: &mut R) {
+        for side in Side::BOTH {
+            let stream = &mut self.streams[side as usize];
+            let left = stream.tail.len() as u64 + stream.opaque;
+            let state = stream.state;
+            stream.clear();
+            if left > 0 {
+                let name = if state == State::Synced { "(cut off)" } else { UNDECODED };
+                self.streams[side as usize].strand(side, name, left, reader);
+            }
+        }
+    }
+
+    /// Decodes the kept tail as far as it goes.
+    fn run_tail<R: Reader>(&mut self, side: Side, reader: &mut R) {
+        let stream = &mut self.streams[side as usize];
+        let available = stream.tail.len() as u64 + stream.opaque;
+        if stream.need.is_some_and(|need| available < need) {
+            return;
+        }
+        let mut tail = std::mem::take(&mut stream.tail);
+        let opaque = std::mem::take(&mut stream.opaque);
+        let used = self.consume(side, Input { bytes: &tail, opaque }, reader);
+        let left = available - used;
+        if left == 0 {
+            tail.clear();
+        } else {
+            tail.drain(..usize::try_from(used).unwrap_or(usize::MAX).min(tail.len()));
+            if opaque > 0 && self.streams[side as usize].need.is_none() {
+                self.lose(side, left, reader);
+                return;
+            }
+            self.streams[side as usize].opaque = left - tail.len() as u64;
+        }
+        self.streams[side as usize].tail = tail;
+    }
+
+    /// Consumes what can be consumed of `input` and gives the number of bytes.
+    fn consume<R: Reader>(&mut self, side: Side, mut input: Input<'_>, reader: &mut R) -> u64 {
+        let before = input.available();
+        while input.available() > 0 {
+            let stream = &mut self.streams[side as usize];
+            let used = match stream.state {
+                State::Dead => stream.strand(side, UNDECODED, input.available(), reader),
+                State::Searching => self.search(side, input, reader),
+                State::Synced => self.step(side, input, reader),
+            };
+            if used == 0 {
+                break;
+            }
+            let captured = usize::try_from(used).unwrap_or(usize::MAX).min(input.bytes.len());
+            input.opaque -= used - captured as u64;
+            input.bytes = input.bytes.get(captured..).unwrap_or_default();
+        }
+        before - input.available()
+    }
+
+    /// One step of the decoder; gives the bytes it posted, 0 where more are needed.
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, reader: &mut R) -> u64 {
+        let stream = &mut self.streams[side as usize];
+        stream.need = None;
+        let mut out = Out::new(reader, side, &mut stream.current);
+        let step = match &mut self.tls {
+            Some(tls) => tls.step(side, input, &mut out),
+            None => self.decoder.step(side, input, &mut out),
+        };
+        out.leave_all();
+        let posted = out.posted();
+        match step {
+            Ok(Step::Progress) if posted > 0 => {}
+            Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),
+            Ok(Step::More) => {}
+            Ok(Step::Tls) => {
+                reader.note(Note::Tls);
+                self.tls = Some(Tls::default());
+                // A step that merely recognised the first record posts nothing; the record is decoded by the next.
+                return if posted == 0 {
+                    self.step(side, input, reader)
+                } else {
+                    posted
+                };
+            }
+            Ok(_) => self.give_up(side, Malformed("a message without bytes"), reader),
+            Err(malformed) => self.give_up(side, malformed, reader),
+        }
+        if posted == 0 && self.streams[side as usize].state == State::Dead {
+            return self.streams[side as usize].strand(side, UNDECODED, input.available(), reader);
+        }
+        posted
+    }
+
+    /// Nothing more of this direction is decoded.
+    fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, reader: &mut R) {
+        reader.note(Note::Malformed(malformed.0));
+        let stream = &mut self.streams[side as usize];
+        let mut out = Out::new(reader, side, &mut stream.current);
+        self.decoder.lost(side, &mut out);
+        stream.current = None;
+        stream.state = State::Dead;
+    }
+
+    /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
+    fn lose<R: Reader>(&mut self, side: Side, left: u64, reader: &mut R) {
+        let stream = &mut self.streams[side as usize];
+        if stream.state == State::Synced {
+            reader.note(Note::LostBoundary);
+            let mut out = Out::new(reader, side, &mut stream.current);
+            self.decoder.lost(side, &mut out);
+            stream.current = None;
+            stream.state = State::Searching;
+        }
+        stream.clear();
+        stream.strand(side, UNDECODED, left, reader);
+    }
+
+    /// Moves towards the next provable boundary; gives the bytes passed over, 0 where more are needed or where the
+    /// position is a boundary that nothing lies before.
+    fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, reader: &mut R) -> u64 {
+        let mut passed = 0;
+        let found = loop {
+            let here = input.bytes.get(passed..).unwrap_or_default();
+            if here.is_empty() {
+                break false;
+            }
+            match self.decoder.boundary(side, here) {
+                Boundary::Yes => break true,
+                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => break false,
+                Boundary::More | Boundary::No => passed += 1,
+            }
+        };
+        let stream = &mut self.streams[side as usize];
+        let skipped = if found {
+            passed as u64
+        } else {
+            passed as u64 + input.opaque
+        };
+        stream.strand(side, UNDECODED, skipped, reader);
+        if found {
+            stream.end_stretch(reader);
+            stream.state = State::Synced;
+            if skipped == 0 {
+                return self.step(side, input, reader);
+            }
+        }
+        skipped
+    }
+}
+
+impl Stream {
+    fn clear(&mut self) {
+        self.tail.clear();
+        self.opaque = 0;
+        self.need = None;
+    }
+
+    /// Adds up to `n` unreadable bytes to the message at hand and gives how many it took.
+    fn extend_opaque(&mut self, n: u64) -> u64 {
+        let missing = self
+            .need
+            .unwrap_or(0)
+            .saturating_sub(self.tail.len() as u64 + self.opaque);
+        let taken = n.min(missing);
+        self.opaque += taken;
+        taken
+    }
+
+    /// Keeps bytes of an incomplete message, up to the limit.
+    fn keep<R: Reader>(&mut self, bytes: &[u8], reader: &mut R) {
+        let room = usize::try_from(limits::MESSAGE_BUFFER)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(self.tail.len());
+        let kept = bytes.len().min(room);
+        self.tail.extend_from_slice(bytes.get(..kept).unwrap_or_default());
+        let beyond = (bytes.len() - kept) as u64;
+        if beyond > 0 && self.opaque == 0 {
+            reader.note(Note::LongMessage);
+        }
+        self.opaque += beyond;
+    }
+
+    /// Posts `n` bytes to `unknown` of an unmatched stretch and gives `n`.
+    fn strand<R: Reader>(&mut self, side: Side, name: &str, n: u64, reader: &mut R) -> u64 {
+        if n > 0 {
+            let mut out = Out::new(reader, side, &mut self.current);
+            if out.is_idle() {
+                out.orphan(name);
+            }
+            out.post(Account::Unknown, "undecoded", n);
+        }
+        n
+    }
+
+    /// Ends the stretch of [`Stream::strand`].
+    fn end_stretch<R: Reader>(&mut self, reader: &mut R) {
+        if let Some(op) = self.current.take() {
+            reader.close(op, Outcome::NoReply);
+        }
+    }
+}
