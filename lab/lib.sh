@@ -1,0 +1,272 @@
+# shellcheck shell=bash
+# What every lab script shares: messages, privileges, packages, and the life of a private server.
+# Sourced, never run. The caller has set -euo pipefail.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# Everything the lab writes at run time lives below this directory.
+LAB=${OVERHEAD_LAB:-$ROOT/.lab}
+SERVERS=$ROOT/lab/servers
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+# as_root COMMAND…: runs it with root's rights, or says what is missing.
+as_root() {
+    if is_root; then
+        "$@"
+    elif have sudo; then
+        sudo -- "$@"
+    else
+        die "'$*' needs root: run it as root, or install sudo"
+    fi
+}
+
+# server_names: every server that the lab knows, one per line.
+server_names() { find "$SERVERS" -maxdepth 1 -type f -perm -u+x -printf '%f\n' | sort; }
+
+# known_servers NAME…: ends the script at the first name that is not one of them.
+known_servers() {
+    local name
+    for name in "$@"; do
+        [ -x "$SERVERS/$name" ] || die "no server '$name' here; there are: $(server_names | paste -sd' ')"
+    done
+}
+
+# can_be_root: true where as_root works without asking a question.
+can_be_root() { is_root || { have sudo && sudo -n true 2>/dev/null; }; }
+
+# give_back PATH…: hands what root wrote for us back to the user who asked for it.
+give_back() { is_root || as_root chown -R "$(id -u):$(id -g)" "$@"; }
+
+# as_user USER COMMAND…: root becomes USER, or nobody where there is no such user; anyone else stays who they are.
+as_user() {
+    local user=$1
+    shift
+    is_root || { "$@"; return; }
+    id -u "$user" >/dev/null 2>&1 || user=nobody
+    setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups -- "$@"
+}
+
+# at_exit FUNCTION: runs it when the script ends, however it ends; the latest first.
+AT_EXIT=()
+at_exit() {
+    AT_EXIT=("$1" "${AT_EXIT[@]}")
+    trap run_at_exit EXIT
+}
+run_at_exit() {
+    local step
+    for step in "${AT_EXIT[@]}"; do "$step"; done
+}
+
+# wait_until SECONDS COMMAND…: asks again until COMMAND succeeds; fails when the time is up.
+wait_until() {
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$deadline" ] || return 1
+        sleep 0.05
+    done
+}
+
+# port_open PORT: something accepts connections on 127.0.0.1:PORT.
+port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Packages
+
+# missing_packages PACKAGE…: those that are not installed, one per line.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
+    done
+}
+
+# apt_install PACKAGE…: installs what is missing and nothing else. Services that come with the packages are neither
+# started nor left to start at the next boot; services that were there before are not touched.
+# APT_OPTIONS (an array) goes to every call of apt-get.
+apt_install() {
+    local -a missing services
+    mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    have apt-get || die "missing: ${missing[*]}; this is not a Debian system, please install them by its own means"
+    say "installing ${missing[*]}"
+    mapfile -t services < <(services_of "${missing[@]}")
+    hold_services "${services[@]}"
+    local status=0
+    apt_get update -q && apt_get install -q -y --no-install-recommends "${missing[@]}" || status=$?
+    release_services "${services[@]}"
+    [ "$status" -eq 0 ] || die "apt-get could not install ${missing[*]}"
+}
+
+apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "${APT_OPTIONS[@]}" -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@" >&2; }
+APT_OPTIONS=()
+
+# services_of PACKAGE…: the system services that these packages would start.
+services_of() {
+    local package
+    for package in "$@"; do
+        case $package in
+            postgresql*) echo postgresql ;;
+            redis-server | valkey-server) echo "$package" ;;
+        esac
+    done | sort -u
+}
+
+POLICY=/usr/sbin/policy-rc.d
+POLICY_MARK='written by the lab of overhead'
+
+# hold_services SERVICE…: forbids package scripts to start these, and just these. A policy that is already there stays.
+hold_services() {
+    [ $# -gt 0 ] && [ ! -e "$POLICY" ] || return 0
+    local pattern
+    pattern=$(printf '%s*|' "$@")
+    as_root tee "$POLICY" >/dev/null <<POLICY
+#!/bin/sh
+# $POLICY_MARK, removed when the installation ends
+for word in "\$@"; do
+    case \$word in ${pattern%|}) exit 101 ;; esac
+done
+exit 0
+POLICY
+    as_root chmod 755 "$POLICY"
+    at_exit release_services
+}
+
+# release_services SERVICE…: takes the policy away again, and keeps new services from starting at boot.
+release_services() {
+    if grep -qs "$POLICY_MARK" "$POLICY"; then as_root rm -f "$POLICY"; fi
+    local service
+    for service in "$@"; do
+        have systemctl || continue
+        as_root systemctl disable --quiet "$service" 2>/dev/null || continue
+        say "$service was installed for the lab: it is not started, and does not start at boot"
+    done
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A private server. A file in lab/servers sets NAME, PORT and RUN_AS, defines the functions `packages`, `installed`,
+# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `prepare` (before the start) and `settle`
+# (once it answers), and ends with: server_main "$@"
+
+STOP_SIGNAL=TERM
+READY_SECONDS=10
+STARTING=
+prepare() { :; }
+settle() { :; }
+
+server_main() {
+    DIR=$LAB/${NAME:?set by the file in lab/servers}
+    case ${1:-} in
+        packages) packages ;;
+        install) server_install ;;
+        start) server_start ;;
+        ready) server_running && answers ;;
+        stop) server_stop ;;
+        status) server_status ;;
+        port) echo "$PORT" ;;
+        pid) server_running && server_pid ;;
+        version) version ;;
+        *) die "usage: $0 packages|install|start|ready|stop|status|port|pid|version" ;;
+    esac
+}
+
+server_install() {
+    # shellcheck disable=SC2046 # one package per word
+    installed || apt_install $(packages)
+    installed || die "$NAME is still not found after its installation"
+}
+
+server_pid() { cut -d' ' -f1 "$DIR/pid"; }
+# The start time tells our process from a later one with the same number; a zombie has none.
+start_time() { sed -n '/) Z /!s/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+
+server_running() {
+    local pid time
+    [ -r "$DIR/pid" ] && read -r pid time <"$DIR/pid" && [ -n "$time" ] && [ "$(start_time "$pid")" = "$time" ]
+}
+
+server_start() {
+    if server_running; then server_status; return; fi
+    installed || die "$NAME is not installed: run lab/install $NAME"
+    ! port_open "$PORT" || die "port $PORT is taken by something else: set OVERHEAD_${NAME^^}_PORT to a free one"
+    rm -rf -- "$DIR"
+    mkdir -p "$DIR"
+    STARTING=yes
+    at_exit server_undo
+    data_directory
+    prepare
+    local -a COMMAND=()
+    command_line
+    as_user_detached "${COMMAND[@]}"
+    wait_until "$READY_SECONDS" server_up_or_dead || die "$NAME does not answer after $READY_SECONDS s"
+    server_running || die "$NAME ended at once"
+    settle
+    STARTING=
+    server_status
+}
+
+server_up_or_dead() { ! server_running || answers; }
+
+# as_user_detached COMMAND…: starts the server out of reach of our terminal and notes who it is.
+as_user_detached() {
+    (
+        cd "$DATA" || exit
+        if is_root; then
+            set -- setpriv --reuid "$RUN_AS" --regid "$(id -g "$RUN_AS")" --init-groups -- "$@"
+        fi
+        exec setsid -- "$@"
+    ) </dev/null >"$DIR/log" 2>&1 &
+    printf '%s %s\n' "$!" "$(start_time "$!")" >"$DIR/pid"
+}
+
+# data_directory: a directory that the server's user can reach and own. A checkout below /root is out of its reach.
+data_directory() {
+    DATA=$DIR/data
+    mkdir "$DATA"
+    is_root || return 0
+    id -u "$RUN_AS" >/dev/null 2>&1 || RUN_AS=nobody
+    chown "$RUN_AS" "$DATA"
+    as_user "$RUN_AS" test -w "$DATA" && return
+    rmdir "$DATA"
+    DATA=$(mktemp -d "/var/tmp/overhead-$NAME.XXXXXX")
+    printf '%s\n' "$DATA" >"$DIR/elsewhere"
+    chown "$RUN_AS" "$DATA"
+}
+
+# server_undo: a start that failed leaves its last words and nothing else.
+server_undo() {
+    [ -n "$STARTING" ] || return 0
+    [ ! -s "$DIR/log" ] || { say "--- the end of $NAME's log"; tail -n 15 "$DIR/log" >&2; }
+    server_stop
+}
+
+server_stop() {
+    local pid
+    if server_running; then
+        pid=$(server_pid)
+        kill -s "$STOP_SIGNAL" "$pid" || die "cannot stop $NAME, process $pid: it belongs to $(stat -c %U "/proc/$pid")"
+        wait_until 10 server_gone || kill -s KILL "$pid"
+        wait_until 5 server_gone || die "$NAME, process $pid, does not end"
+    fi
+    local elsewhere=
+    [ ! -r "$DIR/elsewhere" ] || read -r elsewhere <"$DIR/elsewhere"
+    case $elsewhere in /var/tmp/overhead-"$NAME".*) rm -rf -- "$elsewhere" ;; esac
+    rm -rf -- "$DIR"
+    rmdir --ignore-fail-on-non-empty -- "$LAB" 2>/dev/null || true
+}
+
+server_gone() { ! server_running; }
+
+server_status() {
+    if server_running && answers; then
+        printf '%-10s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "$(version)"
+    elif server_running; then
+        printf '%-10s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "does not answer"
+    else
+        printf '%-10s down\n' "$NAME"
+        return 3
+    fi
+}
