@@ -12,6 +12,11 @@ die() { say "${0##*/}: $*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
+# exec_as_root COMMAND…: becomes it, with root's rights; for the background, so that a signal reaches it.
+exec_as_root() {
+    if is_root; then exec "$@"; else exec sudo -- "$@"; fi
+}
+
 # as_root COMMAND…: runs it with root's rights, or says what is missing.
 as_root() {
     if is_root; then
@@ -83,6 +88,9 @@ missing_packages() {
         [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
     done
 }
+
+# in_archive PACKAGE: the machine's sources have it.
+in_archive() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
 
 # apt_install PACKAGE…: installs what is missing and nothing else. Services that come with the packages are neither
 # started nor left to start at the next boot; services that were there before are not touched.
