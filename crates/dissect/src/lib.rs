@@ -1,9 +1,22 @@
 //! From frames to operations: packet headers, TCP streams, protocol decoders, and the ledger that balances.
 //!
-//! Nothing here does I/O, reads a clock or is `unsafe`.
+//! ```text
+//! Frame ─▶ packet ─▶ flow ─▶ decode (protocols) ─▶ ledger ─▶ Tally
+//! ```
+//!
+//! Nothing here does I/O, reads a clock or is `unsafe`. Memory grows with open connections and outstanding operations,
+//! never with the number of frames.
 
 #![forbid(unsafe_code)]
 
 pub mod decode;
+mod dissector;
+mod flow;
+mod ledger;
 pub mod limits;
+pub mod packet;
 pub mod protocols;
+mod select;
+
+pub use dissector::{Dissector, Totals};
+pub use select::{Selection, Verdict};

@@ -23,3 +23,39 @@ pub const STATEMENTS: usize = 16 << 10;
 
 /// Length of an operation's name in bytes; longer ones are cut.
 pub const NAME: usize = 64;
+
+/// Out-of-order bytes held per direction while a hole may still be filled: a large TCP window.
+pub const OUT_OF_ORDER_BYTES: u64 = 4 << 20;
+
+/// Out-of-order pieces held per direction.
+pub const OUT_OF_ORDER_PIECES: usize = 8 << 10;
+
+/// Furthest that a segment may lie ahead of the next expected byte: the largest TCP window (RFC 7323 section 2.3).
+pub const WINDOW: u64 = 1 << 30;
+
+/// Holes remembered after they were given up, so that a late filler is not taken for a retransmission.
+pub const GIVEN_UP_HOLES: usize = 64;
+
+/// Ranges of payload whose operation is remembered per direction after they were acknowledged, for late
+/// retransmissions. One in flight per acknowledgment is the rule; a few more cost nothing.
+pub const OWNERS_AFTER_ACK: usize = 8;
+
+/// Ranges remembered where the capture shows no acknowledgments (one direction only).
+pub const OWNERS: usize = 4 << 10;
+
+/// Bytes of the first payload looked at to tell the protocol of a connection on an unknown port.
+pub const SNIFF: usize = 64;
+
+/// Frames without a verdict on the protocol after which a connection is left to `other`.
+pub const SNIFF_FRAMES: u64 = 64;
+
+/// How long a closed connection is kept for stragglers: the maximum segment lifetime that TCPs use in practice
+/// (RFC 9293 section 3.4.2 says two minutes; Linux waits one).
+pub const LINGER_NS: u64 = 60_000_000_000;
+
+/// Bytes that one compressed body may decompress to: the largest message of MongoDB (48 MB) with some room.
+pub const DECOMPRESSED: usize = 64 << 20;
+
+/// How many times longer than its compressed form a body may be: what zlib can do at most. Beyond it, decompressing a
+/// capture would take out of proportion to reading it.
+pub const EXPANSION: usize = 1032;

@@ -199,6 +199,8 @@ impl<D: Decoder> Engine<D> {
                     posted
                 };
             }
+            // What cannot be read cannot be wrong: the boundary is lost, no more.
+            Err(_) if input.opaque > 0 => {}
             Ok(_) => self.give_up(side, Malformed("a message without bytes"), reader),
             Err(malformed) => self.give_up(side, malformed, reader),
         }

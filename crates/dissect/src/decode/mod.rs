@@ -16,12 +16,15 @@
 mod cursor;
 mod engine;
 mod out;
+mod pro_rata;
 mod tls;
 pub mod transcript;
 
 pub use cursor::{Cursor, Short};
 pub use engine::Engine;
 pub use out::{Note, OpId, Out, Reader};
+pub use pro_rata::Shares;
+pub(crate) use tls::is_client_hello;
 
 use overhead_model::Side;
 

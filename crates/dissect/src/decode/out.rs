@@ -54,6 +54,11 @@ pub trait Reader {
     /// The software at the end that *sends* on `side` named itself in the handshake (`"Redis 7.0.15"`).
     fn software(&mut self, side: Side, name: &str);
 
+    /// The version of that software, where it comes apart from the name.
+    fn software_version(&mut self, side: Side, version: &str) {
+        let _ = (side, version);
+    }
+
     /// A doubt or fact to be counted.
     fn note(&mut self, note: Note);
 }
@@ -164,6 +169,11 @@ impl<'r, R: Reader> Out<'r, R> {
     /// See [`Reader::software`].
     pub fn software(&mut self, side: Side, name: &str) {
         self.reader.software(side, name);
+    }
+
+    /// See [`Reader::software_version`].
+    pub fn software_version(&mut self, side: Side, version: &str) {
+        self.reader.software_version(side, version);
     }
 
     /// See [`Reader::note`].

@@ -168,6 +168,12 @@ impl Reader for Transcript {
         self.software[side as usize] = Some(name.to_owned());
     }
 
+    fn software_version(&mut self, side: Side, version: &str) {
+        let name = self.software[side as usize].get_or_insert_default();
+        name.push(' ');
+        name.push_str(version);
+    }
+
     fn note(&mut self, note: Note) {
         self.notes.push(note);
     }

@@ -1,33 +1,70 @@
-//! Resp.
+//! RESP, the Redis serialization protocol, versions 2 and 3.
+//!
+//! Specification: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
+//!
+//! ```text
+//! command   *<n>\r\n  n × ( $<len>\r\n <bytes>\r\n )        or an inline line of words
+//! reply     + text | - error | : integer | $ string | * array           RESP2
+//!           _ null | # boolean | , double | ( big number | ! error | = verbatim
+//!           % map | ~ set | > push | | attribute | streamed $? *? …     RESP3
+//! ```
+//!
+//! Command words and option tokens are `query`, other arguments `data`; the command table of Redis itself
+//! (`commands.rs`, generated) tells them apart and says whether an integer reply counts what was done (`status`) or is what was
+//! asked for (`data`).
+
+mod commands;
+mod decode;
+mod pair;
+#[cfg(test)]
+mod tests;
+mod value;
+mod wire;
+
+pub use decode::Resp;
 
 use super::Sniff;
-use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use crate::decode::Boundary;
 use overhead_model::Side;
 
-/// State of one connection.
-#[derive(Debug)]
-pub struct Resp {
-    mid_stream: bool,
-}
-
-impl Resp {
-    /// A decoder for a new connection.
-    pub fn new(mid_stream: bool) -> Self {
-        Self { mid_stream }
+/// What the first bytes of a direction look like. Inline commands cannot be told from other text and are not detected.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    match bytes {
+        [] => Sniff::More,
+        [b'*' | b'+' | b'-' | b'$' | b':' | b'%' | b'>', ..] => {
+            let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or(bytes);
+            let whole = line.len() < bytes.len();
+            match line {
+                [b'*', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => match bytes.get(line.len() + 1) {
+                    Some(b'$') => Sniff::Request,
+                    Some(_) => Sniff::Response,
+                    None => Sniff::More,
+                },
+                [b'$' | b':' | b'%' | b'>', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => Sniff::Response,
+                [b'+' | b'-', text @ .., b'\r'] if whole && text.iter().all(|byte| (b' '..0x7f).contains(byte)) => {
+                    Sniff::Response
+                }
+                _ if whole => Sniff::No,
+                _ => Sniff::More,
+            }
+        }
+        _ => Sniff::No,
     }
 }
 
-/// What the first bytes of a direction look like.
-pub fn sniff(_bytes: &[u8]) -> Sniff {
-    Sniff::No
+/// Whether bytes in the midst of a stream begin a message.
+fn boundary(side: Side, bytes: &[u8]) -> Boundary {
+    match (side, sniff(bytes)) {
+        (_, Sniff::More) => Boundary::More,
+        (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response | Sniff::Request) => Boundary::Yes,
+        (Side::Request, _) if is_inline_command(bytes) => Boundary::Yes,
+        _ => Boundary::No,
+    }
 }
 
-impl Decoder for Resp {
-    fn step<R: Reader>(&mut self, _: Side, _: Input<'_>, _: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        Err(Malformed(if self.mid_stream { "not written" } else { "not written yet" }))
-    }
-    fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
-        Boundary::No
-    }
-    fn lost<R: Reader>(&mut self, _: Side, _: &mut Out<'_, R>) {}
+/// An inline command that the command table knows.
+fn is_inline_command(bytes: &[u8]) -> bool {
+    let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let known = std::str::from_utf8(word).is_ok_and(|word| wire::Command::named(&word.to_ascii_uppercase()).is_some());
+    known && word.len() < bytes.len()
 }

@@ -1,0 +1,175 @@
+//! Frames in, closed operations out, totals at the end.
+
+use crate::decode::Note;
+use crate::flow::{Finished, Flow};
+use crate::limits;
+use crate::packet::{self, Packet, Segment};
+use crate::select::Selection;
+use overhead_model::record::TcpTotals;
+use overhead_model::{Frame, LinkType, Tally};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Totals over all frames, as the run record has them in `source`, `tcp` and `ledger.other`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Link types seen.
+    pub link_types: BTreeSet<LinkType>,
+    /// Earliest capture time, Unix nanoseconds; `None` without frames.
+    pub first_ns: Option<u64>,
+    /// Latest capture time.
+    pub last_ns: Option<u64>,
+    /// Frames.
+    pub frames: u64,
+    /// Their lengths on the wire.
+    pub wire_bytes: u64,
+    /// Their captured lengths.
+    pub captured_bytes: u64,
+    /// Frames captured shorter than they were.
+    pub truncated_frames: u64,
+    /// Frames whose headers do not parse.
+    pub malformed_frames: u64,
+    /// Bytes of frames that belong to no selected connection.
+    pub other: u64,
+    /// Transport totals over the selected connections.
+    pub tcp: TcpTotals,
+    /// Doubts of decoders, and how often each occurred.
+    pub notes: BTreeMap<Note, u64>,
+}
+
+/// Both ends of a connection, the lesser first.
+type Key = (SocketAddr, SocketAddr);
+
+/// Takes frames apart and hands closed operations to a [`Tally`].
+#[derive(Debug)]
+pub struct Dissector<T> {
+    selection: Selection,
+    tally: T,
+    totals: Totals,
+    flows: HashMap<Key, Entry>,
+    closing: VecDeque<(u64, Key)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    flow: Flow,
+    /// When both ends had closed.
+    closed_ns: Option<u64>,
+}
+
+impl<T: Tally> Dissector<T> {
+    /// A dissector for the selected connections.
+    pub fn new(selection: Selection, tally: T) -> Self {
+        Self {
+            selection,
+            tally,
+            totals: Totals::default(),
+            flows: HashMap::new(),
+            closing: VecDeque::new(),
+        }
+    }
+
+    /// Totals so far; what open connections hold is added when they end.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// What was tallied so far.
+    pub fn tally(&self) -> &T {
+        &self.tally
+    }
+
+    /// Takes in one frame.
+    pub fn frame(&mut self, frame: &Frame<'_>) {
+        self.count(frame);
+        match packet::parse(frame) {
+            Packet::Tcp(segment) => self.segment(&segment),
+            Packet::Other => self.totals.other += u64::from(frame.original_len),
+            Packet::Malformed => {
+                self.totals.malformed_frames += 1;
+                self.totals.other += u64::from(frame.original_len);
+            }
+        }
+        self.retire(frame.time_ns);
+    }
+
+    /// Ends all connections and gives the tally and the totals.
+    pub fn finish(mut self) -> (T, Totals) {
+        for (_, entry) in std::mem::take(&mut self.flows) {
+            self.end(entry.flow);
+        }
+        (self.tally, self.totals)
+    }
+
+    fn count(&mut self, frame: &Frame<'_>) {
+        let totals = &mut self.totals;
+        totals.link_types.insert(frame.link);
+        totals.frames += 1;
+        totals.wire_bytes += u64::from(frame.original_len);
+        totals.captured_bytes += frame.bytes.len() as u64;
+        totals.truncated_frames += u64::from(frame.bytes.len() < frame.original_len as usize);
+        totals.first_ns = Some(totals.first_ns.map_or(frame.time_ns, |first| first.min(frame.time_ns)));
+        totals.last_ns = Some(totals.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
+    }
+
+    fn segment(&mut self, segment: &Segment<'_>) {
+        let key = key(segment);
+        let lingered = |closed: u64| segment.time_ns.saturating_sub(closed) > limits::LINGER_NS;
+        let over = self
+            .flows
+            .get(&key)
+            .is_some_and(|entry| entry.flow.is_succeeded_by(segment) || entry.closed_ns.is_some_and(lingered));
+        if over && let Some(entry) = self.flows.remove(&key) {
+            self.end(entry.flow);
+        }
+        let selection = &self.selection;
+        let entry = self.flows.entry(key).or_insert_with(|| {
+            let flow = Flow::new(segment, &selection.judge(segment));
+            Entry { flow, closed_ns: None }
+        });
+        entry.flow.segment(segment, &mut self.tally);
+        if entry.closed_ns.is_none() && entry.flow.is_closed() {
+            entry.closed_ns = Some(segment.time_ns);
+            self.closing.push_back((segment.time_ns, key));
+        }
+    }
+
+    /// Ends connections that closed long ago.
+    fn retire(&mut self, now_ns: u64) {
+        while let Some(&(closed_ns, key)) = self.closing.front() {
+            if now_ns.saturating_sub(closed_ns) <= limits::LINGER_NS {
+                return;
+            }
+            self.closing.pop_front();
+            if self
+                .flows
+                .get(&key)
+                .is_some_and(|entry| entry.closed_ns == Some(closed_ns))
+                && let Some(entry) = self.flows.remove(&key)
+            {
+                self.end(entry.flow);
+            }
+        }
+    }
+
+    fn end(&mut self, flow: Flow) {
+        let Finished { tcp, other, notes } = flow.finish(&mut self.tally);
+        self.totals.other += other;
+        for (note, count) in notes {
+            *self.totals.notes.entry(note).or_default() += count;
+        }
+        let Some(tcp) = tcp else { return };
+        let totals = &mut self.totals.tcp;
+        totals.connections += tcp.connections;
+        totals.payload_bytes += tcp.payload_bytes;
+        totals.retransmitted_bytes += tcp.retransmitted_bytes;
+        totals.out_of_order_frames += tcp.out_of_order_frames;
+        totals.gap_bytes += tcp.gap_bytes;
+        totals.control_frames += tcp.control_frames;
+    }
+}
+
+fn key(segment: &Segment<'_>) -> Key {
+    let (a, b) = (segment.source, segment.destination);
+    if a <= b { (a, b) } else { (b, a) }
+}

@@ -1,0 +1,229 @@
+//! One direction of a TCP connection: sequence numbers to stream offsets, and bytes put in order (RFC 9293 section 3.4).
+
+use crate::ledger::FrameId;
+use crate::limits;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// Offset of the first byte of every stream. Not 0, so that bytes before a start that was guessed have an offset too.
+pub const ORIGIN: u64 = 1 << 40;
+
+/// Bytes that came before bytes they follow.
+#[derive(Debug)]
+pub struct Early {
+    pub frame: FrameId,
+    /// Captured bytes; the rest up to `len` was snapped.
+    pub bytes: Vec<u8>,
+    pub len: u64,
+}
+
+/// Reassembly of one direction. Offsets count payload bytes from [`ORIGIN`].
+#[derive(Debug, Default)]
+pub struct Half {
+    /// Sequence number of the byte at `next`; `None` until a segment was seen.
+    next_seq: Option<u32>,
+    /// Offset of the next byte to deliver.
+    next: u64,
+    /// Lowest offset seen or, after a SYN, possible.
+    low: u64,
+    /// Highest end of payload seen.
+    high: u64,
+    /// The initial sequence number.
+    isn: Option<u32>,
+    fin: bool,
+    /// Highest offset that the receiver has acknowledged.
+    acked: u64,
+    early: BTreeMap<u64, Early>,
+    early_bytes: u64,
+    /// Holes that were given up.
+    holes: VecDeque<Range<u64>>,
+    hole_bytes: u64,
+    /// End of the last segment that lay outside the window.
+    astray: Option<u32>,
+}
+
+/// Where a segment's payload lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this offset.
+    At(u64),
+    /// Further ahead than any window allows.
+    Astray,
+}
+
+impl Half {
+    /// Takes in a SYN.
+    pub fn syn(&mut self, seq: u32) {
+        if self.isn.is_none() && self.next_seq.is_none() {
+            self.start(seq.wrapping_add(1));
+        }
+        self.isn.get_or_insert(seq);
+    }
+
+    /// True where this SYN opens another connection than the one at hand.
+    pub fn is_other_connection(&self, seq: u32) -> bool {
+        match self.isn {
+            Some(isn) => isn != seq,
+            None => self.next_seq.is_some() && self.high > self.low,
+        }
+    }
+
+    fn start(&mut self, seq: u32) {
+        self.next_seq = Some(seq);
+        (self.next, self.low, self.high, self.acked) = (ORIGIN, ORIGIN, ORIGIN, ORIGIN);
+    }
+
+    pub fn syn_seen(&self) -> bool {
+        self.isn.is_some()
+    }
+
+    pub fn fin(&mut self) {
+        self.fin = true;
+    }
+
+    pub fn fin_seen(&self) -> bool {
+        self.fin
+    }
+
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub fn high(&self) -> u64 {
+        self.high
+    }
+
+    pub fn low(&self) -> u64 {
+        self.low
+    }
+
+    pub fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Bytes in holes that were given up and never filled.
+    pub fn hole_bytes(&self) -> u64 {
+        self.hole_bytes
+    }
+
+    fn offset(&self, seq: u32) -> Option<u64> {
+        let distance = seq.wrapping_sub(self.next_seq?) as i32;
+        Some(self.next.wrapping_add_signed(i64::from(distance)))
+    }
+
+    /// Places a segment with payload.
+    pub fn place(&mut self, seq: u32, len: u64) -> Place {
+        if self.next_seq.is_none() {
+            self.start(seq);
+        }
+        let end = seq.wrapping_add(len as u32);
+        let offset = self.offset(seq).unwrap_or(ORIGIN);
+        if offset <= self.next + limits::WINDOW {
+            return Place::At(offset);
+        }
+        if self.astray.replace(end) == Some(seq) && self.early.is_empty() {
+            // Two neighbours that agree: the stream goes on here, after more than could ever be counted as a gap.
+            self.next_seq = Some(seq);
+            return Place::At(self.next);
+        }
+        Place::Astray
+    }
+
+    /// Offset that an acknowledgment number stands for, at most the end of what was seen; `None` before any segment.
+    pub fn acknowledge(&mut self, ack: u32) -> Option<(u64, bool)> {
+        let offset = self.offset(ack)?;
+        let fresh = offset > self.acked && offset <= self.next + limits::WINDOW;
+        if fresh {
+            self.acked = offset;
+        }
+        Some((offset, fresh))
+    }
+
+    /// Lowers the start of a stream whose beginning was not captured.
+    pub fn lower(&mut self, offset: u64) {
+        self.low = self.low.min(offset);
+    }
+
+    /// The parts of `range` that were never seen, lowest first, appended to `new`.
+    pub fn unseen(&self, range: Range<u64>, new: &mut Vec<Range<u64>>) {
+        let mut keep = |part: Range<u64>| {
+            if part.start < part.end {
+                new.push(part);
+            }
+        };
+        if !self.syn_seen() {
+            keep(range.start..range.end.min(self.low));
+        }
+        for hole in &self.holes {
+            keep(range.start.max(hole.start)..range.end.min(hole.end));
+        }
+        let mut at = range.start.max(self.next);
+        for (&start, early) in self.early.range(..range.end) {
+            keep(at..range.end.min(start));
+            at = at.max(start + early.len);
+        }
+        keep(at..range.end);
+        new.sort_unstable_by_key(|part| part.start);
+    }
+
+    /// Takes a part of a given-up hole that was filled after all off the holes.
+    pub fn fill(&mut self, part: &Range<u64>) {
+        let mut left = VecDeque::with_capacity(self.holes.len() + 1);
+        for hole in self.holes.drain(..) {
+            let cut = part.start.max(hole.start)..part.end.min(hole.end);
+            if cut.start >= cut.end {
+                left.push_back(hole);
+                continue;
+            }
+            self.hole_bytes -= cut.end - cut.start;
+            left.extend(
+                [hole.start..cut.start, cut.end..hole.end]
+                    .into_iter()
+                    .filter(|rest| rest.start < rest.end),
+            );
+        }
+        self.holes = left;
+    }
+
+    /// `len` bytes at `next` are being delivered.
+    pub fn deliver(&mut self, len: u64) {
+        self.next += len;
+        self.next_seq = self.next_seq.map(|seq| seq.wrapping_add(len as u32));
+        self.high = self.high.max(self.next);
+    }
+
+    /// Keeps a piece for later.
+    pub fn hold(&mut self, offset: u64, early: Early) {
+        self.high = self.high.max(offset + early.len);
+        self.early_bytes += early.bytes.len() as u64;
+        self.early.insert(offset, early);
+    }
+
+    /// The held piece that begins at `next`.
+    pub fn take_next(&mut self) -> Option<Early> {
+        let early = self.early.remove(&self.next)?;
+        self.early_bytes -= early.bytes.len() as u64;
+        Some(early)
+    }
+
+    /// The hole before the first held piece, if there is one.
+    pub fn hole(&self) -> Option<Range<u64>> {
+        let (&first, _) = self.early.first_key_value()?;
+        Some(self.next..first)
+    }
+
+    /// More is held than the limits allow.
+    pub fn overfull(&self) -> bool {
+        self.early_bytes > limits::OUT_OF_ORDER_BYTES || self.early.len() > limits::OUT_OF_ORDER_PIECES
+    }
+
+    /// Gives a hole up, and remembers it.
+    pub fn give_up(&mut self, hole: &Range<u64>) {
+        self.hole_bytes += hole.end - hole.start;
+        self.holes.push_back(hole.clone());
+        if self.holes.len() > limits::GIVEN_UP_HOLES {
+            self.holes.pop_front();
+        }
+        self.deliver(hole.end - hole.start);
+    }
+}

@@ -1,0 +1,499 @@
+//! One TCP connection: segments in, ordered bytes to the decoder, every frame to the ledger.
+
+mod half;
+
+use crate::decode::{Engine, Note};
+use crate::ledger::{Book, FrameId, Ledger, Owner};
+use crate::limits;
+use crate::packet::Segment;
+use crate::protocols::{AnyDecoder, Sniff, sniff};
+use crate::select::Verdict;
+use half::{Early, Half, ORIGIN, Place};
+use overhead_model::record::TcpTotals;
+use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+/// State of one connection.
+#[derive(Debug)]
+pub struct Flow {
+    /// By [`Side`] of their sender: client, server.
+    ends: [SocketAddr; 2],
+    halves: [Half; 2],
+    book: Book,
+    stage: Stage,
+    decided_by: DecidedBy,
+    mid_stream: bool,
+    first_ns: u64,
+    frames: u64,
+    wire_bytes: u64,
+    tcp: TcpTotals,
+    tls: bool,
+    new_parts: Vec<Range<u64>>,
+}
+
+/// What is known of the protocol.
+#[derive(Debug)]
+enum Stage {
+    /// Being decoded.
+    Decoding(Box<Engine<AnyDecoder>>),
+    /// To be told by content: the captured start of each direction.
+    Sniffing {
+        candidates: Vec<Protocol>,
+        pieces: Vec<(Side, Piece)>,
+    },
+    /// Of no selected protocol.
+    Other,
+}
+
+/// Ordered bytes that wait for the verdict on the protocol.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Vec<u8>),
+    Opaque(u64),
+}
+
+/// What a finished flow leaves behind.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Transport totals, where the connection was selected.
+    pub tcp: Option<TcpTotals>,
+    /// Bytes of its frames, where it was not.
+    pub other: u64,
+    /// Doubts that came up on it, and how often.
+    pub notes: BTreeMap<Note, u64>,
+}
+
+impl Flow {
+    /// A connection whose first segment is `segment`.
+    pub fn new(segment: &Segment<'_>, verdict: &Verdict) -> Self {
+        let (source, destination) = (segment.source, segment.destination);
+        let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
+            (true, _) => (!segment.flags.ack, DecidedBy::Syn),
+            (false, Some(port)) if destination.port() == port => (true, DecidedBy::Port),
+            (false, Some(_)) => (false, DecidedBy::Port),
+            (false, None) => (true, DecidedBy::Content),
+        };
+        let mid_stream = !segment.flags.syn;
+        let stage = match verdict.candidates.as_slice() {
+            [] => Stage::Other,
+            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream),
+            _ => Stage::Sniffing {
+                candidates: verdict.candidates.clone(),
+                pieces: Vec::new(),
+            },
+        };
+        let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
+        Self {
+            ends: if from_client {
+                [source, destination]
+            } else {
+                [destination, source]
+            },
+            halves: [Half::default(), Half::default()],
+            book: Book::new(protocol),
+            stage,
+            decided_by,
+            mid_stream,
+            first_ns: segment.time_ns,
+            frames: 0,
+            wire_bytes: 0,
+            tcp: TcpTotals {
+                connections: 1,
+                ..TcpTotals::default()
+            },
+            tls: false,
+            new_parts: Vec::new(),
+        }
+    }
+
+    /// True where `segment` opens a new connection between the same ends.
+    pub fn is_succeeded_by(&self, segment: &Segment<'_>) -> bool {
+        let opens = segment.flags.syn && !segment.flags.ack;
+        opens && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
+    }
+
+    /// True once both ends have said that they are done.
+    pub fn is_closed(&self) -> bool {
+        self.halves.iter().all(Half::fin_seen)
+    }
+
+    fn side_of(&self, segment: &Segment<'_>) -> Side {
+        if segment.source == self.ends[0] {
+            Side::Request
+        } else {
+            Side::Response
+        }
+    }
+
+    /// Takes in one segment.
+    pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, tally: &mut T) {
+        self.frames += 1;
+        self.wire_bytes += u64::from(segment.wire_len);
+        if matches!(self.stage, Stage::Other) {
+            return self.track_other(segment);
+        }
+        let side = self.side_of(segment);
+        if segment.flags.syn {
+            self.halves[side as usize].syn(segment.seq);
+        }
+        if segment.flags.rst {
+            self.halves.iter_mut().for_each(Half::fin);
+        }
+        let acked = self.acknowledge(side, segment, tally);
+        if segment.payload_len > 0 {
+            self.payload(side, segment, tally);
+        } else {
+            self.control(side, segment, acked, tally);
+        }
+        if segment.flags.fin {
+            self.halves[side as usize].fin();
+        }
+        if self.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing { .. }) {
+            self.stage = Stage::Other;
+        }
+    }
+
+    /// Of other connections just what tells a successor is kept.
+    fn track_other(&mut self, segment: &Segment<'_>) {
+        let half = &mut self.halves[usize::from(segment.source != self.ends[0])];
+        if segment.flags.syn {
+            half.syn(segment.seq);
+        }
+        if segment.flags.fin {
+            half.fin();
+        }
+        if segment.flags.rst {
+            self.halves.iter_mut().for_each(Half::fin);
+        }
+    }
+
+    /// Takes in the acknowledgment; gives the last byte it newly acknowledges, as an offset of the other direction.
+    fn acknowledge<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<u64> {
+        if !segment.flags.ack {
+            return None;
+        }
+        let of = side.other();
+        let half = &mut self.halves[of as usize];
+        let before = half.acked().min(half.high());
+        let (_, fresh) = half.acknowledge(segment.ack)?;
+        if !fresh {
+            return None;
+        }
+        let half = &self.halves[of as usize];
+        let now = half.acked().min(half.high());
+        self.book.acknowledged(of, now.saturating_sub(ORIGIN));
+        // The receiver has bytes that follow a hole: what is in the hole was lost by the capture, not by the network.
+        while let Some(hole) = self.halves[of as usize].hole() {
+            if self.halves[of as usize].acked() <= hole.end {
+                break;
+            }
+            self.give_up(of, &hole, tally);
+        }
+        (now > before).then(|| now - 1 - ORIGIN)
+    }
+
+    fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<u64>, tally: &mut T) {
+        self.tcp.control_frames += 1;
+        let flags = segment.flags;
+        let owner = if flags.syn || flags.fin || flags.rst {
+            Owner::Connect
+        } else if let Some(offset) = acked {
+            Owner::Byte(side.other(), offset)
+        } else if self.halves[side.other() as usize].fin_seen() {
+            Owner::Connect
+        } else {
+            Owner::Latest
+        };
+        self.book
+            .charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
+    }
+
+    fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) {
+        let len = u64::from(segment.payload_len);
+        self.tcp.payload_bytes += len;
+        let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
+        let half = &mut self.halves[side as usize];
+        let start = match half.place(seq, len) {
+            Place::At(start) => start,
+            Place::Astray => {
+                let frame = self.book.frame(side, segment.time_ns, segment.headers, len);
+                self.book.stray(side, frame, len, tally);
+                return;
+            }
+        };
+        let mut new_parts = std::mem::take(&mut self.new_parts);
+        half.unseen(start..start + len, &mut new_parts);
+        let new: u64 = new_parts.iter().map(|part| part.end - part.start).sum();
+        self.repeated(side, segment, start, len - new, new, tally);
+        if new > 0 {
+            let half = &self.halves[side as usize];
+            let late = new_parts.first().is_some_and(|part| part.start < half.high());
+            self.tcp.out_of_order_frames += u64::from(late);
+            let frame = self.book.frame(side, segment.time_ns, segment.headers, new);
+            for part in &new_parts {
+                self.new_part(side, segment, start, part, frame, tally);
+            }
+            self.drain(side, tally);
+        }
+        new_parts.clear();
+        self.new_parts = new_parts;
+    }
+
+    /// Charges what a frame repeats: all of it where it brings nothing new.
+    fn repeated<T: Tally>(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        start: u64,
+        repeated: u64,
+        new: u64,
+        tally: &mut T,
+    ) {
+        if repeated == 0 {
+            return;
+        }
+        self.tcp.retransmitted_bytes += repeated;
+        let half = &self.halves[side as usize];
+        let flags = segment.flags;
+        let bare = !(flags.syn || flags.fin || flags.rst);
+        // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, which has been acknowledged.
+        let keep_alive =
+            bare && segment.payload_len == 1 && start + 1 == half.high().max(ORIGIN) && half.acked() > start;
+        let before_stream = bare && segment.payload_len == 1 && start + 1 == ORIGIN && half.syn_seen();
+        let (owner, account, bytes) = if new > 0 {
+            (
+                Owner::Byte(side, start.saturating_sub(ORIGIN)),
+                Account::Retransmission,
+                repeated,
+            )
+        } else if keep_alive || before_stream {
+            (Owner::Latest, Account::Control, u64::from(segment.wire_len))
+        } else {
+            (
+                Owner::Byte(side, start.saturating_sub(ORIGIN)),
+                Account::Retransmission,
+                u64::from(segment.wire_len),
+            )
+        };
+        self.book.charge(side, owner, account, bytes, tally);
+    }
+
+    /// Delivers, holds or files one stretch of new payload.
+    fn new_part<T: Tally>(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        start: u64,
+        part: &Range<u64>,
+        frame: FrameId,
+        tally: &mut T,
+    ) {
+        let len = part.end - part.start;
+        let from = usize::try_from(part.start - start).unwrap_or(usize::MAX);
+        let to = usize::try_from(part.end - start)
+            .unwrap_or(usize::MAX)
+            .min(segment.payload.len());
+        let bytes = segment.payload.get(from..to).unwrap_or_default();
+        let half = &mut self.halves[side as usize];
+        if part.start < half.next() {
+            half.fill(part);
+            half.lower(part.start);
+            self.book.stray(side, frame, len, tally);
+        } else if part.start == half.next() {
+            half.deliver(len);
+            self.book.slice(side, frame, len);
+            self.decode(side, bytes, len - bytes.len() as u64, tally);
+        } else {
+            let acked = half.acked() >= part.end;
+            half.hold(
+                part.start,
+                Early {
+                    frame,
+                    bytes: bytes.to_vec(),
+                    len,
+                },
+            );
+            // Acknowledged before it was captured: what it follows was acknowledged too, and is not going to come.
+            if acked && let Some(hole) = self.halves[side as usize].hole() {
+                self.give_up(side, &hole, tally);
+            }
+        }
+    }
+
+    /// Delivers what was held and is next, and gives holes up where too much is held.
+    fn drain<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        loop {
+            while let Some(early) = self.halves[side as usize].take_next() {
+                self.halves[side as usize].deliver(early.len);
+                self.book.slice(side, early.frame, early.len);
+                self.decode(side, &early.bytes, early.len - early.bytes.len() as u64, tally);
+            }
+            match self.halves[side as usize].hole() {
+                Some(hole) if self.halves[side as usize].overfull() => self.skip_hole(side, &hole, tally),
+                _ => return,
+            }
+        }
+    }
+
+    fn give_up<T: Tally>(&mut self, side: Side, hole: &Range<u64>, tally: &mut T) {
+        self.skip_hole(side, hole, tally);
+        self.drain(side, tally);
+    }
+
+    fn skip_hole<T: Tally>(&mut self, side: Side, hole: &Range<u64>, tally: &mut T) {
+        let len = hole.end - hole.start;
+        if len > 0 {
+            self.halves[side as usize].give_up(hole);
+            self.book.gap(side, len);
+            self.decode(side, &[], len, tally);
+        }
+    }
+
+    /// Hands ordered bytes on: `bytes`, then `opaque` more that cannot be read.
+    fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
+        match &mut self.stage {
+            Stage::Decoding(engine) => {
+                let mut ledger = Ledger {
+                    book: &mut self.book,
+                    tally,
+                };
+                engine.bytes(side, bytes, &mut ledger);
+                engine.opaque(side, opaque, &mut ledger);
+            }
+            Stage::Sniffing { pieces, .. } => {
+                if !bytes.is_empty() {
+                    pieces.push((side, Piece::Bytes(bytes.to_vec())));
+                }
+                if opaque > 0 {
+                    pieces.push((side, Piece::Opaque(opaque)));
+                }
+                self.decide(tally);
+            }
+            Stage::Other => {}
+        }
+    }
+
+    /// Tries to tell the protocol from the pieces so far.
+    fn decide<T: Tally>(&mut self, tally: &mut T) {
+        let Stage::Sniffing { candidates, pieces } = &mut self.stage else {
+            return;
+        };
+        let mut undecided = false;
+        let mut found = None;
+        for side in Side::BOTH {
+            let start = start_of(pieces, side);
+            if start.is_empty() {
+                continue;
+            }
+            for &protocol in candidates.iter() {
+                match sniff(protocol, &start) {
+                    Sniff::No => {}
+                    Sniff::More => undecided |= start.len() < limits::SNIFF,
+                    Sniff::Request => found = found.or(Some((protocol, side))),
+                    Sniff::Response => found = found.or(Some((protocol, side.other()))),
+                }
+            }
+        }
+        match found {
+            Some((protocol, client)) => self.begin(protocol, client, tally),
+            None if undecided => {}
+            // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
+            None if candidates.len() == 1 => {
+                let protocol = candidates[0];
+                self.begin(protocol, Side::Request, tally);
+            }
+            None => self.stage = Stage::Other,
+        }
+    }
+
+    /// Begins to decode; what waited is decoded first.
+    fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
+        let stage = std::mem::replace(&mut self.stage, Stage::decoding(protocol, self.mid_stream));
+        let Stage::Sniffing { pieces, .. } = stage else { return };
+        let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
+        if swap {
+            self.ends.swap(0, 1);
+            self.halves.swap(0, 1);
+            self.book.swap_sides();
+        }
+        self.book.set_protocol(protocol);
+        for (side, piece) in pieces {
+            let side = if swap { side.other() } else { side };
+            match piece {
+                Piece::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
+                Piece::Opaque(n) => self.decode(side, &[], n, tally),
+            }
+        }
+    }
+
+    /// Ends the connection: open holes are given up, open operations closed.
+    pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
+        for side in Side::BOTH {
+            while let Some(hole) = self.halves[side as usize].hole() {
+                self.give_up(side, &hole, tally);
+            }
+        }
+        if let Stage::Sniffing { candidates, .. } = &self.stage {
+            match candidates.as_slice() {
+                [protocol] => self.begin(*protocol, Side::Request, tally),
+                _ => self.stage = Stage::Other,
+            }
+        }
+        let Stage::Decoding(mut engine) = std::mem::replace(&mut self.stage, Stage::Other) else {
+            return Finished {
+                tcp: None,
+                other: self.wire_bytes,
+                notes: BTreeMap::new(),
+            };
+        };
+        engine.finish(&mut Ledger {
+            book: &mut self.book,
+            tally,
+        });
+        self.book.finish(tally);
+        self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
+        self.tls = self.book.notes().contains_key(&Note::Tls);
+        tally.connection(self.summary());
+        Finished {
+            tcp: Some(self.tcp),
+            other: 0,
+            notes: self.book.take_notes(),
+        }
+    }
+
+    fn summary(&self) -> ConnectionSummary {
+        ConnectionSummary {
+            client: self.ends[0],
+            server: self.ends[1],
+            protocol: self.book.protocol(),
+            server_software: self.book.software(Side::Response).map(str::to_owned),
+            client_software: self.book.software(Side::Request).map(str::to_owned),
+            tls: self.tls,
+            server_decided_by: self.decided_by,
+            first_ns: self.first_ns,
+            operations: self.book.operations(),
+            wire_bytes: self.wire_bytes,
+        }
+    }
+}
+
+impl Stage {
+    fn decoding(protocol: Protocol, mid_stream: bool) -> Self {
+        Self::Decoding(Box::new(Engine::new(AnyDecoder::new(protocol, mid_stream), mid_stream)))
+    }
+}
+
+/// The first captured bytes of a direction.
+fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
+    let mut start = Vec::with_capacity(limits::SNIFF);
+    for (of, piece) in pieces {
+        match piece {
+            Piece::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(limits::SNIFF - start.len())),
+            Piece::Opaque(_) if *of == side => break,
+            _ => {}
+        }
+    }
+    start
+}

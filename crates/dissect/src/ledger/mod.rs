@@ -1,0 +1,401 @@
+//! The ledger of one connection: every byte of every frame, posted once, to an account of an operation.
+//!
+//! Payload is posted by the decoder in stream order. The headers of a frame are shared between the operations whose new
+//! payload it carries, once all of that payload has been posted; a frame without new payload is posted whole, to the operation
+//! that it acknowledges or repeats. What concerns payload that is not decoded yet is deferred until it is.
+
+mod ops;
+mod split;
+mod stream;
+
+pub use stream::FrameId;
+
+use crate::decode::{Note, OpId, Reader};
+use crate::packet::Headers;
+use ops::{Ops, State};
+use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally};
+use std::collections::BTreeMap;
+use stream::{Deferred, Stream};
+
+/// The books of one connection.
+#[derive(Debug)]
+pub struct Book {
+    protocol: Protocol,
+    ops: Ops,
+    streams: [Stream; 2],
+    /// Handshake and teardown, and whatever precedes the first operation.
+    connect: [SideTotals; 2],
+    latest: Option<OpId>,
+    software: [Option<String>; 2],
+    notes: BTreeMap<Note, u64>,
+    operations: u64,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    shares: Vec<(OpId, u64)>,
+    weights: Vec<u64>,
+}
+
+/// Whom a frame is charged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The connection itself.
+    Connect,
+    /// The latest operation, or the connection before there is one.
+    Latest,
+    /// The operation that owns the byte at this offset of a direction.
+    Byte(Side, u64),
+}
+
+impl Book {
+    /// Empty books.
+    pub fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            ops: Ops::default(),
+            streams: [Stream::default(), Stream::default()],
+            connect: [SideTotals::default(); 2],
+            latest: None,
+            software: [None, None],
+            notes: BTreeMap::new(),
+            operations: 0,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Sets the protocol, which for a connection on an unknown port is learnt after its first frames.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// Exchanges client and server. Only before anything was decoded.
+    pub fn swap_sides(&mut self) {
+        self.streams.swap(0, 1);
+        self.connect.swap(0, 1);
+        for stream in &mut self.streams {
+            for deferred in &mut stream.deferred {
+                deferred.side = deferred.side.other();
+            }
+        }
+    }
+
+    /// What the ends said they are, by the side that sends it.
+    pub fn software(&self, side: Side) -> Option<&str> {
+        self.software[side as usize].as_deref()
+    }
+
+    /// The protocol.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Doubts and how often they occurred.
+    pub fn notes(&self) -> &BTreeMap<Note, u64> {
+        &self.notes
+    }
+
+    /// Hands the doubts on.
+    pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Operations closed, `unmatched` and `CONNECT` left out.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Announces a frame with `new_payload` bytes of new payload in `side`.
+    pub fn frame(&mut self, side: Side, time_ns: u64, headers: Headers, new_payload: u64) -> FrameId {
+        self.streams[side as usize].add_frame(time_ns, headers, new_payload)
+    }
+
+    /// The next `len` bytes of `side` came in `frame`. Announced before they are decoded.
+    pub fn slice(&mut self, side: Side, frame: FrameId, len: u64) {
+        self.streams[side as usize].add_slice(Some(frame), len);
+    }
+
+    /// The next `len` bytes of `side` are in no captured frame: they will be decoded as unreadable, and posted nowhere.
+    pub fn gap(&mut self, side: Side, len: u64) {
+        self.streams[side as usize].add_slice(None, len);
+    }
+
+    /// `len` new bytes of `frame` that lie outside the decoded stream: an unmatched stretch of its own.
+    pub fn stray<T: Tally>(&mut self, side: Side, frame: FrameId, len: u64, tally: &mut T) {
+        let op = self.ops.open();
+        self.label_row(op, Class::Unmatched, "(stray)", "", tally);
+        self.amounts(op, side)[Account::Unknown] += len;
+        let stream = &mut self.streams[side as usize];
+        stream.strayed(frame, len);
+        if stream.share(frame, op, len) {
+            self.touch(op, side);
+        }
+        self.close_op(op, Outcome::NoReply, tally);
+        self.settle(side, frame, tally);
+    }
+
+    /// Charges a frame without new payload, or the repeated part of one, to its owner.
+    pub fn charge<T: Tally>(&mut self, side: Side, owner: Owner, account: Account, bytes: u64, tally: &mut T) {
+        let op = match owner {
+            Owner::Connect => None,
+            Owner::Latest => self.latest,
+            Owner::Byte(of, offset) => {
+                let stream = &mut self.streams[of as usize];
+                if offset >= stream.posted {
+                    stream.defer(Deferred {
+                        offset,
+                        side,
+                        account,
+                        bytes,
+                    });
+                    return;
+                }
+                stream.owner(offset).or(self.latest)
+            }
+        };
+        self.post_frame(op, side, account, bytes, tally);
+    }
+
+    /// All bytes of `side` before `offset` have been acknowledged.
+    pub fn acknowledged(&mut self, side: Side, offset: u64) {
+        self.streams[side as usize].acked = offset;
+    }
+
+    /// Ends the connection: open operations close as unanswered, or as unmatched where their request was never complete.
+    pub fn finish<T: Tally>(&mut self, tally: &mut T) {
+        for side in Side::BOTH {
+            let stream = &mut self.streams[side as usize];
+            for deferred in std::mem::take(&mut stream.deferred) {
+                self.post_frame(self.latest, deferred.side, deferred.account, deferred.bytes, tally);
+            }
+        }
+        for op in self.ops.open_ids() {
+            if self.ops.get(op).is_some_and(|open| open.row.is_none()) {
+                self.label_row(op, Class::Unmatched, "(cut off)", "", tally);
+            }
+            let unmatched = self.ops.get(op).is_some_and(|open| open.class == Class::Unmatched);
+            self.close_op(
+                op,
+                if unmatched {
+                    Outcome::NoReply
+                } else {
+                    Outcome::Unanswered
+                },
+                tally,
+            );
+        }
+        let totals = std::mem::take(&mut self.connect);
+        if totals.iter().any(|side| side.amounts.total() > 0) {
+            let key = RowKey {
+                protocol: self.protocol,
+                class: Class::Setup,
+                name: "CONNECT",
+                via: "",
+            };
+            let row = tally.row(key);
+            let operation = overhead_model::Operation {
+                sides: totals,
+                outcome: Outcome::Ok,
+                latency_ns: None,
+            };
+            tally.operation(row, &operation);
+        }
+    }
+
+    fn post_frame<T: Tally>(&mut self, op: Option<OpId>, side: Side, account: Account, bytes: u64, tally: &mut T) {
+        let totals = SideTotals {
+            frames: 1,
+            amounts: Amounts::of(account, bytes),
+        };
+        match op.map(|op| self.ops.state(op)) {
+            Some(State::Open(index)) => {
+                let mine = &mut self.ops.at(index).sides[side as usize];
+                mine.frames += 1;
+                mine.amounts[account] += bytes;
+            }
+            Some(State::Closed(row)) => tally.late(row, side, &totals),
+            Some(State::Gone) | None => {
+                let mine = &mut self.connect[side as usize];
+                mine.frames += 1;
+                mine.amounts[account] += bytes;
+            }
+        }
+    }
+
+    /// Shares the headers of a frame whose payload has all been posted.
+    fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
+        let mut shares = std::mem::take(&mut self.scratch.shares);
+        if let Some(headers) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
+            let parts = [
+                (Account::Link, headers.link),
+                (Account::Ip, headers.ip),
+                (Account::Tcp, headers.tcp),
+            ];
+            if let [(op, _)] = shares[..] {
+                for (account, bytes) in parts {
+                    self.amounts(op, side)[account] += u64::from(bytes);
+                }
+            } else {
+                shares.sort_by_key(|&(op, _)| self.ops.age(op));
+                let mut weights = std::mem::take(&mut self.scratch.weights);
+                weights.clear();
+                weights.extend(shares.iter().map(|&(_, bytes)| bytes));
+                for (account, bytes) in parts {
+                    split::largest_remainder(u64::from(bytes), &weights, |index, share| {
+                        if let Some(&(op, _)) = shares.get(index) {
+                            self.amounts(op, side)[account] += share;
+                        }
+                    });
+                }
+                self.scratch.weights = weights;
+            }
+            for &(op, _) in &shares {
+                if self.ops.release_frame(op) {
+                    self.emit(op, tally);
+                }
+            }
+        }
+        shares.clear();
+        self.scratch.shares = shares;
+    }
+
+    fn touch(&mut self, op: OpId, side: Side) {
+        if let Some(open) = self.ops.get_mut(op) {
+            open.sides[side as usize].frames += 1;
+            open.pending_frames += 1;
+        }
+    }
+
+    fn amounts(&mut self, op: OpId, side: Side) -> &mut Amounts {
+        match self.ops.get_mut(op) {
+            Some(open) => &mut open.sides[side as usize].amounts,
+            // Not reached by a decoder that keeps the rules; the bytes still balance.
+            None => &mut self.connect[side as usize].amounts,
+        }
+    }
+
+    fn label_row<T: Tally>(&mut self, op: OpId, class: Class, name: &str, via: &'static str, tally: &mut T) {
+        let row = tally.row(RowKey {
+            protocol: self.protocol,
+            class,
+            name,
+            via,
+        });
+        if let Some(open) = self.ops.get_mut(op) {
+            open.row = Some(row);
+            open.class = class;
+        }
+    }
+
+    fn close_op<T: Tally>(&mut self, op: OpId, outcome: Outcome, tally: &mut T) {
+        if self.ops.get(op).is_some_and(|open| open.row.is_none()) {
+            self.label_row(op, Class::Unmatched, "(undecoded)", "", tally);
+        }
+        if let Some(open) = self.ops.get_mut(op) {
+            open.outcome = Some(outcome);
+            if open.pending_frames == 0 {
+                self.emit(op, tally);
+            }
+        }
+    }
+
+    fn emit<T: Tally>(&mut self, op: OpId, tally: &mut T) {
+        let Some((row, class, operation)) = self.ops.close(op) else {
+            return;
+        };
+        self.operations += u64::from(class != Class::Unmatched);
+        tally.operation(row, &operation);
+    }
+
+    fn post_payload<T: Tally>(&mut self, side: Side, op: OpId, account: Account, mut len: u64, tally: &mut T) {
+        while len > 0 {
+            let stream = &mut self.streams[side as usize];
+            let Some(piece) = stream.advance(len) else { return };
+            len -= piece.len;
+            let first_of_op = stream.own(op);
+            if first_of_op {
+                self.ops.retain(op);
+            }
+            if let Some(frame) = piece.frame {
+                let first_of_frame = self.streams[side as usize].share(frame, op, piece.len);
+                let time_ns = piece.time_ns;
+                if let Some(open) = self.ops.get_mut(op) {
+                    let totals = &mut open.sides[side as usize];
+                    totals.amounts[account] += piece.len;
+                    if first_of_frame {
+                        totals.frames += 1;
+                        open.pending_frames += 1;
+                    }
+                    match side {
+                        Side::Request => _ = open.first_ns.get_or_insert(time_ns),
+                        Side::Response => open.last_ns = Some(time_ns),
+                    }
+                } else {
+                    self.connect[side as usize].amounts[account] += piece.len;
+                }
+                if piece.frame_done {
+                    self.settle(side, frame, tally);
+                }
+            }
+            self.catch_up(side, tally);
+        }
+    }
+
+    /// Posts what was deferred until its bytes had an owner, and forgets owners that nothing can refer to any more.
+    fn catch_up<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        while let Some(deferred) = self.streams[side as usize].next_due() {
+            let op = self.streams[side as usize].owner(deferred.offset);
+            self.post_frame(op, deferred.side, deferred.account, deferred.bytes, tally);
+        }
+        while let Some(op) = self.streams[side as usize].forget_owner() {
+            self.ops.forget(op);
+        }
+    }
+}
+
+/// The books as a decoder sees them: the [`Reader`] that adds up.
+#[derive(Debug)]
+pub struct Ledger<'a, T> {
+    /// The connection's books.
+    pub book: &'a mut Book,
+    /// Where closed operations go.
+    pub tally: &'a mut T,
+}
+
+impl<T: Tally> Reader for Ledger<'_, T> {
+    fn open(&mut self) -> OpId {
+        let op = self.book.ops.open();
+        if let Some(before) = self.book.latest.replace(op) {
+            self.book.ops.forget(before);
+        }
+        self.book.ops.retain(op);
+        op
+    }
+
+    fn post(&mut self, side: Side, op: OpId, account: Account, _field: &'static str, len: u64) {
+        self.book.post_payload(side, op, account, len, self.tally);
+    }
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.book.label_row(op, class, name, via, self.tally);
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.book.close_op(op, outcome, self.tally);
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.book.software[side as usize] = Some(name.to_owned());
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        let name = self.book.software[side as usize].get_or_insert_default();
+        name.push(' ');
+        name.push_str(version);
+    }
+
+    fn note(&mut self, note: Note) {
+        *self.book.notes.entry(note).or_default() += 1;
+    }
+}

@@ -1,0 +1,196 @@
+//! One direction in the books: which frame each byte came in, and which operation it went to.
+
+use crate::decode::OpId;
+use crate::limits;
+use crate::packet::Headers;
+use overhead_model::{Account, Side};
+use std::collections::VecDeque;
+
+/// A frame whose payload has not all been posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameId(u32);
+
+/// A run of bytes that came in one frame, or in none.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    end: u64,
+    frame: Option<FrameId>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct PendingFrame {
+    time_ns: u64,
+    headers: Headers,
+    /// New payload bytes that are not posted yet.
+    left: u64,
+    /// Payload bytes by operation, in stream order.
+    shares: Vec<(OpId, u64)>,
+}
+
+/// A run of bytes that went to one operation.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    end: u64,
+    op: OpId,
+}
+
+/// A frame to be charged to the owner of a byte that is not decoded yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deferred {
+    /// Offset of that byte in this direction.
+    pub offset: u64,
+    /// Direction in which the frame itself went.
+    pub side: Side,
+    pub account: Account,
+    pub bytes: u64,
+}
+
+/// A posted run of bytes within one slice.
+pub(super) struct Piece {
+    pub len: u64,
+    pub frame: Option<FrameId>,
+    pub time_ns: u64,
+    /// The frame's payload is all posted.
+    pub frame_done: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    /// Offset up to which bytes have been posted.
+    pub posted: u64,
+    /// Offset up to which bytes have been announced.
+    pub end: u64,
+    /// Offset up to which the receiver has acknowledged.
+    pub acked: u64,
+    pub deferred: VecDeque<Deferred>,
+    slices: VecDeque<Slice>,
+    frames: Vec<PendingFrame>,
+    free: Vec<FrameId>,
+    owners: VecDeque<Owned>,
+}
+
+impl Stream {
+    pub fn add_frame(&mut self, time_ns: u64, headers: Headers, left: u64) -> FrameId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.frames.push(PendingFrame::default());
+            FrameId(self.frames.len() as u32 - 1)
+        });
+        if let Some(frame) = self.frames.get_mut(id.0 as usize) {
+            frame.time_ns = time_ns;
+            frame.headers = headers;
+            frame.left = left;
+        }
+        id
+    }
+
+    pub fn add_slice(&mut self, frame: Option<FrameId>, len: u64) {
+        self.end += len;
+        match self.slices.back_mut() {
+            Some(last) if last.frame == frame => last.end = self.end,
+            _ => self.slices.push_back(Slice { end: self.end, frame }),
+        }
+    }
+
+    /// Moves up to `len` bytes on, at most to the end of the slice; `None` where nothing was announced.
+    pub fn advance(&mut self, len: u64) -> Option<Piece> {
+        let slice = *self.slices.front()?;
+        let taken = len.min(slice.end - self.posted);
+        self.posted += taken;
+        if self.posted == slice.end {
+            self.slices.pop_front();
+        }
+        let (mut time_ns, mut frame_done) = (0, false);
+        if let Some(frame) = slice.frame.and_then(|id| self.frames.get_mut(id.0 as usize)) {
+            frame.left = frame.left.saturating_sub(taken);
+            time_ns = frame.time_ns;
+            frame_done = frame.left == 0;
+        }
+        Some(Piece {
+            len: taken,
+            frame: slice.frame,
+            time_ns,
+            frame_done,
+        })
+    }
+
+    /// Notes that `len` payload bytes of `frame` went to `op`; true where they are the first of it. Bytes outside the
+    /// stream (strays) are taken off what is left here; others by [`Stream::advance`].
+    pub fn share(&mut self, frame: FrameId, op: OpId, len: u64) -> bool {
+        let Some(frame) = self.frames.get_mut(frame.0 as usize) else {
+            return false;
+        };
+        // Operations of one frame hardly ever alternate; looking further back would make long pipelines quadratic.
+        if let Some((_, bytes)) = frame.shares.iter_mut().rev().take(8).find(|(of, _)| *of == op) {
+            *bytes += len;
+            return false;
+        }
+        frame.shares.push((op, len));
+        true
+    }
+
+    /// Takes `len` bytes that are not part of the stream off what `frame` still waits for.
+    pub fn strayed(&mut self, frame: FrameId, len: u64) {
+        if let Some(frame) = self.frames.get_mut(frame.0 as usize) {
+            frame.left = frame.left.saturating_sub(len);
+        }
+    }
+
+    /// Where all of a frame's payload is posted: its headers, and in `shares` who had how much. The frame is forgotten.
+    pub fn take_if_posted(&mut self, id: FrameId, shares: &mut Vec<(OpId, u64)>) -> Option<Headers> {
+        let frame = self.frames.get_mut(id.0 as usize)?;
+        if frame.left > 0 {
+            return None;
+        }
+        shares.clear();
+        shares.append(&mut frame.shares);
+        let headers = frame.headers;
+        self.free.push(id);
+        Some(headers)
+    }
+
+    /// Notes that the bytes up to the current offset went to `op`; true where that began a new run.
+    pub fn own(&mut self, op: OpId) -> bool {
+        match self.owners.back_mut() {
+            Some(last) if last.op == op => {
+                last.end = self.posted;
+                false
+            }
+            _ => {
+                self.owners.push_back(Owned { end: self.posted, op });
+                true
+            }
+        }
+    }
+
+    /// The operation that owns the byte at `offset`, or the oldest one remembered.
+    pub fn owner(&self, offset: u64) -> Option<OpId> {
+        let index = self.owners.partition_point(|owned| owned.end <= offset);
+        self.owners.get(index).or(self.owners.back()).map(|owned| owned.op)
+    }
+
+    /// Drops one remembered owner that is no longer needed.
+    pub fn forget_owner(&mut self) -> Option<OpId> {
+        let oldest = self.owners.front()?;
+        let spent = oldest.end <= self.acked && self.owners.len() > limits::OWNERS_AFTER_ACK;
+        if spent || self.owners.len() > limits::OWNERS {
+            self.owners.pop_front().map(|owned| owned.op)
+        } else {
+            None
+        }
+    }
+
+    pub fn defer(&mut self, deferred: Deferred) {
+        let at = self.deferred.partition_point(|other| other.offset <= deferred.offset);
+        self.deferred.insert(at, deferred);
+    }
+
+    /// A deferred charge whose byte has an owner now.
+    pub fn next_due(&mut self) -> Option<Deferred> {
+        let first = self.deferred.front()?;
+        if first.offset < self.posted {
+            self.deferred.pop_front()
+        } else {
+            None
+        }
+    }
+}

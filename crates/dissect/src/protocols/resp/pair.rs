@@ -1,0 +1,401 @@
+//! Commands to operations: names, classes, and which reply answers which command.
+
+use super::value::Leaves;
+use super::wire::{self, REST, Word};
+use crate::decode::{Malformed, OpId, Out, Reader};
+use crate::limits;
+use overhead_model::{Account, Class, Outcome, Side};
+use std::collections::VecDeque;
+
+/// The command being read, or just read.
+#[derive(Debug)]
+pub(super) struct Command {
+    op: OpId,
+    name: Word,
+    entry: Option<&'static wire::Command>,
+    /// Arguments in all, the command word counted.
+    count: u64,
+    /// Place of the next argument; 0 is the command word.
+    place: u64,
+    /// Words that make the name: 1, or 2 with a subcommand.
+    words: u64,
+    /// Values that still belong to the last option token.
+    values: u8,
+    options_over: bool,
+    inline: bool,
+    kind: Kind,
+}
+
+/// Commands that change how replies are paired, or say something about the software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Hello,
+    Info,
+    ReplyOn,
+    ReplyOff,
+    ReplySkip,
+    LibraryName,
+    LibraryVersion,
+    Subscribe,
+    Unsubscribe,
+    Monitor,
+    Replicate,
+    /// A replica's acknowledgment, which is not answered.
+    ReplicaAck,
+    Reset,
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self {
+            op: OpId(0),
+            name: Word::EMPTY,
+            entry: None,
+            count: 0,
+            place: 0,
+            words: 1,
+            values: 0,
+            options_over: false,
+            inline: false,
+            kind: Kind::Plain,
+        }
+    }
+}
+
+impl Command {
+    /// A new command of `count` arguments.
+    pub fn begin(&mut self, op: OpId, count: u64) {
+        *self = Self { op, count, ..Self::default() };
+    }
+
+    pub fn set_inline(&mut self) {
+        self.inline = true;
+    }
+
+    pub fn op(&self) -> OpId {
+        self.op
+    }
+
+    /// Whether it matters what the next argument says.
+    pub fn needs_content(&self) -> bool {
+        let options = self.entry.is_some_and(|entry| !entry.tokens.is_empty() && self.arguments_before() >= u64::from(entry.leading));
+        self.place < self.words
+            || options && !self.options_over && self.values == 0
+            || matches!(self.kind, Kind::LibraryName | Kind::LibraryVersion)
+    }
+
+    /// Arguments before the next one, the name's words left out.
+    fn arguments_before(&self) -> u64 {
+        self.place.saturating_sub(self.words)
+    }
+
+    /// Account and field of the next argument, whose content is given where it matters. Moves to the next place.
+    pub fn argument(&mut self, word: Option<&[u8]>) -> (Account, &'static str) {
+        let place = self.place;
+        self.place += 1;
+        if place < self.words {
+            self.name_word(place, word.unwrap_or(b"(long)"));
+            return (Account::Query, if place == 0 { "command" } else { "subcommand" });
+        }
+        let Some(entry) = self.entry else { return (Account::Data, "argument") };
+        if self.values > 0 {
+            self.values = if self.values == REST { REST } else { self.values - 1 };
+            return (Account::Data, "option value");
+        }
+        let key = entry.is_key((place + 1 - self.words) as u32, (self.count - self.words) as u32);
+        if place - self.words >= u64::from(entry.leading) && !self.options_over {
+            if let Some(values) = word.and_then(|word| entry.token(word)) {
+                self.values = values;
+                return (Account::Query, "option");
+            }
+            self.options_over = entry.positional_after;
+        }
+        (Account::Data, if key { "key" } else { "argument" })
+    }
+
+    /// An argument that is not a bulk string.
+    pub fn odd_argument(&mut self) {
+        self.argument(None);
+    }
+
+    fn name_word(&mut self, place: u64, word: &[u8]) {
+        if place == 0 {
+            self.name = Word::EMPTY;
+            self.name.push(b"", word);
+            self.entry = wire::Command::named(self.name.as_str());
+            if self.entry.is_some_and(|entry| entry.container) && self.count > 1 {
+                self.words = 2;
+            }
+        } else {
+            let mut full = self.name;
+            full.push(b"|", word);
+            self.entry = wire::Command::named(full.as_str());
+            self.name.push(b" ", word);
+        }
+        self.kind = Kind::of(self.name.as_str());
+    }
+
+    /// Looks at an argument that says more than its bytes.
+    pub fn content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
+        let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
+        // The place is that of the argument after this one.
+        match (self.name.as_str(), self.place) {
+            ("CLIENT REPLY", 3) if is("OFF") => self.kind = Kind::ReplyOff,
+            ("CLIENT REPLY", 3) if is("SKIP") => self.kind = Kind::ReplySkip,
+            ("CLIENT REPLY", 3) => self.kind = Kind::ReplyOn,
+            ("REPLCONF", 2) if is("ACK") => self.kind = Kind::ReplicaAck,
+            ("CLIENT SETINFO", 3) if is("LIB-NAME") => self.kind = Kind::LibraryName,
+            ("CLIENT SETINFO", 3) if is("LIB-VER") => self.kind = Kind::LibraryVersion,
+            ("CLIENT SETINFO", 4) => {
+                let text = String::from_utf8_lossy(word);
+                match self.kind {
+                    Kind::LibraryName => out.software(Side::Request, &text),
+                    Kind::LibraryVersion => out.software_version(Side::Request, &text),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn class(&self) -> Class {
+        match self.name.as_str() {
+            "HELLO" | "AUTH" | "CLIENT SETINFO" | "CLIENT SETNAME" | "CLIENT ID" => Class::Setup,
+            "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
+            _ => Class::Workload,
+        }
+    }
+
+    /// Accounts of the reply's leaves.
+    fn leaves(&self) -> Leaves {
+        let write = self.entry.is_some_and(|entry| entry.write);
+        let integer = if write { Account::Status } else { Account::Data };
+        Leaves { status: Account::Status, integer, data: Account::Data }
+    }
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "HELLO" => Self::Hello,
+            "INFO" => Self::Info,
+            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" => Self::Subscribe,
+            "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" => Self::Unsubscribe,
+            "MONITOR" => Self::Monitor,
+            "PSYNC" | "SYNC" => Self::Replicate,
+            "RESET" => Self::Reset,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// A command that waits for its reply.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    op: OpId,
+    leaves: Leaves,
+    kind: Kind,
+    /// Replies still to come: one, but one per channel of a subscription.
+    replies: u64,
+}
+
+/// Whose value the next one is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub op: OpId,
+    pub leaves: Leaves,
+    /// The pairing listens to the leaves.
+    pub inspected: bool,
+    paired: bool,
+}
+
+const DATA: Leaves = Leaves { status: Account::Status, integer: Account::Data, data: Account::Data };
+
+/// Which reply answers which command.
+#[derive(Debug, Default)]
+pub(super) struct Pairing {
+    pending: VecDeque<Pending>,
+    replies_off: bool,
+    skip_next: bool,
+    /// Channels and patterns subscribed to, as far as counted here.
+    subscriptions: u64,
+    monitoring: bool,
+    replication: Option<OpId>,
+    seen: bool,
+    /// The key of the map entry whose value comes next, in a reply to `HELLO`.
+    expects: Expects,
+    server_name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Expects {
+    #[default]
+    Nothing,
+    ServerName,
+    ServerVersion,
+}
+
+impl Pairing {
+    /// Nothing was requested so far.
+    pub fn is_fresh(&self) -> bool {
+        !self.seen
+    }
+
+    /// The operation that all further bytes of the server belong to, once it replicates.
+    pub fn replication(&self) -> Option<OpId> {
+        self.replication
+    }
+
+    /// A command is complete.
+    pub fn request<R: Reader>(&mut self, command: &Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        self.seen = true;
+        let (op, kind) = (command.op, command.kind);
+        let via = if command.inline { "inline" } else { "array" };
+        out.label(op, command.class(), command.name.as_str(), via);
+        let silent = match kind {
+            Kind::ReplyOff | Kind::ReplySkip | Kind::ReplicaAck => true,
+            Kind::ReplyOn => false,
+            _ => self.replies_off || self.skip_next,
+        };
+        self.skip_next = kind == Kind::ReplySkip && !self.replies_off;
+        match kind {
+            Kind::ReplyOff => self.replies_off = true,
+            Kind::ReplyOn => self.replies_off = false,
+            _ => {}
+        }
+        if silent && !matches!(kind, Kind::Replicate) {
+            out.close(op, Outcome::NoReply);
+            return Ok(());
+        }
+        if self.pending.len() >= limits::OUTSTANDING {
+            return Err(Malformed("more commands wait for replies than can be kept"));
+        }
+        let channels = command.count.saturating_sub(1);
+        let replies = match kind {
+            Kind::Subscribe => channels.max(1),
+            Kind::Unsubscribe if channels == 0 => self.subscriptions.max(1),
+            Kind::Unsubscribe => channels,
+            _ => 1,
+        };
+        self.pending.push_back(Pending { op, leaves: command.leaves(), kind, replies });
+        Ok(())
+    }
+
+    /// Decides whose value begins at `bytes`; `None` where more bytes are needed.
+    pub fn target<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Option<Target> {
+        let &first = bytes.first()?;
+        let front = self.pending.front().copied();
+        let subscribing = front.is_some_and(|front| matches!(front.kind, Kind::Subscribe | Kind::Unsubscribe));
+        let push = match first {
+            b'>' if !subscribing => true,
+            b'>' => !is_confirmation(first_element(bytes)?),
+            b'*' if self.subscriptions > 0 => is_message(first_element(bytes)?),
+            b'+' => self.monitoring && front.is_none(),
+            _ => false,
+        };
+        if push {
+            let op = out.open();
+            out.label(op, Class::Background, if self.monitoring { "MONITOR" } else { "PUSH" }, "");
+            return Some(Target { op, leaves: DATA, inspected: false, paired: false });
+        }
+        Some(match front {
+            Some(Pending { op, leaves, kind, .. }) => {
+                Target { op, leaves, inspected: matches!(kind, Kind::Hello | Kind::Info), paired: true }
+            }
+            None => Target { op: out.orphan("RESPONSE"), leaves: DATA, inspected: false, paired: false },
+        })
+    }
+
+    /// A value is complete.
+    pub fn reply<R: Reader>(&mut self, target: Target, kind: u8, out: &mut Out<'_, R>) {
+        let error = matches!(kind, b'-' | b'!');
+        if !target.paired {
+            out.close(target.op, Outcome::NoReply);
+            return;
+        }
+        let Some(front) = self.pending.front_mut() else { return };
+        if error {
+            front.replies = 1;
+        } else {
+            match front.kind {
+                Kind::Subscribe => self.subscriptions += 1,
+                Kind::Unsubscribe => self.subscriptions = self.subscriptions.saturating_sub(1),
+                Kind::Monitor => self.monitoring = true,
+                Kind::Replicate => {
+                    self.replication = Some(front.op);
+                    return;
+                }
+                Kind::Reset => (self.subscriptions, self.monitoring, self.replies_off) = (0, false, false),
+                _ => {}
+            }
+        }
+        front.replies = front.replies.saturating_sub(1);
+        if front.replies == 0 {
+            out.close(target.op, if error { Outcome::Error } else { Outcome::Ok });
+            self.pending.pop_front();
+        }
+        self.expects = Expects::Nothing;
+    }
+
+    /// Listens to the leaves of a reply to `HELLO` or `INFO`; the server's name and version once both were heard.
+    pub fn hear(&mut self, leaf: &[u8]) -> Option<String> {
+        match std::mem::take(&mut self.expects) {
+            Expects::ServerName => self.server_name = Some(title(leaf)),
+            Expects::ServerVersion => {
+                let name = self.server_name.take().unwrap_or_else(|| "Redis".to_owned());
+                return Some(format!("{name} {}", String::from_utf8_lossy(leaf)));
+            }
+            Expects::Nothing if leaf == b"server" => self.expects = Expects::ServerName,
+            Expects::Nothing if leaf == b"version" => self.expects = Expects::ServerVersion,
+            Expects::Nothing => return version_line(leaf),
+        }
+        None
+    }
+
+    /// Replies were lost: what waits cannot be told from what was answered in the loss.
+    pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for pending in self.pending.drain(..) {
+            out.close(pending.op, Outcome::Unanswered);
+        }
+    }
+}
+
+/// The version in a reply to `INFO`.
+fn version_line(text: &[u8]) -> Option<String> {
+    let line = |name: &[u8]| {
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+    };
+    let valkey = line(b"valkey_version:").map(|version| format!("Valkey {version}"));
+    valkey.or_else(|| line(b"redis_version:").map(|version| format!("Redis {version}")))
+}
+
+fn title(leaf: &[u8]) -> String {
+    let text = String::from_utf8_lossy(leaf);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The first element of an aggregate, where it is a bulk string; empty where it is not; `None` where it is not there yet.
+fn first_element(bytes: &[u8]) -> Option<&[u8]> {
+    let count = wire::line(bytes, 0).unwrap_or(Some(b"")) ?;
+    let rest = bytes.get(count.len() + 2..)?;
+    if rest.first().is_some_and(|&kind| kind != b'$') {
+        return Some(b"");
+    }
+    let header = wire::line(rest, 0).unwrap_or(Some(b""))?;
+    let len = header.get(1..).and_then(wire::number).and_then(|len| usize::try_from(len).ok());
+    match len {
+        Some(len) if len <= limits::NAME => rest.get(header.len() + 2..header.len() + 2 + len),
+        _ => Some(b""),
+    }
+}
+
+fn is_message(word: &[u8]) -> bool {
+    matches!(word, b"message" | b"pmessage" | b"smessage")
+}
+
+fn is_confirmation(word: &[u8]) -> bool {
+    matches!(word, b"subscribe" | b"psubscribe" | b"ssubscribe" | b"unsubscribe" | b"punsubscribe" | b"sunsubscribe")
+}

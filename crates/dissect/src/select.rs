@@ -1,0 +1,64 @@
+//! Which connections are decoded, and as what.
+
+use crate::packet::Segment;
+use overhead_model::Protocol;
+
+/// The user's choice of connections. The default detects every connection, by port and then by content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Server ports, and the protocols that may be spoken there. With none, all well-known ports and, elsewhere, content.
+    pub ports: Vec<(u16, Vec<Protocol>)>,
+}
+
+/// What is known of a connection from its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Protocols it may be of; none where it is not selected.
+    pub candidates: Vec<Protocol>,
+    /// The selected or well-known port of the one end that has it; `None` where neither or both have.
+    pub server_port: Option<u16>,
+}
+
+impl Selection {
+    /// Judges a connection by the ports of its first segment.
+    pub fn judge(&self, segment: &Segment<'_>) -> Verdict {
+        let (source, destination) = (segment.source.port(), segment.destination.port());
+        let by_destination = self.candidates_on(destination);
+        let by_source = self.candidates_on(source);
+        match (by_source, by_destination) {
+            (None, None) if self.ports.is_empty() => Verdict {
+                candidates: Protocol::ALL.to_vec(),
+                server_port: None,
+            },
+            (None, None) => Verdict {
+                candidates: Vec::new(),
+                server_port: None,
+            },
+            (None, Some(candidates)) => Verdict {
+                candidates,
+                server_port: Some(destination),
+            },
+            (Some(candidates), None) => Verdict {
+                candidates,
+                server_port: Some(source),
+            },
+            (Some(candidates), Some(_)) => Verdict {
+                candidates,
+                server_port: None,
+            },
+        }
+    }
+
+    fn candidates_on(&self, port: u16) -> Option<Vec<Protocol>> {
+        if self.ports.is_empty() {
+            let known = Protocol::ALL
+                .into_iter()
+                .find(|protocol| protocol.ports().contains(&port));
+            return known.map(|protocol| vec![protocol]);
+        }
+        self.ports
+            .iter()
+            .find(|(of, _)| *of == port)
+            .map(|(_, protocols)| protocols.clone())
+    }
+}
