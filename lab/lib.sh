@@ -5,6 +5,8 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Everything the lab writes at run time lives below this directory.
 LAB=${OVERHEAD_LAB:-$ROOT/.lab}
+# Where rustup puts cargo, also before the user has logged in again.
+PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
 SERVERS=$ROOT/lab/servers
 
 say() { printf '%s\n' "$*" >&2; }
@@ -38,6 +40,23 @@ known_servers() {
         [ -x "$SERVERS/$name" ] || die "no server '$name' here; there are: $(server_names | paste -sd' ')"
     done
 }
+
+# with_servers NAME…: installs and starts them for the time of the script. One that ran before goes on running.
+with_servers() {
+    local name
+    "$ROOT/lab/install" "$@"
+    at_exit drop_servers
+    for name in "$@"; do
+        "$SERVERS/$name" ready || BORROWED+=("$name")
+    done
+    "$ROOT/lab/up" "$@" >&2
+}
+BORROWED=()
+drop_servers() { [ "${#BORROWED[@]}" -eq 0 ] || "$ROOT/lab/down" "${BORROWED[@]}"; }
+
+# pgbench_tables SCALE: fills the tables of pgbench in the lab's PostgreSQL.
+PGBENCH=(pgbench -h 127.0.0.1 -p "${OVERHEAD_POSTGRES_PORT:-7432}" -U postgres)
+pgbench_tables() { "${PGBENCH[@]}" -q -i -s "$1" bench >/dev/null 2>&1 || die "pgbench cannot make its tables"; }
 
 # can_be_root: true where as_root works without asking a question.
 can_be_root() { is_root || { have sudo && sudo -n true 2>/dev/null; }; }

@@ -1,0 +1,38 @@
+# `make demo` and `make test` do all the set-up they need. Everything longer than a line is a script in lab/.
+
+PREFIX ?= $(or $(CARGO_HOME),$(HOME)/.cargo)
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+.PHONY: help demo test build install acceptance bless fixtures clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## install what is missing, measure a private Redis and PostgreSQL, draw the figures
+	lab/demo
+
+test: ## everything that CI runs: lints, docs, tests, live tests against real servers
+	lab/check
+
+build: ## the release binary, target/release/overhead
+	lab/install build
+	cargo build --release --locked -p overhead
+
+install: ## the release binary into $(PREFIX)/bin
+	lab/install build
+	cargo install --locked --path crates/overhead --root '$(PREFIX)'
+
+acceptance: build ## the live figures against bpftrace and the process's own clock
+	lab/install acceptance redis
+	lab/acceptance target/release/overhead
+
+bless: ## rewrite the expectations of the fixtures; read the diff before you commit it
+	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures
+
+fixtures: ## capture all fixtures again, from real servers
+	lab/install fixtures redis postgres
+	fixtures/record --all
+
+clean: ## what was built, and the lab's servers; runs/ stays
+	lab/down
+	cargo clean
