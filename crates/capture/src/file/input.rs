@@ -1,0 +1,232 @@
+//! Bytes of a capture: a file, standard input or any reader, decompressed if its first bytes say so.
+
+use crate::SourceError;
+use flate2::bufread::MultiGzDecoder;
+use lz4_flex::frame::FrameDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, IsTerminal, Read};
+use std::path::Path;
+
+/// Bytes that tell one format from another.
+pub(super) const MAGIC_BYTES: usize = 4;
+/// Bytes read to recognise an input; the longest magic known here is 8 bytes.
+const SNIFF_BYTES: usize = 8;
+/// Compressed bytes read at a time.
+const COMPRESSED_READ_BYTES: usize = 128 << 10;
+
+type Reader = Box<dyn Read + Send>;
+
+/// Compression around a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip (RFC 1952), any number of members.
+    Gzip,
+    /// Zstandard (RFC 8878), any number of frames.
+    Zstd,
+    /// LZ4 frame format, any number of frames.
+    Lz4,
+}
+
+impl Compression {
+    /// Its common name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    fn detect(head: &[u8]) -> Option<Self> {
+        match head {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
+            [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+}
+
+/// An open input.
+pub(super) struct Input {
+    pub(super) reader: Reader,
+    pub(super) compression: Option<Compression>,
+}
+
+impl Input {
+    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
+        let name = path.to_string_lossy();
+        let file = File::open(path).map_err(|source| open_error(&name, source))?;
+        let directory = file.metadata().map_err(|source| open_error(&name, source))?.is_dir();
+        if directory {
+            Err(SourceError::Directory {
+                input: name.into_owned(),
+            })
+        } else {
+            Self::new(&name, Box::new(file))
+        }
+    }
+
+    pub(super) fn stdin() -> Result<Self, SourceError> {
+        let stdin = io::stdin();
+        if stdin.is_terminal() {
+            Err(SourceError::Terminal)
+        } else {
+            Self::new("standard input", Box::new(stdin))
+        }
+    }
+
+    /// Looks at the first bytes and puts the right decompressor around the reader.
+    pub(super) fn new(name: &str, mut reader: Reader) -> Result<Self, SourceError> {
+        let failed = |source| SourceError::Read {
+            input: name.to_owned(),
+            source,
+        };
+        let mut head = Vec::with_capacity(SNIFF_BYTES);
+        reader
+            .by_ref()
+            .take(SNIFF_BYTES as u64)
+            .read_to_end(&mut head)
+            .map_err(failed)?;
+        if head.is_empty() {
+            return Err(SourceError::Empty { input: name.to_owned() });
+        }
+        let compression = Compression::detect(&head);
+        let whole: Reader = Box::new(Cursor::new(head).chain(reader));
+        let reader = decompress(compression, whole).map_err(failed)?;
+        Ok(Self { reader, compression })
+    }
+}
+
+fn decompress(compression: Option<Compression>, raw: Reader) -> io::Result<Reader> {
+    let Some(compression) = compression else { return Ok(raw) };
+    let buffered = BufReader::with_capacity(COMPRESSED_READ_BYTES, raw);
+    Ok(match compression {
+        Compression::Gzip => Box::new(MultiGzDecoder::new(buffered)),
+        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered)?),
+        Compression::Lz4 => Box::new(Lz4Frames::new(buffered)),
+    })
+}
+
+/// All frames of an LZ4 input. The decoder answers 0 at the end of each frame, and also where the input breaks off
+/// between two blocks; the bytes it took to say so tell the two apart.
+struct Lz4Frames<R: Read> {
+    decoder: FrameDecoder<Counted<R>>,
+    /// Data came since the last end mark.
+    in_frame: bool,
+}
+
+/// The end mark of a frame.
+const LZ4_END_BYTES: u64 = 4;
+/// Magic, descriptor and end mark.
+const LZ4_EMPTY_FRAME_BYTES: u64 = 11;
+
+impl<R: Read> Lz4Frames<R> {
+    fn new(reader: R) -> Self {
+        Self {
+            decoder: FrameDecoder::new(Counted { reader, bytes: 0 }),
+            in_frame: false,
+        }
+    }
+}
+
+impl<R: Read> Read for Lz4Frames<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let before = self.decoder.get_ref().bytes;
+            let bytes = self.decoder.read(buf)?;
+            if bytes > 0 {
+                self.in_frame = true;
+                return Ok(bytes);
+            }
+            let taken = self.decoder.get_ref().bytes - before;
+            let least = if self.in_frame {
+                LZ4_END_BYTES
+            } else {
+                LZ4_EMPTY_FRAME_BYTES
+            };
+            match taken {
+                0 if !self.in_frame => return Ok(0),
+                taken if taken < least => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => self.in_frame = false,
+            }
+        }
+    }
+}
+
+/// A reader that counts.
+struct Counted<R> {
+    reader: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.reader.read(buf)?;
+        self.bytes += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+fn open_error(name: &str, source: io::Error) -> SourceError {
+    let input = name.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => SourceError::Missing { input },
+        io::ErrorKind::PermissionDenied => SourceError::Denied { input },
+        _ => SourceError::Read { input, source },
+    }
+}
+
+const EDITCAP: &str = "convert it with `editcap -F pcapng`";
+
+/// Files that people take for captures, by their first bytes.
+const FOREIGN: [(&[u8], &str, &str); 10] = [
+    (
+        b"\xfd7zX",
+        "xz-compressed",
+        "decompress it first, as in `xz -dc FILE | overhead analyze -`",
+    ),
+    (
+        b"BZh",
+        "bzip2-compressed",
+        "decompress it first, as in `bzip2 -dc FILE | overhead analyze -`",
+    ),
+    (b"PK\x03\x04", "a zip archive", "unpack it and name the captures in it"),
+    (b"snoop\0\0\0", "a snoop capture", EDITCAP),
+    (b"RTSS", "a Network Monitor 1 capture", EDITCAP),
+    (b"GMBU", "a Network Monitor 2 capture", EDITCAP),
+    (b"TRSNIFF ", "a Sniffer capture", EDITCAP),
+    (
+        b"\xa1\xb2\x34\xcd",
+        "a big-endian capture of the modified pcap format",
+        EDITCAP,
+    ),
+    (b"\x1c\x00\x01\xac", "an IXIA variant of pcap", EDITCAP),
+    (b"\xac\x01\x00\x1c", "an IXIA variant of pcap", EDITCAP),
+];
+
+/// The error for an input that starts with neither magic.
+pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
+    let input = name.to_owned();
+    match FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        Some(&(_, format, remedy)) => SourceError::Foreign { input, format, remedy },
+        None if head.is_empty() => SourceError::HeaderCut { input, bytes: 0 },
+        None => {
+            let start = head
+                .iter()
+                .take(MAGIC_BYTES)
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<Vec<_>>()
+                .join(" ");
+            SourceError::NotACapture { input, start }
+        }
+    }
+}
+
+/// Whether these first bytes, fewer than a header, start one.
+pub(super) fn may_be_header(head: &[u8]) -> bool {
+    let magics = super::legacy::MAGICS.iter().chain([&super::pcapng::MAGIC]);
+    magics
+        .into_iter()
+        .any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))
+}

@@ -1,0 +1,122 @@
+//! The pcap format (draft-ietf-opsawg-pcap): a header of 24 bytes, then records.
+//!
+//! ```text
+//! header: magic u32, major u16, minor u16, reserved u32, reserved u32, snaplen u32, FCS bits and link type u32
+//! record: seconds u32, fraction u32, captured length u32, original length u32, the bytes
+//! ```
+//!
+//! The magic number gives the byte order and the unit of the fraction. The modified format of A. Kuznetsov has eight
+//! more bytes in each record header. Field decoding is pcap-parser's.
+
+use super::window::Window;
+use super::{FileInterface, FrameAt, Step};
+use crate::limits::MAX_FRAME_BYTES;
+use overhead_model::frame::LinkType;
+use pcap_parser::nom;
+use pcap_parser::pcap::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header};
+use pcap_parser::{LegacyPcapBlock, PcapError};
+use std::io;
+
+/// Length of the file header.
+pub(super) const HEADER_BYTES: usize = 24;
+/// The magic numbers as they stand in files.
+pub(super) const MAGICS: [[u8; 4]; 5] = [
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x34, 0xcd, 0xb2, 0xa1],
+];
+/// Earlier versions order the fields of a record differently. Later ones do not exist, but writers that get the byte
+/// order of this field wrong do, so it is not held against a file.
+const FIRST_MAJOR: u16 = 2;
+/// The link type; above it stand the length of the frame check sequence and reserved bits.
+const LINK_TYPE_MASK: u32 = 0xffff;
+
+type Parsed<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]>>;
+
+pub(super) struct LegacyReader {
+    parse: fn(&[u8]) -> Parsed<'_>,
+    record_header: usize,
+    /// Nanoseconds per unit of the fraction.
+    fraction_ns: u64,
+    interface: [FileInterface; 1],
+}
+
+pub(super) fn is_magic(head: &[u8]) -> bool {
+    MAGICS.iter().any(|magic| head.starts_with(magic))
+}
+
+impl LegacyReader {
+    /// Reads the header at the start of the window and moves past it.
+    pub(super) fn open(window: &mut Window) -> Result<Self, String> {
+        let (_, header) = parse_pcap_header(window.bytes()).map_err(|error| error.to_string())?;
+        if header.version_major < FIRST_MAJOR {
+            return Err(format!(
+                "pcap version {}.{}",
+                header.version_major, header.version_minor
+            ));
+        }
+        let (parse, record_header): (fn(&[u8]) -> Parsed<'_>, _) = if header.is_modified_format() {
+            (parse_pcap_frame_modified, 24)
+        } else if header.is_bigendian() {
+            (parse_pcap_frame_be, 16)
+        } else {
+            (parse_pcap_frame, 16)
+        };
+        let link = LinkType((header.network.0.cast_unsigned() & LINK_TYPE_MASK) as u16);
+        let fraction_ns = if header.is_nanosecond_precision() { 1 } else { 1_000 };
+        window.consume(HEADER_BYTES);
+        let interface = [FileInterface {
+            name: None,
+            link,
+            snaplen: header.snaplen,
+        }];
+        Ok(Self {
+            parse,
+            record_header,
+            fraction_ns,
+            interface,
+        })
+    }
+
+    pub(super) fn interfaces(&self) -> &[FileInterface] {
+        &self.interface
+    }
+
+    pub(super) fn step(&self, window: &mut Window) -> io::Result<Step> {
+        loop {
+            let have = window.bytes().len();
+            let wanted = match (self.parse)(window.bytes()) {
+                Ok((_, record)) if record.caplen <= MAX_FRAME_BYTES => return Ok(Step::Frame(self.frame(&record))),
+                Ok((_, record)) => record.caplen as usize + self.record_header,
+                Err(nom::Err::Incomplete(nom::Needed::Size(missing))) => have.saturating_add(missing.get()),
+                Err(_) => return Ok(window.damaged("its header cannot be read")),
+            };
+            let limit = MAX_FRAME_BYTES as usize + self.record_header;
+            if wanted > limit {
+                let frame = wanted - self.record_header;
+                return Ok(window.damaged(format!(
+                    "a frame of {frame} bytes, where {MAX_FRAME_BYTES} is the limit"
+                )));
+            }
+            if !window.need(wanted)? {
+                return Ok(window.end(wanted as u64));
+            }
+        }
+    }
+
+    fn frame(&self, record: &LegacyPcapBlock<'_>) -> FrameAt {
+        let data = self.record_header..self.record_header + record.caplen as usize;
+        FrameAt {
+            // At most 2^32 seconds and 2^32 microseconds: below 2^63.
+            time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_usec) * self.fraction_ns,
+            timed: true,
+            link: self.interface[0].link,
+            interface: 0,
+            original_len: record.origlen,
+            record: data.end,
+            data,
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The pcapng format (draft-ietf-opsawg-pcapng): blocks of `type u32, length u32, body, length u32`.
+//!
+//! A section header block sets the byte order and forgets the interfaces before it; interface description blocks set
+//! link type and clock; packet blocks refer to them by number. The rare description blocks are decoded by pcap-parser.
+//! Packet blocks and clocks are decoded here, for the reasons in `docs/adr/0001-capture-file-reader.md`.
+
+use super::bytes::Order;
+use super::clock::Clock;
+use super::window::Window;
+use super::{CutTail, FileInterface, FrameAt, Step};
+use crate::limits::{MAX_DESCRIPTION_BLOCK_BYTES, MAX_INTERFACE_NAME_BYTES, MAX_INTERFACES, MAX_PACKET_BLOCK_BYTES};
+use overhead_model::frame::LinkType;
+use pcap_parser::nom::{self, IResult};
+use pcap_parser::pcapng::{
+    parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le, parse_interfacestatisticsblock_be,
+    parse_interfacestatisticsblock_le, parse_sectionheaderblock,
+};
+use pcap_parser::{InterfaceDescriptionBlock, OptionCode, PcapError, PcapNGOption};
+use std::collections::BTreeMap;
+use std::io;
+
+/// The type of a section header block, the same in both byte orders.
+pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const MAJOR: u16 = 1;
+/// Block type and both lengths.
+const SMALLEST_BLOCK: u32 = 12;
+/// Microseconds, where the file does not say.
+const DEFAULT_RESOLUTION: u8 = 6;
+
+/// What is wrong with a block; the text for [`super::CutReason::Damaged`].
+type Damage = String;
+
+#[derive(Default)]
+pub(super) struct PcapngReader {
+    order: Order,
+    interfaces: Vec<FileInterface>,
+    clocks: Vec<Clock>,
+    /// Index of the current section's first interface.
+    section: usize,
+    /// Last drop count of each interface that has one.
+    drops: BTreeMap<usize, u64>,
+    /// Time of the last frame, for frames without.
+    time_ns: u64,
+}
+
+/// A block's type and length.
+#[derive(Clone, Copy)]
+struct Head {
+    kind: u32,
+    bytes: u32,
+}
+
+impl PcapngReader {
+    pub(super) fn interfaces(&self) -> &[FileInterface] {
+        &self.interfaces
+    }
+
+    pub(super) fn recorded_drops(&self) -> Option<u64> {
+        (!self.drops.is_empty()).then(|| {
+            self.drops
+                .values()
+                .fold(0, |sum, drops| u64::saturating_add(sum, *drops))
+        })
+    }
+
+    /// Reads the first section header; says what is wrong if it cannot be read.
+    pub(super) fn open(&mut self, window: &mut Window) -> io::Result<Option<CutTail>> {
+        Ok(match self.block(window)? {
+            Some(Step::End(cut)) => cut,
+            Some(Step::Frame(_)) | None => None,
+        })
+    }
+
+    pub(super) fn step(&mut self, window: &mut Window) -> io::Result<Step> {
+        loop {
+            if let Some(step) = self.block(window)? {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Reads one block; `None` when it was not a packet.
+    fn block(&mut self, window: &mut Window) -> io::Result<Option<Step>> {
+        if !window.need(SMALLEST_BLOCK as usize)? {
+            return Ok(Some(window.end(u64::from(SMALLEST_BLOCK))));
+        }
+        let head = match self.head(window.bytes()) {
+            Ok(head) => head,
+            Err(damage) => return Ok(Some(window.damaged(damage))),
+        };
+        let limit = match head.kind {
+            OBSOLETE_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => MAX_PACKET_BLOCK_BYTES,
+            SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS => MAX_DESCRIPTION_BLOCK_BYTES,
+            _ => return self.skip(window, head),
+        };
+        if head.bytes > limit {
+            let text = format!(
+                "a block of {} bytes, where {limit} is the limit for its type",
+                head.bytes
+            );
+            return Ok(Some(window.damaged(text)));
+        }
+        if !window.need(head.bytes as usize)? {
+            return Ok(Some(window.end(u64::from(head.bytes))));
+        }
+        Ok(self.whole_block(window, head))
+    }
+
+    /// Reads a block that is at hand as a whole.
+    fn whole_block(&mut self, window: &mut Window, head: Head) -> Option<Step> {
+        let block = window.bytes().get(..head.bytes as usize).unwrap_or_default();
+        if self.order.u32(block, block.len() - 4) != Some(head.bytes) {
+            return Some(window.damaged("a block whose two lengths differ"));
+        }
+        let described = match head.kind {
+            SECTION_HEADER => self.section_header(block),
+            INTERFACE_DESCRIPTION => self.interface_description(block),
+            INTERFACE_STATISTICS => self.interface_statistics(block),
+            kind => match self.packet(kind, block) {
+                Ok(frame) => {
+                    self.time_ns = frame.time_ns;
+                    return Some(Step::Frame(frame));
+                }
+                Err(damage) => Err(damage),
+            },
+        };
+        match described {
+            Ok(()) => {
+                window.consume(head.bytes as usize);
+                None
+            }
+            Err(damage) => Some(window.damaged(damage)),
+        }
+    }
+
+    /// Type and length of the block that starts here. A section header brings its own byte order.
+    fn head(&mut self, bytes: &[u8]) -> Result<Head, Damage> {
+        if bytes.starts_with(&MAGIC) {
+            self.order = [Order::Little, Order::Big]
+                .into_iter()
+                .find(|order| order.u32(bytes, 8) == Some(BYTE_ORDER))
+                .ok_or("a section header without the byte-order magic")?;
+        }
+        let kind = self.order.u32(bytes, 0).unwrap_or_default();
+        let bytes = self.order.u32(bytes, 4).unwrap_or_default();
+        if bytes < SMALLEST_BLOCK || !bytes.is_multiple_of(4) {
+            return Err(format!("a block length of {bytes}"));
+        }
+        Ok(Head { kind, bytes })
+    }
+
+    /// Moves past a block of a type that holds no packets, of whatever length.
+    fn skip(&mut self, window: &mut Window, head: Head) -> io::Result<Option<Step>> {
+        let offset = window.offset();
+        if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
+            let there = window.offset() + window.bytes().len() as u64 - offset;
+            return Ok(Some(moved_back(
+                window.end(u64::from(head.bytes)),
+                offset,
+                there,
+                head.bytes,
+            )));
+        }
+        if self.order.u32(window.bytes(), 0) != Some(head.bytes) {
+            return Ok(Some(window.damaged("a block whose two lengths differ")));
+        }
+        window.consume(4);
+        Ok(None)
+    }
+
+    /// Section 4.1 of the draft.
+    fn section_header(&mut self, block: &[u8]) -> Result<(), Damage> {
+        let header = parsed(parse_sectionheaderblock(block), "a section header")?;
+        if header.major_version != MAJOR {
+            return Err(format!(
+                "pcapng version {}.{}",
+                header.major_version, header.minor_version
+            ));
+        }
+        self.section = self.interfaces.len();
+        Ok(())
+    }
+
+    /// Section 4.2.
+    fn interface_description(&mut self, block: &[u8]) -> Result<(), Damage> {
+        if self.interfaces.len() >= MAX_INTERFACES {
+            return Err(format!("more than {MAX_INTERFACES} interfaces"));
+        }
+        let parse = match self.order {
+            Order::Little => parse_interfacedescriptionblock_le,
+            Order::Big => parse_interfacedescriptionblock_be,
+        };
+        let interface = parsed(parse(block), "an interface description")?;
+        self.clocks.push(self.clock(&interface));
+        let link = LinkType(interface.linktype.0 as u16);
+        let name = option(&interface.options, OptionCode::IfName).map(name);
+        self.interfaces.push(FileInterface {
+            name,
+            link,
+            snaplen: interface.snaplen,
+        });
+        Ok(())
+    }
+
+    /// The clock that the options describe. pcap-parser decodes `if_tsoffset` as little-endian in every section and
+    /// has no powers of two, so its own fields are not used.
+    fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> Clock {
+        let resolution = option(&interface.options, OptionCode::IfTsresol).and_then(|value| value.first().copied());
+        let offset_s = option(&interface.options, OptionCode::IfTsoffset).and_then(|value| self.order.u64(value, 0));
+        Clock::new(
+            resolution.unwrap_or(DEFAULT_RESOLUTION),
+            offset_s.unwrap_or(0).cast_signed(),
+        )
+    }
+
+    /// Section 4.6. The counts run from the start of the capture, so the last block of an interface stands.
+    fn interface_statistics(&mut self, block: &[u8]) -> Result<(), Damage> {
+        let parse = match self.order {
+            Order::Little => parse_interfacestatisticsblock_le,
+            Order::Big => parse_interfacestatisticsblock_be,
+        };
+        let statistics = parsed(parse(block), "an interface statistics block")?;
+        let interface = self.interface(statistics.if_id)?;
+        let count = |code| option(&statistics.options, code).and_then(|value| self.order.u64(value, 0));
+        let drops = [OptionCode::IsbIfDrop, OptionCode::IsbOsDrop].map(count);
+        if drops.iter().any(Option::is_some) {
+            self.drops
+                .insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
+        }
+        Ok(())
+    }
+
+    fn packet(&self, kind: u32, block: &[u8]) -> Result<FrameAt, Damage> {
+        let frame = match kind {
+            ENHANCED_PACKET => self.enhanced_packet(block),
+            OBSOLETE_PACKET => self.obsolete_packet(block),
+            _ => self.simple_packet(block),
+        };
+        frame.unwrap_or_else(|| Err("a packet block too short for its fields".to_owned()))
+    }
+
+    /// Section 4.3: interface u32, time high u32, time low u32, captured u32, original u32, data, options.
+    fn enhanced_packet(&self, block: &[u8]) -> Option<Result<FrameAt, Damage>> {
+        Some(self.timed_packet(block, self.order.u32(block, 8)?))
+    }
+
+    /// Appendix A: as the enhanced packet, with interface u16, drops u16 in place of the first field.
+    fn obsolete_packet(&self, block: &[u8]) -> Option<Result<FrameAt, Damage>> {
+        Some(self.timed_packet(block, u32::from(self.order.u16(block, 8)?)))
+    }
+
+    fn timed_packet(&self, block: &[u8], interface: u32) -> Result<FrameAt, Damage> {
+        let field = |at| self.order.u32(block, at).unwrap_or_default();
+        let interface = self.interface(interface)?;
+        let clock = self
+            .clocks
+            .get(interface)
+            .copied()
+            .ok_or("an interface without clock")?;
+        let time_ns = clock.ns(u64::from(field(12)) << 32 | u64::from(field(16)));
+        self.frame(block, interface, 28, field(20), field(24))
+            .map(|frame| FrameAt {
+                time_ns,
+                timed: true,
+                ..frame
+            })
+    }
+
+    /// Section 4.4: original u32, data; the captured length is what interface 0 lets through.
+    fn simple_packet(&self, block: &[u8]) -> Option<Result<FrameAt, Damage>> {
+        let original = self.order.u32(block, 8)?;
+        let interface = match self.interface(0) {
+            Ok(interface) => interface,
+            Err(damage) => return Some(Err(damage)),
+        };
+        let snaplen = self.interfaces.get(interface)?.snaplen;
+        let captured = if snaplen == 0 { original } else { original.min(snaplen) };
+        let captured = captured.min(block.len().checked_sub(16)? as u32);
+        Some(self.frame(block, interface, 12, captured, original))
+    }
+
+    /// A frame whose data starts at `data` of the block.
+    fn frame(
+        &self,
+        block: &[u8],
+        interface: usize,
+        data: usize,
+        captured: u32,
+        original: u32,
+    ) -> Result<FrameAt, Damage> {
+        let end = data.saturating_add(captured as usize);
+        if end > block.len() - 4 {
+            return Err(format!("a packet of {captured} bytes in a block of {}", block.len()));
+        }
+        let link = self
+            .interfaces
+            .get(interface)
+            .ok_or("an interface without link type")?
+            .link;
+        Ok(FrameAt {
+            time_ns: self.time_ns,
+            timed: false,
+            link,
+            interface: interface as u32,
+            original_len: original,
+            data: data..end,
+            record: block.len(),
+        })
+    }
+
+    /// Index over all sections of an interface of the current one.
+    fn interface(&self, number: u32) -> Result<usize, Damage> {
+        let index = self.section.saturating_add(number as usize);
+        if index < self.interfaces.len() {
+            Ok(index)
+        } else {
+            Err(format!("interface {number}, which is not described"))
+        }
+    }
+}
+
+/// The result of a pcap-parser function on a block that is at hand as a whole.
+fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, Damage> {
+    match result {
+        Ok((_, block)) => Ok(block),
+        Err(nom::Err::Incomplete(_) | nom::Err::Error(_) | nom::Err::Failure(_)) => {
+            Err(format!("{what} that cannot be read"))
+        }
+    }
+}
+
+/// The first value of an option before the end-of-options mark.
+fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
+    let found = options
+        .iter()
+        .take_while(|option| option.code.0 != 0)
+        .find(|option| option.code == code)?;
+    found.value.get(..usize::from(found.len))
+}
+
+fn name(value: &[u8]) -> String {
+    let value = value.get(..MAX_INTERFACE_NAME_BYTES).unwrap_or(value);
+    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
+}
+
+/// An end found while skipping, told from where the skipped block started.
+fn moved_back(end: Step, offset: u64, there: u64, wanted: u32) -> Step {
+    use super::CutReason;
+    let reason = match end {
+        Step::End(Some(CutTail {
+            reason: reason @ CutReason::Compression(_),
+            ..
+        })) => reason,
+        Step::End(_) | Step::Frame(_) => CutReason::Incomplete {
+            wanted: u64::from(wanted),
+        },
+    };
+    Step::End(Some(CutTail {
+        offset,
+        bytes: Some(there),
+        reason,
+    }))
+}

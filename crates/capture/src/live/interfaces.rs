@@ -1,0 +1,103 @@
+//! The network interfaces that can be captured on.
+
+use crate::SourceError;
+use pcap::{Device, IfFlags};
+use std::net::IpAddr;
+
+/// A network interface as `--list-interfaces` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveInterface {
+    /// Its name, as `-i` takes it.
+    pub name: String,
+    /// What it is, where libpcap knows.
+    pub description: Option<String>,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// What holds for it.
+    pub flags: Vec<InterfaceFlag>,
+}
+
+/// A property of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceFlag {
+    /// It is switched on.
+    Up,
+    /// It has a carrier.
+    Running,
+    /// It leads back to this machine.
+    Loopback,
+    /// It is a radio.
+    Wireless,
+}
+
+impl InterfaceFlag {
+    const ALL: [(Self, IfFlags); 4] = [
+        (Self::Up, IfFlags::UP),
+        (Self::Running, IfFlags::RUNNING),
+        (Self::Loopback, IfFlags::LOOPBACK),
+        (Self::Wireless, IfFlags::WIRELESS),
+    ];
+
+    /// Its name, as tcpdump prints it, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Running => "running",
+            Self::Loopback => "loopback",
+            Self::Wireless => "wireless",
+        }
+    }
+}
+
+/// All interfaces that libpcap can open, the ones most likely wanted first.
+///
+/// # Errors
+///
+/// [`SourceError::Live`] when the system does not say.
+pub fn list_interfaces() -> Result<Vec<LiveInterface>, SourceError> {
+    let devices = Device::list().map_err(|error| super::error::live("any interface", &error))?;
+    Ok(devices.into_iter().map(LiveInterface::from).collect())
+}
+
+impl From<Device> for LiveInterface {
+    fn from(device: Device) -> Self {
+        let holds = InterfaceFlag::ALL
+            .into_iter()
+            .filter(|(_, flag)| device.flags.contains(*flag));
+        Self {
+            flags: holds.map(|(flag, _)| flag).collect(),
+            addresses: device.addresses.iter().map(|address| address.addr).collect(),
+            name: device.name,
+            description: device.desc,
+        }
+    }
+}
+
+/// The names of network interfaces, as an error lists them: without libpcap's other sources (USB, Bluetooth, netlink).
+pub(super) fn available() -> String {
+    let names: Vec<String> = Device::list()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|device| device.name)
+        .collect();
+    let network = |name: &&str| *name == super::ANY || super::facts::is_network(name);
+    names
+        .iter()
+        .map(String::as_str)
+        .filter(network)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Says that an interface does not exist before libpcap complains of a missing privilege to look.
+pub(super) fn check_exists(name: &str) -> Result<(), SourceError> {
+    let known = name == super::ANY || super::facts::is_network(name);
+    if known || Device::list().is_ok_and(|list| list.iter().any(|device| device.name == name)) {
+        Ok(())
+    } else {
+        Err(SourceError::NoSuchInterface {
+            interface: name.to_owned(),
+            available: available(),
+        })
+    }
+}

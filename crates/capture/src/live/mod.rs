@@ -1,0 +1,302 @@
+//! Capturing from a network interface, through libpcap.
+//!
+//! On Linux libpcap reads a ring shared with the kernel (`TPACKET_V3`), whose blocks are handed over when full or
+//! ten milliseconds after their first packet. That bounds the delay of a lone packet without a system call per packet,
+//! which immediate mode (`TPACKET_V2`) would cost. libpcap's own timeout does not end a wait on an idle interface, so
+//! waiting is done here: the capture does not block, and `poll` waits for the ring or for a [`StopHandle`].
+
+mod error;
+mod facts;
+mod interfaces;
+mod stop;
+
+pub use facts::interface_facts;
+pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
+pub use stop::StopHandle;
+
+use crate::limits::{DEFAULT_BUFFER_BYTES, DEFAULT_SNAPLEN};
+use crate::{KernelFilter, KernelStats, Next, Source, SourceError, Totals};
+use overhead_model::frame::{Frame, LinkType};
+use overhead_model::record::Measured;
+use pcap::{Active, Capture, Linktype, Precision, Stat};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::{Duration, Instant};
+use stop::Stop;
+
+/// A ring block is handed over this long after its first packet at the latest, in milliseconds.
+const RETIRE_MS: i32 = 10;
+/// Longest wait for a frame before [`Next::Idle`] is returned.
+const WAIT: Duration = Duration::from_millis(100);
+/// After a stop, frames from before it may still come in for this long: several times [`RETIRE_MS`].
+const DRAIN: Duration = Duration::from_millis(50);
+/// The pseudo-interface that captures on all others.
+const ANY: &str = "any";
+/// libpcap numbers raw IP otherwise than files do.
+const DLT_RAW: i32 = 12;
+
+/// What to capture, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOptions {
+    /// Name of the interface; `any` for all.
+    pub interface: String,
+    /// Longest part of a frame that is kept, in bytes.
+    pub snaplen: u32,
+    /// Size of the kernel's ring, in bytes.
+    pub buffer_bytes: u32,
+    /// The kernel filter.
+    pub filter: KernelFilter,
+    /// Whether the interface takes in frames for other machines as well. tcpdump does by default; here it is off
+    /// unless asked for: this tool measures what this machine sends and receives, and switching the mode is an
+    /// intervention that shows in the system log and that virtual networks may refuse. Set it on a mirror port.
+    /// Without effect on `any`.
+    pub promiscuous: bool,
+}
+
+impl LiveOptions {
+    /// Whole frames, the default buffer, no filter, not promiscuous.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            snaplen: DEFAULT_SNAPLEN,
+            buffer_bytes: DEFAULT_BUFFER_BYTES,
+            filter: KernelFilter::default(),
+            promiscuous: false,
+        }
+    }
+}
+
+/// A network interface being captured.
+pub struct LiveSource {
+    interface: String,
+    capture: Capture<Active>,
+    link: LinkType,
+    filter: Option<String>,
+    stop: Stop,
+    /// When a stop was first seen.
+    stopping: Option<Instant>,
+    /// The last call found nothing, so the next one waits first.
+    waits: bool,
+    totals: Totals,
+    kernel: KernelStats,
+    last_stat: Stat,
+}
+
+impl LiveSource {
+    /// Starts capturing.
+    ///
+    /// `any` is captured with the second version of the Linux cooked header, which names the interface of each frame.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when there is no such interface, it is down, capturing is not permitted or the filter is not
+    /// valid.
+    pub fn open(options: &LiveOptions) -> Result<Self, SourceError> {
+        let name = &options.interface;
+        let mut capture = activate(options)?;
+        if name == ANY
+            && capture
+                .list_datalinks()
+                .is_ok_and(|list| list.contains(&Linktype::LINUX_SLL2))
+        {
+            capture
+                .set_datalink(Linktype::LINUX_SLL2)
+                .map_err(|error| error::live(name, &error))?;
+        }
+        let link = link_type(capture.get_datalink());
+        let filter = set_filter(&mut capture, &options.filter, link)?;
+        let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
+        let stop = Stop::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
+        Ok(Self {
+            interface: name.clone(),
+            capture,
+            link,
+            filter,
+            stop,
+            stopping: None,
+            waits: false,
+            totals: Totals::default(),
+            kernel: KernelStats::default(),
+            last_stat: Stat {
+                received: 0,
+                dropped: 0,
+                if_dropped: 0,
+            },
+        })
+    }
+
+    /// Link type of all its frames.
+    pub fn link_type(&self) -> LinkType {
+        self.link
+    }
+
+    /// The filter given to the kernel; `None` lets everything through.
+    pub fn filter(&self) -> Option<&str> {
+        self.filter.as_deref()
+    }
+
+    /// A handle that ends the capture from another thread or from a signal handler.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.handle()
+    }
+
+    /// Waits for the ring, a stop, or `WAIT` to pass.
+    fn wait(&mut self) -> rustix::io::Result<()> {
+        let longest = self
+            .stopping
+            .map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(longest.subsec_nanos()),
+        };
+        let mut ready = [
+            PollFd::new(&self.capture, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN),
+        ];
+        // The stop handle stays readable once used, so it is waited for just until it was seen.
+        let watched = if self.stopping.is_some() {
+            &mut ready[..1]
+        } else {
+            &mut ready[..]
+        };
+        match poll(watched, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds what the kernel counted since the last look; its counters are 32 bits wide and wrap.
+    fn count(&mut self) -> Result<(), pcap::Error> {
+        let now = self.capture.stats()?;
+        let last = std::mem::replace(&mut self.last_stat, now);
+        self.kernel.received += u64::from(now.received.wrapping_sub(last.received));
+        self.kernel.dropped += u64::from(now.dropped.wrapping_sub(last.dropped));
+        self.kernel.interface_dropped += u64::from(now.if_dropped.wrapping_sub(last.if_dropped));
+        Ok(())
+    }
+}
+
+impl Source for LiveSource {
+    /// Returns [`Next::Idle`] at once when the ring has run empty, then after every tenth of a second without a frame.
+    /// After a stop, frames from before it are still delivered; the end comes within a twentieth of a second.
+    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+        if self.waits {
+            self.wait()
+                .map_err(|error| error::live(&self.interface, &std::io::Error::from(error).into()))?;
+        }
+        let stopped_ns = self.stop.requested_ns();
+        if stopped_ns.is_some() {
+            self.stopping.get_or_insert_with(Instant::now);
+        }
+        match self.capture.next_packet() {
+            Ok(packet) => {
+                self.waits = false;
+                let time_ns = time_ns(&packet.header.ts);
+                if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
+                    return Ok(Next::End);
+                }
+                let original_len = packet.header.len.max(packet.data.len() as u32);
+                let frame = Frame {
+                    time_ns,
+                    link: self.link,
+                    original_len,
+                    interface: 0,
+                    bytes: packet.data,
+                };
+                self.totals.add(&frame, true);
+                Ok(Next::Frame(frame))
+            }
+            Err(pcap::Error::TimeoutExpired) => {
+                self.waits = true;
+                let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
+                Ok(if drained { Next::End } else { Next::Idle })
+            }
+            Err(pcap::Error::NoMorePackets) => Ok(Next::End),
+            Err(error) => Err(error::live(&self.interface, &error)),
+        }
+    }
+
+    fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    fn kernel(&mut self) -> Measured<KernelStats> {
+        match self.count() {
+            Ok(()) => Measured::Value(self.kernel),
+            Err(error) => Measured::unavailable(error::reason(&error)),
+        }
+    }
+}
+
+impl std::fmt::Debug for LiveSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveSource")
+            .field("interface", &self.interface)
+            .field("link", &self.link)
+            .field("filter", &self.filter)
+            .field("totals", &self.totals)
+            .finish_non_exhaustive()
+    }
+}
+
+fn activate(options: &LiveOptions) -> Result<Capture<Active>, SourceError> {
+    let name = &options.interface;
+    let signed = |option, value: u32| {
+        let range = "1 to 2147483647 bytes";
+        let signed = i32::try_from(value).ok().filter(|value| *value > 0);
+        signed.ok_or(SourceError::Option {
+            option,
+            value: u64::from(value),
+            range,
+        })
+    };
+    let (snaplen, buffer) = (
+        signed("snap length", options.snaplen)?,
+        signed("buffer size", options.buffer_bytes)?,
+    );
+    interfaces::check_exists(name)?;
+    Capture::from_device(name.as_str())
+        .and_then(|capture| {
+            // Promiscuous mode on `any` is a warning to libpcap, which the pcap crate takes for an error.
+            let promiscuous = options.promiscuous && name != ANY;
+            let capture = capture.snaplen(snaplen).buffer_size(buffer).promisc(promiscuous);
+            capture.timeout(RETIRE_MS).precision(Precision::Nano).open()
+        })
+        .map_err(|error| error::live(name, &error))
+}
+
+/// Compiles and sets the filter. The user's part is compiled alone first: so errors quote what the user wrote, and an
+/// unbalanced parenthesis cannot change the meaning of the rest.
+fn set_filter(
+    capture: &mut Capture<Active>,
+    filter: &KernelFilter,
+    link: LinkType,
+) -> Result<Option<String>, SourceError> {
+    let invalid = |text: &str, error| SourceError::Filter {
+        expression: text.to_owned(),
+        reason: error::reason(&error),
+    };
+    if let Some(user) = filter.user() {
+        capture.compile(user, true).map_err(|error| invalid(user, error))?;
+    }
+    let expression = filter.expression(link);
+    if let Some(text) = &expression {
+        capture.filter(text, true).map_err(|error| invalid(text, error))?;
+    }
+    Ok(expression)
+}
+
+/// The number that files use for what libpcap calls a data link.
+fn link_type(data_link: Linktype) -> LinkType {
+    match data_link.0 {
+        DLT_RAW => LinkType::RAW,
+        number => LinkType(number as u16),
+    }
+}
+
+/// The capture was opened for nanoseconds, so the field for microseconds holds those.
+fn time_ns(time: &libc::timeval) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))
+}

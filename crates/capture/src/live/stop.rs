@@ -1,0 +1,65 @@
+//! Ending a capture from elsewhere, at a point in time.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Ends a capture from another thread.
+#[derive(Clone, Debug)]
+pub struct StopHandle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Unix nanoseconds of the stop; 0 while there was none.
+    at_ns: AtomicU64,
+    wake: OwnedFd,
+}
+
+impl StopHandle {
+    /// Ends the capture as of now: frames captured before are still delivered, later ones are not. A second call
+    /// changes nothing. This reads a clock, stores an integer and writes to a file descriptor, all of which a signal
+    /// handler may do.
+    pub fn stop(&self) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(1, |since| since.as_nanos() as u64);
+        if self
+            .0
+            .at_ns
+            .compare_exchange(0, now.max(1), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            // Fails only when the counter is full, and then the reader has been woken already.
+            let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The capture's end of its [`StopHandle`]s.
+pub(super) struct Stop(StopHandle);
+
+impl Stop {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(StopHandle(Arc::new(Shared {
+            at_ns: AtomicU64::new(0),
+            wake,
+        }))))
+    }
+
+    pub(super) fn handle(&self) -> StopHandle {
+        self.0.clone()
+    }
+
+    /// When a stop was asked for, Unix nanoseconds.
+    pub(super) fn requested_ns(&self) -> Option<u64> {
+        Some(self.0.0.at_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0)
+    }
+
+    /// Readable once a stop was asked for.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.0.wake.as_fd()
+    }
+}

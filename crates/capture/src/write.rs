@@ -1,0 +1,346 @@
+//! Writes frames as pcapng (draft-ietf-opsawg-pcapng): one section, one interface, nanoseconds, little-endian.
+//!
+//! ```text
+//! section header: 0x0a0d0d0a, length, 0x1a2b3c4d, 1, 0, -1, options, length
+//! interface:      1, length, link type u16, 0 u16, snaplen u32, options, length
+//! packet:         6, length, interface u32, time high u32, time low u32, captured u32, original u32, data, length
+//! statistics:     5, length, interface u32, time high u32, time low u32, options, length
+//! option:         code u16, length u16, value, padded to four bytes
+//! ```
+
+use overhead_model::frame::{Frame, LinkType};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Bytes gathered before they go to the system.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Option lengths are 16 bits; texts are cut well before.
+const MAX_TEXT_BYTES: usize = 4096;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+
+const SHB_HARDWARE: u16 = 2;
+const SHB_OS: u16 = 3;
+const SHB_USERAPPL: u16 = 4;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const IF_FILTER: u16 = 11;
+const IF_OS: u16 = 12;
+const ISB_STARTTIME: u16 = 2;
+const ISB_ENDTIME: u16 = 3;
+const ISB_IFRECV: u16 = 4;
+const ISB_IFDROP: u16 = 5;
+const ISB_OSDROP: u16 = 7;
+const ISB_USRDELIV: u16 = 8;
+
+/// A capture that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The file cannot be created.
+    #[error("{output} cannot be created ({source}): choose a folder that exists and may be written to")]
+    Create {
+        /// The file as the user named it.
+        output: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file cannot be written to.
+    #[error("{output} cannot be written ({source}): make room there or choose another place")]
+    Write {
+        /// The file as the user named it.
+        output: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A frame of another link type than the file's.
+    #[error("{output} holds {expected} frames and cannot take one of {link}: write each link type to its own file")]
+    LinkType {
+        /// The file as the user named it.
+        output: String,
+        /// The link type of the file.
+        expected: LinkType,
+        /// The link type of the frame.
+        link: LinkType,
+    },
+    /// A frame that is too long for the format.
+    #[error("{output} cannot take a frame of {bytes} bytes: capture with a snap length, as in `-s 262144`")]
+    TooLong {
+        /// The file as the user named it.
+        output: String,
+        /// Its captured length.
+        bytes: usize,
+    },
+}
+
+impl WriteError {
+    /// Whether the reader of a pipe went away, which is not an error to a command-line tool.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// What a file says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Link type of all frames.
+    pub link: LinkType,
+    /// Name of the interface, as in `eth0`; empty for none.
+    pub interface: String,
+    /// Longest frame captured, in bytes; 0 for no limit.
+    pub snaplen: u32,
+    /// The kernel filter; empty for none.
+    pub filter: String,
+    /// The machine, as in its CPU model; empty for none.
+    pub hardware: String,
+    /// The operating system, as in `Linux 6.1.0`; empty for none.
+    pub os: String,
+    /// The program and its version.
+    pub application: String,
+}
+
+impl WriterOptions {
+    /// Nothing but the link type and this program's name and version.
+    pub fn new(link: LinkType) -> Self {
+        Self {
+            link,
+            interface: String::new(),
+            snaplen: 0,
+            filter: String::new(),
+            hardware: String::new(),
+            os: String::new(),
+            application: concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// A pcapng file being written.
+pub struct PcapngWriter<W: Write> {
+    output: String,
+    writer: BufWriter<W>,
+    link: LinkType,
+    frames: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl PcapngWriter<Box<dyn Write + Send>> {
+    /// Creates a file, or writes to standard output for `-`.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] when the file cannot be created or written to.
+    pub fn create(path: impl AsRef<Path>, options: &WriterOptions) -> Result<Self, WriteError> {
+        let path = path.as_ref();
+        if path.as_os_str() == "-" {
+            return Self::new("standard output", Box::new(io::stdout()), options);
+        }
+        let output = path.to_string_lossy();
+        match File::create(path) {
+            Ok(file) => Self::new(&output, Box::new(file), options),
+            Err(source) => Err(WriteError::Create {
+                output: output.into_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Writes the header to any writer; `output` is what errors call it.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::Write`] when the writer fails.
+    pub fn new(output: &str, writer: W, options: &WriterOptions) -> Result<Self, WriteError> {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
+        let output = output.to_owned();
+        let mut this = Self {
+            output,
+            writer,
+            link: options.link,
+            frames: 0,
+            first_ns: None,
+            last_ns: 0,
+        };
+        this.put(&section_header(options))?;
+        this.put(&interface_description(options))?;
+        Ok(this)
+    }
+
+    /// Adds a frame.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::LinkType`] for a frame of another link type, [`WriteError::Write`] when the writer fails.
+    pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WriteError> {
+        if frame.link != self.link {
+            return Err(WriteError::LinkType {
+                output: self.output.clone(),
+                expected: self.link,
+                link: frame.link,
+            });
+        }
+        let bytes = frame.bytes.len();
+        let captured = u32::try_from(bytes)
+            .ok()
+            .filter(|bytes| *bytes <= crate::limits::MAX_FRAME_BYTES);
+        let captured = captured.ok_or_else(|| WriteError::TooLong {
+            output: self.output.clone(),
+            bytes,
+        })?;
+        let padding = captured.wrapping_neg() % 4;
+        let length = 32 + captured + padding;
+        let fields = [
+            ENHANCED_PACKET,
+            length,
+            0,
+            (frame.time_ns >> 32) as u32,
+            frame.time_ns as u32,
+            captured,
+            frame.original_len.max(captured),
+        ];
+        let mut head = [0; 28];
+        for (place, field) in head.chunks_exact_mut(4).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        self.put(&head)?;
+        self.put(frame.bytes)?;
+        self.put([0; 3].get(..padding as usize).unwrap_or_default())?;
+        self.put(&length.to_le_bytes())?;
+        self.frames += 1;
+        self.first_ns.get_or_insert(frame.time_ns);
+        self.last_ns = self.last_ns.max(frame.time_ns);
+        Ok(())
+    }
+
+    /// Frames written so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Hands everything written so far to the system, so that a reader of a pipe sees it.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::Write`] when the writer fails.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.writer.flush().map_err(|source| WriteError::Write {
+            output: self.output.clone(),
+            source,
+        })
+    }
+
+    /// Ends the file with the statistics of the interface, where known, and returns the writer.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::Write`] when the writer fails.
+    pub fn finish(mut self, kernel: Option<&crate::KernelStats>) -> Result<W, WriteError> {
+        let statistics = self.statistics(kernel);
+        self.put(&statistics)?;
+        self.flush()?;
+        let output = self.output;
+        self.writer.into_inner().map_err(|error| WriteError::Write {
+            output,
+            source: error.into_error(),
+        })
+    }
+
+    fn statistics(&self, kernel: Option<&crate::KernelStats>) -> Vec<u8> {
+        let mut body = 0_u32.to_le_bytes().to_vec();
+        body.extend(time(self.last_ns));
+        if let Some(first_ns) = self.first_ns {
+            option(&mut body, ISB_STARTTIME, &time(first_ns));
+            option(&mut body, ISB_ENDTIME, &time(self.last_ns));
+        }
+        if let Some(kernel) = kernel {
+            option(&mut body, ISB_IFRECV, &kernel.received.to_le_bytes());
+            option(&mut body, ISB_IFDROP, &kernel.interface_dropped.to_le_bytes());
+            option(&mut body, ISB_OSDROP, &kernel.dropped.to_le_bytes());
+        }
+        option(&mut body, ISB_USRDELIV, &self.frames.to_le_bytes());
+        block(INTERFACE_STATISTICS, body)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.writer.write_all(bytes).map_err(|source| WriteError::Write {
+            output: self.output.clone(),
+            source,
+        })
+    }
+}
+
+impl<W: Write> fmt::Debug for PcapngWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PcapngWriter")
+            .field("output", &self.output)
+            .field("frames", &self.frames)
+            .finish_non_exhaustive()
+    }
+}
+
+fn section_header(options: &WriterOptions) -> Vec<u8> {
+    let mut body = BYTE_ORDER.to_le_bytes().to_vec();
+    body.extend(1_u16.to_le_bytes());
+    body.extend(0_u16.to_le_bytes());
+    // Length of the section: not known in advance.
+    body.extend((-1_i64).to_le_bytes());
+    text(&mut body, SHB_HARDWARE, &options.hardware);
+    text(&mut body, SHB_OS, &options.os);
+    text(&mut body, SHB_USERAPPL, &options.application);
+    block(SECTION_HEADER, body)
+}
+
+fn interface_description(options: &WriterOptions) -> Vec<u8> {
+    let mut body = options.link.0.to_le_bytes().to_vec();
+    body.extend([0, 0]);
+    body.extend(options.snaplen.to_le_bytes());
+    text(&mut body, IF_NAME, &options.interface);
+    option(&mut body, IF_TSRESOL, &[9]);
+    if !options.filter.is_empty() {
+        // The first byte says that a filter string follows, not bytecode.
+        option(&mut body, IF_FILTER, &[&[0], clipped(&options.filter)].concat());
+    }
+    text(&mut body, IF_OS, &options.os);
+    block(INTERFACE_DESCRIPTION, body)
+}
+
+/// A time stamp as two halves, the upper first, each in the byte order of the section.
+fn time(ns: u64) -> [u8; 8] {
+    ns.rotate_left(32).to_le_bytes()
+}
+
+fn clipped(value: &str) -> &[u8] {
+    value
+        .get(..value.floor_char_boundary(MAX_TEXT_BYTES))
+        .unwrap_or_default()
+        .as_bytes()
+}
+
+fn text(body: &mut Vec<u8>, code: u16, value: &str) {
+    if !value.is_empty() {
+        option(body, code, clipped(value));
+    }
+}
+
+/// Values are at most [`MAX_TEXT_BYTES`] + 1 long.
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
+    body.extend(code.to_le_bytes());
+    body.extend((value.len() as u16).to_le_bytes());
+    body.extend(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+/// Puts the end-of-options mark behind the body and type and lengths around it.
+fn block(kind: u32, mut body: Vec<u8>) -> Vec<u8> {
+    body.extend([0; 4]);
+    let length = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &length, &body, &length].concat()
+}

@@ -1,0 +1,48 @@
+//! Third-party captures beside the repository, where there are any: frames and bytes agree with the oracle's.
+
+mod support;
+
+use overhead_capture::{FileSource, Source};
+use std::path::Path;
+use support::drain;
+
+#[test]
+fn frames_and_bytes_agree_with_the_oracle() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let Ok(text) = std::fs::read_to_string(folder.join("oracle.json")) else {
+        eprintln!("skipped: there is no corpus beside the repository");
+        return;
+    };
+    let oracle: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut files = 0;
+    for (name, case) in oracle
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| !name.starts_with('_'))
+    {
+        let (_, end, source) = drain(FileSource::open(folder.join(name)).unwrap());
+        let totals = source.totals();
+        let figures = [
+            ("frames", totals.frames),
+            ("wire_bytes", totals.wire_bytes),
+            ("captured_bytes", totals.captured_bytes),
+            ("truncated_frames", totals.truncated_frames),
+        ];
+        for (key, figure) in figures {
+            let expected = &case["expected"][key];
+            assert!(
+                expected.is_null() || *expected == figure,
+                "{name}: {key} is {figure}, expected {expected}"
+            );
+        }
+        assert_eq!(
+            case["capture"]["cut_tail"].as_bool(),
+            Some(end.cut.is_some()),
+            "{name}: {:?}",
+            end.cut
+        );
+        files += 1;
+    }
+    eprintln!("{files} captures agree");
+}
