@@ -75,7 +75,7 @@ pub struct Out<'r, R> {
 }
 
 impl<'r, R: Reader> Out<'r, R> {
-    pub(super) fn new(reader: &'r mut R, side: Side, current: &'r mut Option<OpId>) -> Self {
+    pub(crate) fn new(reader: &'r mut R, side: Side, current: &'r mut Option<OpId>) -> Self {
         Self {
             reader,
             side,
@@ -103,6 +103,11 @@ impl<'r, R: Reader> Out<'r, R> {
     /// Following postings of this direction go to `op`, in later steps too.
     pub fn charge(&mut self, op: OpId) {
         *self.current = Some(op);
+    }
+
+    /// The message at hand is whole: what follows belongs to no operation until the next [`Out::charge`].
+    pub fn release(&mut self) {
+        *self.current = None;
     }
 
     /// Opens an operation for bytes that no request or response goes with, labels it `unmatched` and charges it. The

@@ -77,10 +77,7 @@ mod tests {
         amounts[Account::Data] = 2;
         let given = shares(&amounts, 3);
         let of = |account: Account| given[account as usize].1;
-        assert_eq!(
-            (of(Account::Framing), of(Account::Schema), of(Account::Data)),
-            (1, 1, 1)
-        );
+        assert_eq!((of(Account::Framing), of(Account::Schema), of(Account::Data)), (1, 1, 1));
         assert_eq!(shares(&Amounts::ZERO, 9)[Account::Unknown as usize].1, 9);
     }
 

@@ -1,0 +1,76 @@
+//! Bodies of `OP_COMPRESSED`.
+
+use crate::limits;
+
+/// The `compressorId` of a body that is not compressed.
+pub(super) const NOOP: u8 = 0;
+const SNAPPY: u8 = 1;
+const ZLIB: u8 = 2;
+const ZSTD: u8 = 3;
+
+/// Decompresses bodies, one after the other, into the same memory.
+#[derive(Default)]
+pub(super) struct Decompressor {
+    plain: Vec<u8>,
+    zlib: Option<flate2::Decompress>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl std::fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decompressor").finish_non_exhaustive()
+    }
+}
+
+impl Decompressor {
+    /// The `size` bytes that `body` stands for; `None` where it does not decompress to exactly so many, where they are
+    /// beyond the limits, and for a compressor that the specification does not know.
+    pub(super) fn plain(&mut self, compressor: u8, body: &[u8], size: usize) -> Option<&[u8]> {
+        if size > limits::DECOMPRESSED || size > body.len().saturating_mul(limits::EXPANSION) {
+            return None;
+        }
+        self.plain.clear();
+        self.plain.try_reserve(size).ok()?;
+        match compressor {
+            SNAPPY => self.snappy(body, size)?,
+            ZLIB => self.zlib(body)?,
+            ZSTD => self.zstd(body, size)?,
+            _ => return None,
+        }
+        (self.plain.len() == size).then_some(self.plain.as_slice())
+    }
+
+    /// Gives back the memory that an unusually long body took.
+    pub(super) fn settle(&mut self) {
+        if self.plain.capacity() as u64 > limits::MESSAGE_BUFFER {
+            self.plain = Vec::new();
+        }
+    }
+
+    fn snappy(&mut self, body: &[u8], size: usize) -> Option<()> {
+        if snap::raw::decompress_len(body).ok()? != size {
+            return None;
+        }
+        self.plain.resize(size, 0);
+        snap::raw::Decoder::new().decompress(body, &mut self.plain).ok()?;
+        Some(())
+    }
+
+    fn zlib(&mut self, body: &[u8]) -> Option<()> {
+        let zlib = self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
+        zlib.reset(true);
+        // Fills what was reserved and no more.
+        let status = zlib.decompress_vec(body, &mut self.plain, flate2::FlushDecompress::Finish);
+        matches!(status, Ok(flate2::Status::StreamEnd)).then_some(())
+    }
+
+    fn zstd(&mut self, body: &[u8], size: usize) -> Option<()> {
+        if self.zstd.is_none() {
+            self.zstd = zstd::bulk::Decompressor::new().ok();
+        }
+        self.plain.resize(size, 0);
+        let written = self.zstd.as_mut()?.decompress_to_buffer(body, self.plain.as_mut_slice()).ok()?;
+        self.plain.truncate(written);
+        Some(())
+    }
+}

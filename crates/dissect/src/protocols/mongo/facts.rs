@@ -1,0 +1,120 @@
+//! What one message says about its operation, gathered while its bytes are posted.
+
+use super::roles::Fact;
+use super::wire::{is_true, text};
+use crate::limits;
+
+/// Name of a command that is not spelt as one.
+const OTHER: &str = "(other)";
+
+/// Longest value that is read for what it says; longer ones are just posted.
+pub(super) const READ: u64 = 1 << 10;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
+pub(super) struct Facts {
+    /// Flags of the message, of whatever kind it is.
+    pub(super) flags: u32,
+    /// The reply is an error, or carries one.
+    pub(super) failed: bool,
+    /// A `hello` that waits for a change.
+    pub(super) streaming: bool,
+    /// The operation reads the oplog.
+    pub(super) oplog: bool,
+    /// `OP_QUERY` on a collection: the documents of the reply are the user's.
+    pub(super) documents: bool,
+    /// `cursorID` of an `OP_REPLY`.
+    pub(super) cursor_open: bool,
+    pub(super) ferret: bool,
+    pub(super) wire_version: Option<i32>,
+    pub(super) version: String,
+    pub(super) driver: String,
+    pub(super) driver_version: String,
+    name: Name,
+}
+
+/// A command's name, kept without allocation.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    bytes: [u8; limits::NAME],
+    len: usize,
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Self { bytes: [0; limits::NAME], len: 0 }
+    }
+}
+
+impl Facts {
+    /// Ready for the next message.
+    pub(super) fn clear(&mut self) {
+        let strings = [&mut self.version, &mut self.driver, &mut self.driver_version];
+        let [version, driver, driver_version] = strings.map(|string| {
+            string.clear();
+            std::mem::take(string)
+        });
+        *self = Self { version, driver, driver_version, ..Self::default() };
+    }
+
+    /// Name of the command; empty where none was read.
+    pub(super) fn name(&self) -> &str {
+        let bytes = self.name.bytes.get(..self.name.len).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or(OTHER)
+    }
+
+    /// The command's name. The first one counts: `explain` holds another.
+    pub(super) fn set_name(&mut self, name: &[u8]) {
+        if self.name.len > 0 {
+            return;
+        }
+        let spelt = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
+        let fits = !name.is_empty() && name.len() <= limits::NAME && name.iter().all(spelt);
+        let name = if fits { name } else { OTHER.as_bytes() };
+        if let Some(place) = self.name.bytes.get_mut(..name.len()) {
+            place.copy_from_slice(name);
+            self.name.len = name.len();
+        }
+    }
+
+    /// Collection that the operation works on, with or without its database.
+    pub(super) fn set_collection(&mut self, collection: &[u8]) {
+        self.oplog |= collection.ends_with(b"oplog.rs") || collection.ends_with(b"oplog.$main");
+    }
+
+    /// Takes in a field: its name, the type byte of its value, and the value or, of a document or array, its length.
+    pub(super) fn note(&mut self, fact: Fact, name: &[u8], kind: u8, value: &[u8]) {
+        let text = text(kind, value);
+        match fact {
+            Fact::Nothing => {}
+            Fact::Command => {
+                self.set_name(name);
+                self.set_collection(text.unwrap_or_default().as_bytes());
+            }
+            Fact::Collection => self.set_collection(text.unwrap_or_default().as_bytes()),
+            Fact::Streaming => self.streaming = true,
+            Fact::Success => self.failed |= !is_true(kind, value),
+            Fact::Failure => self.failed |= is_failure(kind, value),
+            Fact::DriverName => self.driver.push_str(short(text)),
+            Fact::DriverVersion => self.driver_version.push_str(short(text)),
+            Fact::ServerVersion => self.version.push_str(short(text)),
+            Fact::WireVersion => self.wire_version = value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
+            Fact::Ferret => self.ferret = true,
+        }
+    }
+}
+
+/// The text where it may be the name or version of software.
+fn short(text: Option<&str>) -> &str {
+    text.filter(|text| text.len() <= limits::NAME).unwrap_or_default()
+}
+
+/// Whether an error field (`writeErrors`, `err`, `nErrors`) holds anything.
+fn is_failure(kind: u8, value: &[u8]) -> bool {
+    match kind {
+        0x02 => value.len() > 5,
+        0x03 | 0x04 => value.first().is_some_and(|&len| len > 5) || value.iter().skip(1).any(|&byte| byte > 0),
+        _ => is_true(kind, value),
+    }
+}

@@ -1,0 +1,268 @@
+//! Which account a BSON field belongs to: it follows from the document that it stands in (the envelope of a command or a
+//! reply, or the user's own documents) and from its name.
+
+use overhead_model::Account::{self, Data, Metadata, Query, Schema, Status};
+
+/// What a document, or the elements of an array, are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Options of the envelope, in which nothing is told apart.
+    #[default]
+    Options,
+    /// A command: its first field is the command's name.
+    Command,
+    /// The `client` document of `hello`, and the `driver` document in it.
+    Client,
+    Driver,
+    /// One of the write statements, index specifications or namespaces that a command lists.
+    Statement,
+    /// The query document of an `OP_QUERY` on a collection, which may be wrapped in `$query`.
+    Selector,
+    /// A filter, an update or an aggregation stage.
+    Expression,
+    /// The arguments of a stage that names other collections.
+    Stage,
+    /// Field names with directions or inclusions: sort, projection, index keys.
+    Shape,
+    /// A document of the user's.
+    Document,
+    /// The body of a response.
+    Reply,
+    /// The `cursor` document of a response.
+    Cursor,
+    /// The documents in a cursor: the user's, or the outcomes of a `bulkWrite`.
+    Batch,
+    /// Errors, counts.
+    Status,
+}
+
+/// What a field says about the operation, beyond its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fact {
+    #[default]
+    Nothing,
+    /// Its name is the command's, its text the collection's.
+    Command,
+    /// Its text is the collection's name.
+    Collection,
+    /// A `hello` with it waits for the topology to change.
+    Streaming,
+    /// Zero or false where the command failed.
+    Success,
+    /// The operation failed, unless it is null, zero, false or empty.
+    Failure,
+    DriverName,
+    DriverVersion,
+    WireVersion,
+    ServerVersion,
+    /// Only FerretDB has it.
+    Ferret,
+}
+
+/// Where the parts of a field go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: Account,
+    /// Account of a value that is no text.
+    pub(super) value: Account,
+    /// Account of a value that is text.
+    pub(super) text: Account,
+    /// Role of a value that is a document or an array.
+    pub(super) child: Role,
+    pub(super) fact: Fact,
+}
+
+const fn field(name: Account, value: Account, child: Role) -> Field {
+    Field { name, value, text: value, child, fact: Fact::Nothing }
+}
+
+const fn telling(fact: Fact, field: Field) -> Field {
+    Field { fact, ..field }
+}
+
+const fn text(text: Account, field: Field) -> Field {
+    Field { text, ..field }
+}
+
+/// A name of the envelope with a value that `role` tells more about.
+const fn envelope(role: Role) -> Field {
+    field(Metadata, Metadata, role)
+}
+
+const OPTION: Field = envelope(Role::Options);
+const COLLECTION: Field = telling(Fact::Collection, text(Query, OPTION));
+const STATUS: Field = field(Status, Status, Role::Status);
+
+impl Role {
+    /// What the field called `name` is; `first` where no other stands before it in its document.
+    pub(super) fn field(self, name: &[u8], first: bool) -> Field {
+        match self {
+            Self::Options => OPTION,
+            Self::Command if first => command(name),
+            Self::Command | Self::Statement => option(name),
+            Self::Client => client(name),
+            Self::Driver => driver(name),
+            Self::Selector => selector(name),
+            Self::Expression => expression(name),
+            Self::Stage => stage(name),
+            Self::Shape if name.first() == Some(&b'$') => field(Query, Metadata, Role::Expression),
+            Self::Shape => field(Schema, Metadata, Role::Shape),
+            Self::Document | Self::Batch => field(Schema, Data, Role::Document),
+            Self::Reply => reply(name),
+            Self::Cursor => cursor(name),
+            Self::Status => status(name),
+        }
+    }
+
+    /// Where the values of an array go whose elements have this role. Their names are indexes.
+    pub(super) fn element(self) -> Field {
+        let value = match self {
+            Self::Expression | Self::Document | Self::Batch => Data,
+            Self::Status => Status,
+            _ => Metadata,
+        };
+        field(Account::Framing, value, self)
+    }
+
+    /// The group of fields, for people.
+    pub(super) const fn group(self) -> &'static str {
+        match self {
+            Self::Options => "options",
+            Self::Command => "command",
+            Self::Client => "client",
+            Self::Driver => "driver",
+            Self::Statement => "statement",
+            Self::Selector => "selector",
+            Self::Expression => "expression",
+            Self::Stage => "stage",
+            Self::Shape => "shape",
+            Self::Document => "document",
+            Self::Reply => "reply",
+            Self::Cursor => "cursor",
+            Self::Batch => "batch",
+            Self::Status => "status",
+        }
+    }
+}
+
+/// The first field of a command. `OP_QUERY` may wrap the command in `$query`; `explain` holds another.
+fn command(name: &[u8]) -> Field {
+    let field = field(Query, Metadata, Role::Command);
+    match name {
+        b"$query" => field,
+        _ => telling(Fact::Command, text(Query, field)),
+    }
+}
+
+/// A later field of a command, a field of one of its statements, or the identifier of a document sequence.
+pub(super) fn option(name: &[u8]) -> Field {
+    match name {
+        b"filter"
+        | b"query"
+        | b"q"
+        | b"update"
+        | b"u"
+        | b"updateMods"
+        | b"pipeline"
+        | b"arrayFilters"
+        | b"validator"
+        | b"partialFilterExpression"
+        | b"cond" => envelope(Role::Expression),
+        b"documents" | b"document" | b"let" | b"c" | b"min" | b"max" | b"near" => envelope(Role::Document),
+        b"sort" | b"projection" | b"fields" | b"hint" => envelope(Role::Shape),
+        // The key of an index, and the field of `distinct`.
+        b"key" => text(Schema, envelope(Role::Shape)),
+        b"updates" | b"deletes" | b"ops" | b"indexes" | b"nsInfo" => envelope(Role::Statement),
+        b"collection" | b"viewOn" | b"ns" | b"to" | b"out" => COLLECTION,
+        b"map" | b"reduce" | b"finalize" => field(Metadata, Query, Role::Options),
+        b"client" => envelope(Role::Client),
+        b"topologyVersion" | b"maxAwaitTimeMS" => telling(Fact::Streaming, OPTION),
+        _ => OPTION,
+    }
+}
+
+fn client(name: &[u8]) -> Field {
+    match name {
+        b"driver" => envelope(Role::Driver),
+        _ => OPTION,
+    }
+}
+
+fn driver(name: &[u8]) -> Field {
+    match name {
+        b"name" => telling(Fact::DriverName, OPTION),
+        b"version" => telling(Fact::DriverVersion, OPTION),
+        _ => OPTION,
+    }
+}
+
+fn selector(name: &[u8]) -> Field {
+    match name {
+        b"$orderby" => field(Query, Metadata, Role::Shape),
+        b"$hint" => envelope(Role::Shape),
+        b"$min" | b"$max" => envelope(Role::Document),
+        b"$explain" | b"$snapshot" | b"$maxTimeMS" | b"$maxScan" | b"$comment" | b"$returnKey" | b"$showDiskLoc"
+        | b"$readPreference" => OPTION,
+        _ => expression(name),
+    }
+}
+
+fn expression(name: &[u8]) -> Field {
+    let operator = field(Query, Data, Role::Expression);
+    match name {
+        b"$lookup" | b"$graphLookup" | b"$unionWith" | b"$merge" | b"$out" | b"$geoNear" => {
+            text(Query, field(Query, Metadata, Role::Stage))
+        }
+        b"$sort" | b"$project" => field(Query, Metadata, Role::Shape),
+        b"$count" | b"$unwind" => text(Schema, operator),
+        b"$limit" | b"$skip" | b"$sample" | b"$changeStream" | b"$collStats" | b"$indexStats" | b"$currentOp"
+        | b"$listSessions" => field(Query, Metadata, Role::Options),
+        [b'$', ..] => operator,
+        _ => field(Schema, Data, Role::Expression),
+    }
+}
+
+fn stage(name: &[u8]) -> Field {
+    match name {
+        b"from" | b"coll" | b"into" => text(Query, envelope(Role::Stage)),
+        b"localField" | b"foreignField" | b"as" | b"connectFromField" | b"connectToField" | b"depthField"
+        | b"distanceField" | b"on" => text(Schema, OPTION),
+        b"pipeline" | b"let" | b"startWith" | b"restrictSearchWithMatch" | b"query" | b"whenMatched" => {
+            envelope(Role::Expression)
+        }
+        b"near" => envelope(Role::Document),
+        _ => OPTION,
+    }
+}
+
+fn reply(name: &[u8]) -> Field {
+    match name {
+        b"ok" => telling(Fact::Success, STATUS),
+        b"writeErrors" | b"writeConcernError" | b"nErrors" | b"$err" | b"err" => telling(Fact::Failure, STATUS),
+        b"n" | b"nModified" | b"nInserted" | b"nMatched" | b"nUpserted" | b"nDeleted" | b"nRemoved" | b"code"
+        | b"codeName" | b"errmsg" | b"errInfo" | b"errorLabels" | b"upserted" | b"lastErrorObject"
+        | b"updatedExisting" => STATUS,
+        b"cursor" => envelope(Role::Cursor),
+        b"value" | b"values" | b"result" | b"results" | b"retval" => field(Metadata, Data, Role::Document),
+        b"maxWireVersion" => telling(Fact::WireVersion, OPTION),
+        b"version" => telling(Fact::ServerVersion, OPTION),
+        b"ferretdb" | b"ferretdbVersion" => telling(Fact::Ferret, OPTION),
+        _ => OPTION,
+    }
+}
+
+fn cursor(name: &[u8]) -> Field {
+    match name {
+        b"firstBatch" | b"nextBatch" => envelope(Role::Batch),
+        _ => OPTION,
+    }
+}
+
+fn status(name: &[u8]) -> Field {
+    match name {
+        b"_id" => field(Schema, Data, Role::Document),
+        b"keyValue" | b"op" => field(Status, Data, Role::Document),
+        b"upserted" => field(Status, Data, Role::Status),
+        _ => STATUS,
+    }
+}

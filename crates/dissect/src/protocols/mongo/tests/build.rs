@@ -1,0 +1,127 @@
+//! Messages and documents, spelt out.
+
+/// A document of elements.
+pub(super) fn doc(elements: &[Vec<u8>]) -> Vec<u8> {
+    let elements = elements.concat();
+    let mut bytes = (elements.len() as u32 + 5).to_le_bytes().to_vec();
+    bytes.extend(elements);
+    bytes.push(0);
+    bytes
+}
+
+/// An element of any type.
+pub(super) fn element(kind: u8, name: &str, value: &[u8]) -> Vec<u8> {
+    [&[kind], name.as_bytes(), &[0], value].concat()
+}
+
+pub(super) fn text(name: &str, value: &str) -> Vec<u8> {
+    element(2, name, &string(value))
+}
+
+/// The value of a string element.
+pub(super) fn string(value: &str) -> Vec<u8> {
+    let len = value.len() as u32 + 1;
+    [&len.to_le_bytes(), value.as_bytes(), &[0]].concat()
+}
+
+pub(super) fn int(name: &str, value: i32) -> Vec<u8> {
+    element(0x10, name, &value.to_le_bytes())
+}
+
+pub(super) fn long(name: &str, value: i64) -> Vec<u8> {
+    element(0x12, name, &value.to_le_bytes())
+}
+
+pub(super) fn double(name: &str, value: f64) -> Vec<u8> {
+    element(1, name, &value.to_le_bytes())
+}
+
+pub(super) fn truth(name: &str, value: bool) -> Vec<u8> {
+    element(8, name, &[u8::from(value)])
+}
+
+pub(super) fn null(name: &str) -> Vec<u8> {
+    element(0x0a, name, &[])
+}
+
+pub(super) fn sub(name: &str, elements: &[Vec<u8>]) -> Vec<u8> {
+    element(3, name, &doc(elements))
+}
+
+/// An array of documents.
+pub(super) fn list(name: &str, documents: &[Vec<u8>]) -> Vec<u8> {
+    let indexed = documents.iter().enumerate();
+    let elements: Vec<_> = indexed.map(|(index, document)| element(3, &index.to_string(), document)).collect();
+    element(4, name, &doc(&elements))
+}
+
+pub(super) fn ok() -> Vec<u8> {
+    double("ok", 1.0)
+}
+
+pub(super) fn message(opcode: i32, id: i32, to: i32, body: &[u8]) -> Vec<u8> {
+    let len = body.len() as u32 + 16;
+    let header = [len, id.cast_unsigned(), to.cast_unsigned(), opcode.cast_unsigned()];
+    let header = header.map(u32::to_le_bytes).concat();
+    [header.as_slice(), body].concat()
+}
+
+/// An `OP_MSG` of sections.
+pub(super) fn msg(id: i32, to: i32, flags: u32, sections: &[Vec<u8>]) -> Vec<u8> {
+    message(2013, id, to, &msg_body(flags, sections))
+}
+
+pub(super) fn msg_body(flags: u32, sections: &[Vec<u8>]) -> Vec<u8> {
+    [flags.to_le_bytes().as_slice(), &sections.concat()].concat()
+}
+
+/// A section of kind 0.
+pub(super) fn body(elements: &[Vec<u8>]) -> Vec<u8> {
+    [vec![0], doc(elements)].concat()
+}
+
+/// A section of kind 1.
+pub(super) fn sequence(name: &str, documents: &[Vec<u8>]) -> Vec<u8> {
+    let documents = documents.concat();
+    let len = (4 + name.len() + 1 + documents.len()) as u32;
+    [&[1], len.to_le_bytes().as_slice(), name.as_bytes(), &[0], &documents].concat()
+}
+
+/// A request of one command.
+pub(super) fn command(id: i32, elements: &[Vec<u8>]) -> Vec<u8> {
+    msg(id, 0, 0, &[body(elements)])
+}
+
+/// A reply to request `to`.
+pub(super) fn reply(to: i32, elements: &[Vec<u8>]) -> Vec<u8> {
+    msg(to + 1000, to, 0, &[body(elements)])
+}
+
+/// An `OP_QUERY`.
+pub(super) fn query(id: i32, flags: i32, namespace: &str, documents: &[Vec<u8>]) -> Vec<u8> {
+    let mut body = flags.to_le_bytes().to_vec();
+    body.extend(namespace.as_bytes());
+    body.push(0);
+    body.extend([0, 0, 0, 0, 255, 255, 255, 255]);
+    body.extend(documents.concat());
+    message(2004, id, 0, &body)
+}
+
+/// An `OP_REPLY`.
+pub(super) fn op_reply(id: i32, to: i32, flags: i32, cursor: i64, documents: &[Vec<u8>]) -> Vec<u8> {
+    let mut body = flags.to_le_bytes().to_vec();
+    body.extend(cursor.to_le_bytes());
+    body.extend(0i32.to_le_bytes());
+    body.extend((documents.len() as u32).to_le_bytes());
+    body.extend(documents.concat());
+    message(1, id, to, &body)
+}
+
+/// An `OP_COMPRESSED` around a body of `size` bytes.
+pub(super) fn compressed(id: i32, to: i32, opcode: i32, size: usize, compressor: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = opcode.to_le_bytes().to_vec();
+    bytes.extend((size as u32).to_le_bytes());
+    bytes.push(compressor);
+    bytes.extend(body);
+    message(2012, id, to, &bytes)
+}

@@ -1,0 +1,185 @@
+//! Constants and primitives: message headers, opcodes, BSON element types.
+
+use overhead_model::Side;
+
+/// Bytes of a message header.
+pub(super) const HEADER: u64 = 16;
+
+/// Longest message: servers accept 48,000,000 bytes (`maxMessageSizeBytes` of `hello`); some room above.
+pub(super) const MAX_MESSAGE: u64 = 48 << 20;
+
+/// `OP_MSG`: the last four bytes of the message are its CRC-32C.
+pub(super) const CHECKSUM_PRESENT: u32 = 1;
+/// `OP_MSG`: another message follows without a request (response), or no response is due (request).
+pub(super) const MORE_TO_COME: u32 = 1 << 1;
+/// `OP_MSG`: the client takes a stream of responses.
+pub(super) const EXHAUST_ALLOWED: u32 = 1 << 16;
+/// `OP_MSG`: a receiver refuses a message with other bits in the lower half set.
+pub(super) const KNOWN_FLAGS: u32 = CHECKSUM_PRESENT | MORE_TO_COME | EXHAUST_ALLOWED;
+
+/// `OP_QUERY`: the server streams all batches without `OP_GET_MORE`.
+pub(super) const QUERY_EXHAUST: u32 = 1 << 6;
+/// `OP_REPLY`: cursor not found, or query failure.
+pub(super) const REPLY_FAILED: u32 = 3;
+
+/// Shortest BSON document: its length and its terminator.
+pub(super) const EMPTY_DOCUMENT: u64 = 5;
+
+/// The kind of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Opcode {
+    Reply,
+    OldMsg,
+    Update,
+    Insert,
+    Query,
+    GetMore,
+    Delete,
+    KillCursors,
+    Command,
+    CommandReply,
+    Compressed,
+    #[default]
+    Msg,
+}
+
+impl Opcode {
+    pub(super) fn of(code: i32) -> Option<Self> {
+        Some(match code {
+            1 => Self::Reply,
+            1000 => Self::OldMsg,
+            2001 => Self::Update,
+            2002 => Self::Insert,
+            2004 => Self::Query,
+            2005 => Self::GetMore,
+            2006 => Self::Delete,
+            2007 => Self::KillCursors,
+            2010 => Self::Command,
+            2011 => Self::CommandReply,
+            2012 => Self::Compressed,
+            2013 => Self::Msg,
+            _ => return None,
+        })
+    }
+
+    /// The name in the specification; it is the `via` of an operation.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Reply => "OP_REPLY",
+            Self::OldMsg => "OP_MSG_OLD",
+            Self::Update => "OP_UPDATE",
+            Self::Insert => "OP_INSERT",
+            Self::Query => "OP_QUERY",
+            Self::GetMore => "OP_GET_MORE",
+            Self::Delete => "OP_DELETE",
+            Self::KillCursors => "OP_KILL_CURSORS",
+            Self::Command => "OP_COMMAND",
+            Self::CommandReply => "OP_COMMANDREPLY",
+            Self::Compressed => "OP_COMPRESSED",
+            Self::Msg => "OP_MSG",
+        }
+    }
+
+    /// Whether messages of this kind are sent on `side`.
+    pub(super) fn is_sent_by(self, side: Side) -> bool {
+        match self {
+            Self::Msg | Self::Compressed => true,
+            Self::Reply | Self::CommandReply => side == Side::Response,
+            _ => side == Side::Request,
+        }
+    }
+}
+
+/// The header that every message begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Length of the message, this header included.
+    pub(super) len: u64,
+    pub(super) request_id: i32,
+    /// `requestID` of the message that this one answers.
+    pub(super) response_to: i32,
+    pub(super) opcode: Opcode,
+}
+
+impl Header {
+    /// The header at the start of `bytes`, of which there must be [`HEADER`]; `None` where no message of `side` can
+    /// begin so.
+    pub(super) fn read(side: Side, bytes: &[u8]) -> Option<Self> {
+        let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
+        let opcode = Opcode::of(i32_at(bytes, 12)?)?;
+        let fits = (HEADER + 4..=MAX_MESSAGE).contains(&len);
+        (fits && opcode.is_sent_by(side)).then_some(Self {
+            len,
+            request_id: i32_at(bytes, 4)?,
+            response_to: i32_at(bytes, 8)?,
+            opcode,
+        })
+    }
+}
+
+/// The little-endian integer at `at`.
+pub(super) fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(i32::from_le_bytes(*bytes))
+}
+
+/// The little-endian flags at `at`.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    i32_at(bytes, at).map(i32::cast_unsigned)
+}
+
+/// How the value of a BSON element is laid out, from its type byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// So many bytes.
+    Fixed(u64),
+    /// Length, text, NUL.
+    Text,
+    Document,
+    Array,
+    /// Length, subtype, bytes.
+    Binary,
+    /// Two texts, each ended by NUL.
+    Regex,
+    /// As [`Value::Text`], then an object id.
+    Pointer,
+    /// Length of all, a [`Value::Text`], a document.
+    Scope,
+}
+
+impl Value {
+    /// The layout for a type byte; `None` where the specification knows none.
+    pub(super) fn of(kind: u8) -> Option<Self> {
+        Some(match kind {
+            0x01 | 0x09 | 0x11 | 0x12 => Self::Fixed(8),
+            0x02 | 0x0d | 0x0e => Self::Text,
+            0x03 => Self::Document,
+            0x04 => Self::Array,
+            0x05 => Self::Binary,
+            0x06 | 0x0a | 0x7f | 0xff => Self::Fixed(0),
+            0x07 => Self::Fixed(12),
+            0x08 => Self::Fixed(1),
+            0x0b => Self::Regex,
+            0x0c => Self::Pointer,
+            0x0f => Self::Scope,
+            0x10 => Self::Fixed(4),
+            0x13 => Self::Fixed(16),
+            _ => return None,
+        })
+    }
+}
+
+/// Whether a number or truth value, by its type byte, is there and not zero.
+pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
+    match (kind, value) {
+        (0x01, value) => value.first_chunk().is_some_and(|bytes| f64::from_le_bytes(*bytes) != 0.0),
+        (0x08 | 0x10 | 0x12, value) => value.iter().any(|&byte| byte != 0),
+        _ => false,
+    }
+}
+
+/// The text of a string value, without its length and NUL; `None` for other types and for what is not UTF-8.
+pub(super) fn text(kind: u8, value: &[u8]) -> Option<&str> {
+    let text = value.get(4..)?.strip_suffix(&[0])?;
+    (kind == 0x02).then(|| std::str::from_utf8(text).ok()).flatten()
+}
