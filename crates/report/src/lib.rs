@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Aggregates of operations, and what people read of them: tables, records and figures.
+//!
+//! [`Aggregate`] adds closed operations up; [`build_run`] makes the run record of it, with the proof that the ledger
+//! balances. [`text`] prints a record; [`figure`] and [`write_report`] compare any number of them side by side. No network,
+//! no clock, no system font: the same records give the same output everywhere.
+
+#![forbid(unsafe_code)]
+
+pub mod aggregate;
+mod error;
+pub mod figure;
+#[cfg(test)]
+mod fixture;
+pub mod limits;
+mod report;
+mod run;
+mod summary;
+pub mod text;
+
+pub use aggregate::{Aggregate, RunFacts, build_run};
+pub use error::ReportError;
+pub use figure::{FigureOptions, ImageFormat, draw};
+pub use report::{report_markdown, write_report};
+pub use run::{NamedRun, load_named_run, load_run};
+pub use text::Style;

@@ -1,0 +1,65 @@
+//! The largest connections of a capture, and how many more there were.
+
+use crate::limits::CONNECTIONS;
+use overhead_model::ConnectionSummary;
+use overhead_model::record::Connection;
+use std::cmp::{Ordering, Reverse};
+
+/// The [`CONNECTIONS`] largest of all that were pushed. Holds at most twice as many, so that a push is cheap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Largest {
+    kept: Vec<ConnectionSummary>,
+    seen: u64,
+}
+
+impl Largest {
+    pub(crate) fn push(&mut self, summary: ConnectionSummary) {
+        self.seen += 1;
+        self.keep(summary);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.seen += other.seen;
+        other.kept.into_iter().for_each(|summary| self.keep(summary));
+    }
+
+    pub(crate) fn omitted(&self) -> u64 {
+        self.seen - self.kept.len().min(CONNECTIONS) as u64
+    }
+
+    pub(crate) fn to_record(&self) -> Vec<Connection> {
+        let mut sorted: Vec<_> = self.kept.iter().collect();
+        sorted.sort_unstable_by(|a, b| order(a, b));
+        sorted.into_iter().take(CONNECTIONS).map(row).collect()
+    }
+
+    fn keep(&mut self, summary: ConnectionSummary) {
+        self.kept.push(summary);
+        if self.kept.len() >= 2 * CONNECTIONS {
+            self.kept.select_nth_unstable_by(CONNECTIONS - 1, order);
+            self.kept.truncate(CONNECTIONS);
+        }
+    }
+}
+
+/// Largest first; a total order, so that what is kept does not depend on when it was seen.
+fn order(a: &ConnectionSummary, b: &ConnectionSummary) -> Ordering {
+    let head = |c: &ConnectionSummary| (Reverse(c.wire_bytes), c.client, c.server, c.first_ns);
+    let tail = |c: &ConnectionSummary| (c.protocol, c.operations, c.tls, c.server_decided_by);
+    let said = |c: &ConnectionSummary| (c.server_software.clone(), c.client_software.clone());
+    head(a).cmp(&head(b)).then_with(|| tail(a).cmp(&tail(b))).then_with(|| said(a).cmp(&said(b)))
+}
+
+fn row(summary: &ConnectionSummary) -> Connection {
+    Connection {
+        client: summary.client.to_string(),
+        server: summary.server.to_string(),
+        protocol: summary.protocol.name().to_owned(),
+        server_software: summary.server_software.clone(),
+        client_software: summary.client_software.clone(),
+        tls: summary.tls,
+        server_decided_by: summary.server_decided_by,
+        operations: summary.operations,
+        wire_bytes: summary.wire_bytes,
+    }
+}

@@ -1,0 +1,211 @@
+//! A distribution of integers that merges exactly: a short sorted list first, a histogram when it outgrows that.
+//!
+//! Both hold the same thing - how many values fell into each bucket of a histogram of three significant digits - so what
+//! is read from them does not depend on when one became the other.
+
+use crate::limits::SPARSE_VALUES;
+use hdrhistogram::Histogram;
+
+/// Digits that a bucket keeps: its width is at most 1/1,024 of its values, which keeps the promised 0.1%.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Values below this (2 to the 11th) have a bucket each.
+const EXACT_BITS: u32 = 11;
+
+/// Counts, exact extremes and sum of `u64` values.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+    buckets: Buckets,
+}
+
+/// How many values fell into each bucket, by its highest value.
+///
+/// A histogram holds 8 bytes for each bucket up to the largest value: 57 kB for sizes up to 64 kB, 172 kB for latencies
+/// up to a second, 250 kB for a minute. The list is under 8 kB, and empty for a row without operations.
+#[derive(Clone, Debug)]
+enum Buckets {
+    Sparse(Vec<(u64, u64)>),
+    Dense(Box<Histogram<u64>>),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self { count: 0, sum: 0, min: u64::MAX, max: 0, buckets: Buckets::Sparse(Vec::new()) }
+    }
+}
+
+impl Values {
+    /// Takes in one value.
+    #[inline]
+    pub(crate) fn record(&mut self, value: u64) {
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.buckets.add(highest_equivalent(value), 1);
+    }
+
+    /// Takes in the values of another distribution.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        other.buckets.for_each(|bucket, count| self.buckets.add(bucket, count));
+    }
+
+    /// How many values there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The smallest value; 0 without any.
+    pub(crate) fn min(&self) -> u64 {
+        if self.count == 0 { 0 } else { self.min }
+    }
+
+    /// The largest value; 0 without any.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Arithmetic mean; 0 without any value.
+    pub(crate) fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// Nearest-rank quantiles, given in ascending parts per 10,000; zeros without any value.
+    pub(crate) fn quantiles<const N: usize>(&self, per_10_000: [u64; N]) -> [u64; N] {
+        let ranks = per_10_000.map(|q| (u128::from(self.count) * u128::from(q)).div_ceil(10_000).max(1));
+        let mut found = [self.max; N];
+        let mut next = 0;
+        let mut seen: u128 = 0;
+        self.buckets.for_each(|bucket, count| {
+            seen += u128::from(count);
+            while next < N && ranks[next] <= seen {
+                found[next] = bucket.clamp(self.min(), self.max);
+                next += 1;
+            }
+        });
+        found
+    }
+}
+
+impl Buckets {
+    #[inline]
+    fn add(&mut self, bucket: u64, count: u64) {
+        match self {
+            Self::Sparse(list) => match list.binary_search_by_key(&bucket, |entry| entry.0) {
+                Ok(at) => list[at].1 += count,
+                Err(at) if list.len() < SPARSE_VALUES => list.insert(at, (bucket, count)),
+                Err(_) => self.add_growing(bucket, count),
+            },
+            Self::Dense(histogram) => record_n(histogram, bucket, count),
+        }
+    }
+
+    #[cold]
+    fn add_growing(&mut self, bucket: u64, count: u64) {
+        // Fails for digits above 5 only; then the list just keeps growing, which is correct and slower.
+        let Ok(mut histogram) = Histogram::<u64>::new(SIGNIFICANT_DIGITS) else {
+            if let Self::Sparse(list) = self {
+                let at = list.partition_point(|entry| entry.0 < bucket);
+                list.insert(at, (bucket, count));
+            }
+            return;
+        };
+        histogram.auto(true);
+        self.for_each(|bucket, count| record_n(&mut histogram, bucket, count));
+        record_n(&mut histogram, bucket, count);
+        *self = Self::Dense(Box::new(histogram));
+    }
+
+    /// Every bucket that is not empty, by its highest value, in ascending order.
+    fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
+        match self {
+            Self::Sparse(list) => list.iter().for_each(|&(bucket, count)| visit(bucket, count)),
+            Self::Dense(histogram) => {
+                for step in histogram.iter_recorded() {
+                    visit(highest_equivalent(step.value_iterated_to()), step.count_since_last_iteration());
+                }
+            }
+        }
+    }
+}
+
+/// A histogram that resizes itself takes any value; its range ends with `u64` itself.
+fn record_n(histogram: &mut Histogram<u64>, bucket: u64, count: u64) {
+    if histogram.record_n(bucket, count).is_err() {
+        histogram.saturating_record_n(bucket, count);
+    }
+}
+
+/// The largest value that shares a histogram bucket with `value`.
+#[inline]
+const fn highest_equivalent(value: u64) -> u64 {
+    let width_bits = (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS);
+    value | ((1 << width_bits) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Latencies and sizes: small, large, and the edges of buckets.
+    fn values() -> impl Strategy<Value = Vec<u64>> {
+        let value =
+            prop_oneof![0_u64..3_000, 1_000_000..2_000_000_000_u64, (0_u32..63).prop_map(|bit| 1 << bit), any::<u64>()];
+        proptest::collection::vec(value, 1..1_500)
+    }
+
+    fn filled(values: &[u64]) -> Values {
+        let mut distribution = Values::default();
+        for &value in values {
+            distribution.record(value);
+        }
+        distribution
+    }
+
+    const QUANTILES: [u64; 5] = [5_000, 9_000, 9_900, 9_990, 9_999];
+
+    proptest! {
+        #[test]
+        fn buckets_are_those_of_the_histogram(value in any::<u64>()) {
+            let histogram = Histogram::<u64>::new_with_bounds(1, u64::MAX, SIGNIFICANT_DIGITS).unwrap();
+            prop_assert_eq!(highest_equivalent(value), histogram.highest_equivalent(value));
+        }
+
+        #[test]
+        fn quantiles_are_nearest_rank_within_a_thousandth(mut values in values()) {
+            let distribution = filled(&values);
+            values.sort_unstable();
+            for (q, found) in QUANTILES.into_iter().zip(distribution.quantiles(QUANTILES)) {
+                let rank = (values.len() as u64 * q).div_ceil(10_000).max(1);
+                let exact = values[rank as usize - 1];
+                prop_assert!(found >= exact && found <= *values.last().unwrap());
+                prop_assert!((found - exact) as f64 <= exact as f64 * 0.001, "q {} is {}, not {}", q, found, exact);
+            }
+            prop_assert_eq!((distribution.min(), distribution.max()), (values[0], *values.last().unwrap()));
+        }
+
+        #[test]
+        fn merging_equals_recording(values in values(), cut in 0_usize..1_500) {
+            let (left, right) = values.split_at(cut.min(values.len()));
+            let whole = filled(&values).quantiles(QUANTILES);
+            let mut merged = filled(right);
+            merged.merge(&filled(left));
+            prop_assert_eq!(merged.quantiles(QUANTILES), whole);
+        }
+    }
+
+    #[test]
+    fn nothing_recorded_reads_as_zeros() {
+        let empty = Values::default();
+        assert_eq!((empty.min(), empty.max(), empty.quantiles([5_000, 9_999])), (0, 0, [0, 0]));
+    }
+}

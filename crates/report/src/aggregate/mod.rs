@@ -1,0 +1,86 @@
+//! Closed operations added up into the rows of the run record, in any order and over any number of threads.
+//!
+//! Every result is a function of the *set* of calls, not of their order: sums are integers, distributions are
+//! histograms, rows beyond the limit are chosen by key, connections by a total order.
+
+mod connections;
+mod distribution;
+mod record;
+mod rows;
+
+pub use record::{RunFacts, build_run};
+
+use connections::Largest;
+use overhead_model::record::{Connection, OperationRow};
+use overhead_model::{Amounts, ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use rows::Rows;
+
+/// The sums of a capture, or of the part of it that one thread saw.
+#[derive(Clone, Debug, Default)]
+pub struct Aggregate {
+    rows: Rows,
+    connections: Largest,
+}
+
+impl Aggregate {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in what another thread or another file counted. The result does not depend on the order of merges.
+    pub fn merge(&mut self, other: Self) {
+        self.rows.merge(other.rows);
+        self.connections.merge(other.connections);
+    }
+
+    /// The rows of the record, sorted by protocol, class, name and via.
+    pub fn operations(&self) -> Vec<OperationRow> {
+        self.rows.to_record()
+    }
+
+    /// The largest connections, by wire bytes.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.connections.to_record()
+    }
+
+    /// How many connections [`Aggregate::connections`] leaves out.
+    pub fn connections_omitted(&self) -> u64 {
+        self.connections.omitted()
+    }
+
+    /// Everything posted to operations in one direction, in bytes per account.
+    pub fn ledger(&self, side: Side) -> Amounts {
+        self.rows.ledger(side)
+    }
+
+    /// What a reader of the record has to be told about limits that were hit, in whole sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        self.rows.overflow_warning().into_iter().collect()
+    }
+}
+
+impl Tally for Aggregate {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        self.rows.id_of(key)
+    }
+
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.add(operation);
+        }
+    }
+
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.add_late(side, totals);
+        }
+    }
+
+    fn connection(&mut self, summary: ConnectionSummary) {
+        self.connections.push(summary);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! From an aggregate and what is known about its source to the run record.
+
+use super::Aggregate;
+use crate::text::number::grouped;
+use overhead_model::record::{Counters, Environment, Ledger, Observer, Run, SCHEMA_VERSION, Source, TcpTotals, Tool};
+use overhead_model::{Measured, Side};
+
+/// Exit status of a run that finished with a partial result.
+const PARTIAL: u8 = 3;
+
+/// What a record says besides operations and connections.
+#[derive(Clone, Debug)]
+pub struct RunFacts {
+    /// What writes the record.
+    pub tool: Tool,
+    /// Machine and command of a live run.
+    pub environment: Option<Environment>,
+    /// Where the frames came from.
+    pub source: Source,
+    /// Transport totals over the selected connections.
+    pub tcp: TcpTotals,
+    /// Bytes of frames of no selected connection.
+    pub other_bytes: u64,
+    /// Kernel counters of the window.
+    pub counters: Measured<Counters>,
+    /// What measuring cost.
+    pub observer: Observer,
+    /// Doubts, in whole sentences; passed through in this order.
+    pub warnings: Vec<String>,
+    /// Exit status so far: 0 complete, 3 partial. A ledger that does not balance makes it 3.
+    pub exit: u8,
+}
+
+/// The record of a run. Its ledger says by how much it is off, where it is, and so does a warning.
+pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
+    let ledger = balance(aggregate, facts.source.wire_bytes, facts.other_bytes);
+    let mut warnings = facts.warnings;
+    warnings.extend(aggregate.warnings());
+    warnings.extend(imbalance_warning(&ledger));
+    Run {
+        schema_version: SCHEMA_VERSION,
+        tool: facts.tool,
+        environment: facts.environment,
+        source: facts.source,
+        tcp: facts.tcp,
+        ledger,
+        operations: aggregate.operations(),
+        connections: aggregate.connections(),
+        connections_omitted: aggregate.connections_omitted(),
+        counters: facts.counters,
+        observer: facts.observer,
+        warnings,
+        exit: if ledger.balanced { facts.exit } else { facts.exit.max(PARTIAL) },
+    }
+}
+
+fn balance(aggregate: &Aggregate, wire_bytes: u64, other: u64) -> Ledger {
+    let (request, response) = (aggregate.ledger(Side::Request), aggregate.ledger(Side::Response));
+    let posted = i128::from(request.total()) + i128::from(response.total()) + i128::from(other);
+    let exact = i128::from(wire_bytes) - posted;
+    let difference = i64::try_from(exact).unwrap_or(if exact < 0 { i64::MIN } else { i64::MAX });
+    Ledger { balanced: difference == 0, difference, request, response, other }
+}
+
+fn imbalance_warning(ledger: &Ledger) -> Option<String> {
+    let off = grouped(ledger.difference.unsigned_abs());
+    let how = if ledger.difference > 0 { "were posted nowhere" } else { "were posted more than once" };
+    (!ledger.balanced)
+        .then(|| format!("the ledger does not balance: {off} bytes {how}; this is a bug in the tool, please report it"))
+}

@@ -1,0 +1,120 @@
+//! The caption: under which conditions each run was made, so that the image can stand alone.
+
+use super::font::Weight;
+use super::palette::{INK, MUTED, WARNING};
+use super::scene::{Face, words};
+use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
+use crate::run::NamedRun;
+use crate::summary::{RoleName, data_difference, window_ns, workload_count};
+use crate::text::number::{counted, duration};
+use crate::text::{clean, command, cycle_label, integrity, shortened};
+use overhead_model::Run;
+use overhead_model::record::SourceKind;
+
+/// Size of caption text in logical pixels.
+const SIZE: f64 = 11.0;
+
+const PLAIN: Face = Face::new(SIZE, Weight::Regular, MUTED);
+const STRONG: Face = Face::new(SIZE, Weight::Bold, INK);
+const ALARM: Face = Face::new(SIZE, Weight::Bold, WARNING);
+const DOUBT: Face = Face::new(SIZE, Weight::Regular, WARNING);
+
+/// Words with their faces.
+pub(crate) type Paragraph = Vec<(String, Face)>;
+
+/// The paragraphs of a caption: doubts about the comparison, how to read it, what all runs have in common, each run.
+pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
+    let facts: Vec<Facts> = runs.iter().map(|named| Facts::of(&named.run)).collect();
+    let common = Facts::common(&facts);
+    let mut paragraphs: Vec<Paragraph> = Vec::new();
+    paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, DOUBT)));
+    paragraphs.push(led("How to read:", STRONG, HOW_TO_READ, PLAIN));
+    if !common.is_empty() {
+        paragraphs.push(led("All runs:", STRONG, &sentence(&common), PLAIN));
+    }
+    for (named, facts) in runs.iter().zip(&facts) {
+        paragraphs.push(run_paragraph(named, facts, &common));
+    }
+    paragraphs
+}
+
+const HOW_TO_READ: &str = "request is client to server, response server to client. Greys are frame headers, reds frames without \
+payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
+all of a role's processes in the window, over all workload operations of the run.";
+
+fn led(lead: &str, lead_face: Face, text: &str, face: Face) -> Paragraph {
+    words(lead, lead_face).chain(words(text, face)).collect()
+}
+
+fn sentence(facts: &[String]) -> String {
+    format!("{}.", facts.join("; "))
+}
+
+fn run_paragraph(named: &NamedRun, facts: &Facts, common: &[String]) -> Paragraph {
+    let own: Vec<String> = facts.0.iter().filter(|fact| !common.contains(fact)).cloned().collect();
+    let own = if own.is_empty() { "as all runs.".to_owned() } else { sentence(&own) };
+    let mut paragraph = led(&format!("{}:", clean(&named.name)), STRONG, &own, PLAIN);
+    let ledger = named.run.ledger;
+    if !ledger.balanced {
+        paragraph.extend(words(&format!("The ledger is off by {} bytes.", ledger.difference), ALARM));
+    }
+    let warnings = &named.run.warnings;
+    for warning in warnings.iter().take(CAPTION_WARNINGS) {
+        paragraph.extend(words(
+            &format!("Warning: {}.", shortened(&clean(warning), CAPTION_CHARS).trim_end_matches('.')),
+            DOUBT,
+        ));
+    }
+    if warnings.len() > CAPTION_WARNINGS {
+        let more = counted((warnings.len() - CAPTION_WARNINGS) as u64, "more warning");
+        paragraph.extend(words(&format!("And {more} in the record."), DOUBT));
+    }
+    paragraph
+}
+
+/// The files that a run was read from, in place of the command that made it.
+fn from_files(run: &Run) -> Option<String> {
+    let names: Vec<String> = run.source.inputs.iter().take(2).map(|input| clean(&input.path)).collect();
+    let more = run.source.inputs.len().saturating_sub(names.len());
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (run.source.kind == SourceKind::File && !names.is_empty()).then(|| format!("from {}{rest}", names.join(", ")))
+}
+
+/// What is said of a run, in order.
+struct Facts(Vec<String>);
+
+impl Facts {
+    fn of(run: &Run) -> Self {
+        let size = format!("window {}, {}", duration(window_ns(run)), counted(workload_count(run), "operation"));
+        let mut facts = vec![size];
+        facts.extend(from_files(run));
+        facts.push(integrity(run));
+        let absent = RoleName::BOTH.map(|role| role.of(run).err().map(|reason| (role, reason)));
+        match absent {
+            [Some((_, server)), Some((_, client))] if server == client => {
+                facts.push(format!("syscalls and CPU not measured ({})", clean(server)));
+            }
+            absent => {
+                facts.extend(
+                    absent
+                        .into_iter()
+                        .flatten()
+                        .map(|(role, why)| format!("{} not measured ({})", role.name(), clean(why))),
+                );
+                facts.push(format!("cycles: {}", cycle_label(run)));
+            }
+        }
+        facts.extend(command(run).map(|command| format!("command: {command}")));
+        Self(facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect())
+    }
+
+    /// What every run says, where there are several.
+    fn common(all: &[Self]) -> Vec<String> {
+        match all {
+            [first, rest @ ..] if !rest.is_empty() => {
+                first.0.iter().filter(|fact| rest.iter().all(|facts| facts.0.contains(fact))).cloned().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}

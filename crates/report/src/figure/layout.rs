@@ -1,0 +1,355 @@
+//! Where everything stands, in logical pixels.
+//!
+//! One row per operation, its name above its bars, so that names of any length find room; three panels beside each other
+//! on the same rows, so that the eye goes along a row from bytes to calls to cycles.
+
+use super::caption::Paragraph;
+use super::chart::{Bar, Chart, Panel, Row};
+use super::font::Weight;
+use super::palette::{ABSENT, AXIS, GRID, INK, MUTED, PAPER};
+use super::scene::{Anchor, Face, Scene, words};
+
+/// Width of the image: 800 shown at a blog's 700 keeps 11-pixel text above 9.
+const WIDTH: f64 = 800.0;
+const MARGIN: f64 = 20.0;
+/// Between panels.
+const GUTTER: f64 = 22.0;
+/// Left of a panel whose bars are those of several rows.
+const BRACKET: f64 = 8.0;
+/// Width of a panel without bars.
+const ABSENT_WIDTH: f64 = 162.0;
+/// Part of the width with bars that the first panel takes.
+const FIRST_PANEL: f64 = 0.5;
+
+const TITLE: Face = Face::new(20.0, Weight::Bold, INK);
+const HEADING: Face = Face::new(13.0, Weight::Bold, INK);
+const UNIT: Face = Face::new(11.0, Weight::Regular, MUTED);
+const TICK: Face = Face::new(10.5, Weight::Regular, MUTED);
+const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
+const RUN: Face = Face::new(12.5, Weight::Bold, INK);
+const OPERATION: Face = Face::new(12.5, Weight::Regular, INK);
+const OPERATION_TOTAL: Face = Face::new(12.5, Weight::Bold, INK);
+const SMALL: Face = Face::new(11.0, Weight::Regular, MUTED);
+const TAG: Face = Face::new(11.0, Weight::Regular, MUTED);
+const TOTAL: Face = Face::new(11.0, Weight::Bold, INK);
+const INSIDE: f64 = 10.0;
+
+/// Height of a row's name line, of a bar, and the spaces after them.
+const NAME_HEIGHT: f64 = 19.0;
+const BAR: f64 = 15.0;
+const BAR_GAP: f64 = 2.0;
+const ROW_GAP: f64 = 9.0;
+const RUN_GAP: f64 = 9.0;
+const REMAINDER: f64 = 16.0;
+
+/// Legend entries: swatch, space after it, space after the label, line height.
+const SWATCH: f64 = 10.0;
+const SWATCH_GAP: f64 = 4.0;
+const ENTRY_GAP: f64 = 11.0;
+const LEGEND_LEADING: f64 = 16.0;
+
+const CAPTION_LEADING: f64 = 15.5;
+const PARAGRAPH_GAP: f64 = 4.0;
+
+/// Base line of text below the top of a bar, so that it stands in the middle.
+const BAR_BASELINE: f64 = 11.5;
+
+/// A panel's place: its left edge, and where bars begin and how long the longest may be.
+struct Place {
+    left: f64,
+    width: f64,
+    zero: f64,
+    length: f64,
+    /// Value of the axis' end.
+    limit: f64,
+    step: f64,
+}
+
+/// Tops of the rows, and the bottom of the last.
+struct Lines {
+    tops: Vec<f64>,
+    bottom: f64,
+}
+
+/// The whole figure.
+pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene {
+    let mut scene = Scene { width: WIDTH, ..Scene::default() };
+    scene.text(&TITLE.fitted(title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
+    let places = places(&chart.panels);
+    let heads_top = MARGIN + 44.0;
+    let axis = heads(&mut scene, &chart.panels, &places, heads_top);
+    let lines = lines(&chart.rows, axis + 6.0);
+    for (panel, place) in chart.panels.iter().zip(&places) {
+        if panel.absence().is_none() {
+            grid(&mut scene, place, axis, lines.bottom);
+        }
+    }
+    for (at, row) in chart.rows.iter().enumerate() {
+        row_names(&mut scene, row, lines.tops[at], &places, at > 0);
+        for (panel, place) in chart.panels.iter().zip(&places) {
+            panel_row(&mut scene, panel, place, at, &lines, row);
+        }
+    }
+    for (panel, place) in chart.panels.iter().zip(&places) {
+        if let Some(reason) = panel.absence() {
+            absent_panel(&mut scene, place, &reason, axis, lines.bottom);
+        }
+    }
+    let bottom = paragraphs(&mut scene, caption, lines.bottom + 26.0);
+    scene.height = bottom + MARGIN - CAPTION_LEADING;
+    scene
+}
+
+/// Panels with bars share what panels without leave. The first stays wide in any case: names stand above it.
+fn places(panels: &[Panel; 3]) -> [Place; 3] {
+    let narrow = [false, panels[1].absence().is_some(), panels[2].absence().is_some()];
+    let narrow_count = narrow.iter().filter(|narrow| **narrow).count() as f64;
+    let free = WIDTH - 2.0 * MARGIN - 2.0 * GUTTER - narrow_count * ABSENT_WIDTH;
+    let others = 2.0 - narrow_count;
+    let first = if others > 0.0 { free * (FIRST_PANEL + 0.1 * narrow_count) } else { free };
+    let mut left = MARGIN;
+    [0, 1, 2].map(|at| {
+        let wide = if at == 0 { first } else { (free - first) / others.max(1.0) };
+        let width = if narrow[at] { ABSENT_WIDTH } else { wide };
+        let place = place(&panels[at], left, width);
+        left += width + GUTTER;
+        place
+    })
+}
+
+fn place(panel: &Panel, left: f64, width: f64) -> Place {
+    let tags = panel.tags.iter().map(|tag| TAG.width(tag)).fold(0.0, f64::max) + 6.0;
+    let max = panel.max();
+    let label = TOTAL.width(&(panel.print)(max)) + 5.0;
+    let length = (width - tags - label).max(1.0);
+    let step = step(max, if length > 200.0 { 5.0 } else { 3.0 });
+    Place { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
+}
+
+/// A step of 1, 2 or 5 times a power of ten that makes about `count` of them.
+fn step(max: f64, count: f64) -> f64 {
+    if max <= 0.0 {
+        return 1.0;
+    }
+    let rough = max / count;
+    let power = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(10.0 * power)
+}
+
+impl Place {
+    fn at(&self, value: f64) -> f64 {
+        self.zero + value / self.limit * self.length
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        let count = (self.limit / self.step + 1e-9).floor() as u32;
+        (0..=count).map(|n| f64::from(n) * self.step)
+    }
+
+    fn right(&self) -> f64 {
+        self.left + self.width
+    }
+}
+
+/// Titles, units and legends of the panels. Returns where the axes stand.
+fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[Place; 3], top: f64) -> f64 {
+    let mut bottom = top;
+    for (panel, place) in panels.iter().zip(places) {
+        scene.text(&HEADING.fitted(panel.title, place.width), (place.left, top + 11.0), Anchor::Start, HEADING);
+        if panel.absence().is_none() {
+            scene.text(&UNIT.fitted(&panel.unit, place.width), (place.left, top + 27.0), Anchor::Start, UNIT);
+            bottom = f64::max(bottom, legend(scene, panel, place, top + 46.0));
+        }
+    }
+    bottom + 22.0
+}
+
+/// Swatches with their labels, in the order of the stack. Returns the base line of the last line.
+fn legend(scene: &mut Scene, panel: &Panel, place: &Place, baseline: f64) -> f64 {
+    let (mut x, mut y) = (place.left, baseline);
+    for (label, color) in &panel.legend {
+        let label = LEGEND.fitted(label, place.width - SWATCH - SWATCH_GAP);
+        let width = SWATCH + SWATCH_GAP + LEGEND.width(&label);
+        if x > place.left && x + width > place.right() {
+            (x, y) = (place.left, y + LEGEND_LEADING);
+        }
+        scene.rect((x, y - SWATCH + 1.0), (SWATCH, SWATCH), *color);
+        scene.text(&label, (x + SWATCH + SWATCH_GAP, y), Anchor::Start, LEGEND);
+        x += width + ENTRY_GAP;
+    }
+    y
+}
+
+fn lines(rows: &[Row], top: f64) -> Lines {
+    let mut y = top;
+    let mut tops = Vec::with_capacity(rows.len());
+    for row in rows {
+        if row.first && !tops.is_empty() {
+            y += RUN_GAP;
+        }
+        tops.push(y);
+        y += NAME_HEIGHT + 2.0 * BAR + BAR_GAP + ROW_GAP;
+        if row.remainder.is_some() {
+            y += REMAINDER;
+        }
+    }
+    Lines { tops, bottom: y }
+}
+
+/// Vertical lines with their values above.
+fn grid(scene: &mut Scene, place: &Place, axis: f64, bottom: f64) {
+    let mut free = f64::NEG_INFINITY;
+    for value in place.ticks() {
+        let x = place.at(value);
+        scene.line((x, axis), (x, bottom), if value == 0.0 { AXIS } else { GRID });
+        let label = tick_label(value, place.step);
+        let half = TICK.width(&label) / 2.0;
+        if x - half > free {
+            scene.text(&label, (x, axis - 4.0), Anchor::Middle, TICK);
+            free = x + half + 4.0;
+        }
+    }
+}
+
+fn tick_label(value: f64, step: f64) -> String {
+    let digits = if step >= 1.0 || value == 0.0 { 0 } else { (-step.log10().floor()) as usize };
+    crate::text::number::with_digits(value, digits)
+}
+
+/// A grey field with the reason in place of bars.
+fn absent_panel(scene: &mut Scene, place: &Place, reason: &str, axis: f64, bottom: f64) {
+    let top = axis - 16.0;
+    // On paper of its own, over the rules between runs.
+    scene.rect((place.left - 4.0, top), (place.width + 8.0, bottom - top), PAPER);
+    scene.rect((place.left, top), (place.width, bottom - top - ROW_GAP), ABSENT);
+    let lead = Face::new(SMALL.size, Weight::Bold, SMALL.color);
+    let text: Vec<_> = words("not measured:", lead).chain(words(reason, SMALL)).collect();
+    let room = ((bottom - top - ROW_GAP - 16.0) / CAPTION_LEADING).floor().max(2.0);
+    let text = text_in_lines(text, place.width - 16.0, room);
+    scene.paragraph(&text, (place.left + 8.0, top + 18.0), place.width - 16.0, CAPTION_LEADING);
+}
+
+/// The words that fit into so many lines, an ellipsis last where some do not.
+fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
+    let height = |text: &Paragraph| Scene::default().paragraph(text, (0.0, 0.0), width, 1.0);
+    let mut cut = false;
+    while height(&text) > lines && text.len() > 1 {
+        text.pop();
+        cut = true;
+    }
+    if let (true, Some(last)) = (cut, text.last_mut()) {
+        last.0.push('…');
+    }
+    text
+}
+
+/// The line above the bars: run, operation, how many, and bytes in both directions.
+fn row_names(scene: &mut Scene, row: &Row, top: f64, places: &[Place; 3], ruled: bool) {
+    if row.first && ruled {
+        let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;
+        scene.line((MARGIN, y), (WIDTH - MARGIN, y), AXIS);
+    }
+    let (baseline, end) = (top + 13.0, places[0].right());
+    backed(scene, &row.total, (end, baseline), Anchor::End, OPERATION_TOTAL);
+    let end = end - OPERATION_TOTAL.width(&row.total) - 10.0;
+    backed(scene, &row.count, (end, baseline), Anchor::End, SMALL);
+    let end = end - SMALL.width(&row.count) - 12.0;
+    let mut x = MARGIN;
+    if row.first {
+        // What a short operation leaves, and no less than half.
+        let room = end - x - 8.0;
+        let run = RUN.fitted(&row.run, f64::max(room / 2.0, room - OPERATION.width(&row.operation)));
+        backed(scene, &run, (x, baseline), Anchor::Start, RUN);
+        x += RUN.width(&run) + 8.0;
+    }
+    backed(scene, &OPERATION.fitted(&row.operation, end - x), (x, baseline), Anchor::Start, OPERATION);
+    if let Some(remainder) = &row.remainder {
+        let y = top + NAME_HEIGHT + 2.0 * BAR + BAR_GAP + 14.0;
+        backed(scene, &SMALL.fitted(remainder, places[0].width), (MARGIN, y), Anchor::Start, SMALL);
+    }
+}
+
+/// Text on a strip of paper, so that grid lines do not run through it.
+fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {
+    let width = face.width(text);
+    if width > 0.0 {
+        let left = if anchor == Anchor::End { x - width } else { x };
+        scene.rect((left - 2.0, baseline - face.size), (width + 4.0, face.size * 1.3), PAPER);
+    }
+    scene.text(text, (x, baseline), anchor, face);
+}
+
+/// The bars of one row in one panel.
+fn panel_row(scene: &mut Scene, panel: &Panel, place: &Place, at: usize, lines: &Lines, row: &Row) {
+    let Some(bars) = panel.rows[at].as_ref().filter(|_| panel.absence().is_none()) else {
+        return;
+    };
+    let top = lines.tops[at] + NAME_HEIGHT;
+    if panel.whole_run && row.rows_of_run > 1 {
+        let last = lines.tops[(at + row.rows_of_run - 1).min(lines.tops.len() - 1)];
+        let text = SMALL.fitted("whole workload of the run", place.width);
+        backed(scene, &text, (place.left, lines.tops[at] + 13.0), Anchor::Start, SMALL);
+        bracket(scene, place.left - BRACKET, lines.tops[at] + 4.0, last + NAME_HEIGHT + 2.0 * BAR + BAR_GAP);
+    }
+    if let [Err(first), Err(second)] = bars
+        && first == second
+    {
+        absent_bar(scene, place, first, top + f64::midpoint(BAR, BAR_GAP));
+        return;
+    }
+    for (number, (tag, content)) in panel.tags.iter().zip(bars).enumerate() {
+        let y = top + number as f64 * (BAR + BAR_GAP);
+        backed(scene, tag, (place.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
+        bar(scene, panel, place, content, y);
+    }
+}
+
+/// Says that bars at its top are those of all rows along it.
+fn bracket(scene: &mut Scene, x: f64, top: f64, bottom: f64) {
+    for line in [((x, top), (x, bottom)), ((x, top), (x + 4.0, top)), ((x, bottom), (x + 4.0, bottom))] {
+        scene.line(line.0, line.1, AXIS);
+    }
+}
+
+fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64) {
+    let parts = match content {
+        Ok(parts) => parts,
+        Err(reason) => return absent_bar(scene, place, reason, y),
+    };
+    let mut sum = 0.0;
+    for part in parts {
+        let (from, to) = (place.at(sum), place.at(sum + part.value));
+        scene.rect((from, y), (to - from, BAR), part.color);
+        let ink = Face::new(INSIDE, Weight::Regular, part.color.ink_on());
+        let label = (panel.print)(part.value);
+        if ink.width(&label) + 5.0 <= to - from {
+            scene.text(&label, (f64::midpoint(from, to), y + BAR_BASELINE - 0.5), Anchor::Middle, ink);
+        }
+        sum += part.value;
+    }
+    // A hair of paper between parts, after all of them, so that thin ones are not swallowed.
+    let mut edge = 0.0;
+    for part in parts.iter().take(parts.len().saturating_sub(1)) {
+        edge += part.value;
+        if part.value / place.limit * place.length > 2.0 {
+            scene.rect((place.at(edge) - 0.5, y), (0.5, BAR), PAPER);
+        }
+    }
+    backed(scene, &(panel.print)(sum), (place.at(sum) + 4.0, y + BAR_BASELINE), Anchor::Start, TOTAL);
+}
+
+fn absent_bar(scene: &mut Scene, place: &Place, reason: &str, y: f64) {
+    let width = place.right() - place.zero;
+    scene.rect((place.zero, y), (width, BAR), ABSENT);
+    let text = SMALL.fitted(&format!("not measured: {reason}"), width - 8.0);
+    scene.text(&text, (place.zero + 4.0, y + BAR_BASELINE), Anchor::Start, SMALL);
+}
+
+fn paragraphs(scene: &mut Scene, caption: &[Paragraph], top: f64) -> f64 {
+    let mut y = top;
+    scene.line((MARGIN, top - 20.0), (WIDTH - MARGIN, top - 20.0), INK);
+    for paragraph in caption {
+        y = scene.paragraph(paragraph, (MARGIN, y), WIDTH - 2.0 * MARGIN, CAPTION_LEADING) + PARAGRAPH_GAP;
+    }
+    y
+}

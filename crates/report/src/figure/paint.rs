@@ -1,0 +1,203 @@
+//! A scene as SVG or PNG, by the backends of plotters.
+
+use super::font::{self, FAMILY, Weight};
+use super::palette::{PAPER, Rgb};
+use super::scene::{Anchor, Mark, Scene, Text};
+use crate::error::ReportError;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use plotters::backend::{BitMapBackend, DrawingBackend, RGBPixel, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{FontFamily, FontStyle, RGBColor, TextStyle};
+use plotters_backend::{BackendColor, BackendCoord, BackendStyle, DrawingErrorKind};
+use std::fmt::Display;
+
+/// Device pixels per logical pixel, in both formats: sharp on dense screens, and on others when shown at half size.
+pub(crate) const SCALE: f64 = 2.0;
+
+/// What plotters divides a font's size by before it writes it into an SVG.
+const PLOTTERS_SIZE_FACTOR: f64 = 1.24;
+
+/// Largest height of a PNG in device pixels: at 1,600 pixels width about 160 MB in memory.
+const MAX_HEIGHT: f64 = 32_768.0;
+
+/// Fill or stroke of one device pixel.
+struct Solid(Rgb);
+
+impl BackendStyle for Solid {
+    fn color(&self) -> BackendColor {
+        color(self.0, 1.0)
+    }
+}
+
+fn color(Rgb(r, g, b): Rgb, alpha: f64) -> BackendColor {
+    BackendColor { alpha, rgb: (r, g, b) }
+}
+
+fn device(value: f64) -> i32 {
+    (value * SCALE).round() as i32
+}
+
+fn size(scene: &Scene) -> (u32, u32) {
+    (device(scene.width) as u32, device(scene.height) as u32)
+}
+
+fn failed(error: impl Display) -> ReportError {
+    ReportError::Drawing(error.to_string())
+}
+
+/// The scene as a PNG file, 24 bits per pixel.
+pub(crate) fn png(scene: &Scene) -> Result<Vec<u8>, ReportError> {
+    font::check()?;
+    if scene.height * SCALE > MAX_HEIGHT {
+        return Err(ReportError::Drawing("the figure is too tall for a PNG".to_owned()));
+    }
+    let (width, height) = size(scene);
+    let mut pixels = vec![0; width as usize * height as usize * 3];
+    {
+        let mut backend = BitMapBackend::<RGBPixel>::with_buffer(&mut pixels, (width, height));
+        shapes_and_text(&mut backend, scene, bitmap_text).map_err(failed)?;
+        backend.present().map_err(failed)?;
+    }
+    encode(&pixels, width, height).map_err(failed)
+}
+
+fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header()?.write_image_data(pixels)?;
+    Ok(file)
+}
+
+/// The scene as an SVG document that carries its own font.
+pub(crate) fn svg(scene: &Scene, title: &str, description: &str) -> Result<Vec<u8>, ReportError> {
+    font::check()?;
+    let mut document = String::new();
+    {
+        let mut backend = SVGBackend::with_string(&mut document, size(scene));
+        shapes_and_text(&mut backend, scene, svg_text).map_err(failed)?;
+        backend.present().map_err(failed)?;
+    }
+    Ok(finished(&document, scene, title, description).into_bytes())
+}
+
+type Drawn<B> = Result<(), DrawingErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+fn shapes_and_text<B: DrawingBackend>(backend: &mut B, scene: &Scene, text: fn(&mut B, &Text) -> Drawn<B>) -> Drawn<B> {
+    let (width, height) = size(scene);
+    backend.draw_rect((0, 0), (width.cast_signed(), height.cast_signed()), &Solid(PAPER), true)?;
+    for mark in &scene.marks {
+        match mark {
+            Mark::Rect { x, y, width, height, fill } => {
+                let corners = (corner(*x, *y), corner(x + width, y + height));
+                fill_rect(backend, corners, *fill)?;
+            }
+            Mark::Line { from, to, color } => {
+                backend.draw_line(corner(from.0, from.1), corner(to.0, to.1), &Solid(*color))?;
+            }
+            Mark::Text(line) => text(backend, line)?,
+        }
+    }
+    Ok(())
+}
+
+fn corner(x: f64, y: f64) -> BackendCoord {
+    (device(x), device(y))
+}
+
+/// Nothing for what rounds to no pixel, so that a stack of thin parts keeps its length.
+fn fill_rect<B: DrawingBackend>(backend: &mut B, (from, to): (BackendCoord, BackendCoord), fill: Rgb) -> Drawn<B> {
+    if to.0 > from.0 && to.1 > from.1 { backend.draw_rect(from, to, &Solid(fill), true) } else { Ok(()) }
+}
+
+/// Glyphs at fractions of a pixel; plotters' own text snaps each to a whole one, which makes spacing uneven.
+fn bitmap_text(backend: &mut BitMapBackend<'_, RGBPixel>, text: &Text) -> Drawn<BitMapBackend<'static, RGBPixel>> {
+    let start = (text.left() * SCALE, f64::from(device(text.baseline)));
+    for glyph in text.face.weight.outlines(&text.line, text.face.size * SCALE, start) {
+        let bounds = glyph.px_bounds();
+        let (left, top) = (bounds.min.x as i32, bounds.min.y as i32);
+        let mut result = Ok(());
+        glyph.draw(|x, y, coverage| {
+            let pixel = (left + x.cast_signed(), top + y.cast_signed());
+            if result.is_ok() && coverage > 0.0 {
+                result = backend.draw_pixel(pixel, color(text.face.color, f64::from(coverage.min(1.0))));
+            }
+        });
+        result?;
+    }
+    Ok(())
+}
+
+fn svg_text(backend: &mut SVGBackend<'_>, text: &Text) -> Drawn<SVGBackend<'static>> {
+    let horizontal = match text.anchor {
+        Anchor::Start => HPos::Left,
+        Anchor::Middle => HPos::Center,
+        Anchor::End => HPos::Right,
+    };
+    let weight = match text.face.weight {
+        Weight::Regular => FontStyle::Normal,
+        Weight::Bold => FontStyle::Bold,
+    };
+    let Rgb(r, g, b) = text.face.color;
+    let ink = RGBColor(r, g, b);
+    let style = TextStyle::from((FontFamily::Name(FAMILY), text.face.size * SCALE * PLOTTERS_SIZE_FACTOR, weight))
+        .color(&ink)
+        .pos(Pos::new(horizontal, VPos::Bottom));
+    backend.draw_text(&text.line, &style, corner(text.x, text.baseline))
+}
+
+/// The document of plotters with logical size, base lines where they were asked for, a title and the font.
+fn finished(document: &str, scene: &Scene, title: &str, description: &str) -> String {
+    let (width, height) = size(scene);
+    let drawn = format!("width=\"{width}\" height=\"{height}\" viewBox");
+    let shown = format!("width=\"{}\" height=\"{}\" role=\"img\" viewBox", scene.width.round(), scene.height.round());
+    let document = document.replacen(&drawn, &shown, 1).replace(" dy=\"-0.5ex\"", "");
+    let head = format!(
+        "<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>\n",
+        escaped(title),
+        escaped(description),
+        faces()
+    );
+    let document = tight_text(&document);
+    match document.find(">\n").map(|at| at + 2) {
+        Some(body) => format!("{}{head}{}", &document[..body], &document[body..]),
+        None => document,
+    }
+}
+
+/// Texts without the line breaks that plotters puts around them, which some viewers count as spaces.
+fn tight_text(document: &str) -> String {
+    let mut out = String::with_capacity(document.len());
+    let mut inside = false;
+    for line in document.lines() {
+        inside = (inside || line.starts_with("<text")) && line != "</text>";
+        out.push_str(line);
+        if !inside {
+            out.push('\n');
+        } else if !line.starts_with("<text") && out.ends_with(' ') {
+            out.truncate(out.trim_end().len());
+        }
+    }
+    out
+}
+
+fn faces() -> String {
+    let face = |weight: Weight| {
+        let name = if weight == Weight::Bold { "bold" } else { "normal" };
+        let data = STANDARD.encode(weight.ttf());
+        format!(
+            "@font-face{{font-family:\"{FAMILY}\";font-weight:{name};src:url(data:font/ttf;base64,{data}) format(\"truetype\")}}"
+        )
+    };
+    // Families to fall back on where a viewer does not take embedded fonts: those of about the same widths first.
+    let fallback = format!(
+        "text{{font-family:\"{FAMILY}\",Inter,Roboto,\"Helvetica Neue\",Arial,sans-serif;font-kerning:none;text-rendering:geometricPrecision}}"
+    );
+    Weight::ALL.map(face).concat() + &fallback
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

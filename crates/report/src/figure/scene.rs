@@ -1,0 +1,152 @@
+//! What is drawn, before it is drawn: rectangles, lines and texts in logical pixels. Layout is thus a pure function that
+//! tests can look at, and both image formats show the same.
+
+use super::font::Weight;
+use super::palette::Rgb;
+
+/// A figure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scene {
+    pub width: f64,
+    pub height: f64,
+    pub marks: Vec<Mark>,
+}
+
+/// One thing to draw; later ones cover earlier ones.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    Rect { x: f64, y: f64, width: f64, height: f64, fill: Rgb },
+    Line { from: (f64, f64), to: (f64, f64), color: Rgb },
+    Text(Text),
+}
+
+/// A line of text.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub line: String,
+    /// Start, middle or end of the line, by `anchor`.
+    pub x: f64,
+    pub baseline: f64,
+    pub anchor: Anchor,
+    pub face: Face,
+}
+
+/// Size, weight and colour of a text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Face {
+    pub size: f64,
+    pub weight: Weight,
+    pub color: Rgb,
+}
+
+/// What the `x` of a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Face {
+    pub(crate) const fn new(size: f64, weight: Weight, color: Rgb) -> Self {
+        Self { size, weight, color }
+    }
+
+    pub(crate) fn width(self, text: &str) -> f64 {
+        self.weight.width(text, self.size)
+    }
+
+    pub(crate) fn fitted(self, text: &str, width: f64) -> String {
+        self.weight.fitted(&self.weight.supported(text), self.size, width)
+    }
+}
+
+impl Text {
+    /// Left end of the line.
+    pub(crate) fn left(&self) -> f64 {
+        let width = self.face.width(&self.line);
+        match self.anchor {
+            Anchor::Start => self.x,
+            Anchor::Middle => self.x - width / 2.0,
+            Anchor::End => self.x - width,
+        }
+    }
+}
+
+impl Scene {
+    pub(crate) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: Rgb) {
+        self.marks.push(Mark::Rect { x, y, width, height, fill });
+    }
+
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: Rgb) {
+        self.marks.push(Mark::Line { from, to, color });
+    }
+
+    pub(crate) fn text(&mut self, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {
+        let text = face.weight.supported(text);
+        if !text.trim().is_empty() {
+            self.marks.push(Mark::Text(Text { line: text, x, baseline, anchor, face }));
+        }
+    }
+
+    /// A paragraph of words, each with its face, in lines no wider than `width`. Returns the base line after the last.
+    pub(crate) fn paragraph(
+        &mut self,
+        words: &[(String, Face)],
+        (x, baseline): (f64, f64),
+        width: f64,
+        leading: f64,
+    ) -> f64 {
+        let (mut pen, mut line) = (x, baseline);
+        // Words of one face on one line become one text, which a reader can search and copy.
+        let mut phrase: Option<(String, f64, Face)> = None;
+        for (word, face) in words {
+            for piece in pieces(&face.weight.supported(word), *face, width) {
+                let advance = face.width(&piece);
+                let full = pen > x && pen + advance > x + width;
+                if full || phrase.as_ref().is_some_and(|phrase| phrase.2 != *face) {
+                    self.phrase(phrase.take(), line);
+                }
+                if full {
+                    (pen, line) = (x, line + leading);
+                }
+                match &mut phrase {
+                    Some((text, ..)) => text.extend([" ", &piece]),
+                    None => phrase = Some((piece, pen, *face)),
+                }
+                pen += advance + face.width(" ");
+            }
+        }
+        self.phrase(phrase, line);
+        line + leading
+    }
+
+    fn phrase(&mut self, phrase: Option<(String, f64, Face)>, line: f64) {
+        if let Some((text, x, face)) = phrase {
+            self.text(&text, (x, line), Anchor::Start, face);
+        }
+    }
+}
+
+/// A word, in parts no wider than a line.
+fn pieces(word: &str, face: Face, width: f64) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut taken = 0.0;
+    for character in word.chars() {
+        let advance = face.width(character.encode_utf8(&mut [0; 4]));
+        if taken + advance > width && taken > 0.0 {
+            pieces.push(String::new());
+            taken = 0.0;
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(character);
+        }
+        taken += advance;
+    }
+    pieces
+}
+
+/// The words of a sentence in one face.
+pub(crate) fn words(text: &str, face: Face) -> impl Iterator<Item = (String, Face)> {
+    text.split_whitespace().map(move |word| (word.to_owned(), face))
+}

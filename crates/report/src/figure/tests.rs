@@ -1,0 +1,171 @@
+//! Figures as documents, and as what they say.
+
+use super::*;
+use crate::fixture;
+use scene::{Mark, Text};
+
+/// Every set of runs that figures are looked at with.
+fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
+    let four = fixture::databases(true);
+    let eight: Vec<NamedRun> = fixture::databases(false).into_iter().chain(fixture::databases(false)).collect();
+    let mixed = vec![fixture::redis_live(), fixture::doubtful(), fixture::files().remove(1)];
+    let mut empty = fixture::files().remove(0);
+    empty.run.operations.clear();
+    vec![
+        ("one", vec![fixture::redis_live()]),
+        ("three", fixture::databases(true).into_iter().take(3).collect()),
+        ("four", four),
+        ("eight", eight),
+        ("files", fixture::files()),
+        ("doubtful", vec![fixture::doubtful()]),
+        ("mixed", mixed),
+        ("empty", vec![empty]),
+    ]
+}
+
+fn scene_of(runs: &[NamedRun]) -> Scene {
+    layout::scene(&Chart::of(runs, None), "Overhead per operation", &caption::paragraphs(runs))
+}
+
+fn texts(scene: &Scene) -> Vec<&Text> {
+    fn text(mark: &Mark) -> Option<&Text> {
+        if let Mark::Text(text) = mark { Some(text) } else { None }
+    }
+    scene.marks.iter().filter_map(text).collect()
+}
+
+/// Left, top, right, bottom of what a line of text covers.
+fn area(text: &Text) -> [f64; 4] {
+    let left = text.left();
+    [
+        left,
+        text.baseline - 0.74 * text.face.size,
+        left + text.face.width(&text.line),
+        text.baseline + 0.2 * text.face.size,
+    ]
+}
+
+fn said(runs: &[NamedRun]) -> String {
+    let scene = scene_of(runs);
+    texts(&scene).iter().map(|text| text.line.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn no_two_labels_overlap_and_none_leaves_the_image() {
+    for (name, runs) in sets() {
+        let scene = scene_of(&runs);
+        let texts = texts(&scene);
+        for (at, text) in texts.iter().enumerate() {
+            let [left, top, right, bottom] = area(text);
+            assert!(
+                left >= 0.0 && top >= 0.0 && right <= scene.width && bottom <= scene.height,
+                "{name}: {}",
+                text.line
+            );
+            for other in &texts[..at] {
+                let [l, t, r, b] = area(other);
+                let apart = left >= r || l >= right || top >= b || t >= bottom;
+                assert!(apart, "{name}: {:?} lies on {:?}", text.line, other.line);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_svg_is_well_formed_and_carries_text_and_fonts() {
+    for (name, runs) in sets() {
+        let svg = String::from_utf8(draw(&runs, ImageFormat::Svg, &FigureOptions::default()).unwrap()).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(document.root_element().attribute("width"), Some("800"), "{name}");
+        let style = document.descendants().find(|node| node.has_tag_name("style")).unwrap().text().unwrap();
+        assert_eq!(style.matches("@font-face").count(), 2);
+        let texts: Vec<&str> =
+            document.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text()).collect();
+        for expected in ["Bytes per operation", "Syscalls per operation", "Overhead per operation"] {
+            assert!(texts.contains(&expected), "{name}: {expected}: {texts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_png_is_as_wide_as_it_says_and_not_blank() {
+    let runs = fixture::databases(false);
+    let file = draw(&runs, ImageFormat::Png, &FigureOptions::default()).unwrap();
+    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!(info.width, 1_600);
+    assert_eq!(info.height, (scene_of(&runs).height * 2.0).round() as u32);
+    let data = palette::account(overhead_model::Account::Data);
+    assert!(pixels.chunks(3).any(|pixel| pixel == [data.0, data.1, data.2]));
+}
+
+#[test]
+fn the_same_runs_give_the_same_image() {
+    let image = |format| draw(&fixture::databases(true), format, &FigureOptions::default()).unwrap();
+    assert_eq!(image(ImageFormat::Svg), image(ImageFormat::Svg));
+    assert_eq!(image(ImageFormat::Png), image(ImageFormat::Png));
+}
+
+#[test]
+fn what_was_not_measured_is_said_and_not_drawn_as_zero() {
+    let chart = Chart::of(&fixture::files(), None);
+    assert_eq!(chart.panels[0].absence(), None);
+    assert_eq!(chart.panels[1].absence().as_deref(), Some("offline"));
+    assert_eq!(chart.panels[2].absence().as_deref(), Some("offline"));
+    assert!(said(&fixture::files()).contains("not measured: offline"));
+
+    let remote = said(&[fixture::doubtful()]);
+    assert!(remote.contains("client not measured (not on this host (10.0.0.7))"), "{remote}");
+    assert!(remote.contains("on-CPU time instead of cycles (perf_event_open: EACCES"), "{remote}");
+    assert!(remote.contains("CPU time per operation") && !remote.contains("CPU cycles per operation"), "{remote}");
+}
+
+#[test]
+fn a_caption_states_the_conditions_and_says_common_ones_once() {
+    let caption = said(&fixture::databases(true));
+    assert_eq!(caption.matches("no PMU in this VM").count(), 1, "{caption}");
+    assert!(caption.contains("window 1.25 s, 2,000 operations"), "{caption}");
+    assert!(caption.contains("command: overhead bench cassandra --ops 1000 --value-size 100"), "{caption}");
+    assert!(caption.contains("0 frames dropped, 0 B in gaps"), "{caption}");
+    assert!(said(&[fixture::doubtful()]).contains("The ledger is off by 1234 bytes."));
+}
+
+#[test]
+fn runs_of_different_data_are_warned_about() {
+    let runs = vec![fixture::redis_live(), fixture::databases(false).remove(1)];
+    assert!(said(&runs).contains("Efficiency rewards verbose encodings"));
+    assert!(!said(&runs[..1]).contains("Efficiency rewards"));
+}
+
+#[test]
+fn what_is_beyond_the_limit_is_counted() {
+    let chart = Chart::of(&[fixture::doubtful()], Some(1));
+    assert_eq!(chart.rows.len(), 1);
+    let remainder = chart.rows[0].remainder.as_deref().unwrap();
+    assert!(remainder.starts_with("and 2 smaller operations not drawn, "), "{remainder}");
+    assert!(Chart::of(&[fixture::doubtful()], None).rows.iter().all(|row| row.remainder.is_none()));
+}
+
+#[test]
+fn reference_and_hardware_cycles_are_not_drawn_on_one_axis() {
+    let mixed = vec![fixture::redis_live(), fixture::databases(false).remove(1)];
+    assert_eq!(Chart::of(&mixed, None).panels[2].unit, "µs on a CPU");
+    assert_eq!(Chart::of(&mixed[..1], None).panels[2].unit, "thousand hardware cycles");
+    assert_eq!(Chart::of(&mixed[1..], None).panels[2].unit, "thousand reference cycles");
+}
+
+#[test]
+fn nothing_to_draw_is_an_error() {
+    assert!(matches!(draw(&[], ImageFormat::Svg, &FigureOptions::default()), Err(ReportError::NoRuns)));
+}
+
+/// Writes every figure into `overhead-figures` under the temporary folder, for people to look at.
+#[test]
+#[ignore = "writes sample figures to look at"]
+fn write_samples() {
+    for (name, runs) in sets() {
+        let folder = std::env::temp_dir().join("overhead-figures").join(name);
+        crate::write_report(&runs, folder).unwrap();
+    }
+}

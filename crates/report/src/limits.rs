@@ -1,0 +1,29 @@
+//! Every bound on what this crate holds or draws, with its reason.
+
+/// Rows of an aggregate, `(other)` left out. Names come from the wire, so a capture of garbage could make millions;
+/// commands and verbs of all protocols together are under 1,000, and a table of more is not read by anyone.
+pub const ROWS: usize = 4_096;
+
+/// Connections kept for the record. The contract says 1,000.
+pub const CONNECTIONS: usize = 1_000;
+
+/// Distinct values that a distribution keeps as a sorted list (16 bytes each) before it becomes a histogram. Wire sizes
+/// rarely have more, and a row of few operations never does, so the long tail of rows stays at 8 kB per distribution.
+pub const SPARSE_VALUES: usize = 512;
+
+/// Operations drawn per run when the caller does not say: more do not fit beside those of other runs.
+pub const FIGURE_OPERATIONS: usize = 6;
+
+/// System calls with a colour of their own; the others are drawn as one. Seven hues are what colour-blind-safe
+/// palettes can tell apart.
+pub const FIGURE_SYSCALLS: usize = 6;
+
+/// Characters of a command or reason in a caption; a longer one ends in an ellipsis.
+pub const CAPTION_CHARS: usize = 240;
+
+/// Warnings of one run that a caption repeats; the report beside it has them all.
+pub const CAPTION_WARNINGS: usize = 3;
+
+/// Rows of a figure when the caller does not say how many operations to draw: 48 make an image of about 1,600 by 6,000
+/// pixels, which is as far as one scrolls.
+pub const FIGURE_ROWS: usize = 48;

@@ -1,0 +1,170 @@
+//! A comparison in a folder: the figure, and the table beside it.
+
+use crate::error::ReportError;
+use crate::figure::{FigureOptions, ImageFormat, draw};
+use crate::run::NamedRun;
+use crate::summary::{
+    CpuUnit, Families, RoleName, both_sides, data_difference, per_operation, syscalls_per_operation, workload,
+    workload_count,
+};
+use crate::text::grid::Column;
+use crate::text::markdown::{facts, github_table};
+use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
+use crate::text::{clean, markdown_cell};
+use overhead_model::record::OperationRow;
+use overhead_model::{Amounts, Run};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Title of every report.
+const TITLE: &str = "Overhead per operation";
+
+/// Writes `overhead.svg`, `overhead.png` and `report.md` into `dir`, which is made where it does not exist. Returns the
+/// files in this order.
+///
+/// # Errors
+///
+/// [`ReportError::NoRuns`], [`ReportError::Unwritable`] or [`ReportError::Drawing`].
+pub fn write_report(runs: &[NamedRun], dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
+    let dir = dir.as_ref();
+    if runs.is_empty() {
+        return Err(ReportError::NoRuns);
+    }
+    let unwritable = |path: &Path, source: io::Error| ReportError::Unwritable { path: path.to_owned(), source };
+    fs::create_dir_all(dir).map_err(|source| unwritable(dir, source))?;
+    let options = FigureOptions::default();
+    let files = [
+        ("overhead.svg", draw(runs, ImageFormat::Svg, &options)?),
+        ("overhead.png", draw(runs, ImageFormat::Png, &options)?),
+        ("report.md", report_markdown(runs).into_bytes()),
+    ];
+    let write = |(name, bytes): (&str, Vec<u8>)| {
+        let path = dir.join(name);
+        fs::write(&path, bytes).map_err(|source| unwritable(&path, source))?;
+        Ok(path)
+    };
+    files.into_iter().map(write).collect()
+}
+
+/// The comparison as Markdown: the figure (as `overhead.svg`, beside it), a row per run and workload operation, notes
+/// and warnings.
+pub fn report_markdown(runs: &[NamedRun]) -> String {
+    let mut out = format!("# {TITLE}\n\n![Bytes, system calls and CPU work per operation](overhead.svg)\n\n");
+    if let Some(note) = data_difference(runs) {
+        out.extend(["> **Note:** ", &markdown_cell(&note), "\n\n"]);
+    }
+    let rows: Vec<Vec<String>> = runs.iter().flat_map(run_rows).collect();
+    out.push_str(&github_table(&columns(), &rows));
+    out.push_str(NOTES);
+    for run in runs {
+        out.extend(["\n## ", &markdown_cell(&run.name), "\n\n", &facts(run)]);
+    }
+    out
+}
+
+/// What the columns mean.
+const NOTES: &str = "
+B/op: bytes on the wire per operation. Frame: link, IP and TCP headers of frames with payload. Ack + retrans: frames \
+without payload, and payload sent again. Protocol: all payload that is not the user's data. Syscalls and cycles are those \
+of the whole workload of a run, server | client, divided by its operations; `ref` marks reference cycles, a unit of time.
+";
+
+fn columns() -> Vec<Column> {
+    let keys = ["run", "operation", "via"].map(Column::left);
+    let figures = [
+        "n",
+        "request B/op",
+        "response B/op",
+        "total B/op",
+        "frame",
+        "ack + retrans",
+        "protocol",
+        "data",
+        "unknown",
+        "data / total",
+        "syscalls/op",
+        "cycles/op",
+        "p50 µs",
+        "p99 µs",
+    ];
+    keys.into_iter().chain(figures.map(Column::right)).collect()
+}
+
+/// A row per workload operation; a run without any says so.
+fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
+    let rows: Vec<_> = workload(&named.run).into_iter().map(|row| operation_row(named, row)).collect();
+    if !rows.is_empty() {
+        return rows;
+    }
+    let mut none = vec![DASH.to_owned(); columns().len()];
+    none.splice(..2, [clean(&named.name), "no workload operations".to_owned()]);
+    vec![none]
+}
+
+fn operation_row(named: &NamedRun, row: &OperationRow) -> Vec<String> {
+    let mean = |bytes: u64| per_operation(bytes, row.count).map_or_else(|| DASH.to_owned(), decimal);
+    let amounts: Amounts = both_sides(row);
+    let families = Families::of(&amounts);
+    let mut cells = vec![clean(&named.name), clean(&row.name), clean(&row.via), grouped(row.count)];
+    cells.extend([row.request.accounts.total(), row.response.accounts.total(), amounts.total()].map(mean));
+    cells.extend([families.frame, families.waste, families.protocol, families.data, families.unknown].map(mean));
+    cells.push(percent(families.data, amounts.total()));
+    cells.extend([syscalls(&named.run), cycles(&named.run)]);
+    let latency = &row.latency_ns;
+    cells.extend([latency.p50, latency.p99].map(
+        |ns| {
+            if latency.count == 0 { DASH.to_owned() } else { microseconds(ns) }
+        },
+    ));
+    cells
+}
+
+/// `server | client`, each with a dash where it was not measured.
+fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
+    let roles = RoleName::BOTH.map(|role| role.of(run).ok().and_then(|_| figure(role)));
+    if roles.iter().all(Option::is_none) {
+        DASH.to_owned()
+    } else {
+        roles.map(|r| r.unwrap_or_else(|| DASH.to_owned())).join(" | ")
+    }
+}
+
+fn syscalls(run: &Run) -> String {
+    let count = workload_count(run);
+    by_role(run, |role| syscalls_per_operation(role.of(run).ok()?, count).map(|calls| with_digits(calls, 2)))
+}
+
+fn cycles(run: &Run) -> String {
+    let count = workload_count(run);
+    by_role(run, |role| {
+        let role = role.of(run).ok()?;
+        let units = [(CpuUnit::Hardware, ""), (CpuUnit::Reference, " ref"), (CpuUnit::OnCpuNs, " ns")];
+        units.iter().find_map(|(unit, label)| {
+            let [user, kernel] = unit.of(role).ok()?;
+            Some(format!("{}{label}", significant(per_operation(user + kernel, count)?)))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_report_is_three_files_and_says_where_it_cannot_be_written() {
+        let folder = std::env::temp_dir().join(format!("overhead-report-{}-written", std::process::id()));
+        let files = write_report(&fixture::files(), folder.join("deep")).unwrap();
+        let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+        assert_eq!(names, ["overhead.svg", "overhead.png", "report.md"]);
+        assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
+
+        let taken = folder.join("taken");
+        fs::write(&taken, "a file, not a folder").unwrap();
+        let message = write_report(&fixture::files(), &taken).unwrap_err().to_string();
+        assert!(message.contains("taken: cannot write: ") && message.contains("choose another with -o"), "{message}");
+        assert!(matches!(write_report(&[], &folder), Err(ReportError::NoRuns)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,120 @@
+//! Run records, read from where `capture` and `analyze` left them.
+
+use crate::error::ReportError;
+use overhead_model::Run;
+use overhead_model::record::SCHEMA_VERSION;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Name of the record in a run folder.
+const RECORD: &str = "run.json";
+
+/// A record, and what a comparison calls it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedRun {
+    /// Name of the run: its folder's, unless the caller has a better one.
+    pub name: String,
+    /// The record.
+    pub run: Run,
+}
+
+impl NamedRun {
+    /// A record under a name.
+    pub fn new(name: impl Into<String>, run: Run) -> Self {
+        Self { name: name.into(), run }
+    }
+}
+
+/// Reads a record from a run folder, or from a file of any name.
+///
+/// # Errors
+///
+/// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
+pub fn load_run(path: impl AsRef<Path>) -> Result<Run, ReportError> {
+    let path = record_path(path.as_ref());
+    let text = fs::read(&path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReportError::Missing { path: path.clone() },
+        _ => ReportError::Unreadable { path: path.clone(), source },
+    })?;
+    parse(&text, &path)
+}
+
+/// Reads a record and names it after its folder (or its file, where that is not a `run.json`).
+///
+/// # Errors
+///
+/// Those of [`load_run`].
+pub fn load_named_run(path: impl AsRef<Path>) -> Result<NamedRun, ReportError> {
+    let run = load_run(path.as_ref())?;
+    Ok(NamedRun { name: name_of(path.as_ref()), run })
+}
+
+fn record_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(RECORD) } else { path.to_owned() }
+}
+
+/// The version is looked at before the rest, so that a newer record is not called malformed.
+fn parse(text: &[u8], path: &Path) -> Result<Run, ReportError> {
+    let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
+    let value: serde_json::Value = serde_json::from_slice(text).map_err(malformed)?;
+    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+        Some(found) if found != u64::from(SCHEMA_VERSION) => {
+            Err(ReportError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
+        }
+        // Parsed again, for an error message with line and column.
+        _ => serde_json::from_slice(text).map_err(malformed),
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let named = match absolute.file_name() {
+        Some(name) if name == RECORD => absolute.parent().and_then(Path::file_name),
+        Some(_) if absolute.is_file() => absolute.file_stem(),
+        name => name,
+    };
+    named.map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("overhead-report-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_run_is_named_after_its_folder() {
+        let folder = folder("named");
+        let run = fixture::redis();
+        fs::write(folder.join(RECORD), serde_json::to_vec(&run).unwrap()).unwrap();
+        for path in [folder.clone(), folder.join(RECORD)] {
+            let loaded = load_named_run(path).unwrap();
+            assert_eq!(loaded.name, folder.file_name().unwrap().to_string_lossy());
+            assert_eq!(loaded.run, run);
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_record_is_named_with_a_remedy() {
+        let folder = folder("broken");
+        assert!(matches!(load_run(&folder), Err(ReportError::Missing { .. })));
+        let file = folder.join("x.json");
+        for (text, expected) in [
+            ("not json", "not a run record: expected"),
+            (r#"{"schema_version": 1}"#, "not a run record: missing field"),
+            (r#"{"schema_version": 2, "future": true}"#, "schema_version is 2, this version reads 1"),
+        ] {
+            fs::write(&file, text).unwrap();
+            let message = load_run(&file).unwrap_err().to_string();
+            assert!(message.contains("x.json") && message.contains(expected), "{message}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,173 @@
+//! Figures that every output derives from a record in the same way: rolled-up accounts, means per operation, work per
+//! operation.
+
+use crate::run::NamedRun;
+use crate::text::number::decimal;
+use overhead_model::record::{CycleSource, OperationRow, Role};
+use overhead_model::{Account, Amounts, Class, Measured, Run};
+use std::cmp::Reverse;
+
+/// Part of the largest value by which `data` per operation may differ before a comparison says so: 0.5%, about what a
+/// stray first operation of another size comes to.
+const DATA_TOLERANCE: f64 = 0.005;
+
+/// Accounts rolled up for people, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Families {
+    pub frame: u64,
+    pub waste: u64,
+    pub protocol: u64,
+    pub data: u64,
+    pub unknown: u64,
+}
+
+impl Families {
+    pub(crate) fn of(amounts: &Amounts) -> Self {
+        let mut families = Self::default();
+        for (account, bytes) in amounts.iter() {
+            *families.slot(account) += bytes;
+        }
+        families
+    }
+
+    fn slot(&mut self, account: Account) -> &mut u64 {
+        match account {
+            Account::Link | Account::Ip | Account::Tcp => &mut self.frame,
+            Account::Control | Account::Retransmission => &mut self.waste,
+            Account::Data => &mut self.data,
+            Account::Unknown => &mut self.unknown,
+            Account::Tls
+            | Account::Framing
+            | Account::Metadata
+            | Account::Schema
+            | Account::Query
+            | Account::Status => &mut self.protocol,
+        }
+    }
+}
+
+/// Both directions of a row together.
+pub(crate) fn both_sides(row: &OperationRow) -> Amounts {
+    let mut sum = row.request.accounts;
+    sum += row.response.accounts;
+    sum
+}
+
+/// `total` over `count`; `None` without operations.
+pub(crate) fn per_operation(total: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| total as f64 / count as f64)
+}
+
+/// Rows as people want them: workload first, then by bytes, largest first.
+pub(crate) fn ranked(run: &Run) -> Vec<&OperationRow> {
+    let mut rows: Vec<&OperationRow> = run.operations.iter().collect();
+    rows.sort_by_key(|row| (row.class, Reverse(both_sides(row).total())));
+    rows
+}
+
+/// The workload rows, largest first.
+pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
+    ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect()
+}
+
+/// Workload operations in the window: what counters are divided by.
+pub(crate) fn workload_count(run: &Run) -> u64 {
+    workload(run).iter().map(|row| row.count).sum()
+}
+
+/// Length of the window: that of the counters, else from the first frame to the last.
+pub(crate) fn window_ns(run: &Run) -> u64 {
+    match &run.counters {
+        Measured::Value(counters) => counters.window_ns,
+        Measured::Unavailable { .. } => run.source.last_ns.saturating_sub(run.source.first_ns),
+    }
+}
+
+/// Server or client, as counters tell processes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoleName {
+    Server,
+    Client,
+}
+
+impl RoleName {
+    pub(crate) const BOTH: [Self; 2] = [Self::Server, Self::Client];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+
+    /// The counters of this role, or why there are none.
+    pub(crate) fn of(self, run: &Run) -> Result<&Role, &str> {
+        let counters = present(&run.counters)?;
+        present(match self {
+            Self::Server => &counters.server,
+            Self::Client => &counters.client,
+        })
+    }
+}
+
+/// A measured quantity as a result.
+pub(crate) fn present<T>(measured: &Measured<T>) -> Result<&T, &str> {
+    match measured {
+        Measured::Value(value) => Ok(value),
+        Measured::Unavailable { unavailable } => Err(unavailable),
+    }
+}
+
+/// What a role's CPU use is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuUnit {
+    Hardware,
+    Reference,
+    OnCpuNs,
+}
+
+impl CpuUnit {
+    pub(crate) const ALL: [Self; 3] = [Self::Hardware, Self::Reference, Self::OnCpuNs];
+
+    /// User and kernel part in this unit over the whole window, or why there is no such figure.
+    pub(crate) fn of(self, role: &Role) -> Result<[u64; 2], &str> {
+        let source = match self {
+            Self::OnCpuNs => return present(&role.on_cpu_ns).map(|ns| [ns.user, ns.kernel]),
+            Self::Hardware => CycleSource::Hardware,
+            Self::Reference => CycleSource::Reference,
+        };
+        let cycles = present(&role.cycles)?;
+        if cycles.source != source {
+            return Err("counted in another unit than the other runs");
+        }
+        Ok([cycles.user, cycles.kernel])
+    }
+}
+
+/// System calls of a role per workload operation; `None` without operations.
+pub(crate) fn syscalls_per_operation(role: &Role, operations: u64) -> Option<f64> {
+    per_operation(role.syscalls.values().map(|call| call.count).sum(), operations)
+}
+
+/// What a comparison has to say when runs carry different amounts of user data: efficiency then misleads.
+pub(crate) fn data_difference(runs: &[NamedRun]) -> Option<String> {
+    let per_run: Vec<(f64, &str)> =
+        runs.iter().filter_map(|run| Some((data_per_operation(&run.run)?, &*run.name))).collect();
+    let least = per_run.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let most = per_run.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (most.0 - least.0 > most.0 * DATA_TOLERANCE).then(|| {
+        format!(
+            "The runs differ in user data per operation, from {} B ({}) to {} B ({}). Efficiency rewards verbose encodings: \
+             rank by wire bytes per operation.",
+            decimal(least.0),
+            least.1,
+            decimal(most.0),
+            most.1
+        )
+    })
+}
+
+fn data_per_operation(run: &Run) -> Option<f64> {
+    let data = workload(run).iter().map(|row| both_sides(row)[Account::Data]).sum();
+    per_operation(data, workload_count(run))
+}

@@ -1,0 +1,123 @@
+//! Sentences about a run that every output shares: where it came from, whether it can be trusted, what it cost.
+
+use super::clean;
+use super::number::{counted, duration, grouped};
+use crate::summary::{CpuUnit, RoleName, window_ns};
+use overhead_model::record::{CycleSource, Observer, SourceKind};
+use overhead_model::{Measured, Run};
+
+/// Where the frames came from and how many there were.
+pub(crate) fn source_line(run: &Run) -> String {
+    let source = &run.source;
+    let what = match source.kind {
+        SourceKind::Live => {
+            let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
+            interface
+                .map_or_else(|| "live capture".to_owned(), |interface| format!("live on {}", clean(&interface.name)))
+        }
+        SourceKind::File => {
+            let names: Vec<String> = source.inputs.iter().take(3).map(|input| clean(&input.path)).collect();
+            let more = source.inputs.len().saturating_sub(names.len());
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            if names.is_empty() { "no input".to_owned() } else { format!("{}{rest}", names.join(", ")) }
+        }
+    };
+    let frames = counted(source.frames, "frame");
+    let connections = counted(run.tcp.connections, "connection");
+    let links =
+        if source.link_types.is_empty() { String::new() } else { format!(" ({})", source.link_types.join(", ")) };
+    format!(
+        "{what}{links}: window {}, {frames}, {} B on the wire, {connections}",
+        duration(window_ns(run)),
+        grouped(source.wire_bytes)
+    )
+}
+
+/// `balanced: 12,345 of 12,345 bytes posted`.
+pub(crate) fn balance_line(run: &Run) -> String {
+    let wire_bytes = run.source.wire_bytes;
+    let posted = (i128::from(wire_bytes) - i128::from(run.ledger.difference)).try_into().unwrap_or(0);
+    let word = if run.ledger.balanced { "balanced" } else { "NOT BALANCED" };
+    format!("{word}: {} of {} bytes posted", grouped(posted), grouped(wire_bytes))
+}
+
+/// Drops, gaps and other doubts about completeness, those that are zero included only for drops and gaps.
+pub(crate) fn integrity(run: &Run) -> String {
+    let (source, tcp) = (&run.source, &run.tcp);
+    let drops = match &source.kernel_drops {
+        Measured::Value(frames) => format!("{} dropped", counted(*frames, "frame")),
+        Measured::Unavailable { unavailable } => format!("drops unknown ({})", clean(unavailable)),
+    };
+    let mut parts = vec![drops, format!("{} B in gaps", grouped(tcp.gap_bytes))];
+    let rare = [
+        (source.truncated_frames, "frame", "snapped"),
+        (source.malformed_frames, "frame", "malformed"),
+        (source.duplicate_frames, "frame", "duplicated"),
+        (tcp.out_of_order_frames, "frame", "out of order"),
+    ];
+    parts.extend(rare.iter().filter(|rare| rare.0 > 0).map(|(n, noun, what)| format!("{} {what}", counted(*n, noun))));
+    if tcp.retransmitted_bytes > 0 {
+        parts.push(format!("{} B retransmitted", grouped(tcp.retransmitted_bytes)));
+    }
+    parts.join(", ")
+}
+
+/// What the tool's own work came to.
+pub(crate) fn observer_line(observer: &Observer) -> String {
+    let time = |what: &str, ns: &Measured<u64>| match ns {
+        Measured::Value(ns) => format!("{what} {}", duration(*ns)),
+        Measured::Unavailable { unavailable } => format!("{what} unknown ({})", clean(unavailable)),
+    };
+    let speed = match &observer.frames_per_second {
+        Measured::Value(speed) => format!("{} frames/s", grouped(*speed)),
+        Measured::Unavailable { unavailable } => format!("speed unknown ({})", clean(unavailable)),
+    };
+    format!("{}, {}, {speed}", time("own CPU time", &observer.cpu_ns), time("in BPF programs", &observer.bpf_ns))
+}
+
+/// What CPU work is counted in, with the reason where it is not the hardware's cycles.
+pub(crate) fn cycle_label(run: &Run) -> String {
+    let mut reason = None;
+    for role in RoleName::BOTH {
+        match role.of(run) {
+            Err(absent) => reason = reason.or(Some(absent)),
+            Ok(counters) => match &counters.cycles {
+                Measured::Value(cycles) => return cycles_in_words(cycles.source, cycles.reason.as_deref()),
+                Measured::Unavailable { unavailable } if CpuUnit::OnCpuNs.of(counters).is_ok() => {
+                    return format!("on-CPU time instead of cycles ({})", clean(unavailable));
+                }
+                Measured::Unavailable { unavailable } => reason = reason.or(Some(unavailable)),
+            },
+        }
+    }
+    format!("not measured ({})", clean(reason.unwrap_or("no reason recorded")))
+}
+
+fn cycles_in_words(source: CycleSource, reason: Option<&str>) -> String {
+    match source {
+        CycleSource::Hardware => "hardware counter".to_owned(),
+        CycleSource::Reference => {
+            format!(
+                "reference, a unit of time: on-CPU ns x TSC rate ({})",
+                clean(reason.unwrap_or("no reason recorded"))
+            )
+        }
+    }
+}
+
+/// The command that made the load, else the tool's own.
+pub(crate) fn command(run: &Run) -> Option<String> {
+    let environment = run.environment.as_ref()?;
+    let words = environment.workload.as_ref().map_or(&environment.command_line, |workload| &workload.command);
+    (!words.is_empty()).then(|| clean(&words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,118 @@
+//! Plain tables with aligned columns, cut into blocks where the terminal is too narrow.
+
+use super::Style;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+/// Spaces between columns.
+const GUTTER: usize = 2;
+
+/// A column: header (lines separated by `\n`, unit included) and alignment.
+pub(crate) struct Column {
+    pub header: String,
+    pub left: bool,
+}
+
+impl Column {
+    pub(crate) fn left(header: &str) -> Self {
+        Self { header: header.to_owned(), left: true }
+    }
+
+    pub(crate) fn right(header: &str) -> Self {
+        Self { header: header.to_owned(), left: false }
+    }
+
+    fn lines(&self) -> usize {
+        self.header.lines().count()
+    }
+
+    fn width<'a>(&self, cells: impl Iterator<Item = &'a String>) -> usize {
+        let header = self.header.lines().map(|line| line.chars().count());
+        header.chain(cells.map(|cell| cell.chars().count())).max().unwrap_or(0)
+    }
+}
+
+/// Columns and rows; the first `keys` columns are repeated in every block.
+pub(crate) struct Grid {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+    pub keys: usize,
+}
+
+impl Grid {
+    /// The table, blocks separated by an empty line.
+    pub(crate) fn render(&self, style: Style) -> String {
+        let blocks: Vec<String> = self.blocks(style.width).iter().map(|block| self.block(block, style.color)).collect();
+        blocks.join("\n")
+    }
+
+    /// Column numbers of each block: as many as fit, never fewer than one beside the keys.
+    fn blocks(&self, width: Option<usize>) -> Vec<Vec<usize>> {
+        let widths: Vec<usize> =
+            self.columns.iter().enumerate().map(|(at, c)| c.width(self.rows.iter().map(|r| &r[at]))).collect();
+        let taken =
+            |columns: &[usize]| columns.iter().map(|&at| widths[at] + GUTTER).sum::<usize>().saturating_sub(GUTTER);
+        let keys: Vec<usize> = (0..self.keys).collect();
+        let mut blocks = Vec::new();
+        let mut block = keys.clone();
+        for (at, wide) in widths.iter().enumerate().skip(self.keys) {
+            let full = width.is_some_and(|width| taken(&block) + GUTTER + wide > width);
+            if full && block.len() > keys.len() {
+                blocks.push(std::mem::replace(&mut block, keys.clone()));
+            }
+            block.push(at);
+        }
+        blocks.push(block);
+        blocks
+    }
+
+    fn block(&self, columns: &[usize], color: bool) -> String {
+        let header_lines = columns.iter().map(|&at| self.columns[at].lines()).max().unwrap_or(0);
+        let mut out = String::new();
+        for (number, line) in self.laid_out(columns, header_lines).lines().enumerate() {
+            let line = line.trim_end();
+            out.push_str(&if number < header_lines && color { bold(line) } else { line.to_owned() });
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The columns with these numbers; headers stand at the bottom of their lines.
+    fn laid_out(&self, columns: &[usize], header_lines: usize) -> Table {
+        let rule = LineStyle::none().fill('─').junction('─');
+        let mut table = Table::new();
+        table
+            .load_style(TableStyle::new().header_separator(rule))
+            .set_content_arrangement(ContentArrangement::Disabled);
+        let header = |column: &Column| Cell::new("\n".repeat(header_lines - column.lines()) + &column.header);
+        table.set_header(columns.iter().map(|&at| header(&self.columns[at])).collect::<Vec<_>>());
+        for row in &self.rows {
+            // A sum has no cells in some blocks.
+            let says_something = columns.iter().any(|&at| at >= self.keys && !row[at].is_empty());
+            if says_something || columns.len() == self.keys {
+                table.add_row(columns.iter().map(|&at| Cell::new(&row[at])).collect::<Vec<_>>());
+            }
+        }
+        for (position, &at) in columns.iter().enumerate() {
+            if let Some(column) = table.column_mut(position) {
+                column.set_cell_alignment(if self.columns[at].left {
+                    CellAlignment::Left
+                } else {
+                    CellAlignment::Right
+                });
+                // The rule below the header brings a space of its own between columns.
+                column.set_padding((0, if position + 1 < columns.len() { GUTTER as u16 - 1 } else { 0 }));
+            }
+        }
+        table
+    }
+}
+
+/// Bold on a terminal with colour.
+pub(crate) fn bold(text: &str) -> String {
+    format!("\x1b[1m{text}\x1b[0m")
+}
+
+/// Red on a terminal with colour: what must not be overlooked.
+pub(crate) fn alarming(text: &str) -> String {
+    format!("\x1b[1;31m{text}\x1b[0m")
+}

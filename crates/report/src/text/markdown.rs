@@ -1,0 +1,57 @@
+//! A run as GitHub Markdown.
+
+use super::cells::{has_unknown, operation_cells, operation_columns, several_protocols};
+use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
+use super::grid::Column;
+use super::{clean, markdown_cell};
+use crate::run::NamedRun;
+use crate::summary::{RoleName, ranked, syscalls_per_operation, workload_count};
+use crate::text::number::with_digits;
+use std::fmt::Write;
+
+/// A run as a heading, its facts as a list, and its operations as a table.
+pub fn markdown(named: &NamedRun) -> String {
+    let run = &named.run;
+    let mut out = format!("### {}\n\n", markdown_cell(&named.name));
+    out.push_str(&facts(named));
+    let (protocols, unknown) = (several_protocols(run), has_unknown(run));
+    let rows: Vec<Vec<String>> = ranked(run).into_iter().map(|row| operation_cells(row, protocols, unknown)).collect();
+    out.push('\n');
+    out.push_str(&github_table(&operation_columns(unknown), &rows));
+    out
+}
+
+/// What there is to know about a run beside its figures, as a list.
+pub(crate) fn facts(named: &NamedRun) -> String {
+    let run = &named.run;
+    let mut lines = vec![source_line(run), balance_line(run), format!("capture: {}", integrity(run))];
+    lines.extend(RoleName::BOTH.map(|name| match name.of(run) {
+        Err(reason) => format!("{}: not measured: {}", name.name(), clean(reason)),
+        Ok(role) => match syscalls_per_operation(role, workload_count(run)) {
+            Some(calls) => format!("{}: {} syscalls/op over the whole workload", name.name(), with_digits(calls, 2)),
+            None => format!("{}: no workload operations in the window", name.name()),
+        },
+    }));
+    lines.push(format!("cycles: {}", cycle_label(run)));
+    lines.push(format!("observer: {}", observer_line(&run.observer)));
+    lines.extend(run.warnings.iter().map(|warning| format!("warning: {}", clean(warning))));
+    let mut out = String::new();
+    for line in &lines {
+        out.extend(["- ", &markdown_cell(line), "\n"]);
+    }
+    if let Some(command) = command(run) {
+        // Writing to a string does not fail. Two backquotes hold a command that has one.
+        let _ = writeln!(out, "- command: `` {command} ``");
+    }
+    out
+}
+
+/// A table with aligned columns; line breaks of headers become spaces.
+pub(crate) fn github_table(columns: &[Column], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let headers = columns.iter().map(|column| markdown_cell(&column.header.replace("-\n", "").replace('\n', " ")));
+    let rules = columns.iter().map(|column| if column.left { ":--" } else { "--:" }.to_owned());
+    let mut out = line(headers.collect()) + &line(rules.collect());
+    out.extend(rows.iter().map(|row| line(row.iter().map(|cell| markdown_cell(cell)).collect())));
+    out
+}

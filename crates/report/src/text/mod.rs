@@ -1,0 +1,43 @@
+//! A record in words and numbers: for a terminal, for programs, for a README.
+
+mod cells;
+mod clean;
+mod csv;
+mod facts;
+pub(crate) mod grid;
+pub(crate) mod markdown;
+pub(crate) mod number;
+mod table;
+
+pub use csv::csv;
+pub use markdown::markdown;
+pub use table::table;
+
+pub(crate) use clean::{clean, markdown_cell, shortened};
+pub(crate) use facts::{command, cycle_label, integrity};
+
+use crate::error::ReportError;
+use overhead_model::Run;
+
+/// How the terminal wants its text. Whether colour is due (`NO_COLOR`, `--color`, not a terminal) is the caller's to decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Use ANSI escape sequences.
+    pub color: bool,
+    /// Columns of the terminal; tables that are wider are cut into blocks. `None`: as wide as it takes.
+    pub width: Option<usize>,
+}
+
+/// The record as indented JSON, with a newline at the end.
+///
+/// # Errors
+///
+/// [`ReportError::Json`] when a number of the record is not finite.
+pub fn json(run: &Run) -> Result<String, ReportError> {
+    let mut text = serde_json::to_string_pretty(run)?;
+    text.push('\n');
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Numbers for people: thousands separators, fixed digits, one unit at a time.
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(value: u64) -> String {
+    group(&value.to_string())
+}
+
+fn group(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// One digit after the point, thousands separated: `1,234.5`. Not for negative values.
+pub(crate) fn decimal(value: f64) -> String {
+    with_digits(value, 1)
+}
+
+/// `digits` after the point, thousands separated. Not for negative values.
+pub(crate) fn with_digits(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.split_once('.') {
+        Some((whole, fraction)) => format!("{}.{fraction}", group(whole)),
+        None => group(&text),
+    }
+}
+
+/// About three significant digits: `0.032`, `3.21`, `32.1`, `1,234`.
+pub(crate) fn significant(value: f64) -> String {
+    match value {
+        v if v == 0.0 || v >= 100.0 => with_digits(v, 0),
+        v if v >= 10.0 => with_digits(v, 1),
+        v if v >= 0.1 => with_digits(v, 2),
+        v => with_digits(v, 3),
+    }
+}
+
+/// A part of a whole: `12.3%`; a dash without a whole.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { DASH.to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
+}
+
+/// Microseconds with one digit: the unit of latency columns.
+pub(crate) fn microseconds(ns: u64) -> String {
+    decimal(ns as f64 / 1e3)
+}
+
+/// A length of time in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 s`.
+pub(crate) fn duration(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", significant(value / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", significant(value / 1e6)),
+        _ => format!("{} s", significant(value / 1e9)),
+    }
+}
+
+/// `1 frame`, `2 frames`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// Where there is no figure to print.
+pub(crate) const DASH: &str = "-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0.0, 1_234.56, 999.96].map(decimal), ["0.0", "1,234.6", "1,000.0"]);
+        assert_eq!([0.0, 0.0321, 3.214, 32.14, 1_234.4].map(significant), ["0", "0.032", "3.21", "32.1", "1,234"]);
+        assert_eq!([850, 12_300, 4_560_000_000].map(duration), ["850 ns", "12.3 µs", "4.56 s"]);
+        assert_eq!(percent(1, 8), "12.5%");
+        assert_eq!(percent(1, 0), DASH);
+    }
+}
