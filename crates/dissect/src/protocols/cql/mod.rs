@@ -1,33 +1,115 @@
-//! Cql.
+//! CQL: the native protocol of Cassandra and ScyllaDB, versions 3 to 5, with headers and pairing of 1 and 2.
+//!
+//! Specification: `doc/native_protocol_v{3,4,5}.spec` in the repository of Apache Cassandra (section numbers in this
+//! folder are those of version 4 unless said otherwise), and `docs/dev/protocol-extensions.md` in ScyllaDB's.
+//!
+//! ```text
+//! version u8 (high bit: response) | flags u8 | stream i16 | opcode u8 | length u32 | body
+//! ```
+//!
+//! Integers are big-endian. Up to version 4 that is all there is, and a body may be compressed. In version 5 the
+//! messages after the handshake (the specification calls them envelopes) lie in segments, which carry checksums and are
+//! compressed as a whole: see `segment`. The specification calls a message of versions 3 and 4 a frame; we do not.
+//!
+//! The parts: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells` (typed
+//! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (where messages lie),
+//! `segment`, `compression` and `tape` (messages that do not lie plainly on the stream).
+//!
+//! Prepared statements are resolved per connection. A server knows a statement on all of its connections, so a driver
+//! that prepares on one and executes on another is not resolved: such operations are called `EXECUTE` (or `SELECT`,
+//! where the response says so), and their values are untyped.
+
+mod cells;
+mod compression;
+mod decode;
+mod pair;
+mod probe;
+mod request;
+mod response;
+mod segment;
+mod statement;
+mod tape;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wire;
 
 use super::Sniff;
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use decode::{Framing, Rest, Scratch};
 use overhead_model::Side;
+use pair::Session;
+use probe::message_begins;
+use segment::Format;
 
 /// State of one connection.
 #[derive(Debug)]
 pub struct Cql {
-    mid_stream: bool,
+    session: Session,
+    framing: [Framing; 2],
+    /// Header of the connection's segments, once one was seen.
+    format: Option<Format>,
+    rest: [Option<Rest>; 2],
+    scratch: Scratch,
 }
 
 impl Cql {
-    /// A decoder for a new connection.
+    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self { mid_stream }
+        let framing = if mid_stream { Framing::Either } else { Framing::Messages };
+        Self {
+            session: Session::new(mid_stream),
+            framing: [framing; 2],
+            format: None,
+            rest: [None; 2],
+            scratch: Scratch::default(),
+        }
     }
 }
 
 /// What the first bytes of a direction look like.
-pub fn sniff(_bytes: &[u8]) -> Sniff {
-    Sniff::No
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    let asked = message_begins(bytes, Side::Request);
+    let answered = message_begins(bytes, Side::Response);
+    match (asked, answered) {
+        (Boundary::Yes, _) => Sniff::Request,
+        (_, Boundary::Yes) => Sniff::Response,
+        (Boundary::No, Boundary::No) => Sniff::No,
+        _ => Sniff::More,
+    }
 }
 
 impl Decoder for Cql {
-    fn step<R: Reader>(&mut self, _: Side, _: Input<'_>, _: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        Err(Malformed(if self.mid_stream { "not written" } else { "not written yet" }))
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let framing = self.framing[side as usize];
+        if framing == Framing::Messages {
+            return self.plain(side, input, out);
+        }
+        match self.segment(input.bytes) {
+            Err(_) => Ok(Step::More),
+            Ok(Some(first)) => self.segments(side, first, input, out),
+            Ok(None) if framing == Framing::Either => self.plain(side, input, out),
+            Ok(None) => Err(Malformed("a segment header with a wrong checksum")),
+        }
     }
-    fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
-        Boundary::No
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        let framing = self.framing[side as usize];
+        if framing != Framing::Messages {
+            match self.segment(bytes) {
+                Ok(Some(_)) => return Boundary::Yes,
+                Ok(None) if framing == Framing::Segments => return Boundary::No,
+                Ok(None) => {}
+                Err(_) => return Boundary::More,
+            }
+        }
+        message_begins(bytes, side)
     }
-    fn lost<R: Reader>(&mut self, _: Side, _: &mut Out<'_, R>) {}
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.lose_rest(side, out);
+        if side == Side::Response {
+            self.session.lost_responses();
+        }
+    }
 }

@@ -1,0 +1,46 @@
+//! Compressed bodies (section 5) and segments.
+
+use super::pair::Compression;
+use crate::limits;
+
+/// Decompresses `body` into `to` and gives the bytes that state the decompressed length, which come first.
+pub(super) fn body(compression: Compression, body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
+    match compression {
+        Compression::Lz4 => lz4(body, to),
+        // The length is big-endian in front of LZ4, so its first byte is 0 for bodies below 16 MiB; Snappy's is a
+        // variable-length integer that begins so for an empty body only.
+        Compression::NotSeen if body.len() > 4 && body.first() == Some(&0) => lz4(body, to),
+        Compression::Snappy | Compression::NotSeen => snappy(body, to),
+        Compression::None | Compression::Other => None,
+    }
+}
+
+fn lz4(body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
+    let (length, block) = body.split_first_chunk()?;
+    block_into(block, u32::from_be_bytes(*length) as usize, to)?;
+    Some(4)
+}
+
+/// Decompresses one LZ4 block of known decompressed length.
+pub(super) fn block_into(block: &[u8], length: usize, to: &mut Vec<u8>) -> Option<()> {
+    // A byte of LZ4 stands for 255 at most.
+    if length > limits::DECOMPRESSED || length > block.len().saturating_mul(255) {
+        return None;
+    }
+    to.clear();
+    to.resize(length, 0);
+    (lz4_flex::block::decompress_into(block, to).ok()? == length).then_some(())
+}
+
+fn snappy(body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
+    let length = snap::raw::decompress_len(body).ok()?;
+    // Three bytes of Snappy stand for 64 at most.
+    if length > limits::DECOMPRESSED || length > body.len().saturating_mul(32) {
+        return None;
+    }
+    to.clear();
+    to.resize(length, 0);
+    (snap::raw::Decoder::new().decompress(body, to).ok()? == length).then_some(())?;
+    let preamble = body.iter().take_while(|&&byte| byte & 0x80 != 0).count() + 1;
+    Some(preamble as u64)
+}

@@ -1,0 +1,104 @@
+//! The segments of version 5 (`native_protocol_v5.spec`, section 2, which calls them frames).
+//!
+//! ```text
+//! plain:      length 17 bits | self-contained 1 | padding 6                        | CRC-24 | payload | CRC-32
+//! compressed: length 17 bits | decompressed length 17 | self-contained 1 | padding 5 | CRC-24 | payload | CRC-32
+//! ```
+//!
+//! All integers are little-endian. A self-contained segment holds whole messages; others each hold a piece of one
+//! message that is too long for a segment. A decompressed length of 0 says that this payload is not compressed.
+
+/// Start value and polynomial of the header's checksum.
+const CRC24_INIT: u32 = 0x0087_5060;
+const CRC24_POLYNOMIAL: u32 = 0x0197_4F0B;
+/// What the payload's checksum is seeded with.
+const CRC32_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
+/// Bytes of the payload's checksum.
+pub(super) const TRAILER: u64 = 4;
+
+/// Which of the two headers the connection uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Plain,
+    Compressed,
+}
+
+impl Format {
+    pub const fn header(self) -> usize {
+        match self {
+            Self::Plain => 6,
+            Self::Compressed => 8,
+        }
+    }
+}
+
+/// A segment's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub format: Format,
+    /// Bytes of payload on the wire.
+    pub wire: u64,
+    /// Bytes of payload once decompressed.
+    pub length: u64,
+    /// The payload is compressed.
+    pub packed: bool,
+    pub self_contained: bool,
+}
+
+impl Segment {
+    /// Reads a header; `None` where there are too few bytes or the checksum is wrong.
+    pub fn read(bytes: &[u8], format: Format) -> Option<Self> {
+        let checked = format.header() - 3;
+        let fields = bytes.get(..checked)?;
+        let &[a, b, c] = bytes.get(checked..format.header())? else {
+            return None;
+        };
+        if crc24(fields) != u32::from_le_bytes([a, b, c, 0]) {
+            return None;
+        }
+        let bits = fields.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        let wire = bits & 0x1_FFFF;
+        let (decompressed, flags) = match format {
+            Format::Plain => (0, bits >> 17),
+            Format::Compressed => (bits >> 17 & 0x1_FFFF, bits >> 34),
+        };
+        Some(Self {
+            format,
+            wire,
+            length: if decompressed > 0 { decompressed } else { wire },
+            packed: decompressed > 0,
+            self_contained: flags & 1 != 0,
+        })
+    }
+
+    /// Bytes of the header.
+    pub const fn header(&self) -> u64 {
+        self.format.header() as u64
+    }
+
+    /// Bytes of the whole segment.
+    pub const fn total(&self) -> u64 {
+        self.header() + self.wire + TRAILER
+    }
+}
+
+fn crc24(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(CRC24_INIT, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte) << 16, |crc, _| {
+            let shifted = crc << 1;
+            if shifted & 0x0100_0000 == 0 {
+                shifted
+            } else {
+                shifted ^ CRC24_POLYNOMIAL
+            }
+        })
+    })
+}
+
+/// The checksum of a payload.
+pub(super) fn crc32(payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&CRC32_SEED);
+    hasher.update(payload);
+    hasher.finalize()
+}
