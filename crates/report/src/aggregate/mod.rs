@@ -12,7 +12,7 @@ pub use record::{RunFacts, build_run};
 
 use connections::Largest;
 use overhead_model::record::{Connection, OperationRow};
-use overhead_model::{Amounts, ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{Amounts, Class, ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use rows::Rows;
 
 /// The sums of a capture, or of the part of it that one thread saw.
@@ -52,6 +52,11 @@ impl Aggregate {
     /// Everything posted to operations in one direction, in bytes per account.
     pub fn ledger(&self, side: Side) -> Amounts {
         self.rows.ledger(side)
+    }
+
+    /// Operations of a class that have closed, and all bytes posted to them.
+    pub fn class_totals(&self, class: Class) -> (u64, u64) {
+        self.rows.class_totals(class)
     }
 
     /// What a reader of the record has to be told about limits that were hit, in whole sentences.

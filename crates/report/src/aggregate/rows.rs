@@ -181,6 +181,12 @@ impl Rows {
         sum
     }
 
+    pub(crate) fn class_totals(&self, class: Class) -> (u64, u64) {
+        let rows = self.list.iter().filter(|row| row.key.class == class);
+        let bytes = |row: &Row| row.sides.iter().map(|side| side.amounts.total()).sum::<u64>();
+        rows.fold((0, 0), |(count, sum), row| (count + row.count, sum + bytes(row)))
+    }
+
     pub(crate) fn overflow_warning(&self) -> Option<String> {
         (!self.shared.is_empty()).then(|| {
             format!(

@@ -84,8 +84,11 @@ impl Panel {
         bars.map(|parts| parts.iter().map(|part| part.value).sum()).fold(0.0, f64::max)
     }
 
-    /// Why there is not a single bar; `None` where there is one.
+    /// Why a panel of counters has not a single bar; `None` where there is one. Bytes are always there to be counted.
     pub(crate) fn absence(&self) -> Option<String> {
+        if !self.whole_run {
+            return None;
+        }
         let bars: Vec<&Bar> = self.rows.iter().flatten().flatten().collect();
         let mut reasons: Vec<&str> = bars.iter().filter_map(|bar| bar.as_ref().err().map(String::as_str)).collect();
         reasons.dedup();

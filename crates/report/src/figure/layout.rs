@@ -80,7 +80,7 @@ pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene 
     let axis = heads(&mut scene, &chart.panels, &places, heads_top);
     let lines = lines(&chart.rows, axis + 6.0);
     for (panel, place) in chart.panels.iter().zip(&places) {
-        if panel.absence().is_none() {
+        if panel.max() > 0.0 {
             grid(&mut scene, place, axis, lines.bottom);
         }
     }
@@ -153,7 +153,7 @@ impl Place {
 
 /// Titles, units and legends of the panels. Returns where the axes stand.
 fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[Place; 3], top: f64) -> f64 {
-    let mut bottom = top;
+    let mut bottom = top + 27.0;
     for (panel, place) in panels.iter().zip(places) {
         scene.text(&HEADING.fitted(panel.title, place.width), (place.left, top + 11.0), Anchor::Start, HEADING);
         if panel.absence().is_none() {
@@ -220,7 +220,7 @@ fn tick_label(value: f64, step: f64) -> String {
 fn absent_panel(scene: &mut Scene, place: &Place, reason: &str, axis: f64, bottom: f64) {
     let top = axis - 16.0;
     // On paper of its own, over the rules between runs.
-    scene.rect((place.left - 4.0, top), (place.width + 8.0, bottom - top), PAPER);
+    scene.rect((place.left - GUTTER, top), (place.width + GUTTER, bottom - top), PAPER);
     scene.rect((place.left, top), (place.width, bottom - top - ROW_GAP), ABSENT);
     let lead = Face::new(SMALL.size, Weight::Bold, SMALL.color);
     let text: Vec<_> = words("not measured:", lead).chain(words(reason, SMALL)).collect();

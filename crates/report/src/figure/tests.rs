@@ -16,6 +16,7 @@ fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
         ("three", fixture::databases(true).into_iter().take(3).collect()),
         ("four", four),
         ("eight", eight),
+        ("twelve", (0..3).flat_map(|_| fixture::databases(true)).collect()),
         ("files", fixture::files()),
         ("doubtful", vec![fixture::doubtful()]),
         ("mixed", mixed),
@@ -67,6 +68,25 @@ fn no_two_labels_overlap_and_none_leaves_the_image() {
                 let apart = left >= r || l >= right || top >= b || t >= bottom;
                 assert!(apart, "{name}: {:?} lies on {:?}", text.line, other.line);
             }
+        }
+    }
+}
+
+#[test]
+fn nothing_covers_a_label() {
+    for (name, runs) in sets() {
+        let marks = scene_of(&runs).marks;
+        for (at, mark) in marks.iter().enumerate() {
+            let Mark::Text(text) = mark else { continue };
+            let [left, top, right, bottom] = area(text);
+            let covers = |mark: &&Mark| match mark {
+                Mark::Rect { x, y, width, height, .. } => {
+                    x + width > left && *x < right && y + height > top && *y < bottom
+                }
+                _ => false,
+            };
+            let cover = marks[at..].iter().find(covers);
+            assert!(cover.is_none(), "{name}: {:?} under {cover:?}", text.line);
         }
     }
 }
