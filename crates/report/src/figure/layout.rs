@@ -219,8 +219,8 @@ fn tick_label(value: f64, step: f64) -> String {
 /// A grey field with the reason in place of bars.
 fn absent_panel(scene: &mut Scene, place: &Place, reason: &str, axis: f64, bottom: f64) {
     let top = axis - 16.0;
-    // On paper of its own, over the rules between runs.
-    scene.rect((place.left - GUTTER, top), (place.width + GUTTER, bottom - top), PAPER);
+    // On paper of its own, over the rules between runs and their last pixel.
+    scene.rect((place.left - GUTTER, top), (place.width + GUTTER + 1.0, bottom - top), PAPER);
     scene.rect((place.left, top), (place.width, bottom - top - ROW_GAP), ABSENT);
     let lead = Face::new(SMALL.size, Weight::Bold, SMALL.color);
     let text: Vec<_> = words("not measured:", lead).chain(words(reason, SMALL)).collect();
