@@ -27,6 +27,8 @@ pub struct Totals {
     pub captured_bytes: u64,
     /// Frames captured shorter than they were.
     pub truncated_frames: u64,
+    /// TCP payload of selected connections that was on the wire but not captured.
+    pub snapped_payload_bytes: u64,
     /// Frames whose headers do not parse.
     pub malformed_frames: u64,
     /// Bytes of frames that belong to no selected connection.
@@ -60,13 +62,7 @@ struct Entry {
 impl<T: Tally> Dissector<T> {
     /// A dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self {
-            selection,
-            tally,
-            totals: Totals::default(),
-            flows: HashMap::new(),
-            closing: VecDeque::new(),
-        }
+        Self { selection, tally, totals: Totals::default(), flows: HashMap::new(), closing: VecDeque::new() }
     }
 
     /// Totals so far; what open connections hold is added when they end.
@@ -141,10 +137,7 @@ impl<T: Tally> Dissector<T> {
                 return;
             }
             self.closing.pop_front();
-            if self
-                .flows
-                .get(&key)
-                .is_some_and(|entry| entry.closed_ns == Some(closed_ns))
+            if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
                 && let Some(entry) = self.flows.remove(&key)
             {
                 self.end(entry.flow);
@@ -153,8 +146,9 @@ impl<T: Tally> Dissector<T> {
     }
 
     fn end(&mut self, flow: Flow) {
-        let Finished { tcp, other, notes } = flow.finish(&mut self.tally);
+        let Finished { tcp, other, snapped, notes } = flow.finish(&mut self.tally);
         self.totals.other += other;
+        self.totals.snapped_payload_bytes += snapped;
         for (note, count) in notes {
             *self.totals.notes.entry(note).or_default() += count;
         }

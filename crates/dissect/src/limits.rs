@@ -59,3 +59,9 @@ pub const DECOMPRESSED: usize = 64 << 20;
 /// How many times longer than its compressed form a body may be: what zlib can do at most. Beyond it, decompressing a
 /// capture would take out of proportion to reading it.
 pub const EXPANSION: usize = 1032;
+
+/// Columns of one PostgreSQL result whose types are remembered (`MaxTupleAttributeNumber` of the server); further ones are untyped.
+pub const COLUMNS: usize = 1664;
+
+/// Parameters of one PostgreSQL statement whose types are remembered, enough for batches of thousands of rows; further ones are untyped.
+pub const PARAMETERS: usize = 16 << 10;

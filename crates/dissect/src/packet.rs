@@ -32,6 +32,7 @@ pub struct Headers {
 
 /// TCP flags that matter to reassembly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the flag bits of the header")]
 pub struct Flags {
     /// Synchronise: the sequence number is the initial one.
     pub syn: bool,
@@ -71,28 +72,19 @@ pub struct Segment<'a> {
 /// Reads the headers of a frame.
 pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
     let Some((offset, ether_type)) = link_layer(frame.link, frame.bytes) else {
-        return if known(frame.link) {
-            Packet::Malformed
-        } else {
-            Packet::Other
-        };
+        return if known(frame.link) { Packet::Malformed } else { Packet::Other };
     };
     let Some(bytes) = frame.bytes.get(offset..) else {
         return Packet::Malformed;
     };
     let sliced = LaxSlicedPacket::from_ether_type(ether_type, bytes);
     let Some(net) = &sliced.net else {
-        return if sliced.stop_err.is_some() {
-            Packet::Malformed
-        } else {
-            Packet::Other
-        };
+        return if sliced.stop_err.is_some() { Packet::Malformed } else { Packet::Other };
     };
     match &sliced.transport {
         Some(TransportSlice::Tcp(tcp)) => segment(frame, net, tcp).map_or(Packet::Malformed, Packet::Tcp),
-        Some(_) => Packet::Other,
         None if sliced.stop_err.is_some() => Packet::Malformed,
-        None => Packet::Other,
+        Some(_) | None => Packet::Other,
     }
 }
 
@@ -144,12 +136,7 @@ fn segment<'a>(frame: &Frame<'a>, net: &LaxNetSlice<'_>, tcp: &etherparse::TcpSl
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
             let addresses = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
-            (
-                offset_of(header.slice())?,
-                usize::from(header.total_len()),
-                addresses.0,
-                addresses.1,
-            )
+            (offset_of(header.slice())?, usize::from(header.total_len()), addresses.0, addresses.1)
         }
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
@@ -166,11 +153,7 @@ fn segment<'a>(frame: &Frame<'a>, net: &LaxNetSlice<'_>, tcp: &etherparse::TcpSl
     let payload_at = tcp_header + tcp.header_slice().len();
     let wire_len = frame.original_len as usize;
     // Length 0: the network card was to fill it in (TSO, BIG TCP). A length beyond the frame is not believed.
-    let ip_end = if ip_len == 0 {
-        wire_len
-    } else {
-        (ip_header + ip_len).min(wire_len)
-    };
+    let ip_end = if ip_len == 0 { wire_len } else { (ip_header + ip_len).min(wire_len) };
     let payload_len = ip_end.checked_sub(payload_at)?;
     let captured_end = ip_end.min(frame.bytes.len());
     let payload = frame.bytes.get(payload_at..captured_end).unwrap_or_default();
@@ -186,12 +169,7 @@ fn segment<'a>(frame: &Frame<'a>, net: &LaxNetSlice<'_>, tcp: &etherparse::TcpSl
         destination: SocketAddr::new(destination, tcp.destination_port()),
         seq: tcp.sequence_number(),
         ack: tcp.acknowledgment_number(),
-        flags: Flags {
-            syn: tcp.syn(),
-            ack: tcp.ack(),
-            fin: tcp.fin(),
-            rst: tcp.rst(),
-        },
+        flags: Flags { syn: tcp.syn(), ack: tcp.ack(), fin: tcp.fin(), rst: tcp.rst() },
         payload_len: payload_len as u32,
         payload,
     })

@@ -26,39 +26,19 @@ impl Selection {
         let by_destination = self.candidates_on(destination);
         let by_source = self.candidates_on(source);
         match (by_source, by_destination) {
-            (None, None) if self.ports.is_empty() => Verdict {
-                candidates: Protocol::ALL.to_vec(),
-                server_port: None,
-            },
-            (None, None) => Verdict {
-                candidates: Vec::new(),
-                server_port: None,
-            },
-            (None, Some(candidates)) => Verdict {
-                candidates,
-                server_port: Some(destination),
-            },
-            (Some(candidates), None) => Verdict {
-                candidates,
-                server_port: Some(source),
-            },
-            (Some(candidates), Some(_)) => Verdict {
-                candidates,
-                server_port: None,
-            },
+            (None, None) if self.ports.is_empty() => Verdict { candidates: Protocol::ALL.to_vec(), server_port: None },
+            (None, None) => Verdict { candidates: Vec::new(), server_port: None },
+            (None, Some(candidates)) => Verdict { candidates, server_port: Some(destination) },
+            (Some(candidates), None) => Verdict { candidates, server_port: Some(source) },
+            (Some(candidates), Some(_)) => Verdict { candidates, server_port: None },
         }
     }
 
     fn candidates_on(&self, port: u16) -> Option<Vec<Protocol>> {
         if self.ports.is_empty() {
-            let known = Protocol::ALL
-                .into_iter()
-                .find(|protocol| protocol.ports().contains(&port));
+            let known = Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&port));
             return known.map(|protocol| vec![protocol]);
         }
-        self.ports
-            .iter()
-            .find(|(of, _)| *of == port)
-            .map(|(_, protocols)| protocols.clone())
+        self.ports.iter().find(|(of, _)| *of == port).map(|(_, protocols)| protocols.clone())
     }
 }

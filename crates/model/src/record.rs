@@ -27,9 +27,7 @@ pub enum Measured<T> {
 impl<T> Measured<T> {
     /// An absent quantity and its reason.
     pub fn unavailable(reason: impl Into<String>) -> Self {
-        Self::Unavailable {
-            unavailable: reason.into(),
-        }
+        Self::Unavailable { unavailable: reason.into() }
     }
 
     /// The quantity, if there is one.
@@ -194,7 +192,7 @@ pub struct TcpTotals {
     pub payload_bytes: u64,
     /// Payload that was not new, keep-alive bytes included.
     pub retransmitted_bytes: u64,
-    /// Frames with new payload that came before bytes they follow.
+    /// Frames with new payload that were captured after bytes that follow theirs.
     pub out_of_order_frames: u64,
     /// Bytes between captured bytes that are in no captured frame; posted nowhere.
     pub gap_bytes: u64,
@@ -232,8 +230,11 @@ pub struct OperationRow {
     pub count: u64,
     /// Of these, answered by an error.
     pub errors: u64,
-    /// Of these, never answered though an answer was due.
+    /// Of these, without a complete answer in the capture.
     pub unanswered: u64,
+    /// Of the unanswered, those that no answer was due to (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`).
+    #[serde(default)]
+    pub no_reply: u64,
     /// Client to server.
     pub request: SideRow,
     /// Server to client.
@@ -470,10 +471,7 @@ mod tests {
     fn absence_is_an_object_with_a_reason() {
         let absent: Measured<u64> = Measured::unavailable("offline");
         assert_eq!(serde_json::to_string(&absent).unwrap(), r#"{"unavailable":"offline"}"#);
-        assert_eq!(
-            serde_json::from_str::<Measured<u64>>(r#"{"unavailable":"offline"}"#).unwrap(),
-            absent
-        );
+        assert_eq!(serde_json::from_str::<Measured<u64>>(r#"{"unavailable":"offline"}"#).unwrap(), absent);
         assert_eq!(serde_json::from_str::<Measured<u64>>("7").unwrap(), Measured::Value(7));
     }
 }

@@ -87,9 +87,6 @@ impl System {
 
     /// The system with this name, in any letter case; `None` for a name that is not known.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|system| system.name.eq_ignore_ascii_case(name))
+        Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
     }
 }

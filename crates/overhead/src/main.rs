@@ -1,2 +1,19 @@
-//! Placeholder.
-fn main() {}
+//! `overhead`: what a database protocol costs, in bytes on the wire, system calls and CPU cycles per operation.
+
+mod analyze;
+#[cfg(feature = "live")]
+mod capture;
+mod cli;
+#[cfg(feature = "live")]
+mod doctor;
+mod doubts;
+mod exit;
+mod ledger;
+mod print;
+mod report;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    exit::code(cli::parse().and_then(cli::Command::run))
+}

@@ -21,12 +21,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     pub fn new(input: Input<'a>, len: u64, out: &'o mut Out<'r, R>) -> Self {
         let len = len.min(input.available());
         let captured = input.bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-        Self {
-            bytes: input.bytes.get(..captured).unwrap_or_default(),
-            len,
-            pos: 0,
-            out,
-        }
+        Self { bytes: input.bytes.get(..captured).unwrap_or_default(), len, pos: 0, out }
     }
 
     /// Where operations are opened, charged, labelled and closed.
@@ -46,10 +41,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// The captured bytes not yet posted.
     pub fn peek(&self) -> &'a [u8] {
-        usize::try_from(self.pos)
-            .ok()
-            .and_then(|pos| self.bytes.get(pos..))
-            .unwrap_or_default()
+        usize::try_from(self.pos).ok().and_then(|pos| self.bytes.get(pos..)).unwrap_or_default()
     }
 
     /// Posts `n` bytes without reading them; they need not have been captured.

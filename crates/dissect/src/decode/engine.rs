@@ -26,8 +26,10 @@ struct Stream {
     opaque: u64,
     /// Length of the message at hand where it is known.
     need: Option<u64>,
-    /// Operation being charged.
+    /// Operation that the decoder charges.
     current: Option<OpId>,
+    /// Unmatched operation that undecoded bytes are posted to while there is no boundary.
+    stretch: Option<OpId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,18 +46,8 @@ impl<D: Decoder> Engine<D> {
     /// An engine for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
-        let stream = || Stream {
-            state,
-            tail: Vec::new(),
-            opaque: 0,
-            need: None,
-            current: None,
-        };
-        Self {
-            decoder,
-            tls: None,
-            streams: [stream(), stream()],
-        }
+        let stream = || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None };
+        Self { decoder, tls: None, streams: [stream(), stream()] }
     }
 
     /// The next bytes of `side`.
@@ -63,10 +55,7 @@ impl<D: Decoder> Engine<D> {
         let stream = &mut self.streams[side as usize];
         if stream.opaque > 0 {
             let taken = stream.extend_opaque(bytes.len() as u64);
-            bytes = usize::try_from(taken)
-                .ok()
-                .and_then(|n| bytes.get(n..))
-                .unwrap_or_default();
+            bytes = usize::try_from(taken).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
             self.run_tail(side, reader);
         }
         if bytes.is_empty() {
@@ -74,10 +63,7 @@ impl<D: Decoder> Engine<D> {
         }
         if self.streams[side as usize].tail.is_empty() {
             let used = self.consume(side, Input { bytes, opaque: 0 }, reader);
-            let rest = usize::try_from(used)
-                .ok()
-                .and_then(|n| bytes.get(n..))
-                .unwrap_or_default();
+            let rest = usize::try_from(used).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
             self.streams[side as usize].keep(rest, reader);
         } else {
             self.streams[side as usize].keep(bytes, reader);
@@ -97,14 +83,7 @@ impl<D: Decoder> Engine<D> {
             }
             let tail = std::mem::take(&mut stream.tail);
             let before = tail.len() as u64;
-            let used = self.consume(
-                side,
-                Input {
-                    bytes: &tail,
-                    opaque: left,
-                },
-                reader,
-            );
+            let used = self.consume(side, Input { bytes: &tail, opaque: left }, reader);
             if used > before {
                 left -= used - before;
             } else if self.streams[side as usize].need.is_some() {
@@ -193,11 +172,7 @@ impl<D: Decoder> Engine<D> {
                 reader.note(Note::Tls);
                 self.tls = Some(Tls::default());
                 // A step that merely recognised the first record posts nothing; the record is decoded by the next.
-                return if posted == 0 {
-                    self.step(side, input, reader)
-                } else {
-                    posted
-                };
+                return if posted == 0 { self.step(side, input, reader) } else { posted };
             }
             // What cannot be read cannot be wrong: the boundary is lost, no more.
             Err(_) if input.opaque > 0 => {}
@@ -250,11 +225,7 @@ impl<D: Decoder> Engine<D> {
             }
         };
         let stream = &mut self.streams[side as usize];
-        let skipped = if found {
-            passed as u64
-        } else {
-            passed as u64 + input.opaque
-        };
+        let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
         stream.strand(side, UNDECODED, skipped, reader);
         if found {
             stream.end_stretch(reader);
@@ -276,10 +247,7 @@ impl Stream {
 
     /// Adds up to `n` unreadable bytes to the message at hand and gives how many it took.
     fn extend_opaque(&mut self, n: u64) -> u64 {
-        let missing = self
-            .need
-            .unwrap_or(0)
-            .saturating_sub(self.tail.len() as u64 + self.opaque);
+        let missing = self.need.unwrap_or(0).saturating_sub(self.tail.len() as u64 + self.opaque);
         let taken = n.min(missing);
         self.opaque += taken;
         taken
@@ -287,9 +255,7 @@ impl Stream {
 
     /// Keeps bytes of an incomplete message, up to the limit.
     fn keep<R: Reader>(&mut self, bytes: &[u8], reader: &mut R) {
-        let room = usize::try_from(limits::MESSAGE_BUFFER)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(self.tail.len());
+        let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.tail.len());
         let kept = bytes.len().min(room);
         self.tail.extend_from_slice(bytes.get(..kept).unwrap_or_default());
         let beyond = (bytes.len() - kept) as u64;
@@ -303,8 +269,9 @@ impl Stream {
     fn strand<R: Reader>(&mut self, side: Side, name: &str, n: u64, reader: &mut R) -> u64 {
         if n > 0 {
             let mut out = Out::new(reader, side, &mut self.current);
-            if out.is_idle() {
-                out.orphan(name);
+            match self.stretch {
+                Some(op) => out.charge(op),
+                None => self.stretch = Some(out.orphan(name)),
             }
             out.post(Account::Unknown, "undecoded", n);
         }
@@ -313,7 +280,8 @@ impl Stream {
 
     /// Ends the stretch of [`Stream::strand`].
     fn end_stretch<R: Reader>(&mut self, reader: &mut R) {
-        if let Some(op) = self.current.take() {
+        self.current = None;
+        if let Some(op) = self.stretch.take() {
             reader.close(op, Outcome::NoReply);
         }
     }

@@ -76,23 +76,12 @@ pub struct Out<'r, R> {
 
 impl<'r, R: Reader> Out<'r, R> {
     pub(crate) fn new(reader: &'r mut R, side: Side, current: &'r mut Option<OpId>) -> Self {
-        Self {
-            reader,
-            side,
-            current,
-            posted: 0,
-            depth: 0,
-        }
+        Self { reader, side, current, posted: 0, depth: 0 }
     }
 
     /// Bytes posted through this value.
     pub(super) fn posted(&self) -> u64 {
         self.posted
-    }
-
-    /// True when no operation is being charged.
-    pub(super) fn is_idle(&self) -> bool {
-        self.current.is_none()
     }
 
     /// Opens an operation. Does not charge it: see [`Out::charge`].

@@ -33,10 +33,7 @@ impl Entry {
     /// `framing 16, query 3` for one side; zeros left out.
     pub fn posted(&self, side: Side) -> String {
         let amounts = self.amounts[side as usize].iter().filter(|(_, bytes)| *bytes > 0);
-        amounts
-            .map(|(account, bytes)| format!("{account} {bytes}"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        amounts.map(|(account, bytes)| format!("{account} {bytes}")).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -91,17 +88,9 @@ impl Transcript {
     pub fn summary(&self) -> Vec<String> {
         let line = |op: &Entry| {
             let class = op.class().map_or("-", Class::name);
-            let outcome = op
-                .outcome
-                .map_or("open".to_owned(), |outcome| format!("{outcome:?}").to_lowercase());
+            let outcome = op.outcome.map_or("open".to_owned(), |outcome| format!("{outcome:?}").to_lowercase());
             let sides = Side::BOTH.map(|side| op.posted(side));
-            format!(
-                "{class} {} [{}] {outcome}: {} | {}",
-                op.name(),
-                op.via(),
-                sides[0],
-                sides[1]
-            )
+            format!("{class} {} [{}] {outcome}: {} | {}", op.name(), op.via(), sides[0], sides[1])
         };
         self.ops.iter().map(line).collect()
     }
@@ -113,11 +102,7 @@ impl Transcript {
 
 impl Reader for Transcript {
     fn open(&mut self) -> OpId {
-        self.ops.push(Entry {
-            label: None,
-            outcome: None,
-            amounts: [Amounts::ZERO; 2],
-        });
+        self.ops.push(Entry { label: None, outcome: None, amounts: [Amounts::ZERO; 2] });
         OpId(self.ops.len() as u64 - 1)
     }
 
@@ -133,13 +118,7 @@ impl Reader for Transcript {
         }
         match self.postings[side as usize].last_mut() {
             Some(last) if last.op == op && last.account == account && last.path == path => last.len += len,
-            _ => self.postings[side as usize].push(Posting {
-                side,
-                op,
-                path,
-                account,
-                len,
-            }),
+            _ => self.postings[side as usize].push(Posting { side, op, path, account, len }),
         }
     }
 
@@ -188,11 +167,7 @@ impl Reader for Transcript {
 pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Transcript {
     let whole = Transcript::of(new(), conversation);
     for side in Side::BOTH {
-        let sent: usize = conversation
-            .iter()
-            .filter(|(of, _)| *of == side)
-            .map(|(_, bytes)| bytes.len())
-            .sum();
+        let sent: usize = conversation.iter().filter(|(of, _)| *of == side).map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(whole.total(side), sent as u64, "{side:?}: bytes posted and bytes sent");
     }
     for (turn, (side, bytes)) in conversation.iter().enumerate() {
@@ -211,10 +186,8 @@ pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) ->
             );
         }
     }
-    let bytewise: Vec<_> = conversation
-        .iter()
-        .flat_map(|(side, bytes)| bytes.chunks(1).map(|byte| (*side, byte)))
-        .collect();
+    let bytewise: Vec<_> =
+        conversation.iter().flat_map(|(side, bytes)| bytes.chunks(1).map(|byte| (*side, byte))).collect();
     assert_eq!(Transcript::of(new(), &bytewise), whole, "byte by byte");
     whole
 }

@@ -93,10 +93,6 @@ impl Half {
         self.high
     }
 
-    pub fn low(&self) -> u64 {
-        self.low
-    }
-
     pub fn acked(&self) -> u64 {
         self.acked
     }
@@ -107,7 +103,7 @@ impl Half {
     }
 
     fn offset(&self, seq: u32) -> Option<u64> {
-        let distance = seq.wrapping_sub(self.next_seq?) as i32;
+        let distance = seq.wrapping_sub(self.next_seq?).cast_signed();
         Some(self.next.wrapping_add_signed(i64::from(distance)))
     }
 
@@ -176,11 +172,7 @@ impl Half {
                 continue;
             }
             self.hole_bytes -= cut.end - cut.start;
-            left.extend(
-                [hole.start..cut.start, cut.end..hole.end]
-                    .into_iter()
-                    .filter(|rest| rest.start < rest.end),
-            );
+            left.extend([hole.start..cut.start, cut.end..hole.end].into_iter().filter(|rest| rest.start < rest.end));
         }
         self.holes = left;
     }

@@ -11,6 +11,7 @@ use crate::select::Verdict;
 use half::{Early, Half, ORIGIN, Place};
 use overhead_model::record::TcpTotals;
 use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -29,6 +30,7 @@ pub struct Flow {
     frames: u64,
     wire_bytes: u64,
     tcp: TcpTotals,
+    snapped: u64,
     tls: bool,
     new_parts: Vec<Range<u64>>,
 }
@@ -39,10 +41,7 @@ enum Stage {
     /// Being decoded.
     Decoding(Box<Engine<AnyDecoder>>),
     /// To be told by content: the captured start of each direction.
-    Sniffing {
-        candidates: Vec<Protocol>,
-        pieces: Vec<(Side, Piece)>,
-    },
+    Sniffing { candidates: Vec<Protocol>, pieces: Vec<(Side, Piece)> },
     /// Of no selected protocol.
     Other,
 }
@@ -61,6 +60,8 @@ pub struct Finished {
     pub tcp: Option<TcpTotals>,
     /// Bytes of its frames, where it was not.
     pub other: u64,
+    /// Its payload bytes that were not captured, where it was selected.
+    pub snapped: u64,
     /// Doubts that came up on it, and how often.
     pub notes: BTreeMap<Note, u64>,
 }
@@ -79,18 +80,11 @@ impl Flow {
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
             [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream),
-            _ => Stage::Sniffing {
-                candidates: verdict.candidates.clone(),
-                pieces: Vec::new(),
-            },
+            _ => Stage::Sniffing { candidates: verdict.candidates.clone(), pieces: Vec::new() },
         };
         let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
         Self {
-            ends: if from_client {
-                [source, destination]
-            } else {
-                [destination, source]
-            },
+            ends: if from_client { [source, destination] } else { [destination, source] },
             halves: [Half::default(), Half::default()],
             book: Book::new(protocol),
             stage,
@@ -99,10 +93,8 @@ impl Flow {
             first_ns: segment.time_ns,
             frames: 0,
             wire_bytes: 0,
-            tcp: TcpTotals {
-                connections: 1,
-                ..TcpTotals::default()
-            },
+            tcp: TcpTotals { connections: 1, ..TcpTotals::default() },
+            snapped: 0,
             tls: false,
             new_parts: Vec::new(),
         }
@@ -120,11 +112,7 @@ impl Flow {
     }
 
     fn side_of(&self, segment: &Segment<'_>) -> Side {
-        if segment.source == self.ends[0] {
-            Side::Request
-        } else {
-            Side::Response
-        }
+        if segment.source == self.ends[0] { Side::Request } else { Side::Response }
     }
 
     /// Takes in one segment.
@@ -206,13 +194,13 @@ impl Flow {
         } else {
             Owner::Latest
         };
-        self.book
-            .charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
+        self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
     }
 
     fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) {
         let len = u64::from(segment.payload_len);
         self.tcp.payload_bytes += len;
+        self.snapped += len - segment.payload.len() as u64;
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
         let start = match half.place(seq, len) {
@@ -263,19 +251,11 @@ impl Flow {
             bare && segment.payload_len == 1 && start + 1 == half.high().max(ORIGIN) && half.acked() > start;
         let before_stream = bare && segment.payload_len == 1 && start + 1 == ORIGIN && half.syn_seen();
         let (owner, account, bytes) = if new > 0 {
-            (
-                Owner::Byte(side, start.saturating_sub(ORIGIN)),
-                Account::Retransmission,
-                repeated,
-            )
+            (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, repeated)
         } else if keep_alive || before_stream {
             (Owner::Latest, Account::Control, u64::from(segment.wire_len))
         } else {
-            (
-                Owner::Byte(side, start.saturating_sub(ORIGIN)),
-                Account::Retransmission,
-                u64::from(segment.wire_len),
-            )
+            (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, u64::from(segment.wire_len))
         };
         self.book.charge(side, owner, account, bytes, tally);
     }
@@ -292,32 +272,27 @@ impl Flow {
     ) {
         let len = part.end - part.start;
         let from = usize::try_from(part.start - start).unwrap_or(usize::MAX);
-        let to = usize::try_from(part.end - start)
-            .unwrap_or(usize::MAX)
-            .min(segment.payload.len());
+        let to = usize::try_from(part.end - start).unwrap_or(usize::MAX).min(segment.payload.len());
         let bytes = segment.payload.get(from..to).unwrap_or_default();
         let half = &mut self.halves[side as usize];
-        if part.start < half.next() {
-            half.fill(part);
-            half.lower(part.start);
-            self.book.stray(side, frame, len, tally);
-        } else if part.start == half.next() {
-            half.deliver(len);
-            self.book.slice(side, frame, len);
-            self.decode(side, bytes, len - bytes.len() as u64, tally);
-        } else {
-            let acked = half.acked() >= part.end;
-            half.hold(
-                part.start,
-                Early {
-                    frame,
-                    bytes: bytes.to_vec(),
-                    len,
-                },
-            );
-            // Acknowledged before it was captured: what it follows was acknowledged too, and is not going to come.
-            if acked && let Some(hole) = self.halves[side as usize].hole() {
-                self.give_up(side, &hole, tally);
+        match part.start.cmp(&half.next()) {
+            Ordering::Less => {
+                half.fill(part);
+                half.lower(part.start);
+                self.book.stray(side, frame, len, tally);
+            }
+            Ordering::Equal => {
+                half.deliver(len);
+                self.book.slice(side, frame, len);
+                self.decode(side, bytes, len - bytes.len() as u64, tally);
+            }
+            Ordering::Greater => {
+                let acked = half.acked() >= part.end;
+                half.hold(part.start, Early { frame, bytes: bytes.to_vec(), len });
+                // Acknowledged before it was captured: what it follows was acknowledged too, and is not going to come.
+                if acked && let Some(hole) = self.halves[side as usize].hole() {
+                    self.give_up(side, &hole, tally);
+                }
             }
         }
     }
@@ -355,10 +330,7 @@ impl Flow {
     fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
             Stage::Decoding(engine) => {
-                let mut ledger = Ledger {
-                    book: &mut self.book,
-                    tally,
-                };
+                let mut ledger = Ledger { book: &mut self.book, tally };
                 engine.bytes(side, bytes, &mut ledger);
                 engine.opaque(side, opaque, &mut ledger);
             }
@@ -442,25 +414,14 @@ impl Flow {
             }
         }
         let Stage::Decoding(mut engine) = std::mem::replace(&mut self.stage, Stage::Other) else {
-            return Finished {
-                tcp: None,
-                other: self.wire_bytes,
-                notes: BTreeMap::new(),
-            };
+            return Finished { tcp: None, other: self.wire_bytes, snapped: 0, notes: BTreeMap::new() };
         };
-        engine.finish(&mut Ledger {
-            book: &mut self.book,
-            tally,
-        });
+        engine.finish(&mut Ledger { book: &mut self.book, tally });
         self.book.finish(tally);
         self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
         self.tls = self.book.notes().contains_key(&Note::Tls);
         tally.connection(self.summary());
-        Finished {
-            tcp: Some(self.tcp),
-            other: 0,
-            notes: self.book.take_notes(),
-        }
+        Finished { tcp: Some(self.tcp), other: 0, snapped: self.snapped, notes: self.book.take_notes() }
     }
 
     fn summary(&self) -> ConnectionSummary {

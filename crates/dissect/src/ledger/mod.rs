@@ -143,12 +143,7 @@ impl Book {
             Owner::Byte(of, offset) => {
                 let stream = &mut self.streams[of as usize];
                 if offset >= stream.posted {
-                    stream.defer(Deferred {
-                        offset,
-                        side,
-                        account,
-                        bytes,
-                    });
+                    stream.defer(Deferred { offset, side, account, bytes });
                     return;
                 }
                 stream.owner(offset).or(self.latest)
@@ -175,39 +170,19 @@ impl Book {
                 self.label_row(op, Class::Unmatched, "(cut off)", "", tally);
             }
             let unmatched = self.ops.get(op).is_some_and(|open| open.class == Class::Unmatched);
-            self.close_op(
-                op,
-                if unmatched {
-                    Outcome::NoReply
-                } else {
-                    Outcome::Unanswered
-                },
-                tally,
-            );
+            self.close_op(op, if unmatched { Outcome::NoReply } else { Outcome::Unanswered }, tally);
         }
         let totals = std::mem::take(&mut self.connect);
         if totals.iter().any(|side| side.amounts.total() > 0) {
-            let key = RowKey {
-                protocol: self.protocol,
-                class: Class::Setup,
-                name: "CONNECT",
-                via: "",
-            };
+            let key = RowKey { protocol: self.protocol, class: Class::Setup, name: "CONNECT", via: "" };
             let row = tally.row(key);
-            let operation = overhead_model::Operation {
-                sides: totals,
-                outcome: Outcome::Ok,
-                latency_ns: None,
-            };
+            let operation = overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None };
             tally.operation(row, &operation);
         }
     }
 
     fn post_frame<T: Tally>(&mut self, op: Option<OpId>, side: Side, account: Account, bytes: u64, tally: &mut T) {
-        let totals = SideTotals {
-            frames: 1,
-            amounts: Amounts::of(account, bytes),
-        };
+        let totals = SideTotals { frames: 1, amounts: Amounts::of(account, bytes) };
         match op.map(|op| self.ops.state(op)) {
             Some(State::Open(index)) => {
                 let mine = &mut self.ops.at(index).sides[side as usize];
@@ -227,17 +202,13 @@ impl Book {
     fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
         let mut shares = std::mem::take(&mut self.scratch.shares);
         if let Some(headers) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
-            let parts = [
-                (Account::Link, headers.link),
-                (Account::Ip, headers.ip),
-                (Account::Tcp, headers.tcp),
-            ];
+            let parts = [(Account::Link, headers.link), (Account::Ip, headers.ip), (Account::Tcp, headers.tcp)];
             if let [(op, _)] = shares[..] {
                 for (account, bytes) in parts {
                     self.amounts(op, side)[account] += u64::from(bytes);
                 }
             } else {
-                shares.sort_by_key(|&(op, _)| self.ops.age(op));
+                shares.sort_by_key(|&(op, _)| Ops::age(op));
                 let mut weights = std::mem::take(&mut self.scratch.weights);
                 weights.clear();
                 weights.extend(shares.iter().map(|&(_, bytes)| bytes));
@@ -276,12 +247,7 @@ impl Book {
     }
 
     fn label_row<T: Tally>(&mut self, op: OpId, class: Class, name: &str, via: &'static str, tally: &mut T) {
-        let row = tally.row(RowKey {
-            protocol: self.protocol,
-            class,
-            name,
-            via,
-        });
+        let row = tally.row(RowKey { protocol: self.protocol, class, name, via });
         if let Some(open) = self.ops.get_mut(op) {
             open.row = Some(row);
             open.class = class;

@@ -19,10 +19,7 @@ pub(super) struct Open {
 
 impl Open {
     const NEW: Self = Self {
-        sides: [SideTotals {
-            frames: 0,
-            amounts: overhead_model::Amounts::ZERO,
-        }; 2],
+        sides: [SideTotals { frames: 0, amounts: overhead_model::Amounts::ZERO }; 2],
         row: None,
         class: Class::Unmatched,
         outcome: None,
@@ -78,43 +75,31 @@ impl Ops {
         if let Some(open) = self.open.get_mut(index as usize) {
             *open = Open::NEW;
         }
-        let fresh = Slot {
-            serial: self.serial,
-            state: State::Open(index),
-            references: 0,
-        };
+        let fresh = Slot { serial: self.serial, state: State::Open(index), references: 0 };
         self.serial += 1;
-        let slot = match self.free_slots.pop() {
-            Some(slot) => {
-                if let Some(old) = self.slots.get_mut(slot as usize) {
-                    *old = fresh;
-                }
-                slot
-            }
-            None => {
-                self.slots.push(fresh);
-                self.slots.len() as u32 - 1
-            }
+        let slot = if let Some(slot) = self.free_slots.pop() {
+            slot
+        } else {
+            self.slots.push(fresh);
+            self.slots.len() as u32 - 1
         };
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = fresh;
+        }
         OpId(fresh.serial << SLOT_BITS | u64::from(slot))
     }
 
     /// Order of opening.
-    pub fn age(&self, op: OpId) -> u64 {
+    pub fn age(op: OpId) -> u64 {
         op.0 >> SLOT_BITS
     }
 
     fn slot(&mut self, op: OpId) -> Option<&mut Slot> {
-        self.slots
-            .get_mut(slot_of(op))
-            .filter(|slot| slot.serial == op.0 >> SLOT_BITS)
+        self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
     pub fn state(&self, op: OpId) -> State {
-        let slot = self
-            .slots
-            .get(slot_of(op))
-            .filter(|slot| slot.serial == op.0 >> SLOT_BITS);
+        let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
         slot.map_or(State::Gone, |slot| slot.state)
     }
 
@@ -138,14 +123,8 @@ impl Ops {
 
     /// All open operations in order of opening.
     pub fn open_ids(&self) -> Vec<OpId> {
-        let open = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| matches!(slot.state, State::Open(_)));
-        let mut ids: Vec<_> = open
-            .map(|(index, slot)| OpId(slot.serial << SLOT_BITS | index as u64))
-            .collect();
+        let open = self.slots.iter().enumerate().filter(|(_, slot)| matches!(slot.state, State::Open(_)));
+        let mut ids: Vec<_> = open.map(|(index, slot)| OpId(slot.serial << SLOT_BITS | index as u64)).collect();
         ids.sort_unstable();
         ids
     }
@@ -188,11 +167,7 @@ impl Ops {
             (Some(first), Some(last)) if answered => Some(last.saturating_sub(first)),
             _ => None,
         };
-        let operation = Operation {
-            sides: open.sides,
-            outcome,
-            latency_ns,
-        };
+        let operation = Operation { sides: open.sides, outcome, latency_ns };
         let class = open.class;
         self.free_open.push(index);
         if let Some(slot) = self.slot(op) {

@@ -105,12 +105,7 @@ impl Stream {
             time_ns = frame.time_ns;
             frame_done = frame.left == 0;
         }
-        Some(Piece {
-            len: taken,
-            frame: slice.frame,
-            time_ns,
-            frame_done,
-        })
+        Some(Piece { len: taken, frame: slice.frame, time_ns, frame_done })
     }
 
     /// Notes that `len` payload bytes of `frame` went to `op`; true where they are the first of it. Bytes outside the
@@ -172,11 +167,7 @@ impl Stream {
     pub fn forget_owner(&mut self) -> Option<OpId> {
         let oldest = self.owners.front()?;
         let spent = oldest.end <= self.acked && self.owners.len() > limits::OWNERS_AFTER_ACK;
-        if spent || self.owners.len() > limits::OWNERS {
-            self.owners.pop_front().map(|owned| owned.op)
-        } else {
-            None
-        }
+        if spent || self.owners.len() > limits::OWNERS { self.owners.pop_front().map(|owned| owned.op) } else { None }
     }
 
     pub fn defer(&mut self, deferred: Deferred) {
@@ -187,10 +178,6 @@ impl Stream {
     /// A deferred charge whose byte has an owner now.
     pub fn next_due(&mut self) -> Option<Deferred> {
         let first = self.deferred.front()?;
-        if first.offset < self.posted {
-            self.deferred.pop_front()
-        } else {
-            None
-        }
+        if first.offset < self.posted { self.deferred.pop_front() } else { None }
     }
 }

@@ -177,7 +177,9 @@ mod tests {
         #[test]
         fn buckets_are_those_of_the_histogram(value in any::<u64>()) {
             let histogram = Histogram::<u64>::new_with_bounds(1, u64::MAX, SIGNIFICANT_DIGITS).unwrap();
-            prop_assert_eq!(highest_equivalent(value), histogram.highest_equivalent(value));
+            let top = highest_equivalent(value);
+            prop_assert!(histogram.equivalent(value, top));
+            prop_assert!(top == u64::MAX || !histogram.equivalent(value, top + 1));
         }
 
         #[test]
@@ -201,6 +203,18 @@ mod tests {
             merged.merge(&filled(left));
             prop_assert_eq!(merged.quantiles(QUANTILES), whole);
         }
+    }
+
+    #[test]
+    fn the_largest_values_of_all_are_counted() {
+        let many: Vec<u64> = (0..2 * SPARSE_VALUES as u64).map(|n| u64::MAX - (n << 54)).collect();
+        let distribution = filled(&many);
+        assert!(matches!(distribution.buckets, Buckets::Dense(_)));
+        assert_eq!(distribution.quantiles([10_000]), [u64::MAX]);
+        assert_eq!((distribution.count(), distribution.max()), (many.len() as u64, u64::MAX));
+        let mut counted = 0;
+        distribution.buckets.for_each(|_, count| counted += count);
+        assert_eq!(counted, distribution.count());
     }
 
     #[test]

@@ -63,7 +63,6 @@ impl Connection {
         if header.opcode == Opcode::Compressed && input.available() < header.len {
             return Ok(Step::Need(header.len));
         }
-        self.pairing.check()?;
         let message = self.begin(side, header, out);
         if header.opcode == Opcode::Compressed {
             self.compressed(side, message, input, out);

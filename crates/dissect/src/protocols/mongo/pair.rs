@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::roles::Role;
 use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, Opcode, QUERY_EXHAUST};
-use crate::decode::{Malformed, OpId, Out, Reader};
+use crate::decode::{OpId, Out, Reader};
 use crate::limits;
 use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
@@ -71,12 +71,16 @@ impl Pairing {
         }
     }
 
-    /// Too many requests wait for their replies.
-    pub(super) fn check(&self) -> Result<(), Malformed> {
-        if self.waiting.len() < limits::OUTSTANDING {
-            Ok(())
-        } else {
-            Err(Malformed("more requests wait for replies than can be kept"))
+    /// From now on, a message with this `responseTo` answers `waiting`. An older request that still waits for such a
+    /// message will not get one; nor will any, where too many wait.
+    fn wait<R: Reader>(&mut self, out: &mut Out<'_, R>, answered_as: i32, waiting: Waiting) {
+        if self.waiting.len() >= limits::OUTSTANDING {
+            for (_, forgotten) in std::mem::take(&mut self.waiting) {
+                out.close(forgotten.op, Outcome::Unanswered);
+            }
+        }
+        if let Some(forgotten) = self.waiting.insert(answered_as, waiting) {
+            out.close(forgotten.op, Outcome::Unanswered);
         }
     }
 
@@ -113,7 +117,7 @@ impl Pairing {
         };
         let waiting =
             Waiting { op, reply, exhaust: opcode == Opcode::Query && facts.flags & QUERY_EXHAUST > 0, failed: false };
-        self.waiting.insert(header.request_id, waiting);
+        self.wait(out, header.request_id, waiting);
     }
 
     /// A reply to `waiting` is complete.
@@ -136,7 +140,7 @@ impl Pairing {
         };
         if more {
             // The next reply of the stream answers this one.
-            self.waiting.insert(header.request_id, waiting);
+            self.wait(out, header.request_id, waiting);
         } else {
             let failed = waiting.failed;
             out.close(waiting.op, if failed { Outcome::Error } else { Outcome::Ok });

@@ -75,7 +75,7 @@ fn text<R: Reader>(
     walk.put(cursor, 4, Framing, "string length")?;
     walk.push(more, element.field.value, "value");
     walk.push(1, Framing, "terminator");
-    walk.push(len - 1, element.field.text, "value");
+    walk.push(len - 1, element.field.text, element.text_title());
     Ok(())
 }
 
@@ -119,6 +119,6 @@ fn scope<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element
     walk.put(cursor, 4, Framing, "string length")?;
     walk.open_scope(cursor.out(), len - 8)?;
     walk.push(1, Framing, "terminator");
-    walk.push(code - 1, element.field.text, "value");
+    walk.push(code - 1, element.field.text, "code");
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! that outlives a call, so that a message of any size is posted as its bytes come in and nothing of it is kept.
 
 use super::facts::Facts;
-use super::roles::{self, Role};
+use super::roles::{self, Fact, Role};
 use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
 use crate::decode::{Cursor, Note, Out, Reader};
 use crate::limits;
@@ -339,9 +339,8 @@ impl Walk {
         if let Some(frame) = self.frames.last_mut() {
             frame.first = false;
         }
-        let title = if element.array { "array index" } else { "name" };
         self.put(cursor, 1, Framing, "element type")?;
-        self.put(cursor, element.name.len() as u64, element.field.name, title)?;
+        self.put(cursor, element.name.len() as u64, element.field.name, element.name_title())?;
         self.put(cursor, 1, Framing, "terminator")
     }
 
@@ -399,6 +398,27 @@ pub(super) struct Element<'a> {
     pub(super) cut: bool,
     /// What the value may take at most.
     pub(super) room: u64,
+}
+
+impl Element<'_> {
+    /// What people call its name.
+    fn name_title(&self) -> &'static str {
+        match (self.field.fact, self.field.name) {
+            (Fact::Command, _) => "command name",
+            _ if self.array => "array index",
+            (_, Account::Query) => "operator",
+            (_, Account::Schema) => "field name",
+            _ => "name",
+        }
+    }
+
+    /// What people call its value where it is text.
+    pub(super) fn text_title(&self) -> &'static str {
+        match self.field.fact {
+            Fact::Command | Fact::Collection => "collection",
+            _ => "value",
+        }
+    }
 }
 
 /// The length at `at` of `here`, which must lie between `least` and `most`.

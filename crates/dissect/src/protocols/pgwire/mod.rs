@@ -1,33 +1,105 @@
-//! Pgwire.
+//! PostgreSQL frontend/backend protocol, versions 3.0 and 3.2
+//! (PostgreSQL manual, chapter "Frontend/Backend Protocol": <https://www.postgresql.org/docs/current/protocol.html>).
+//!
+//! ```text
+//! before start-up   length u32 | code u32 | inside          SSLRequest, GSSENCRequest (each answered by one byte),
+//!                                                           CancelRequest, StartupMessage (its code is the version)
+//! afterwards        type u8 | length u32 | inside           the length counts itself, not the type
+//! ```
+//!
+//! All integers are big-endian; names and texts end with a NUL. The same type byte means different things in the two
+//! directions.
+
+mod boundary;
+mod client;
+mod copy;
+mod decode;
+mod pair;
+mod server;
+mod session;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod types;
+mod values;
+mod wire;
 
 use super::Sniff;
-use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use crate::decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step, is_client_hello};
+use copy::Copy;
 use overhead_model::Side;
+use pair::{Pairing, Request};
 
 /// State of one connection.
 #[derive(Debug)]
 pub struct Pgwire {
-    mid_stream: bool,
+    phase: Phase,
+    pairing: Pairing,
+    copy: Copy,
+    /// Code of the server's last authentication request.
+    authentication: u32,
+    /// The client has said who it is.
+    client_named: bool,
+    /// The server has said which product it is.
+    server_named: bool,
 }
 
-impl Pgwire {
-    /// A decoder for a new connection.
-    pub fn new(mid_stream: bool) -> Self {
-        Self { mid_stream }
-    }
+/// What the client's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Packets without a type byte, up to `StartupMessage`.
+    Startup,
+    Messages,
+    /// Both directions are packets of GSSAPI.
+    Gss(Option<Gss>),
+}
+
+/// The operation that GSSAPI packets belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gss {
+    op: OpId,
+    /// The handshake is over.
+    encrypted: bool,
 }
 
 /// What the first bytes of a direction look like.
-pub fn sniff(_bytes: &[u8]) -> Sniff {
-    Sniff::No
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    if is_client_hello(bytes) {
+        // Direct TLS names the protocol in clear (ALPN).
+        let alpn = b"\x0apostgresql";
+        let named = bytes.windows(alpn.len()).any(|window| window == alpn);
+        return if named { Sniff::Request } else { Sniff::No };
+    }
+    let sides = (boundary::of_request(bytes), boundary::of_response(bytes));
+    match sides {
+        (Boundary::Yes, _) => Sniff::Request,
+        (_, Boundary::Yes) => Sniff::Response,
+        (Boundary::No, Boundary::No) => Sniff::No,
+        _ => Sniff::More,
+    }
 }
 
 impl Decoder for Pgwire {
-    fn step<R: Reader>(&mut self, _: Side, _: Input<'_>, _: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        Err(Malformed(if self.mid_stream { "not written" } else { "not written yet" }))
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        match side {
+            Side::Request => self.request(input, out),
+            Side::Response => self.response(input, out),
+        }
     }
-    fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
-        Boundary::No
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        let negotiates = |front: pair::Expected| matches!(front.request, Request::Ssl | Request::Gss);
+        match side {
+            Side::Request => boundary::of_request(bytes),
+            Side::Response if self.pairing.front().is_some_and(negotiates) => match bytes.first() {
+                Some(b'S' | b'G' | b'N' | b'E') => Boundary::Yes,
+                _ => Boundary::No,
+            },
+            Side::Response => boundary::of_response(bytes),
+        }
     }
-    fn lost<R: Reader>(&mut self, _: Side, _: &mut Out<'_, R>) {}
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.lose(side, out);
+    }
 }

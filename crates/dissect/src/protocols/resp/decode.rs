@@ -93,7 +93,11 @@ impl Resp {
         Ok(Err(Step::More))
     }
 
-    fn begin_command<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Option<Step>, Malformed> {
+    fn begin_command<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
         let line = match self.line(input)? {
             Ok(line) => line,
             Err(step) => return Ok(Some(step)),
@@ -101,11 +105,11 @@ impl Resp {
         let len = line.len() as u64;
         let text = line.trim_ascii_end();
         match text.split_first() {
-            None => self.empty(len, out),
+            None => Self::empty(len, out),
             Some((b'*', digits)) => {
                 let count = wire::number(digits).ok_or(Malformed("the count of a command's arguments"))?;
                 if count <= 0 {
-                    self.empty(len, out);
+                    Self::empty(len, out);
                 } else if count as u64 > MAX_COUNT {
                     return Err(Malformed("the count of a command's arguments"));
                 } else {
@@ -122,7 +126,7 @@ impl Resp {
     }
 
     /// Redis passes over empty lines and empty arrays without an answer.
-    fn empty<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) {
+    fn empty<R: Reader>(len: u64, out: &mut Out<'_, R>) {
         let op = out.orphan("(empty)");
         out.post(Account::Framing, "empty command", len);
         out.close(op, overhead_model::Outcome::NoReply);
@@ -133,7 +137,7 @@ impl Resp {
         if !text.iter().all(|&byte| byte >= b' ' || byte == b'\t') {
             return Err(Malformed("neither a command nor an inline command"));
         }
-        let words = text.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).count();
+        let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         let command = &mut self.request.command;
         command.begin(out.open(), words as u64);
         command.set_inline();
@@ -202,7 +206,11 @@ impl Resp {
         Ok(None)
     }
 
-    fn argument_body<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Option<Step>, Malformed> {
+    fn argument_body<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
         let Stage::Body { left, len, account, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
         out.post(account, field, taken);
@@ -237,16 +245,19 @@ impl Resp {
                 advance(input, input.available());
                 break;
             }
-            let target = match self.target {
-                Some(target) => target,
-                None => {
-                    let Some(target) = self.pairing.target(input.bytes, out) else {
-                        return if input.opaque > 0 { Err(Malformed("a reply that was not captured")) } else { Ok(Step::More) };
+            let target = if let Some(target) = self.target {
+                target
+            } else {
+                let Some(target) = self.pairing.target(input.bytes, out) else {
+                    return if input.opaque > 0 {
+                        Err(Malformed("a reply that was not captured"))
+                    } else {
+                        Ok(Step::More)
                     };
-                    self.reply.reset();
-                    out.charge(target.op);
-                    *self.target.insert(target)
-                }
+                };
+                self.reply.reset();
+                out.charge(target.op);
+                *self.target.insert(target)
             };
             let pairing = &mut self.pairing;
             let mut heard = None;

@@ -35,12 +35,16 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
             let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or(bytes);
             let whole = line.len() < bytes.len();
             match line {
-                [b'*', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => match bytes.get(line.len() + 1) {
-                    Some(b'$') => Sniff::Request,
-                    Some(_) => Sniff::Response,
-                    None => Sniff::More,
-                },
-                [b'$' | b':' | b'%' | b'>', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => Sniff::Response,
+                [b'*', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => {
+                    match bytes.get(line.len() + 1) {
+                        Some(b'$') => Sniff::Request,
+                        Some(_) => Sniff::Response,
+                        None => Sniff::More,
+                    }
+                }
+                [b'$' | b':' | b'%' | b'>', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => {
+                    Sniff::Response
+                }
                 [b'+' | b'-', text @ .., b'\r'] if whole && text.iter().all(|byte| (b' '..0x7f).contains(byte)) => {
                     Sniff::Response
                 }

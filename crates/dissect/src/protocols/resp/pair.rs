@@ -35,8 +35,11 @@ enum Kind {
     ReplyOn,
     ReplyOff,
     ReplySkip,
+    /// What follows says which of the next two it is.
+    SetInfo,
     LibraryName,
     LibraryVersion,
+    ReplicaConfig,
     Subscribe,
     Unsubscribe,
     Monitor,
@@ -79,10 +82,12 @@ impl Command {
 
     /// Whether it matters what the next argument says.
     pub fn needs_content(&self) -> bool {
-        let options = self.entry.is_some_and(|entry| !entry.tokens.is_empty() && self.arguments_before() >= u64::from(entry.leading));
+        let options = self
+            .entry
+            .is_some_and(|entry| !entry.tokens.is_empty() && self.arguments_before() >= u64::from(entry.leading));
         self.place < self.words
             || options && !self.options_over && self.values == 0
-            || matches!(self.kind, Kind::LibraryName | Kind::LibraryVersion)
+            || matches!(self.kind, Kind::SetInfo | Kind::LibraryName | Kind::LibraryVersion | Kind::ReplicaConfig)
     }
 
     /// Arguments before the next one, the name's words left out.
@@ -182,6 +187,8 @@ impl Kind {
             "INFO" => Self::Info,
             "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" => Self::Subscribe,
             "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" => Self::Unsubscribe,
+            "CLIENT SETINFO" => Self::SetInfo,
+            "REPLCONF" => Self::ReplicaConfig,
             "MONITOR" => Self::Monitor,
             "PSYNC" | "SYNC" => Self::Replicate,
             "RESET" => Self::Reset,
@@ -216,8 +223,7 @@ const DATA: Leaves = Leaves { status: Account::Status, integer: Account::Data, d
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
     pending: VecDeque<Pending>,
-    replies_off: bool,
-    skip_next: bool,
+    replies: Replies,
     /// Channels and patterns subscribed to, as far as counted here.
     subscriptions: u64,
     monitoring: bool,
@@ -226,6 +232,16 @@ pub(super) struct Pairing {
     /// The key of the map entry whose value comes next, in a reply to `HELLO`.
     expects: Expects,
     server_name: Option<String>,
+}
+
+/// What `CLIENT REPLY` asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Replies {
+    #[default]
+    On,
+    Off,
+    /// Not to the next command.
+    SkipOne,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,14 +272,14 @@ impl Pairing {
         let silent = match kind {
             Kind::ReplyOff | Kind::ReplySkip | Kind::ReplicaAck => true,
             Kind::ReplyOn => false,
-            _ => self.replies_off || self.skip_next,
+            _ => self.replies != Replies::On,
         };
-        self.skip_next = kind == Kind::ReplySkip && !self.replies_off;
-        match kind {
-            Kind::ReplyOff => self.replies_off = true,
-            Kind::ReplyOn => self.replies_off = false,
-            _ => {}
-        }
+        self.replies = match (kind, self.replies) {
+            (Kind::ReplyOn, _) => Replies::On,
+            (Kind::ReplyOff, _) | (_, Replies::Off) => Replies::Off,
+            (Kind::ReplySkip, _) => Replies::SkipOne,
+            _ => Replies::On,
+        };
         if silent && !matches!(kind, Kind::Replicate) {
             out.close(op, Outcome::NoReply);
             return Ok(());
@@ -295,8 +311,7 @@ impl Pairing {
             _ => false,
         };
         if push {
-            let op = out.open();
-            out.label(op, Class::Background, if self.monitoring { "MONITOR" } else { "PUSH" }, "");
+            let op = out.orphan(if self.monitoring { "MONITOR" } else { "PUSH" });
             return Some(Target { op, leaves: DATA, inspected: false, paired: false });
         }
         Some(match front {
@@ -326,7 +341,9 @@ impl Pairing {
                     self.replication = Some(front.op);
                     return;
                 }
-                Kind::Reset => (self.subscriptions, self.monitoring, self.replies_off) = (0, false, false),
+                Kind::Reset => {
+                    (self.subscriptions, self.monitoring, self.replies) = (0, false, Replies::On);
+                }
                 _ => {}
             }
         }
@@ -379,7 +396,7 @@ fn title(leaf: &[u8]) -> String {
 
 /// The first element of an aggregate, where it is a bulk string; empty where it is not; `None` where it is not there yet.
 fn first_element(bytes: &[u8]) -> Option<&[u8]> {
-    let count = wire::line(bytes, 0).unwrap_or(Some(b"")) ?;
+    let count = wire::line(bytes, 0).unwrap_or(Some(b""))?;
     let rest = bytes.get(count.len() + 2..)?;
     if rest.first().is_some_and(|&kind| kind != b'$') {
         return Some(b"");

@@ -48,10 +48,13 @@ struct Body {
     account: Account,
 }
 
+/// Called with every leaf of moderate size.
+pub(super) type Listener<'i> = &'i mut dyn FnMut(&[u8]);
+
 /// Who listens to the leaves.
 struct Ear<'i> {
     wanted: bool,
-    listen: &'i mut dyn FnMut(&[u8]),
+    listen: Listener<'i>,
 }
 
 /// How far a call came.
@@ -81,7 +84,7 @@ impl Value {
         &mut self,
         input: &mut Input<'_>,
         leaves: Leaves,
-        inspect: Option<&mut dyn FnMut(&[u8])>,
+        inspect: Option<Listener<'_>>,
         out: &mut Out<'_, R>,
     ) -> Result<Progress, Malformed> {
         let mut unheard = |_: &[u8]| {};
@@ -188,7 +191,13 @@ impl Value {
         Ok(complete)
     }
 
-    fn bulk<R: Reader>(&mut self, kind: u8, rest: &[u8], leaves: Leaves, out: &mut Out<'_, R>) -> Result<bool, Malformed> {
+    fn bulk<R: Reader>(
+        &mut self,
+        kind: u8,
+        rest: &[u8],
+        leaves: Leaves,
+        out: &mut Out<'_, R>,
+    ) -> Result<bool, Malformed> {
         let account = if kind == b'!' { leaves.status } else { leaves.data };
         let header = rest.len() as u64 + 3;
         if rest == b"?" && kind == b'$' {

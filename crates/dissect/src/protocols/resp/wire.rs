@@ -45,8 +45,8 @@ impl Command {
     /// True where the argument at this place (1 is the first) is a key.
     pub fn is_key(&self, place: u32, arguments: u32) -> bool {
         let (first, last, step) = self.keys;
-        let last = if last < 0 { arguments as i32 + last + 1 } else { last };
-        let place = place as i32;
+        let last = if last < 0 { arguments.cast_signed() + last + 1 } else { last };
+        let place = place.cast_signed();
         first > 0 && step > 0 && place >= first && place <= last && (place - first) % step == 0
     }
 

@@ -125,3 +125,27 @@ pub(super) fn compressed(id: i32, to: i32, opcode: i32, size: usize, compressor:
     bytes.extend(body);
     message(2012, id, to, &bytes)
 }
+
+/// A document with an element of every type that no other function here makes.
+pub(super) fn every_type() -> Vec<u8> {
+    doc(&[
+        element(0x06, "undefined", &[]),
+        element(0x07, "oid", &[1; 12]),
+        element(0x09, "date", &[1; 8]),
+        element(0x0b, "regex", b"^a.*\0im\0"),
+        element(0x0c, "pointer", &[string("db.c"), vec![2; 12]].concat()),
+        element(0x0d, "code", &string("f()")),
+        element(0x0e, "symbol", &string("s")),
+        element(0x0f, "scope", &{
+            let value = [string("f(x)"), doc(&[int("x", 1)])].concat();
+            [(value.len() as u32 + 4).to_le_bytes().to_vec(), value].concat()
+        }),
+        element(0x11, "timestamp", &[1; 8]),
+        element(0x13, "decimal", &[1; 16]),
+        element(0x05, "old", &[8, 0, 0, 0, 2, 4, 0, 0, 0, 9, 9, 9, 9]),
+        element(0x05, "vector", &[3, 0, 0, 0, 9, 1, 1, 1]),
+        element(0xff, "min", &[]),
+        element(0x7f, "max", &[]),
+        null("null"),
+    ])
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/*
+ * The few kernel types and constants the programs use: names and types only, the offsets are relocated when they are
+ * loaded (CO-RE), so one build runs on every kernel with BTF, and no generated vmlinux.h is needed.
+ */
+#ifndef OVERHEAD_KERNEL_H
+#define OVERHEAD_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef signed short __s16;
+typedef unsigned int __u32;
+typedef signed int __s32;
+typedef unsigned long long __u64;
+typedef signed long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef _Bool bool;
+enum { false = 0, true = 1 };
+
+/* include/uapi/linux/bpf.h */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+
+struct bpf_perf_event_value {
+	__u64 counter;
+	__u64 enabled;
+	__u64 running;
+};
+
+/* include/linux/interrupt.h */
+enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
+/* include/net/tcp_states.h */
+enum { TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
+/* include/uapi/linux/in.h, include/linux/socket.h, include/linux/err.h */
+enum { IPPROTO_TCP = 6, MSG_PEEK = 2, MAX_ERRNO = 4095 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct thread_info {
+	__u32 cpu;
+};
+
+struct sched_entity {
+	__u64 exec_start;
+	__u64 sum_exec_runtime;
+	__u64 nr_migrations;
+};
+
+struct signal_struct {
+	atomic_t live;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int on_cpu;
+	struct sched_entity se;
+	int exit_state;
+	int pid;
+	int tgid;
+	struct task_struct *group_leader;
+	__u64 utime;
+	__u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	char comm[16];
+	struct signal_struct *signal;
+};
+
+struct sock_common {
+	__be16 skc_dport;
+	__u16 skc_num;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long orig_ax;
+};
+#define SYSCALL_NUMBER(regs) ((int)(regs)->orig_ax)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__s32 syscallno;
+};
+#define SYSCALL_NUMBER(regs) ((regs)->syscallno)
+#else
+#error "the system call number of this architecture is not known"
+#endif
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+#endif

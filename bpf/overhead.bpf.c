@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/*
+ * Counts what the processes of two roles, server and client, ask of the kernel: O(1) per event, nothing sent to user
+ * space, no clock read at most system calls. User space reads the tables at both ends of a window.
+ *
+ * Every thread carries its role in task-local storage, so an event of a process that is of no interest costs one
+ * look-up. A thread that was never judged, or was judged before the last process got a role, is looked up by process.
+ */
+#include "kernel.h"
+#include "overhead.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* Triple licence; the kernel must know the first one to allow `bpf_perf_event_read_value`. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Ports whose users are wanted: one bit per port. */
+const volatile __u8 port_set[PORT_SET_BYTES] = {};
+/* A listener on one of these ports is a server; who connects to one is a client. */
+const volatile __u32 find_servers = 0;
+const volatile __u32 find_clients = 0;
+/* Count sockets on these ports only. */
+const volatile __u32 only_port_set = 0;
+/* The process that measures: it never gets a role by discovery. */
+const volatile __u32 own_tgid = 0;
+const volatile enum cycle_mode cycle_mode = CYCLES_OFF;
+/* The tracepoint tells failed retransmissions too, and has the error as its third argument. */
+const volatile __u32 retransmit_has_error = 0;
+
+/* Never read: it puts the type, which is in no table, among those that user space is given. */
+const volatile struct reading reading_type = {};
+
+/* Grows when a process gets a role from outside: verdicts from before are void. */
+__u32 generation = 1;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROCESS_SLOTS);
+	__type(key, __u32);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ROLES);
+	__type(key, __u32);
+	__type(value, struct totals);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 2 * CPU_SLOTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} cycle_events SEC(".maps");
+
+/* ---- time ---- */
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+/*
+ * Time on a CPU up to now. The scheduler's sum is brought up to date at ticks and switches; what has passed since is
+ * CLOCK_MONOTONIC now minus `exec_start`, which is in the scheduler's clock: `clock_offset` lies between the two.
+ * Both fields change together; a reader on another CPU repeats until it has a pair.
+ */
+static __always_inline __u64 cpu_time(struct task_struct *task, __u64 clock_offset)
+{
+	__u64 start = task->se.exec_start, sum = task->se.sum_exec_runtime, again, now;
+
+	for (int i = 0; i < 4; i++) {
+		again = *(volatile __u64 *)&task->se.exec_start;
+		if (again == start)
+			break;
+		start = again;
+		sum = *(volatile __u64 *)&task->se.sum_exec_runtime;
+	}
+	if (!clock_offset)
+		return sum;
+	now = bpf_ktime_get_ns() - clock_offset;
+	return now > start ? sum + (now - start) : sum;
+}
+
+static __always_inline void read_usage(struct usage *usage, struct task_struct *task, __u64 clock_offset)
+{
+	usage->cpu_ns = cpu_time(task, clock_offset);
+	usage->user_ns = task->utime;
+	usage->system_ns = task->stime;
+	usage->voluntary = task->nvcsw;
+	usage->involuntary = task->nivcsw;
+	usage->migrations = task->se.nr_migrations;
+}
+
+/* The offset to use for a task: 0, its sum alone, when it is not on a CPU. */
+static __always_inline __u64 offset_of(struct task_struct *task)
+{
+	__u32 zero = 0;
+	struct cpu *cpu;
+
+	if (!task->on_cpu)
+		return 0;
+	cpu = bpf_map_lookup_percpu_elem(&cpus, &zero, task->thread_info.cpu);
+	return cpu ? cpu->clock_offset : 0;
+}
+
+/* ---- roles ---- */
+
+static __always_inline struct totals *totals_of(__u32 role)
+{
+	return bpf_map_lookup_elem(&totals, &role);
+}
+
+static __always_inline bool has_port(__u16 port)
+{
+	return port_set[(port >> 3) & (PORT_SET_BYTES - 1)] & (1 << (port & 7));
+}
+
+/* Distance to the next timed call: 1 to 2 * TIMED_EVERY - 1, equally likely, so that no pattern of calls beats with it. */
+static __always_inline void draw(struct thread *thread)
+{
+	__u32 distance;
+
+	thread->random = thread->random * 1664525 + 1013904223;
+	distance = (thread->random >> 16) & (2 * TIMED_EVERY - 1);
+	thread->countdown = distance ? distance : TIMED_EVERY;
+}
+
+static __always_inline void join(struct thread *thread, struct task_struct *task, __u32 role)
+{
+	thread->random = task->pid;
+	thread->timing = 0;
+	draw(thread);
+	thread->role = role;
+}
+
+/* Looks a thread's process up, and gives the thread its role. */
+static __always_inline void judge(struct thread *thread, struct task_struct *task, __u64 clock_offset)
+{
+	__u32 tgid = task->tgid;
+	struct process *process;
+
+	thread->generation = generation;
+	if (thread->role != ROLE_NONE)
+		return;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!process || !process->alive)
+		return;
+	thread->call = CALL_UNKNOWN;
+	read_usage(&thread->from, task, clock_offset);
+	join(thread, task, process->role);
+}
+
+/* The running thread, judged; null only without memory. */
+static __always_inline struct thread *this_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct cpu *cpu;
+
+	if (thread && thread->generation == generation)
+		return thread;
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	cpu = this_cpu();
+	if (thread && cpu)
+		judge(thread, task, cpu->clock_offset);
+	return thread;
+}
+
+/* The role of any thread whose verdict stands; a thread never judged has none yet. */
+static __always_inline struct thread *known_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	return thread && thread->role != ROLE_NONE ? thread : 0;
+}
+
+static __always_inline void enlist(struct task_struct *task, __u32 role)
+{
+	struct process process = {.role = role, .alive = 1};
+	__u32 tgid = task->tgid;
+	struct totals *sum;
+
+	process.since_ns = bpf_ktime_get_ns();
+	bpf_probe_read_kernel_str(process.comm, sizeof(process.comm), task->group_leader->comm);
+	if (bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY)) {
+		sum = totals_of(role);
+		if (sum)
+			__sync_fetch_and_add(&sum->nameless, 1);
+	}
+}
+
+/* Moves what a thread has used since it was last settled to the sums of the ended. */
+static __always_inline void settle(struct thread *thread, struct task_struct *task, __u64 clock_offset)
+{
+	struct totals *sum = totals_of(thread->role);
+	struct usage now;
+
+	if (!sum)
+		return;
+	read_usage(&now, task, clock_offset);
+	/* The sum lags behind an estimate for the slice it ends by the time between the two. */
+	if (now.cpu_ns > thread->from.cpu_ns) {
+		__sync_fetch_and_add(&sum->ended.cpu_ns, now.cpu_ns - thread->from.cpu_ns);
+		thread->from.cpu_ns = now.cpu_ns;
+	}
+	__sync_fetch_and_add(&sum->ended.user_ns, now.user_ns - thread->from.user_ns);
+	thread->from.user_ns = now.user_ns;
+	__sync_fetch_and_add(&sum->ended.system_ns, now.system_ns - thread->from.system_ns);
+	thread->from.system_ns = now.system_ns;
+	__sync_fetch_and_add(&sum->ended.voluntary, now.voluntary - thread->from.voluntary);
+	thread->from.voluntary = now.voluntary;
+	__sync_fetch_and_add(&sum->ended.involuntary, now.involuntary - thread->from.involuntary);
+	thread->from.involuntary = now.involuntary;
+	__sync_fetch_and_add(&sum->ended.migrations, now.migrations - thread->from.migrations);
+	thread->from.migrations = now.migrations;
+	__sync_fetch_and_add(&sum->settlements, 1);
+}
+
+/* ---- system calls ---- */
+
+static __always_inline void count_call(struct thread *thread, struct totals *sum, __s32 number, __s64 result)
+{
+	__u32 slot = number;
+	struct call *call;
+
+	if (slot >= CALL_SLOTS)
+		slot = CALL_SLOTS - 1;
+	/* The compiler must not undo the mask: it is what the verifier sees of the bound. */
+	asm volatile("" : "+r"(slot));
+	call = &sum->calls[slot & (CALL_SLOTS - 1)];
+	call->count++;
+	thread->calls++;
+	if ((__u64)result >= (__u64)-MAX_ERRNO)
+		call->errors++;
+	if (thread->timing) {
+		struct task_struct *task = bpf_get_current_task_btf();
+		struct cpu *cpu = this_cpu();
+		__u64 now = cpu && cpu->clock_offset ? cpu_time(task, cpu->clock_offset) : 0;
+
+		thread->timing = 0;
+		if (now >= thread->timed_from_ns) {
+			call->timed++;
+			call->timed_ns += now - thread->timed_from_ns;
+		}
+	}
+}
+
+SEC("tp_btf/sys_enter")
+int sys_enter(__u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = this_thread(task);
+	struct cpu *cpu;
+
+	if (!thread || thread->role == ROLE_NONE)
+		return 0;
+	thread->call = (__s32)ctx[1];
+	if (--thread->countdown)
+		return 0;
+	draw(thread);
+	cpu = this_cpu();
+	if (cpu && cpu->clock_offset) {
+		thread->timing = 1;
+		thread->timed_from_ns = cpu_time(task, cpu->clock_offset);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int sys_exit(__u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = this_thread(task);
+	struct totals *sum;
+	__s32 number;
+
+	if (!thread || thread->role == ROLE_NONE)
+		return 0;
+	number = thread->call;
+	/* A new thread "returns" from the clone of its parent, and a call refused by seccomp was never entered. */
+	if (number == CALL_NONE)
+		return 0;
+	if (number == CALL_UNKNOWN)
+		number = SYSCALL_NUMBER((struct pt_regs *)ctx[0]);
+	thread->call = CALL_NONE;
+	sum = totals_of(thread->role);
+	if (sum)
+		count_call(thread, sum, number, (__s64)ctx[1]);
+	return 0;
+}
+
+/* ---- life and death of threads ---- */
+
+SEC("tp_btf/task_newtask")
+int task_newtask(__u64 *ctx)
+{
+	struct task_struct *child = (struct task_struct *)ctx[0];
+	struct thread *parent = this_thread(bpf_get_current_task_btf());
+	struct thread *thread;
+
+	if (!parent || parent->role == ROLE_NONE)
+		return 0;
+	if (child->pid == child->tgid)
+		enlist(child, parent->role);
+	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 0;
+	thread->generation = generation;
+	thread->call = CALL_NONE;
+	join(thread, child, parent->role);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int sched_process_exit(__u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = this_thread(task);
+	struct cpu *cpu = this_cpu();
+	__u32 tgid = task->tgid;
+	struct process *process;
+	struct totals *sum;
+
+	if (!thread || !cpu || thread->role == ROLE_NONE)
+		return 0;
+	sum = totals_of(thread->role);
+	/* The call that ends it, or that it will not return from. */
+	if (sum && thread->call >= 0) {
+		count_call(thread, sum, thread->call, 0);
+		thread->call = CALL_NONE;
+	}
+	settle(thread, task, cpu->clock_offset);
+	if (task->signal->live.counter > 0)
+		return 0;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (process) {
+		bpf_probe_read_kernel_str(process->comm, sizeof(process->comm), task->group_leader->comm);
+		process->alive = 0;
+	}
+	return 0;
+}
+
+/* A name is taken by exec, after the fork at which the process was enlisted. */
+SEC("tp_btf/sched_process_exec")
+int sched_process_exec(__u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tgid = task->tgid;
+	struct process *process;
+
+	if (!known_thread(task))
+		return 0;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (process)
+		bpf_probe_read_kernel_str(process->comm, sizeof(process->comm), task->comm);
+	return 0;
+}
+
+/* What a thread used between `sched_process_exit` and its end, if its last switch was not seen. */
+SEC("tp_btf/sched_process_free")
+int sched_process_free(__u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct thread *thread = known_thread(task);
+
+	if (thread)
+		settle(thread, task, 0);
+	return 0;
+}
+
+/* ---- scheduler ---- */
+
+static __always_inline bool read_cycles(struct cycle_use *use)
+{
+	struct bpf_perf_event_value user, kernel;
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu >= CPU_SLOTS)
+		return false;
+	if (bpf_perf_event_read_value(&cycle_events, cpu, &user, sizeof(user)))
+		return false;
+	if (bpf_perf_event_read_value(&cycle_events, CPU_SLOTS + cpu, &kernel, sizeof(kernel)))
+		return false;
+	use->user = user.counter;
+	use->kernel = kernel.counter;
+	use->enabled_ns = user.enabled + kernel.enabled;
+	use->running_ns = user.running + kernel.running;
+	return true;
+}
+
+static __always_inline void switch_cycles(struct cpu *cpu, struct thread *from, __u32 from_tid, struct thread *to,
+					  __u32 to_tid)
+{
+	struct cycle_use now = {}, *sum;
+	struct totals *totals;
+
+	if (!from && !to) {
+		cpu->cycles_tid = 0;
+		return;
+	}
+	if (!read_cycles(&now))
+		return;
+	totals = from ? totals_of(from->role) : 0;
+	if (totals) {
+		sum = &totals->cycles;
+		if (cpu->cycles_tid == from_tid) {
+			sum->user += now.user - cpu->cycles_from.user;
+			sum->kernel += now.kernel - cpu->cycles_from.kernel;
+			sum->enabled_ns += now.enabled_ns - cpu->cycles_from.enabled_ns;
+			sum->running_ns += now.running_ns - cpu->cycles_from.running_ns;
+		} else {
+			sum->missed++;
+		}
+	}
+	cpu->cycles_tid = to ? to_tid : 0;
+	cpu->cycles_role = to ? to->role : ROLE_NONE;
+	cpu->cycles_from = now;
+}
+
+SEC("tp_btf/sched_switch")
+int sched_switch(__u64 *ctx)
+{
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+	struct task_struct *next = (struct task_struct *)ctx[2];
+	struct thread *from = known_thread(prev), *to = known_thread(next);
+	struct cpu *cpu;
+	__u64 start;
+
+	if (!from && !to && cycle_mode == CYCLES_OFF)
+		return 0;
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	if (from && prev->exit_state)
+		settle(from, prev, 0);
+	start = next->se.exec_start;
+	/* The scheduler has just started the slice of `next`: its clock is as young as it gets. */
+	if (to && start)
+		cpu->clock_offset = bpf_ktime_get_ns() - start;
+	if (cycle_mode != CYCLES_OFF)
+		switch_cycles(cpu, from, prev->pid, to, next->pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int sched_wakeup(__u64 *ctx)
+{
+	struct thread *thread = known_thread((struct task_struct *)ctx[0]);
+	struct totals *sum = thread ? totals_of(thread->role) : 0;
+
+	if (sum)
+		__sync_fetch_and_add(&sum->wakeups, 1);
+	return 0;
+}
+
+/* ---- sockets ---- */
+
+static __always_inline bool is_wanted(struct sock *sk)
+{
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return false;
+	return !only_port_set || has_port(sk->__sk_common.skc_num) ||
+	       has_port(__builtin_bswap16(sk->__sk_common.skc_dport));
+}
+
+SEC("tp_btf/sock_send_length")
+int sock_send_length(__u64 *ctx)
+{
+	struct thread *thread = known_thread(bpf_get_current_task_btf());
+	int bytes = (int)ctx[1];
+	struct totals *sum;
+
+	if (!thread || bytes <= 0 || !is_wanted((struct sock *)ctx[0]))
+		return 0;
+	sum = totals_of(thread->role);
+	if (!sum)
+		return 0;
+	sum->socket.send_calls++;
+	sum->socket.send_bytes += bytes;
+	thread->socket.send_calls++;
+	thread->socket.send_bytes += bytes;
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(__u64 *ctx)
+{
+	struct thread *thread = known_thread(bpf_get_current_task_btf());
+	int bytes = (int)ctx[1];
+	struct totals *sum;
+
+	/* Bytes that were only peeked at will be received again. */
+	if (!thread || bytes <= 0 || ((int)ctx[2] & MSG_PEEK) || !is_wanted((struct sock *)ctx[0]))
+		return 0;
+	sum = totals_of(thread->role);
+	if (!sum)
+		return 0;
+	sum->socket.recv_calls++;
+	sum->socket.recv_bytes += bytes;
+	thread->socket.recv_calls++;
+	thread->socket.recv_bytes += bytes;
+	return 0;
+}
+
+/* Mostly from a timer or the network softirq, whoever runs: the role is that of the socket's end. */
+SEC("tp_btf/tcp_retransmit_skb")
+int tcp_retransmit_skb(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct totals *sum;
+	__u32 role;
+
+	if (retransmit_has_error && (int)ctx[2])
+		return 0;
+	if (has_port(sk->__sk_common.skc_num))
+		role = ROLE_SERVER;
+	else if (has_port(__builtin_bswap16(sk->__sk_common.skc_dport)))
+		role = ROLE_CLIENT;
+	else
+		return 0;
+	sum = totals_of(role);
+	if (sum)
+		__sync_fetch_and_add(&sum->retransmissions, 1);
+	return 0;
+}
+
+/* Both transitions happen in the process that asks: SYN_SENT in connect(), LISTEN in listen(). */
+SEC("tp_btf/inet_sock_set_state")
+int inet_sock_set_state(__u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct sock *sk = (struct sock *)ctx[0];
+	int state = (int)ctx[2];
+	struct thread *thread;
+	__u32 role;
+
+	if (find_clients && state == TCP_SYN_SENT && has_port(__builtin_bswap16(sk->__sk_common.skc_dport)))
+		role = ROLE_CLIENT;
+	else if (find_servers && state == TCP_LISTEN && has_port(sk->__sk_common.skc_num))
+		role = ROLE_SERVER;
+	else
+		return 0;
+	if (sk->sk_protocol != IPPROTO_TCP || task->tgid == own_tgid)
+		return 0;
+	thread = this_thread(task);
+	/* The first role stays: a server that connects to another server is still a server. */
+	if (!thread || thread->role != ROLE_NONE)
+		return 0;
+	enlist(task, role);
+	__sync_fetch_and_add(&generation, 1);
+	this_thread(task);
+	return 0;
+}
+
+/* ---- network softirqs of the whole machine ---- */
+
+SEC("tp_btf/softirq_entry")
+int softirq_entry(__u64 *ctx)
+{
+	__u32 vector = ctx[0];
+	struct cpu *cpu;
+
+	if (vector != NET_RX_SOFTIRQ && vector != NET_TX_SOFTIRQ)
+		return 0;
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	if (vector == NET_RX_SOFTIRQ)
+		cpu->rx_start_ns = bpf_ktime_get_ns();
+	else
+		cpu->tx_start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int softirq_exit(__u64 *ctx)
+{
+	__u32 vector = ctx[0];
+	struct cpu *cpu;
+
+	if (vector != NET_RX_SOFTIRQ && vector != NET_TX_SOFTIRQ)
+		return 0;
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	if (vector == NET_RX_SOFTIRQ && cpu->rx_start_ns) {
+		cpu->rx_count++;
+		cpu->rx_ns += bpf_ktime_get_ns() - cpu->rx_start_ns;
+		cpu->rx_start_ns = 0;
+	} else if (vector == NET_TX_SOFTIRQ && cpu->tx_start_ns) {
+		cpu->tx_count++;
+		cpu->tx_ns += bpf_ktime_get_ns() - cpu->tx_start_ns;
+		cpu->tx_start_ns = 0;
+	}
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/* Gives the threads of newly named processes their role, and writes a `struct reading` for each thread with one. */
+SEC("iter/task")
+int read_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct reading reading = {};
+	struct thread *thread;
+	__u64 clock_offset;
+	struct usage now;
+
+	if (!task)
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 0;
+	clock_offset = offset_of(task);
+	if (thread->role == ROLE_NONE) {
+		judge(thread, task, clock_offset);
+		if (thread->role == ROLE_NONE)
+			return 0;
+		/* Threads it may start while this goes on must be judged again. */
+		__sync_fetch_and_add(&generation, 1);
+	}
+	read_usage(&now, task, clock_offset);
+	reading.tid = task->pid;
+	reading.tgid = task->tgid;
+	reading.role = thread->role;
+	reading.on_cpu = task->on_cpu;
+	bpf_probe_read_kernel_str(reading.comm, sizeof(reading.comm), task->comm);
+	if (now.cpu_ns > thread->from.cpu_ns)
+		reading.used.cpu_ns = now.cpu_ns - thread->from.cpu_ns;
+	reading.used.user_ns = now.user_ns - thread->from.user_ns;
+	reading.used.system_ns = now.system_ns - thread->from.system_ns;
+	reading.used.voluntary = now.voluntary - thread->from.voluntary;
+	reading.used.involuntary = now.involuntary - thread->from.involuntary;
+	reading.used.migrations = now.migrations - thread->from.migrations;
+	reading.calls = thread->calls;
+	reading.socket = thread->socket;
+	bpf_seq_write(ctx->meta->seq, &reading, sizeof(reading));
+	return 0;
+}

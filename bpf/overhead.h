@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/*
+ * What the BPF programs and user space share. The Rust side is generated from the BTF of these types when the crate
+ * `overhead-kernel` is built: nothing here is written a second time.
+ *
+ * Units: `_ns` is nanoseconds, bytes are bytes, everything else is a count.
+ */
+#ifndef OVERHEAD_H
+#define OVERHEAD_H
+
+enum limits {
+	/* System call numbers with a slot of their own; today's last one is below 480. The last slot takes all others. */
+	CALL_SLOTS = 512,
+	/* Processes that can be known at a time: a following one is counted by its parent's role, without an entry here. */
+	PROCESS_SLOTS = 16384,
+	/* CPUs for which a cycle counter can be kept. */
+	CPU_SLOTS = 1024,
+	/* Bytes of a command name, the final NUL included. */
+	COMM_BYTES = 16,
+	/* Bytes of the set of ports: one bit for each. */
+	PORT_SET_BYTES = 8192,
+	/* One system call in this many is timed, on average. A power of two. */
+	TIMED_EVERY = 16,
+};
+
+enum role {
+	ROLE_NONE = 0,
+	ROLE_SERVER = 1,
+	ROLE_CLIENT = 2,
+	/* Size of tables by role. */
+	ROLES = 3,
+};
+
+/* Which cycle counters the table `cycle_events` holds. */
+enum cycle_mode {
+	CYCLES_OFF = 0,
+	/* Index `cpu`: user mode; index `CPU_SLOTS + cpu`: kernel mode. */
+	CYCLES_SPLIT = 1,
+};
+
+/* One system call of one role. */
+struct call {
+	/* Calls that returned, or never return. */
+	__u64 count;
+	/* Of these, the ones that returned -4095..-1. */
+	__u64 errors;
+	/* Of these, the ones timed. */
+	__u64 timed;
+	/* CPU time inside the timed ones; waiting is not in it. */
+	__u64 timed_ns;
+};
+
+/* What the scheduler itself keeps of a task. */
+struct usage {
+	/* Time on a CPU, the current slice included. */
+	__u64 cpu_ns;
+	/* The kernel's own account of user and system mode, as it is kept (by clock ticks on most kernels). */
+	__u64 user_ns;
+	__u64 system_ns;
+	__u64 voluntary;
+	__u64 involuntary;
+	__u64 migrations;
+};
+
+/* Sends and receives at the socket layer that moved at least one byte. */
+struct socket_use {
+	__u64 send_calls;
+	__u64 send_bytes;
+	__u64 recv_calls;
+	__u64 recv_bytes;
+};
+
+/* Cycles by mode, with the times a perf event was wanted and really counted. */
+struct cycle_use {
+	__u64 user;
+	__u64 kernel;
+	__u64 enabled_ns;
+	__u64 running_ns;
+	/* Slices whose beginning was not seen, and which are therefore not in the above. */
+	__u64 missed;
+};
+
+/* Everything that is added up per role; one copy per CPU. */
+struct totals {
+	struct call calls[CALL_SLOTS];
+	/* Use by threads that have ended. */
+	struct usage ended;
+	/* Changes to `ended`: unequal before and after a reading means that the reading is to be repeated. */
+	__u64 settlements;
+	__u64 wakeups;
+	struct socket_use socket;
+	__u64 retransmissions;
+	struct cycle_use cycles;
+	/* Processes that found no free slot. */
+	__u64 nameless;
+};
+
+/* State of one CPU that belongs to no role. */
+struct cpu {
+	/* CLOCK_MONOTONIC minus the scheduler's clock on this CPU, as of the last switch to a thread of a role. */
+	__u64 clock_offset;
+	__u64 rx_start_ns;
+	__u64 rx_count;
+	__u64 rx_ns;
+	__u64 tx_start_ns;
+	__u64 tx_count;
+	__u64 tx_ns;
+	/* Thread whose cycles are being counted, or 0; its role; the counters as they stood when it came. */
+	__u32 cycles_tid;
+	enum role cycles_role;
+	struct cycle_use cycles_from;
+};
+
+/* A process that has a role. */
+struct process {
+	enum role role;
+	/* 0 when its last thread has ended: its number may be given to another process. */
+	__u32 alive;
+	/* CLOCK_MONOTONIC when it was first seen. */
+	__u64 since_ns;
+	__u8 comm[COMM_BYTES];
+};
+
+/* A thread of any process: a role, or the verdict that it has none. */
+struct thread {
+	__u32 role;
+	/* Value of `generation` when its process was last looked up. */
+	__u32 generation;
+	/* System call it is in, or one of `call_state`. */
+	__s32 call;
+	/* System calls until the next timed one. */
+	__u32 countdown;
+	/* State of the generator that spreads the timed calls. */
+	__u32 random;
+	/* The current call is a timed one. */
+	__u32 timing;
+	__u64 timed_from_ns;
+	/* What it had used when it got its role, or when it was last moved to `totals.ended`. */
+	struct usage from;
+	__u64 calls;
+	struct socket_use socket;
+};
+
+/* Values of `thread.call` that are no system call numbers. */
+enum call_state {
+	CALL_NONE = -1,
+	/* It got its role while in a system call, perhaps. */
+	CALL_UNKNOWN = -2,
+};
+
+/* A live thread of a role, as the iterator writes it. */
+struct reading {
+	__u32 tid;
+	__u32 tgid;
+	enum role role;
+	__u32 on_cpu;
+	__u8 comm[COMM_BYTES];
+	/* Use since it got its role. */
+	struct usage used;
+	__u64 calls;
+	struct socket_use socket;
+};
+
+#endif

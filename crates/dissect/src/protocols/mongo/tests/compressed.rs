@@ -1,0 +1,64 @@
+//! `OP_COMPRESSED`.
+
+use super::*;
+
+/// A request that compresses, by the compressor with this number.
+pub(super) fn squeezed(compressor: u8) -> Vec<u8> {
+    let document = doc(&[text("v", &"x".repeat(400))]);
+    let plain = msg_body(0, &[body(&[text("insert", "c")]), sequence("documents", &[document])]);
+    let packed = match compressor {
+        0 => plain.clone(),
+        1 => snap::raw::Encoder::new().compress_vec(&plain).unwrap(),
+        2 => {
+            let mut packed = Vec::with_capacity(1000);
+            let mut zlib = flate2::Compress::new(flate2::Compression::default(), true);
+            zlib.compress_vec(&plain, &mut packed, flate2::FlushCompress::Finish).unwrap();
+            packed
+        }
+        _ => zstd::bulk::compress(&plain, 3).unwrap(),
+    };
+    compressed(1, 0, 2013, plain.len(), compressor, &packed)
+}
+
+#[test]
+fn a_compressed_body_is_posted_pro_rata() {
+    for compressor in 1..=3 {
+        let request = squeezed(compressor);
+        let transcript = decode(&[(Request, &request), (Response, &reply(1, &[ok()]))]);
+        assert_eq!(outcomes(&transcript), [("insert", Some(Outcome::Ok))], "compressor {compressor}");
+        assert_eq!(transcript.ops[0].via(), "OP_COMPRESSED");
+        let amounts = &transcript.ops[0].amounts[0];
+        assert_eq!(amounts[Unknown], 0);
+        assert!(amounts[Data] > (request.len() as u64 - 25) * 3 / 4, "{}", amounts[Data]);
+        assert!(transcript.notes.contains(&Note::ProRata));
+    }
+}
+
+#[test]
+fn a_body_that_only_claims_to_be_compressed_is_posted_exactly() {
+    let transcript = decode(&[(Request, &squeezed(0))]);
+    assert_eq!(outcomes(&transcript), [("insert", None)]);
+    assert_eq!(bytes_of(&transcript, Request, Data), 400);
+}
+
+#[test]
+fn a_compressed_body_that_lies_about_its_length_is_unknown() {
+    let mut request = squeezed(2);
+    request[20] += 1;
+    let transcript = decode(&[(Request, &request), (Request, &command(2, &[int("ping", 1)]))]);
+    assert_eq!(outcomes(&transcript), [("(no command)", None), ("ping", None)]);
+    assert_eq!(bytes_of(&transcript, Request, Unknown), request.len() as u64 - 25);
+}
+
+#[test]
+fn a_decompression_bomb_is_not_lit() {
+    let request = compressed(1, 0, 2013, 60 << 20, 3, &[0; 40]);
+    let transcript = decode(&[(Request, &request)]);
+    assert_eq!(bytes_of(&transcript, Request, Unknown), 40);
+}
+
+#[test]
+fn a_compressed_message_within_a_compressed_one_is_unknown() {
+    let transcript = decode(&[(Request, &compressed(1, 0, 2012, 100, 2, &[1; 30]))]);
+    assert_eq!(bytes_of(&transcript, Request, Unknown), 30);
+}

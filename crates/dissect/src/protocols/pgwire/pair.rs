@@ -1,0 +1,647 @@
+//! Messages to operations.
+//!
+//! The server answers in order, so that a queue of what is still to be answered pairs exactly, pipelines included: one
+//! entry per request message that has an answer, with the operation (here: *unit*) it belongs to. A unit is a simple
+//! query, a function call, or the messages of the extended protocol up to `Execute`, with the `Sync` or `Flush` behind
+//! it. It is over when its last request message is known (a `Sync`, or the first message of another unit) and all of
+//! them are answered.
+//!
+//! After an error in the extended protocol the server skips requests up to `Sync`, and so do we: units that were
+//! skipped whole are never answered.
+
+use super::session::{PortalId, Session, StatementId};
+use super::sql::Verb;
+use crate::decode::{Malformed, OpId, Out, Reader};
+use crate::limits;
+use overhead_model::{Class, Outcome};
+use std::collections::VecDeque;
+
+/// How far to look for the request that an unexpected response answers, where bytes were lost.
+const LOOK_AHEAD: usize = 32;
+
+/// A kind of request, by what answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// `SSLRequest`: one byte.
+    Ssl,
+    /// `GSSENCRequest`: one byte.
+    Gss,
+    /// `StartupMessage`, with all of authentication: up to `ReadyForQuery`.
+    Startup,
+    /// `Query`: up to `ReadyForQuery`.
+    Query,
+    /// `FunctionCall`: up to `ReadyForQuery`.
+    Function,
+    Parse,
+    Bind,
+    Describe,
+    Execute,
+    Close,
+    /// The end of data that the client sent before it was asked for them. Not answered by itself.
+    CopyEnd,
+    Sync,
+}
+
+impl Request {
+    /// True where a response of this type may be (a part of) the answer.
+    fn is_answered_by(self, kind: u8) -> bool {
+        let kinds: &[u8] = match self {
+            Self::Ssl | Self::Gss | Self::CopyEnd => b"",
+            Self::Startup => b"RKvEZ",
+            Self::Query => b"TDCIEGHWdcZ",
+            Self::Function => b"VEZ",
+            Self::Parse => b"1E",
+            Self::Bind => b"2E",
+            Self::Describe => b"tTnE",
+            Self::Execute => b"DCIsEGHWdc",
+            Self::Close => b"3E",
+            Self::Sync => b"EZ",
+        };
+        kinds.contains(&kind)
+    }
+
+    /// True where the answer ends with `ReadyForQuery`.
+    fn ends_cycle(self) -> bool {
+        matches!(self, Self::Startup | Self::Query | Self::Function | Self::Sync)
+    }
+}
+
+/// A unit's number; they rise from 0.
+pub(super) type UnitId = u64;
+
+/// A request message that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub request: Request,
+    pub unit: UnitId,
+    /// What is executed.
+    pub portal: Option<PortalId>,
+    /// What is described.
+    pub statement: Option<StatementId>,
+}
+
+/// How a unit fared so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    Failed,
+    /// Some of it was skipped, or its answer was lost.
+    Skipped,
+}
+
+/// What a unit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Requests.
+    Building,
+    /// Just a `Sync` or `Flush`, if any.
+    Complete,
+    /// Responses.
+    Sealed,
+    /// Nothing.
+    Closed,
+}
+
+/// What the losses of a capture make doubtful.
+#[derive(Debug, Default)]
+struct Doubts {
+    /// Responses may come that answer requests which were not seen.
+    misaligned: bool,
+    /// Requests in the queue may have been answered out of sight.
+    doubtful: bool,
+    /// The client sends requests before it has the answers to earlier ones.
+    pipelines: bool,
+}
+
+#[derive(Debug)]
+struct Unit {
+    op: OpId,
+    /// Entries in the queue.
+    pending: usize,
+    fate: Fate,
+    stage: Stage,
+    /// It has been named.
+    labelled: bool,
+    /// Its statement was not seen; the command tag may name it.
+    via_unknown: Option<&'static str>,
+    /// A response has come.
+    answered: bool,
+    /// Name that it has where it never executes anything.
+    idle_name: &'static str,
+}
+
+/// Pairing state of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Pairing {
+    pub session: Session,
+    expected: VecDeque<Expected>,
+    /// Entries of `expected` that `ReadyForQuery` answers.
+    cycles: usize,
+    units: VecDeque<Unit>,
+    first_unit: UnitId,
+    /// The unit that the next request may belong to.
+    current: Option<UnitId>,
+    /// The server skips requests until `Sync`.
+    skipping: bool,
+    /// The unit that the client may send `CopyData` for.
+    copy: Option<UnitId>,
+    /// Operations without counterpart, by side.
+    stray: [Option<OpId>; 2],
+    /// A statement other than `SET` and `SHOW` was executed, or may have been.
+    has_begun: bool,
+    /// The connection is a replication connection.
+    pub replicates: bool,
+    doubts: Doubts,
+}
+
+impl Pairing {
+    pub fn new(mid_stream: bool) -> Self {
+        Self {
+            has_begun: mid_stream,
+            doubts: Doubts { misaligned: mid_stream, ..Doubts::default() },
+            ..Self::default()
+        }
+    }
+
+    fn unit(&mut self, id: UnitId) -> Option<&mut Unit> {
+        let index = usize::try_from(id.checked_sub(self.first_unit)?).ok()?;
+        self.units.get_mut(index)
+    }
+
+    /// A new unit, charged.
+    fn open<R: Reader>(&mut self, idle_name: &'static str, out: &mut Out<'_, R>) -> UnitId {
+        let op = out.open();
+        out.charge(op);
+        self.units.push_back(Unit {
+            op,
+            pending: 0,
+            fate: Fate::Fine,
+            stage: Stage::Building,
+            labelled: false,
+            via_unknown: None,
+            answered: false,
+
+            idle_name,
+        });
+        self.first_unit + self.units.len() as u64 - 1
+    }
+
+    /// The client has moved on: the current unit gets no further requests, and what was sent without counterpart ends.
+    fn move_on<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.end_stray(0, out);
+        if let Some(id) = self.current.take() {
+            self.seal(id, out);
+        }
+        if self.cycles > 0 {
+            if self.doubts.doubtful && !self.doubts.pipelines {
+                self.drop_expected(usize::MAX, out);
+                self.skipping = false;
+            } else {
+                self.doubts.pipelines = true;
+            }
+        }
+    }
+
+    fn seal<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+        if let Some(unit) = self.unit(id) {
+            unit.stage = unit.stage.max(Stage::Sealed);
+        }
+        self.label_idle(id, out);
+        self.settle(id, out);
+    }
+
+    /// Names a unit that executes nothing.
+    pub fn label_idle<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+        let class = if self.replicates { Class::Background } else { Class::Setup };
+        if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
+            unit.labelled = true;
+            out.label(unit.op, class, unit.idle_name, "extended");
+        }
+    }
+
+    /// Closes a unit that is over.
+    pub fn settle<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+        let Some(unit) = self.unit(id) else { return };
+        if unit.stage != Stage::Sealed || unit.pending > 0 {
+            return;
+        }
+        unit.stage = Stage::Closed;
+        let outcome = match unit.fate {
+            Fate::Failed => Outcome::Error,
+            Fate::Skipped => Outcome::Unanswered,
+            Fate::Fine if unit.answered => Outcome::Ok,
+            Fate::Fine => Outcome::NoReply,
+        };
+        out.close(unit.op, outcome);
+        while self.units.front().is_some_and(|unit| unit.stage == Stage::Closed) {
+            self.units.pop_front();
+            self.first_unit += 1;
+        }
+    }
+
+    /// A single request that is a unit of its own: `Query`, `FunctionCall`, a start-up packet. Charges it.
+    pub fn single<R: Reader>(&mut self, request: Request, out: &mut Out<'_, R>) -> Result<UnitId, Malformed> {
+        self.move_on(out);
+        let id = self.open("", out);
+        self.expect(request, id, None, None)?;
+        if let Some(unit) = self.unit(id) {
+            unit.stage = Stage::Sealed;
+            unit.labelled = true;
+        }
+        Ok(id)
+    }
+
+    /// Charges the unit that a message of the extended protocol belongs to, which names it where nothing is executed.
+    pub fn extended<R: Reader>(&mut self, idle_name: &'static str, out: &mut Out<'_, R>) -> UnitId {
+        if let Some(id) = self.current
+            && let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building)
+        {
+            // What is prepared matters more than what is described or closed on the way.
+            if unit.idle_name != "PREPARE" {
+                unit.idle_name = idle_name;
+            }
+            out.charge(unit.op);
+            return id;
+        }
+        self.move_on(out);
+        let id = self.open(idle_name, out);
+        self.current = Some(id);
+        id
+    }
+
+    /// Charges the unit that a `Sync` or `Flush` ends, which may be one of its own.
+    pub fn ending<R: Reader>(&mut self, idle_name: &'static str, out: &mut Out<'_, R>) -> UnitId {
+        if let Some(id) = self.current
+            && let Some(unit) = self.unit(id)
+        {
+            unit.stage = unit.stage.max(Stage::Complete);
+            out.charge(unit.op);
+            return id;
+        }
+        let id = self.extended(idle_name, out);
+        if let Some(unit) = self.unit(id) {
+            unit.stage = unit.stage.max(Stage::Complete);
+        }
+        id
+    }
+
+    /// After a `Sync`: its unit gets no further requests.
+    pub fn synced<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        if self.copy != Some(id) {
+            // While the server copies in, it ignores Sync.
+            self.skipping = false;
+            self.expect(Request::Sync, id, None, None)?;
+            self.current = None;
+            self.seal(id, out);
+        }
+        Ok(())
+    }
+
+    /// Queues a request message for its answer.
+    pub fn expect(
+        &mut self,
+        request: Request,
+        unit: UnitId,
+        portal: Option<PortalId>,
+        statement: Option<StatementId>,
+    ) -> Result<(), Malformed> {
+        if self.expected.len().max(self.units.len()) >= limits::OUTSTANDING {
+            return Err(Malformed("more requests without a response than are followed"));
+        }
+        let skipping = self.skipping;
+        let Some(of) = self.unit(unit) else { return Ok(()) };
+        if skipping {
+            if of.fate == Fate::Fine {
+                of.fate = Fate::Skipped;
+            }
+            return Ok(());
+        }
+        of.pending += 1;
+        self.cycles += usize::from(request.ends_cycle());
+        if let Some(portal) = portal {
+            self.session.retain_portal(portal);
+        }
+        if let Some(statement) = statement {
+            self.session.retain_statement(statement);
+        }
+        self.expected.push_back(Expected { request, unit, portal, statement });
+        Ok(())
+    }
+
+    /// Names a unit that is not a statement.
+    pub fn label_setup<R: Reader>(&mut self, id: UnitId, name: &'static str, via: &'static str, out: &mut Out<'_, R>) {
+        if let Some(unit) = self.unit(id) {
+            unit.labelled = true;
+            out.label(unit.op, Class::Setup, name, via);
+        }
+    }
+
+    /// Names a unit by its statement, once that was executed.
+    pub fn label<R: Reader>(
+        &mut self,
+        id: UnitId,
+        name: &str,
+        settings: bool,
+        via: &'static str,
+        out: &mut Out<'_, R>,
+    ) {
+        let class = if self.replicates {
+            Class::Background
+        } else if name == "PREPARE" || (settings && !self.has_begun) {
+            Class::Setup
+        } else {
+            self.has_begun = true;
+            Class::Workload
+        };
+        if let Some(unit) = self.unit(id) {
+            unit.labelled = true;
+            out.label(unit.op, class, name, via);
+        }
+    }
+
+    /// Names a unit by an SQL verb; where that is not known, for now by the kind of request.
+    pub fn label_verb<R: Reader>(
+        &mut self,
+        id: UnitId,
+        verb: Verb,
+        settings: bool,
+        (unknown, via): (&'static str, &'static str),
+        out: &mut Out<'_, R>,
+    ) {
+        let name = if verb.is_empty() { unknown } else { verb.as_str() };
+        self.label(id, name, settings, via, out);
+        if let Some(unit) = self.unit(id) {
+            unit.via_unknown = verb.is_empty().then_some(via);
+        }
+    }
+
+    /// After an `Execute`: its unit is complete but for a `Sync` or `Flush`.
+    pub fn executed(&mut self, id: UnitId) {
+        if let Some(unit) = self.unit(id) {
+            unit.stage = unit.stage.max(Stage::Complete);
+        }
+    }
+
+    /// A request that is not answered and stands alone. Charges it; the caller closes it.
+    pub fn unanswerable<R: Reader>(&mut self, class: Class, name: &str, out: &mut Out<'_, R>) -> OpId {
+        self.move_on(out);
+        let op = out.open();
+        out.label(op, class, name, "");
+        out.charge(op);
+        op
+    }
+
+    /// Charges the unit that the client's copy data belong to, and says which it is; stray ones have none.
+    pub fn copying<R: Reader>(&mut self, ends: bool, out: &mut Out<'_, R>) -> Option<UnitId> {
+        let last = self.first_unit + self.units.len() as u64;
+        let id = self.copy.or(last.checked_sub(1)).unwrap_or_default();
+        let Some(unit) = self.unit(id).filter(|unit| unit.stage != Stage::Closed) else {
+            self.charge_stray(0, "COPY", out);
+            return None;
+        };
+        out.charge(unit.op);
+        if ends && self.copy.take().is_none() && !self.expected.is_empty() {
+            // Sent before it was asked for: what follows up to here is read as copy data by the server.
+            let _ = self.expect(Request::CopyEnd, id, None, None);
+        }
+        Some(id)
+    }
+
+    /// Charges the unit of the connection's start-up while it lasts.
+    pub fn authenticating<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        match self.expected.front().copied() {
+            Some(front) if front.request == Request::Startup => self.charge_unit(front.unit, out),
+            _ => self.charge_stray(0, "(password)", out),
+        }
+    }
+
+    fn charge_unit<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+        match self.unit(id) {
+            Some(unit) => out.charge(unit.op),
+            None => self.charge_stray(1, "(response)", out),
+        }
+    }
+
+    /// Charges a stretch of messages without counterpart.
+    fn charge_stray<R: Reader>(&mut self, side: usize, name: &str, out: &mut Out<'_, R>) {
+        if let Some(stray) = self.stray.get_mut(side) {
+            let op = *stray.get_or_insert_with(|| out.orphan(name));
+            out.charge(op);
+        }
+    }
+
+    fn end_stray<R: Reader>(&mut self, side: usize, out: &mut Out<'_, R>) {
+        if let Some(op) = self.stray.get_mut(side).and_then(Option::take) {
+            out.close(op, Outcome::NoReply);
+        }
+    }
+
+    /// The request that the next response answers.
+    pub fn front(&self) -> Option<Expected> {
+        self.expected.front().copied()
+    }
+
+    /// Finds the request that a response of type `kind` answers and charges its unit. Where there is none, charges a
+    /// stretch of strays.
+    pub fn answer<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<Expected> {
+        if !self.is_answered_by(kind) {
+            self.realign(kind, out);
+        }
+        let front = self.front().filter(|_| self.is_answered_by(kind));
+        let Some(front) = front else {
+            self.charge_stray(1, "(response)", out);
+            return None;
+        };
+        self.begin_answer(front, out);
+        Some(front)
+    }
+
+    /// Charges the unit of a request that is being answered.
+    pub fn begin_answer<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
+        self.doubts.misaligned = false;
+        self.end_stray(1, out);
+        self.charge_unit(front.unit, out);
+        if let Some(unit) = self.unit(front.unit) {
+            unit.answered = true;
+        }
+    }
+
+    /// True where a response of type `kind` answers the request at the front.
+    fn is_answered_by(&mut self, kind: u8) -> bool {
+        let Some(front) = self.front() else { return false };
+        // Nobody is ready before there was an answer: that one is for somebody else.
+        let early = kind == b'Z'
+            && self.doubts.misaligned
+            && front.request == Request::Query
+            && self.unit(front.unit).is_some_and(|unit| !unit.answered);
+        front.request.is_answered_by(kind) && !early
+    }
+
+    /// Drops requests whose answers must have been lost, where a later one is answered by `kind`.
+    fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
+        if self.doubts.misaligned || (kind == b'Z' && self.cycles == 0) {
+            return;
+        }
+        let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
+        let mut within = self.expected.iter().take(reach);
+        if let Some(lost) = within.position(|entry| entry.request.is_answered_by(kind)) {
+            self.drop_expected(lost, out);
+        }
+    }
+
+    /// Drops up to `n` requests: their units will not be answered in full.
+    fn drop_expected<R: Reader>(&mut self, n: usize, out: &mut Out<'_, R>) {
+        for _ in 0..n.min(self.expected.len()) {
+            if let Some(front) = self.front()
+                && let Some(unit) = self.unit(front.unit)
+                && unit.fate == Fate::Fine
+            {
+                unit.fate = Fate::Skipped;
+            }
+            self.pop(out);
+        }
+    }
+
+    /// The request at the front is answered.
+    pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let Some(front) = self.expected.pop_front() else {
+            return;
+        };
+        self.forget(front);
+        if let Some(unit) = self.unit(front.unit) {
+            unit.pending -= 1;
+        }
+        self.settle(front.unit, out);
+        if self.cycles == 0 {
+            self.doubts.doubtful = false;
+        }
+        if self.front().is_some_and(|next| next.request == Request::CopyEnd) {
+            self.pop(out);
+        }
+    }
+
+    /// An entry has left the queue.
+    fn forget(&mut self, entry: Expected) {
+        self.cycles -= usize::from(entry.request.ends_cycle());
+        if let Some(portal) = entry.portal {
+            self.session.release_portal(portal);
+        }
+        if let Some(statement) = entry.statement {
+            self.session.release_statement(statement);
+        }
+    }
+
+    /// `ReadyForQuery` was posted.
+    pub fn ready<R: Reader>(&mut self, answered: Option<Expected>, out: &mut Out<'_, R>) {
+        if let Some(front) = answered {
+            self.end_copy(front.unit);
+            self.pop(out);
+        } else {
+            self.end_stray(1, out);
+        }
+    }
+
+    fn end_copy(&mut self, unit: UnitId) {
+        if self.copy == Some(unit) {
+            self.copy = None;
+        }
+    }
+
+    /// A command is complete; its tag may name it.
+    pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
+        self.end_copy(id);
+        let verb = Verb::of_word(tag);
+        if let Some(via) = self.unit(id).and_then(|unit| unit.via_unknown.take())
+            && !verb.is_empty()
+        {
+            self.label(id, verb.as_str(), false, via, out);
+        }
+    }
+
+    /// An error was posted; after a fatal one the server says nothing more.
+    pub fn failed<R: Reader>(&mut self, front: Expected, fatal: bool, out: &mut Out<'_, R>) {
+        self.end_copy(front.unit);
+        if let Some(unit) = self.unit(front.unit) {
+            unit.fate = Fate::Failed;
+            if fatal {
+                unit.stage = unit.stage.max(Stage::Sealed);
+            }
+        }
+        if fatal {
+            if let Some(current) = self.current.take() {
+                self.seal(current, out);
+            }
+            self.drop_expected(usize::MAX, out);
+            return;
+        }
+        match front.request {
+            Request::Query | Request::Function | Request::Sync => {}
+            Request::Startup | Request::Ssl | Request::Gss => self.pop(out),
+            _ => {
+                let next_sync = self.expected.iter().position(|entry| entry.request == Request::Sync);
+                self.skipping = next_sync.is_none();
+                self.drop_expected(next_sync.unwrap_or(usize::MAX), out);
+            }
+        }
+    }
+
+    /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
+    pub fn copies_in<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
+        while let Some(next) = self.expected.get(1).copied().filter(|next| next.request == Request::Sync) {
+            self.expected.remove(1);
+            self.forget(next);
+            if let Some(unit) = self.unit(next.unit) {
+                unit.pending -= 1;
+                if next.unit == front.unit {
+                    unit.stage = Stage::Complete;
+                }
+            }
+            if next.unit == front.unit && self.current.is_none() {
+                self.current = Some(front.unit);
+            }
+            self.settle(next.unit, out);
+        }
+        let ended = self.expected.get(1).is_some_and(|next| next.request == Request::CopyEnd);
+        self.copy = (!ended).then_some(front.unit);
+    }
+
+    /// Charges a message that the server sends on its own account: `within` the unit being answered, where there is
+    /// one, else to an operation of its own, which the caller closes.
+    pub fn aside<R: Reader>(&mut self, name: &str, within: bool, out: &mut Out<'_, R>) -> Option<OpId> {
+        if let Some(front) = self.front().filter(|_| within) {
+            self.charge_unit(front.unit, out);
+            return None;
+        }
+        let op = out.open();
+        out.label(op, Class::Background, name, "");
+        out.charge(op);
+        Some(op)
+    }
+
+    /// An error was posted that answers nothing.
+    pub fn failed_stray<R: Reader>(&mut self, fatal: bool, out: &mut Out<'_, R>) {
+        if fatal {
+            self.end_stray(1, out);
+        }
+    }
+
+    /// Bytes of the client (`true`) or of the server were lost.
+    pub fn lost<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
+        self.doubts.doubtful = self.cycles > 0;
+        self.skipping = false;
+        if of_client {
+            self.doubts.misaligned = true;
+            self.end_stray(0, out);
+            if let Some(id) = self.current.take() {
+                if let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building) {
+                    // Cut off by the loss: it stays without a name.
+                    unit.labelled = true;
+                    unit.fate = Fate::Skipped;
+                }
+                self.seal(id, out);
+            }
+        } else {
+            self.end_stray(1, out);
+        }
+    }
+}

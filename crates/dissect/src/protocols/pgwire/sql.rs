@@ -1,0 +1,175 @@
+//! The verb of an SQL text, found without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
+
+/// Longest verb that is told apart; no command's first word is longer.
+const LENGTH: usize = 23;
+
+/// The first word of a statement in upper case; empty where it is not known or the statement is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verb {
+    len: u8,
+    text: [u8; LENGTH],
+}
+
+impl Verb {
+    /// From the first word of `text`.
+    pub fn of_word(text: &[u8]) -> Self {
+        let mut verb = Self::default();
+        for (slot, byte) in verb.text.iter_mut().zip(text) {
+            if !byte.is_ascii_alphabetic() && *byte != b'_' {
+                break;
+            }
+            *slot = byte.to_ascii_uppercase();
+            verb.len += 1;
+        }
+        verb
+    }
+
+    /// The word.
+    pub fn as_str(&self) -> &str {
+        let word = self.text.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(word).unwrap_or_default()
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
+pub(super) fn verb(sql: &[u8]) -> Verb {
+    let mut tokens = Tokens::new(sql);
+    let Some(first) = tokens.word() else {
+        return Verb::default();
+    };
+    if !first.eq_ignore_ascii_case(b"WITH") {
+        return Verb::of_word(first);
+    }
+    let depth = tokens.depth;
+    while let Some(word) = tokens.word() {
+        let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
+        if tokens.depth <= depth && main.iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
+            return Verb::of_word(word);
+        }
+    }
+    Verb::of_word(first)
+}
+
+/// True where `sql` does nothing but `SET` and `SHOW`.
+pub(super) fn is_settings(sql: &[u8]) -> bool {
+    let mut tokens = Tokens::new(sql);
+    let mut any = false;
+    while let Some(word) = tokens.word() {
+        if !word.eq_ignore_ascii_case(b"SET") && !word.eq_ignore_ascii_case(b"SHOW") {
+            return false;
+        }
+        any = true;
+        tokens.end_statement();
+    }
+    any
+}
+
+/// Words of an SQL text outside of comments and quotes.
+struct Tokens<'a> {
+    rest: &'a [u8],
+    /// Parentheses that are open.
+    depth: usize,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(rest: &'a [u8]) -> Self {
+        Self { rest, depth: 0 }
+    }
+
+    /// Passes over `n` bytes.
+    fn pass(&mut self, n: usize) {
+        self.rest = self.rest.get(n..).unwrap_or_default();
+    }
+
+    /// Passes over everything up to and with the first `end`, from position `from`.
+    fn pass_to(&mut self, from: usize, end: &[u8]) {
+        let inside = self.rest.get(from..).unwrap_or_default();
+        let found = inside.windows(end.len()).position(|window| window == end);
+        self.pass(found.map_or(self.rest.len(), |at| from + at + end.len()));
+    }
+
+    /// The next word; `None` at the end.
+    fn word(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let rest = self.rest;
+            let first = *rest.first()?;
+            if first.is_ascii_alphabetic() || first == b'_' {
+                let part = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte < 128;
+                let end = rest.iter().position(part).unwrap_or(rest.len());
+                self.pass(end);
+                return rest.get(..end);
+            }
+            self.pass_symbol(first);
+        }
+    }
+
+    /// Passes over one comment, quoted text or other byte.
+    fn pass_symbol(&mut self, first: u8) {
+        match (first, self.rest.get(1)) {
+            (b'-', Some(b'-')) => self.pass_to(2, b"\n"),
+            (b'/', Some(b'*')) => self.pass_comment(),
+            (b'\'', _) => self.pass_to(1, b"'"),
+            (b'"', _) => self.pass_to(1, b"\""),
+            (b'$', _) => self.pass_dollar(),
+            (b'(', _) => {
+                self.depth += 1;
+                self.pass(1);
+            }
+            (b')', _) => {
+                self.depth = self.depth.saturating_sub(1);
+                self.pass(1);
+            }
+            _ => self.pass(1),
+        }
+    }
+
+    /// Passes over a comment in slashes and asterisks, which may be nested.
+    fn pass_comment(&mut self) {
+        let mut depth = 0_usize;
+        loop {
+            match self.rest {
+                [b'/', b'*', ..] => {
+                    depth += 1;
+                    self.pass(2);
+                }
+                [b'*', b'/', ..] => {
+                    depth -= 1;
+                    self.pass(2);
+                    if depth == 0 {
+                        return;
+                    }
+                }
+                [_, ..] => self.pass(1),
+                [] => return,
+            }
+        }
+    }
+
+    /// Passes over a parameter (`$1`) or a text in dollar quotes (`$tag$ … $tag$`).
+    fn pass_dollar(&mut self) {
+        let inside = self.rest.get(1..).unwrap_or_default();
+        let tag = inside.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+        match tag {
+            Some(len) if inside.get(len) == Some(&b'$') && !inside.first().is_some_and(u8::is_ascii_digit) => {
+                let quote = self.rest.get(..len + 2).unwrap_or_default();
+                self.pass_to(len + 2, quote);
+            }
+            _ => self.pass(1),
+        }
+    }
+
+    /// Passes over the rest of the statement.
+    fn end_statement(&mut self) {
+        while let Some(&first) = self.rest.first() {
+            if first == b';' {
+                return self.pass(1);
+            }
+            self.pass_symbol(first);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Compiles `bpf/overhead.bpf.c` and generates its skeleton, with the types of `bpf/overhead.h`, into `OUT_DIR`.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What has to be installed, in the words of the system most people build on.
+const REMEDY: &str = "install what is needed: apt install clang libelf-dev zlib1g-dev pkg-config make gcc";
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            for line in reason.lines() {
+                println!("cargo::error={line}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
+    let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?);
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let sources = manifest.join("../../bpf");
+    println!("cargo::rerun-if-changed={}", sources.display());
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    check_clang(&clang)?;
+    SkeletonBuilder::new()
+        .source(sources.join("overhead.bpf.c"))
+        .clang(&clang)
+        .clang_args(["-Wall", "-Werror", "-Wno-unused-function"])
+        .build_and_generate(out.join("overhead.skel.rs"))
+        .map_err(|error| format!("the BPF programs do not compile: {error:#}"))
+}
+
+fn check_clang(clang: &OsStr) -> Result<(), String> {
+    let name = clang.display();
+    let version = Command::new(clang)
+        .arg("--version")
+        .output()
+        .map_err(|error| format!("`{name}`, which compiles the BPF programs, cannot be run ({error}): {REMEDY}"))?;
+    if version.status.success() { Ok(()) } else { Err(format!("`{name} --version` failed: {REMEDY}")) }
+}

@@ -1,0 +1,210 @@
+//! The BPF programs: opened, loaded, attached; whatever is optional may be missing.
+
+use crate::cycles::CycleEvents;
+use crate::discover::in_initial_pid_namespace;
+use crate::error::Error;
+use crate::options::{Options, Selection};
+use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapHandle, ReferencesType};
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// The program that is read instead of attached to a tracepoint.
+const ITERATOR: &str = "read_threads";
+/// Without these there are no counters at all. Programs have the names of their tracepoints.
+const REQUIRED: [&str; 5] = ["sys_enter", "sys_exit", "task_newtask", "sched_process_exit", ITERATOR];
+
+/// Programs that run, and their tables. All stops when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) threads: Link,
+    pub(crate) totals: MapHandle,
+    pub(crate) cpus: MapHandle,
+    pub(crate) processes: MapHandle,
+    pub(crate) cycles: Result<CycleEvents, String>,
+    /// The kernel takes the events out of the table when the file they were put in through is closed.
+    _cycle_events: MapHandle,
+    /// Optional programs that do not run, and why.
+    missing: BTreeMap<String, String>,
+    descriptors: Vec<OwnedFd>,
+    _links: Vec<Link>,
+    _statistics: Option<OwnedFd>,
+}
+
+/// What the kernel counts about the programs themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnCost {
+    /// Time in them, while that is being measured.
+    pub(crate) run_ns: u64,
+    /// Events lost because a program was already running on the CPU.
+    pub(crate) missed: u64,
+}
+
+impl Programs {
+    /// Loads and attaches everything this kernel has.
+    pub(crate) fn start(options: &Options) -> Result<Self, Error> {
+        // The library would print to standard error; what matters is in its errors.
+        libbpf_rs::set_print(None);
+        if !in_initial_pid_namespace() {
+            return Err(Error::PidNamespace);
+        }
+        let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+        let cycles = CycleEvents::open(options.cycles);
+        let mut missing = BTreeMap::new();
+        match Self::attempt(options, &btf, cycles, &mut missing, None) {
+            // One program that the kernel refuses spoils the whole object: do without the optional ones.
+            Err(Error::Load(reason)) => {
+                let cycles = Err("the programs for it are refused by the kernel".to_owned());
+                Self::attempt(options, &btf, cycles, &mut missing, Some(&reason))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn attempt(
+        options: &Options,
+        btf: &Btf<'_>,
+        cycles: Result<CycleEvents, String>,
+        missing: &mut BTreeMap<String, String>,
+        refused: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mut place = MaybeUninit::uninit();
+        let mut open = OverheadSkelBuilder::default().open(&mut place).map_err(|error| Error::loading(&error))?;
+        configure(&mut open, options, btf, cycles.is_ok());
+        for mut program in open.open_object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if let Some(reason) = absence(&name, btf, refused) {
+                program.set_autoload(false);
+                missing.insert(name, reason);
+            }
+        }
+        let mut skeleton = open.load().map_err(|error| Error::loading(&error))?;
+        Self::attach(&mut skeleton, options, cycles, std::mem::take(missing))
+    }
+
+    fn attach(
+        skeleton: &mut OverheadSkel<'_>,
+        options: &Options,
+        cycles: Result<CycleEvents, String>,
+        mut missing: BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
+        let cycle_events = MapHandle::try_from(&skeleton.maps.cycle_events)?;
+        let cycles = install(cycles, &cycle_events);
+        let mut links = Vec::new();
+        let mut descriptors = Vec::new();
+        let mut threads = None;
+        for program in skeleton.object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if missing.contains_key(&name) {
+                continue;
+            }
+            match program.attach() {
+                Ok(link) if name == ITERATOR => threads = Some(link),
+                Ok(link) => links.push(link),
+                Err(error) if REQUIRED.contains(&name.as_str()) => {
+                    return Err(Error::Attach { program: name, reason: format!("{error:#}") });
+                }
+                Err(error) => {
+                    missing.insert(name, format!("cannot be attached: {error:#}"));
+                    continue;
+                }
+            }
+            descriptors.push(program.as_fd().try_clone_to_owned()?);
+        }
+        Ok(Self {
+            threads: threads.ok_or_else(|| Error::Load(format!("{ITERATOR} is not among the programs")))?,
+            totals: MapHandle::try_from(&skeleton.maps.totals)?,
+            cpus: MapHandle::try_from(&skeleton.maps.cpus)?,
+            processes: MapHandle::try_from(&skeleton.maps.processes)?,
+            cycles,
+            _cycle_events: cycle_events,
+            missing,
+            descriptors,
+            _links: links,
+            _statistics: options.own_cost.then(enable_statistics).transpose()?,
+        })
+    }
+
+    /// Why one of the programs does not run; `None` when all do.
+    pub(crate) fn absence(&self, programs: &[&str]) -> Option<String> {
+        programs.iter().find_map(|program| Some(format!("tracepoint {program} {}", self.missing.get(*program)?)))
+    }
+
+    /// What the kernel counts about the programs.
+    pub(crate) fn own_cost(&self) -> io::Result<OwnCost> {
+        let mut sum = OwnCost::default();
+        for descriptor in &self.descriptors {
+            let info = information(descriptor)?;
+            sum.run_ns += info.run_time_ns;
+            sum.missed += info.recursion_misses;
+        }
+        Ok(sum)
+    }
+}
+
+fn configure(open: &mut OpenOverheadSkel<'_>, options: &Options, btf: &Btf<'_>, hardware: bool) {
+    let Some(constants) = open.maps.rodata_data.as_deref_mut() else { return };
+    for port in &options.ports {
+        constants.port_set[usize::from(port >> 3)] |= 1 << (port & 7);
+    }
+    constants.find_servers = (options.server == Selection::Ports).into();
+    constants.find_clients = (options.client == Selection::Ports).into();
+    constants.only_port_set = (!options.ports.is_empty()).into();
+    constants.own_tgid = std::process::id();
+    constants.retransmit_has_error = (arguments(btf, "tcp_retransmit_skb") > Some(2)).into();
+    if hardware {
+        constants.cycle_mode = types::cycle_mode::CYCLES_SPLIT;
+    }
+}
+
+/// Why an optional program is not to be loaded.
+fn absence(name: &str, btf: &Btf<'_>, refused: Option<&str>) -> Option<String> {
+    if REQUIRED.contains(&name) {
+        return None;
+    }
+    if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_none() {
+        return Some("does not exist in this kernel".to_owned());
+    }
+    refused.map(|reason| format!("cannot be used: {reason}"))
+}
+
+/// How many arguments a tracepoint has.
+fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<usize> {
+    let alias = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))?;
+    let pointer: Ptr<'_> = alias.referenced_type().try_into().ok()?;
+    let function: FuncProto<'_> = pointer.referenced_type().try_into().ok()?;
+    // The first one is the tracepoint's own.
+    function.iter().len().checked_sub(1)
+}
+
+fn install(cycles: Result<CycleEvents, String>, table: &MapHandle) -> Result<CycleEvents, String> {
+    let events = cycles?;
+    events.install(table).map_err(|error| format!("perf events cannot be given to BPF: {error:#}"))?;
+    Ok(events)
+}
+
+/// Makes the kernel time every run of every BPF program, until the descriptor is closed.
+fn enable_statistics() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes a plain number and returns a descriptor or a negative error.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the call has just returned this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn information(program: &OwnedFd) -> io::Result<bpf_prog_info> {
+    let mut info = bpf_prog_info::default();
+    let mut length = size_of::<bpf_prog_info>() as u32;
+    // SAFETY: the kernel writes at most `length` bytes to `info`, whose type is plain numbers.
+    let failed =
+        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut length) };
+    if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(info) }
+}

@@ -1,0 +1,203 @@
+//! Differences of tables, as the run record has them.
+
+use crate::bpf::Programs;
+use crate::clock::tick_ns;
+use crate::skeleton::types;
+use crate::snapshot::RoleSums;
+use crate::split::Evidence;
+use overhead_model::record::{ContextSwitches, CycleSource, Cycles, Measured, OnCpu, Role, Socket, Syscall};
+use std::collections::BTreeMap;
+use syscalls::Sysno;
+
+/// Programs behind each figure that may be absent.
+pub(crate) const SOCKET: [&str; 2] = ["sock_send_length", "sock_recv_length"];
+pub(crate) const WAKEUPS: [&str; 1] = ["sched_wakeup"];
+pub(crate) const RETRANSMISSIONS: [&str; 1] = ["tcp_retransmit_skb"];
+pub(crate) const SOFTIRQ: [&str; 2] = ["softirq_entry", "softirq_exit"];
+pub(crate) const SWITCHES: [&str; 1] = ["sched_switch"];
+
+/// Who is counted.
+pub(crate) struct Family {
+    pub(crate) pids: Vec<u32>,
+    pub(crate) comms: Vec<String>,
+}
+
+/// What the conversion needs besides the sums.
+pub(crate) struct Context<'programs> {
+    pub(crate) programs: &'programs Programs,
+    pub(crate) ticks_per_ns: Option<f64>,
+    pub(crate) ports_given: bool,
+}
+
+impl Context<'_> {
+    /// A role's record.
+    pub(crate) fn role(&self, family: Family, sums: &RoleSums) -> Role {
+        let on_cpu = evidence(sums).split();
+        Role {
+            pids: family.pids,
+            comms: family.comms,
+            syscalls: syscalls(&sums.calls),
+            cycles: self.cycles(sums, &on_cpu),
+            on_cpu_ns: Measured::Value(on_cpu),
+            context_switches: Measured::Value(ContextSwitches {
+                voluntary: sums.used.voluntary,
+                involuntary: sums.used.involuntary,
+            }),
+            migrations: Measured::Value(sums.used.migrations),
+            wakeups: self.measured(&WAKEUPS, sums.wakeups),
+            socket: self.measured(&SOCKET, socket(&sums.socket)),
+            retransmissions: self.retransmissions(sums.retransmissions),
+        }
+    }
+
+    /// A figure, unless one of the programs behind it does not run.
+    pub(crate) fn measured<T>(&self, programs: &[&str], value: T) -> Measured<T> {
+        match self.programs.absence(programs) {
+            Some(reason) => Measured::unavailable(reason),
+            None => Measured::Value(value),
+        }
+    }
+
+    fn retransmissions(&self, count: u64) -> Measured<u64> {
+        if self.ports_given {
+            self.measured(&RETRANSMISSIONS, count)
+        } else {
+            Measured::unavailable("a retransmission is told by its port, and none was given")
+        }
+    }
+
+    fn cycles(&self, sums: &RoleSums, on_cpu: &OnCpu) -> Measured<Cycles> {
+        let reason = match (&self.programs.cycles, self.programs.absence(&SWITCHES)) {
+            (Ok(_), None) => return Measured::Value(hardware(&sums.cycles)),
+            (Ok(_), Some(reason)) => reason,
+            (Err(reason), _) => reason.clone(),
+        };
+        match self.ticks_per_ns {
+            Some(rate) => Measured::Value(reference(on_cpu, rate, reason)),
+            None => Measured::unavailable(format!(
+                "{reason}; and the window is too short for the rate of the time-stamp counter"
+            )),
+        }
+    }
+}
+
+fn reference(on_cpu: &OnCpu, rate: f64, reason: String) -> Cycles {
+    let ticks = |ns: u64| (ns as f64 * rate).round() as u64;
+    Cycles {
+        user: ticks(on_cpu.user),
+        kernel: ticks(on_cpu.kernel),
+        source: CycleSource::Reference,
+        reason: Some(reason),
+        ticks_per_ns: Some(rate),
+    }
+}
+
+/// Cycles of a counter that shared its place with others are scaled up to the whole time, and marked.
+fn hardware(cycles: &types::cycle_use) -> Cycles {
+    let mut doubts = Vec::new();
+    let mut scale = 1.0;
+    if cycles.running_ns > 0 && cycles.running_ns < cycles.enabled_ns {
+        scale = cycles.enabled_ns as f64 / cycles.running_ns as f64;
+        doubts.push(format!("the counter ran {:.0}% of the time; scaled", 100.0 / scale));
+    }
+    if cycles.missed > 0 {
+        doubts.push(format!("{} slices on a CPU whose beginning was not seen are not in it", cycles.missed));
+    }
+    Cycles {
+        user: (cycles.user as f64 * scale).round() as u64,
+        kernel: (cycles.kernel as f64 * scale).round() as u64,
+        source: CycleSource::Hardware,
+        reason: (!doubts.is_empty()).then(|| doubts.join("; ")),
+        ticks_per_ns: None,
+    }
+}
+
+pub(crate) fn socket(used: &types::socket_use) -> Socket {
+    Socket {
+        send_calls: used.send_calls,
+        send_bytes: used.send_bytes,
+        recv_calls: used.recv_calls,
+        recv_bytes: used.recv_bytes,
+    }
+}
+
+fn evidence(sums: &RoleSums) -> Evidence {
+    Evidence {
+        cpu_ns: sums.used.cpu_ns,
+        user_ns: sums.used.user_ns,
+        system_ns: sums.used.system_ns,
+        tick_ns: tick_ns(),
+        calls: sums.calls.iter().map(|call| call.count).sum(),
+        timed: sums.calls.iter().map(|call| call.timed).sum(),
+        calls_ns: sums.calls.iter().filter_map(estimate_ns).sum(),
+    }
+}
+
+/// Time in all calls of one number, from those timed.
+fn estimate_ns(call: &types::call) -> Option<u64> {
+    let whole = u128::from(call.timed_ns) * u128::from(call.count);
+    whole.checked_div(u128::from(call.timed)).map(|ns| ns as u64)
+}
+
+fn syscalls(calls: &[types::call]) -> BTreeMap<String, Syscall> {
+    let last = calls.len().saturating_sub(1);
+    calls
+        .iter()
+        .enumerate()
+        .filter(|(_, call)| call.count > 0)
+        .map(|(number, call)| (name(number, last), record(call)))
+        .collect()
+}
+
+fn record(call: &types::call) -> Syscall {
+    let ns = estimate_ns(call).map_or_else(|| Measured::unavailable("none of these calls was timed"), Measured::Value);
+    Syscall { count: call.count, errors: call.errors, ns }
+}
+
+fn name(number: usize, last: usize) -> String {
+    match Sysno::new(number) {
+        Some(known) => known.name().to_owned(),
+        None if number == last => "other".to_owned(),
+        None => format!("syscall_{number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_names_and_the_last_slot_is_for_the_rest() {
+        let getppid = Sysno::getppid.id() as usize;
+        assert_eq!(name(getppid, 511), "getppid");
+        assert_eq!(name(510, 511), "syscall_510");
+        assert_eq!(name(511, 511), "other");
+    }
+
+    #[test]
+    fn time_of_all_calls_is_that_of_the_timed_ones_scaled() {
+        let call = types::call { count: 160, errors: 0, timed: 10, timed_ns: 5_000 };
+        assert_eq!(estimate_ns(&call), Some(80_000));
+        assert_eq!(estimate_ns(&types::call { timed: 0, ..call }), None);
+    }
+
+    #[test]
+    fn a_shared_counter_is_scaled_and_marked() {
+        let cycles = hardware(&types::cycle_use { user: 100, kernel: 50, enabled_ns: 200, running_ns: 100, missed: 0 });
+        assert_eq!((cycles.user, cycles.kernel), (200, 100));
+        assert!(cycles.reason.unwrap().contains("50%"));
+    }
+
+    #[test]
+    fn a_counter_that_ran_all_the_time_has_no_reason() {
+        let cycles = hardware(&types::cycle_use { user: 1, kernel: 2, enabled_ns: 9, running_ns: 9, missed: 0 });
+        assert_eq!((cycles.user, cycles.kernel, cycles.reason), (1, 2, None));
+    }
+
+    #[test]
+    fn reference_cycles_say_so() {
+        let on_cpu = Evidence { cpu_ns: 1_000, ..Evidence::default() }.split();
+        let cycles = reference(&on_cpu, 2.5, "no PMU".to_owned());
+        assert_eq!((cycles.user, cycles.source, cycles.ticks_per_ns), (2_500, CycleSource::Reference, Some(2.5)));
+    }
+}

@@ -1,0 +1,315 @@
+//! The counters of a run, from loading to the last reading.
+
+use crate::bpf::{OwnCost, Programs};
+use crate::clock::{Window, monotonic_ns};
+use crate::convert::{self, Context, Family, SOFTIRQ};
+use crate::discover::{self, Owners};
+use crate::error::{Error, ports_in_words};
+use crate::options::{Options, Role, Selection};
+use crate::skeleton::types;
+use crate::snapshot::{self, Snapshot};
+use overhead_model::record::{self, ContextSwitches, Measured, Socket};
+use std::collections::BTreeSet;
+
+/// Searches for children born during the search end after this many rounds; the kernel follows from then on.
+const ROUNDS: u32 = 5;
+
+/// Kernel counters of a server and a client.
+///
+/// A system call is counted when it returns, so one that a thread was waiting in when the window began counts, and one
+/// it is waiting in when the window ends does not; a call that never returns (`exit`) counts when its thread ends.
+#[derive(Debug)]
+pub struct Counters {
+    programs: Programs,
+    options: Options,
+    /// Processes that have ended and were taken from the kernel's table.
+    ended: Vec<(u32, types::process)>,
+    start: Option<Snapshot>,
+    last: Option<Snapshot>,
+    /// Time in our own programs and events they missed, at the beginning.
+    own_start: OwnCost,
+}
+
+/// A live thread of a role, and what it has used since it got its role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Thread number.
+    pub tid: u32,
+    /// Process number.
+    pub pid: u32,
+    /// Its role.
+    pub role: Role,
+    /// Its command name.
+    pub comm: String,
+    /// Time on a CPU.
+    pub on_cpu_ns: u64,
+    /// System calls that returned.
+    pub syscalls: u64,
+    /// Times it left a CPU.
+    pub context_switches: ContextSwitches,
+    /// Moves between CPUs.
+    pub migrations: u64,
+    /// Its sends and receives; of the captured ports alone where there are any.
+    pub socket: Socket,
+}
+
+impl Counters {
+    /// Loads the programs, finds the processes of both roles, and follows them from here on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] when this
+    /// machine cannot count at all; [`Error::NobodyListens`] and its like when a selection is of nobody. What is just
+    /// partly possible is no error: the figure is absent from the record, with the reason.
+    pub fn load(options: &Options) -> Result<Self, Error> {
+        let counters = Self {
+            programs: Programs::start(options)?,
+            options: options.clone(),
+            ended: Vec::new(),
+            start: None,
+            last: None,
+            own_start: OwnCost::default(),
+        };
+        let owners = counters.owners()?;
+        counters.select(Role::Server, &options.server, &owners.servers)?;
+        counters.select(Role::Client, &options.client, &owners.clients)?;
+        Ok(counters)
+    }
+
+    fn owners(&self) -> Result<Owners, Error> {
+        let options = &self.options;
+        if ![&options.server, &options.client].contains(&&Selection::Ports) {
+            return Ok(Owners::default());
+        }
+        let owners = discover::owners(&options.ports)?;
+        if options.server == Selection::Ports && !owners.listening {
+            return Err(Error::NobodyListens(options.ports.clone()));
+        }
+        Ok(owners)
+    }
+
+    fn select(&self, role: Role, selection: &Selection, owners: &BTreeSet<u32>) -> Result<(), Error> {
+        let pids = match selection {
+            Selection::Ports => owners.clone(),
+            Selection::Pids(pids) => pids.iter().copied().collect(),
+            Selection::Cgroup(path) => discover::in_cgroup(path)?,
+            Selection::Comm(name) => discover::named(name)?,
+            Selection::Named(_) => return Ok(()),
+        };
+        if let (Selection::Pids(_), Some(pid)) = (selection, pids.iter().find(|pid| discover::comm(**pid).is_none())) {
+            return Err(Error::NoSuchProcess(*pid));
+        }
+        self.follow(role, &pids)
+    }
+
+    /// Gives processes, their threads and their descendants a role, and lets the kernel follow them.
+    fn follow(&self, role: Role, roots: &BTreeSet<u32>) -> Result<(), Error> {
+        let mut known = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let family = discover::with_descendants(roots)?;
+            let new: Vec<u32> = family.difference(&known).copied().collect();
+            if new.is_empty() {
+                break;
+            }
+            for pid in &new {
+                self.enlist(role, *pid)?;
+            }
+            // The iterator gives the role to threads that are there already.
+            snapshot::read_threads(&self.programs)?;
+            known = family;
+        }
+        Ok(())
+    }
+
+    fn enlist(&self, role: Role, pid: u32) -> Result<(), Error> {
+        // One that has ended meanwhile has nothing left to count.
+        let Some(name) = discover::comm(pid) else { return Ok(()) };
+        let mut process =
+            types::process { role: role.tag(), alive: 1, since_ns: monotonic_ns(), ..types::process::default() };
+        let room = process.comm.len() - 1;
+        for (place, byte) in process.comm.iter_mut().take(room).zip(name.bytes()) {
+            *place = byte;
+        }
+        snapshot::enlist(&self.programs, pid, &process)?;
+        Ok(())
+    }
+
+    /// Gives a process, its threads and descendants a role, now and in future. A process that has a role keeps it.
+    ///
+    /// The process may be one that is stopped or waits before its `exec`: all it does from here on is counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchProcess`] when there is none of this number.
+    pub fn add_process(&mut self, role: Role, pid: u32) -> Result<(), Error> {
+        if discover::comm(pid).is_none() {
+            return Err(Error::NoSuchProcess(pid));
+        }
+        self.follow(role, &BTreeSet::from([pid]))
+    }
+
+    /// Begins the window, or begins it anew. Returns its beginning in Unix nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] when the kernel's tables cannot be read.
+    pub fn begin(&mut self) -> Result<u64, Error> {
+        self.retire();
+        self.ended.clear();
+        self.own_start = self.programs.own_cost()?;
+        let start = Snapshot::take(&self.programs)?;
+        let window = start.at.since(&start.at);
+        self.start = Some(start);
+        self.last = None;
+        Ok(window.start_unix_ns)
+    }
+
+    /// What was counted since [`Self::begin`]: cheap enough for once a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotBegun`]; [`Error::Tables`] when the kernel's tables cannot be read.
+    pub fn read(&mut self) -> Result<record::Counters, Error> {
+        let now = Snapshot::take(&self.programs)?;
+        self.retire();
+        let start = self.start.as_ref().ok_or(Error::NotBegun)?;
+        let context = Context {
+            programs: &self.programs,
+            ticks_per_ns: now.at.ticks_per_ns(&start.at),
+            ports_given: !self.options.ports.is_empty(),
+        };
+        let counters = record::Counters {
+            window_ns: now.at.since(&start.at).length_ns,
+            server: self.role(&context, start, &now, Role::Server),
+            client: self.role(&context, start, &now, Role::Client),
+            softirq: context.measured(&SOFTIRQ, now.softirq_since(start)),
+        };
+        self.last = Some(now);
+        Ok(counters)
+    }
+
+    /// Ends the window: its last reading. The programs run until this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn finish(&mut self) -> Result<record::Counters, Error> {
+        self.read()
+    }
+
+    fn role(&self, context: &Context<'_>, start: &Snapshot, now: &Snapshot, role: Role) -> Measured<record::Role> {
+        let family = self.family(role, &now.threads);
+        if family.pids.is_empty() {
+            return Measured::unavailable(self.nobody(role));
+        }
+        Measured::Value(context.role(family, &now.since(start, role)))
+    }
+
+    /// Processes of a role: those that have ended in the window, and those that live.
+    fn family(&self, role: Role, threads: &[types::reading]) -> Family {
+        let mut family = Family { pids: Vec::new(), comms: Vec::new() };
+        let live = snapshot::processes(&self.programs);
+        for (pid, process) in self.ended.iter().chain(&live).filter(|(_, process)| process.role == role.tag()) {
+            let now = threads.iter().find(|reading| reading.tid == *pid && process.alive != 0);
+            let comm = text(now.map_or(&process.comm, |reading| &reading.comm));
+            family.pids.push(*pid);
+            if !family.comms.contains(&comm) {
+                family.comms.push(comm);
+            }
+        }
+        family
+    }
+
+    fn nobody(&self, role: Role) -> String {
+        let ports = ports_in_words(&self.options.ports);
+        match (role, self.selection(role)) {
+            (_, Selection::Named(reason)) => reason.clone(),
+            (Role::Server, Selection::Ports) => format!("no process on this host listens on port {ports}"),
+            (Role::Client, Selection::Ports) => {
+                format!("the client is not on this host: no process here connected to port {ports}")
+            }
+            _ => "the processes had ended when the window began".to_owned(),
+        }
+    }
+
+    fn selection(&self, role: Role) -> &Selection {
+        match role {
+            Role::Server => &self.options.server,
+            Role::Client => &self.options.client,
+        }
+    }
+
+    /// Makes room in the kernel's table: processes that have ended are remembered here.
+    fn retire(&mut self) {
+        for (pid, process) in snapshot::processes(&self.programs).into_iter().filter(|(_, process)| process.alive == 0)
+        {
+            snapshot::forget(&self.programs, pid);
+            self.ended.push((pid, process));
+        }
+    }
+
+    /// The window from [`Self::begin`] to the last reading.
+    pub fn window(&self) -> Option<Window> {
+        Some(self.last.as_ref()?.at.since(&self.start.as_ref()?.at))
+    }
+
+    /// Live threads of both roles, each with what it used since it got its role: where a thread or a process serves one
+    /// connection, this is per connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] when the kernel's tables cannot be read.
+    pub fn threads(&self) -> Result<Vec<Thread>, Error> {
+        Ok(snapshot::read_threads(&self.programs)?.iter().filter_map(thread).collect())
+    }
+
+    /// Time in our own programs since [`Self::begin`], over all processes of the machine. It is there when
+    /// [`Options::own_cost`] asked for it.
+    pub fn bpf_ns(&self) -> Measured<u64> {
+        if !self.options.own_cost {
+            return Measured::unavailable(
+                "timing the BPF programs was not asked for: it reads two clocks more at every event",
+            );
+        }
+        match self.programs.own_cost() {
+            Ok(now) => Measured::Value(now.run_ns.saturating_sub(self.own_start.run_ns)),
+            Err(error) => Measured::unavailable(format!("the kernel does not tell: {error}")),
+        }
+    }
+
+    /// Doubts about what was counted since [`Self::begin`], in whole sentences for the run's warnings.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let missed = self.programs.own_cost().map_or(0, |now| now.missed.saturating_sub(self.own_start.missed));
+        if missed > 0 {
+            doubts.push(format!("{missed} kernel events were not counted: a BPF program was running on their CPU"));
+        }
+        if let (Some(start), Some(last)) = (&self.start, &self.last) {
+            let nameless: u64 = Role::ALL.iter().map(|role| last.since(start, *role).nameless).sum();
+            if nameless > 0 {
+                doubts.push(format!("{nameless} processes were counted that are not in the list of processes"));
+            }
+        }
+        doubts
+    }
+}
+
+fn thread(reading: &types::reading) -> Option<Thread> {
+    Some(Thread {
+        tid: reading.tid,
+        pid: reading.tgid,
+        role: Role::of(reading.role)?,
+        comm: text(&reading.comm),
+        on_cpu_ns: reading.used.cpu_ns,
+        syscalls: reading.calls,
+        context_switches: ContextSwitches { voluntary: reading.used.voluntary, involuntary: reading.used.involuntary },
+        migrations: reading.used.migrations,
+        socket: convert::socket(&reading.socket),
+    })
+}
+
+/// A name as the kernel has it: up to the first NUL.
+fn text(name: &[u8]) -> String {
+    let bytes = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,192 @@
+//! Which processes: from the socket tables of every network namespace, from control groups, by name.
+
+use crate::error::Error;
+use procfs::net::{TcpNetEntry, TcpState};
+use procfs::process::{FDTarget, Process, all_processes};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Number of the initial PID namespace (`PROC_PID_INIT_INO` in the kernel's `proc_ns.h`).
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// The owners of sockets on the captured ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owners {
+    /// Who listens, or serves a connection.
+    pub(crate) servers: BTreeSet<u32>,
+    /// Who is connected, and is no server.
+    pub(crate) clients: BTreeSet<u32>,
+    /// There is a listener among the servers.
+    pub(crate) listening: bool,
+}
+
+/// Which end of a connection a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Listener,
+    Server,
+    Client,
+}
+
+/// True when process numbers here are those of the kernel.
+pub(crate) fn in_initial_pid_namespace() -> bool {
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PID_NAMESPACE)
+}
+
+/// Owners of the sockets on `ports`, in all network namespaces, this process excluded.
+pub(crate) fn owners(ports: &[u16]) -> Result<Owners, Error> {
+    let processes: Vec<Process> = all_processes()?.flatten().collect();
+    let ends = ends(&processes, ports);
+    let mut owners = Owners::default();
+    for process in &processes {
+        let pid = process.pid as u32;
+        if pid == std::process::id() {
+            continue;
+        }
+        for end in sockets(process).filter_map(|inode| ends.get(&inode)) {
+            owners.listening |= *end == End::Listener;
+            match end {
+                End::Listener | End::Server => owners.servers.insert(pid),
+                End::Client => owners.clients.insert(pid),
+            };
+        }
+    }
+    // Process 1 may hold a socket for a service it starts (socket activation): everything descends from it.
+    if owners.servers.len() > 1 {
+        owners.servers.remove(&1);
+    }
+    owners.clients.retain(|pid| !owners.servers.contains(pid));
+    Ok(owners)
+}
+
+/// Sockets on `ports`, by inode, over the network namespaces of all processes.
+fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, End> {
+    let mut seen = HashSet::new();
+    let mut ends = HashMap::new();
+    for process in processes {
+        let Ok(namespace) = fs::metadata(format!("/proc/{}/ns/net", process.pid)) else { continue };
+        if seen.contains(&namespace.ino()) {
+            continue;
+        }
+        let (Ok(v4), v6) = (process.tcp(), process.tcp6().unwrap_or_default()) else { continue };
+        seen.insert(namespace.ino());
+        ends.extend(v4.iter().chain(&v6).filter_map(|entry| Some((entry.inode, end(entry, ports)?))));
+    }
+    ends
+}
+
+fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<End> {
+    // A socket whose owner is gone, or that nobody has accepted yet, has no inode.
+    if entry.inode == 0 {
+        return None;
+    }
+    if ports.contains(&entry.local_address.port()) {
+        return Some(if entry.state == TcpState::Listen { End::Listener } else { End::Server });
+    }
+    ports.contains(&entry.remote_address.port()).then_some(End::Client)
+}
+
+fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
+    process.fd().into_iter().flatten().flatten().filter_map(|fd| match fd.target {
+        FDTarget::Socket(inode) => Some(inode),
+        _ => None,
+    })
+}
+
+/// `roots` and all that descend from them now; nothing is taken to descend from process 1.
+pub(crate) fn with_descendants(roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
+    let parents: Vec<(u32, u32)> = all_processes()?
+        .flatten()
+        .filter_map(|process| Some((process.pid as u32, process.stat().ok()?.ppid as u32)))
+        .collect();
+    Ok(descend(roots, &parents))
+}
+
+fn descend(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
+    let own = std::process::id();
+    let mut family = roots.clone();
+    loop {
+        let before = family.len();
+        for (pid, parent) in parents {
+            if *parent > 1 && *pid != own && family.contains(parent) {
+                family.insert(*pid);
+            }
+        }
+        if family.len() == before {
+            return family;
+        }
+    }
+}
+
+/// The processes of a control group and of those below it.
+pub(crate) fn in_cgroup(path: &Path) -> Result<BTreeSet<u32>, Error> {
+    let mut pids = BTreeSet::new();
+    collect_cgroup(path, &mut pids)
+        .map_err(|error| Error::Cgroup { path: path.to_owned(), reason: error.to_string() })?;
+    if pids.is_empty() {
+        return Err(Error::Cgroup { path: path.to_owned(), reason: "there is no process in it".to_owned() });
+    }
+    Ok(pids)
+}
+
+fn collect_cgroup(path: &Path, pids: &mut BTreeSet<u32>) -> io::Result<()> {
+    let list = fs::read_to_string(path.join("cgroup.procs"))?;
+    pids.extend(list.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid != std::process::id()));
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // A group may go while it is being read.
+            let _ = collect_cgroup(&entry.path(), pids);
+        }
+    }
+    Ok(())
+}
+
+/// The processes of a command name.
+pub(crate) fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
+    let pids: BTreeSet<u32> = all_processes()?
+        .flatten()
+        .map(|process| process.pid as u32)
+        .filter(|pid| *pid != std::process::id() && self::comm(*pid).as_deref() == Some(comm))
+        .collect();
+    if pids.is_empty() { Err(Error::NoSuchCommand(comm.to_owned())) } else { Ok(pids) }
+}
+
+/// The command name of a process; `None` when there is no such process.
+pub(crate) fn comm(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_family_is_followed_whatever_the_order_of_the_list() {
+        let parents = [(30, 20), (20, 10), (10, 1), (40, 1), (50, 30)];
+        assert_eq!(descend(&BTreeSet::from([10]), &parents), BTreeSet::from([10, 20, 30, 50]));
+    }
+
+    #[test]
+    fn nothing_descends_from_process_1() {
+        assert_eq!(descend(&BTreeSet::from([1]), &[(10, 1), (20, 10)]), BTreeSet::from([1]));
+    }
+
+    #[test]
+    fn this_process_is_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        assert_eq!(owners(&[port]).unwrap(), Owners::default());
+    }
+
+    #[test]
+    fn a_folder_that_is_no_cgroup_is_named() {
+        let error = in_cgroup(Path::new("/proc/self")).unwrap_err();
+        assert!(error.to_string().starts_with("/proc/self is not a control group"), "{error}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What to count, for whom.
+
+use crate::skeleton::types;
+use std::path::PathBuf;
+
+/// Whose processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Those that serve the captured ports.
+    Server,
+    /// Those that connect to them.
+    Client,
+}
+
+impl Role {
+    /// Both, in the order in which tables are kept.
+    pub(crate) const ALL: [Self; 2] = [Self::Server, Self::Client];
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    pub(crate) fn tag(self) -> types::role {
+        match self {
+            Self::Server => types::role::ROLE_SERVER,
+            Self::Client => types::role::ROLE_CLIENT,
+        }
+    }
+
+    pub(crate) fn of(tag: types::role) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.tag() == tag)
+    }
+}
+
+/// How the processes of a role are found. Their forks and threads, present and future, always belong to it too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// By the ports of [`Options::ports`]: of the server, who listens on one now or later; of the client, who is connected
+    /// to one now or connects later. In all network namespaces.
+    Ports,
+    /// These processes.
+    Pids(Vec<u32>),
+    /// The processes of a control group and of those below it: a folder with a `cgroup.procs`.
+    Cgroup(PathBuf),
+    /// The processes of this command name.
+    Comm(String),
+    /// Just those that [`crate::Counters::add_process`] names; while there are none, the role is absent for this reason.
+    Named(String),
+}
+
+/// Where cycles are to come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CycleChoice {
+    /// The CPU's counter where there is one, else the time-stamp counter.
+    #[default]
+    Best,
+    /// The time-stamp counter: no work at context switches.
+    Reference,
+    /// The time-stamp counter through the machinery for the CPU's counter: for testing it where there is none.
+    TscAsHardware,
+}
+
+/// What to count, for whom.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The captured ports. When there are any, just sockets on them are counted; without any, all TCP sockets of the roles.
+    pub ports: Vec<u16>,
+    /// Who the server is.
+    pub server: Selection,
+    /// Who the client is.
+    pub client: Selection,
+    /// Where cycles come from.
+    pub cycles: CycleChoice,
+    /// Time every run of the programs, for [`crate::Counters::bpf_ns`]. The clock is read twice more at every event.
+    pub own_cost: bool,
+}
+
+impl Options {
+    /// Server and client of these ports.
+    pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
+        Self {
+            ports: ports.into(),
+            server: Selection::Ports,
+            client: Selection::Ports,
+            cycles: CycleChoice::Best,
+            own_cost: false,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! User against kernel time: two estimates of different kinds, and the choice between them.
+
+use overhead_model::record::{OnCpu, Split};
+
+/// What is known about a role's time in a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evidence {
+    /// Time on a CPU, exact.
+    pub(crate) cpu_ns: u64,
+    /// The scheduler's account of user time, in whole ticks on most kernels.
+    pub(crate) user_ns: u64,
+    /// Likewise of system time.
+    pub(crate) system_ns: u64,
+    /// Length of a tick.
+    pub(crate) tick_ns: u64,
+    /// System calls.
+    pub(crate) calls: u64,
+    /// Of these, timed.
+    pub(crate) timed: u64,
+    /// Time in all system calls, from the timed ones.
+    pub(crate) calls_ns: u64,
+}
+
+/// What the entry to and the return from a system call take before and after the clock is read at it: time in the kernel
+/// that timed calls do not show. Measured; see `docs/adr/0002-kernel-counters.md`.
+const UNSEEN_PER_CALL_NS: f64 = 100.0;
+
+impl Evidence {
+    /// Splits `cpu_ns` by the estimate with the smaller expected error.
+    pub(crate) fn split(&self) -> OnCpu {
+        let ticks = (self.user_ns + self.system_ns).checked_div(self.tick_ns).unwrap_or(0);
+        if self.timed == 0 || self.tick_error(ticks) <= self.timing_error() {
+            self.by_ticks(ticks)
+        } else {
+            self.by_timing()
+        }
+    }
+
+    /// Standard error of the kernel's share by ticks, each of which is one draw (with Laplace's two draws added).
+    fn tick_error(&self, ticks: u64) -> f64 {
+        let draws = ticks as f64 + 2.0;
+        let system = (self.system_ns.checked_div(self.tick_ns).unwrap_or(0) as f64 + 1.0) / draws;
+        (system * (1.0 - system) / draws).sqrt()
+    }
+
+    /// What the kernel's share by timing may miss.
+    fn timing_error(&self) -> f64 {
+        if self.cpu_ns == 0 {
+            return 0.0;
+        }
+        self.calls as f64 * UNSEEN_PER_CALL_NS / self.cpu_ns as f64
+    }
+
+    fn by_ticks(&self, ticks: u64) -> OnCpu {
+        let all = self.user_ns + self.system_ns;
+        let kernel = if all == 0 { 0 } else { u128::from(self.cpu_ns) * u128::from(self.system_ns) / u128::from(all) };
+        self.with_kernel(kernel as u64, "scheduler", ticks)
+    }
+
+    fn by_timing(&self) -> OnCpu {
+        self.with_kernel(self.calls_ns.min(self.cpu_ns), "sampled", self.timed)
+    }
+
+    fn with_kernel(&self, kernel: u64, method: &str, samples: u64) -> OnCpu {
+        OnCpu { user: self.cpu_ns - kernel, kernel, split: Split { method: method.to_owned(), samples } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: u64 = 4_000_000;
+
+    #[test]
+    fn a_long_run_is_split_by_ticks() {
+        let evidence = Evidence {
+            cpu_ns: 10_000_000_000,
+            user_ns: 500 * TICK,
+            system_ns: 2_000 * TICK,
+            tick_ns: TICK,
+            calls: 3_000_000,
+            timed: 190_000,
+            calls_ns: 7_500_000_000,
+        };
+        let split = evidence.split();
+        assert_eq!(
+            (split.kernel, split.split.method.as_str(), split.split.samples),
+            (8_000_000_000, "scheduler", 2_500)
+        );
+        assert_eq!(split.user + split.kernel, evidence.cpu_ns);
+    }
+
+    #[test]
+    fn a_short_run_of_long_calls_is_split_by_timing() {
+        let evidence = Evidence {
+            cpu_ns: 40_000_000,
+            user_ns: 3 * TICK,
+            system_ns: 7 * TICK,
+            tick_ns: TICK,
+            calls: 5_000,
+            timed: 312,
+            calls_ns: 30_000_000,
+        };
+        let split = evidence.split();
+        assert_eq!((split.kernel, split.split.method.as_str(), split.split.samples), (30_000_000, "sampled", 312));
+    }
+
+    #[test]
+    fn a_run_of_nothing_but_short_calls_is_not_taken_for_user_time() {
+        let evidence = Evidence {
+            cpu_ns: 200_000_000,
+            user_ns: 5 * TICK,
+            system_ns: 45 * TICK,
+            tick_ns: TICK,
+            calls: 1_500_000,
+            timed: 93_000,
+            calls_ns: 60_000_000,
+        };
+        assert_eq!(evidence.split().kernel, 180_000_000);
+    }
+
+    #[test]
+    fn no_evidence_leaves_the_time_whole() {
+        let split = Evidence { cpu_ns: 1_000, ..Evidence::default() }.split();
+        assert_eq!((split.user, split.kernel, split.split.samples), (1_000, 0, 0));
+    }
+}

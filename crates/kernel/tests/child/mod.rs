@@ -1,0 +1,279 @@
+//! Child processes that wait until they are told to work: what they do is known to the last system call.
+
+#![allow(clippy::unwrap_used)]
+
+use std::ffi::CString;
+use std::fs;
+use std::hint::black_box;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+/// A forked process. It is killed when it is dropped.
+pub struct Child {
+    pub pid: u32,
+    go: Pipe,
+    done: Pipe,
+}
+
+/// What the kernel said of a child that has ended (`wait4`).
+#[derive(Debug)]
+pub struct Usage {
+    /// By the process's own clock, just before it ended.
+    pub cpu_ns: u64,
+    pub switches: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Pipe {
+    read: i32,
+    write: i32,
+}
+
+impl Pipe {
+    fn new() -> Self {
+        let mut ends = [0; 2];
+        // SAFETY: the array has room for the two descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        Self { read: ends[0], write: ends[1] }
+    }
+
+    fn give(self) {
+        // SAFETY: one byte is read from a valid place.
+        assert_eq!(unsafe { libc::write(self.write, [1_u8].as_ptr().cast(), 1) }, 1);
+    }
+
+    fn take(self) {
+        let mut byte = [0_u8];
+        // SAFETY: one byte is written to a valid place.
+        assert_eq!(unsafe { libc::read(self.read, byte.as_mut_ptr().cast(), 1) }, 1);
+    }
+}
+
+impl Child {
+    /// One that waits, works and ends.
+    pub fn waiting(work: impl FnOnce()) -> Self {
+        Self::waiting_after(|| (), |()| work())
+    }
+
+    /// One that prepares, waits, works and ends. It has prepared when this returns.
+    pub fn waiting_after<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> Self {
+        let (go, done) = (Pipe::new(), Pipe::new());
+        let pid = fork(|| {
+            let prepared = prepare();
+            done.give();
+            go.take();
+            work(prepared);
+        });
+        done.take();
+        Self { pid, go, done }
+    }
+
+    /// One whose threads wait with it and work first.
+    pub fn with_waiting_threads(count: usize, thread: fn(), work: impl FnOnce()) -> Self {
+        let start = Pipe::new();
+        Self::waiting_after(
+            || {
+                let handles: Vec<_> = (0..count)
+                    .map(|_| {
+                        std::thread::spawn(move || {
+                            start.take();
+                            thread();
+                        })
+                    })
+                    .collect();
+                handles
+            },
+            |handles| {
+                for _ in &handles {
+                    start.give();
+                }
+                for handle in handles {
+                    handle.join().unwrap();
+                }
+                work();
+            },
+        )
+    }
+
+    /// One with a child that waits with it and works first.
+    pub fn with_waiting_fork(fork_work: impl FnOnce(), work: impl FnOnce()) -> Self {
+        let start = Pipe::new();
+        Self::waiting_after(
+            || {
+                fork(|| {
+                    start.take();
+                    fork_work();
+                })
+            },
+            |pid| {
+                start.give();
+                wait(pid);
+                work();
+            },
+        )
+    }
+
+    /// One that works at each [`Self::step`].
+    pub fn in_steps(work: impl Fn(u64)) -> Self {
+        let (go, done) = (Pipe::new(), Pipe::new());
+        let pid = fork(|| {
+            for step in 0.. {
+                go.take();
+                work(step);
+                done.give();
+            }
+        });
+        Self { pid, go, done }
+    }
+
+    /// Lets it work once, and waits for that.
+    pub fn step(&mut self) {
+        self.go.give();
+        self.done.take();
+    }
+
+    /// Lets it work.
+    pub fn let_go(self) -> Self {
+        self.go.give();
+        self
+    }
+
+    /// Waits for its end.
+    pub fn join(mut self) -> Usage {
+        let pid = std::mem::take(&mut self.pid);
+        wait(pid)
+    }
+
+    /// Lets it work and waits for its end.
+    pub fn run(self) -> Usage {
+        self.let_go().join()
+    }
+
+    /// The process's own clock, from outside.
+    pub fn cpu_ns(&self) -> u64 {
+        cpu_ns(self.pid)
+    }
+
+    /// The first figure of its `schedstat`.
+    pub fn schedstat_ns(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).unwrap();
+        text.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Ends it.
+    pub fn kill(&mut self) {
+        let pid = std::mem::take(&mut self.pid);
+        if pid != 0 {
+            // SAFETY: the process is a child of ours that was not waited for, so the number is still its own.
+            unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+            wait(pid);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+        for fd in [self.go.read, self.go.write, self.done.read, self.done.write] {
+            // SAFETY: the descriptors were opened by `Pipe::new` and are closed once.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+fn fork(work: impl FnOnce()) -> u32 {
+    // SAFETY: the tests' allocator and standard output survive a fork, and the child leaves by `_exit`.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: ends the process, and nothing else.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    pid as u32
+}
+
+/// Waits for a child, whose clock is read while it is a zombie.
+fn wait(pid: u32) -> Usage {
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` has room for what is written.
+    unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
+    let cpu_ns = cpu_ns(pid);
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` has room for what is written.
+    unsafe { libc::wait4(pid.cast_signed(), std::ptr::null_mut(), 0, &raw mut usage) };
+    Usage { cpu_ns, switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64 }
+}
+
+fn cpu_ns(pid: u32) -> u64 {
+    let mut clock = 0;
+    // SAFETY: `clock` has room for the number.
+    assert_eq!(unsafe { libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock) }, 0);
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` has room for the time.
+    assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut time) }, 0);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The kernel must let us count.
+pub fn is_root() -> bool {
+    // SAFETY: has no arguments and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub fn getppid(times: u64) {
+    for _ in 0..times {
+        // SAFETY: has no arguments and cannot fail.
+        black_box(unsafe { libc::syscall(libc::SYS_getppid) });
+    }
+}
+
+pub fn close_nothing(times: u64) {
+    for _ in 0..times {
+        // SAFETY: there is no such descriptor.
+        assert_eq!(unsafe { libc::close(-1) }, -1);
+    }
+}
+
+pub fn fork_and_wait(work: impl FnOnce()) {
+    wait(fork(work));
+}
+
+pub fn spin(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for value in 0..1_000 {
+            black_box(value);
+        }
+    }
+}
+
+pub fn read_zeroes(times: u64, bytes: usize) {
+    use std::io::Read as _;
+    let mut zero = fs::File::open("/dev/zero").unwrap();
+    let mut buffer = vec![0; bytes];
+    for _ in 0..times {
+        zero.read_exact(&mut buffer).unwrap();
+    }
+}
+
+pub fn sleep_often(times: u64, time: Duration) {
+    for _ in 0..times {
+        std::thread::sleep(time);
+    }
+}
+
+pub fn exec(command: &[&str]) {
+    let words: Vec<CString> = command.iter().map(|word| CString::new(*word).unwrap()).collect();
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: a list of C strings that ends with a null pointer.
+    unsafe { libc::execv(pointers[0], pointers.as_ptr()) };
+}

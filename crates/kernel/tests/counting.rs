@@ -1,0 +1,445 @@
+//! The counters against loads whose counts are known. Needs root and a kernel with BTF; says so and passes elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod child;
+
+use child::Child;
+use overhead_kernel::{Counters, CycleChoice, Error, Options, Role, Selection, doctor};
+use overhead_model::record::{self, Measured};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Loads counters for processes that are named later; `None`, with a line that says why, where there can be none.
+fn counters(options: &Options) -> Option<Counters> {
+    match Counters::load(options) {
+        Ok(counters) => Some(counters),
+        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error @ Error::Permission(_)) if !child::is_root() => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn named() -> Options {
+    let mut options = Options::for_ports([]);
+    options.server = Selection::Named("no server was named".to_owned());
+    options.client = Selection::Named("no client was named".to_owned());
+    options
+}
+
+fn server(counters: &record::Counters) -> &record::Role {
+    counters.server.value().expect("there is a server")
+}
+
+fn calls(role: &record::Role, name: &str) -> u64 {
+    role.syscalls.get(name).map_or(0, |call| call.count)
+}
+
+fn within(value: u64, expected: u64, share: f64) -> bool {
+    (value as f64 - expected as f64).abs() <= expected as f64 * share
+}
+
+#[test]
+fn every_call_of_a_process_is_counted() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::getppid(1_000_003));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    let pid = child.pid;
+    child.run();
+    let record = counters.finish().unwrap();
+    let role = server(&record);
+    assert_eq!(calls(role, "getppid"), 1_000_003);
+    assert_eq!(calls(role, "exit_group"), 1);
+    assert_eq!(role.pids, [pid]);
+    assert_eq!(record.client.reason(), Some("no client was named"));
+    assert_eq!(counters.doubts(), Vec::<String>::new());
+}
+
+#[test]
+fn errors_are_counted_with_their_calls() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::close_nothing(250));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let close = &server(&record).syscalls["close"];
+    assert_eq!((close.count, close.errors), (250, 250));
+}
+
+#[test]
+fn threads_are_followed_whether_old_or_new() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::with_waiting_threads(
+        3,
+        || child::getppid(1_000),
+        || {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| child::getppid(10_000));
+                }
+            });
+        },
+    );
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    assert_eq!(calls(server(&record), "getppid"), 3 * 1_000 + 4 * 10_000);
+}
+
+#[test]
+fn forks_are_followed_to_the_grandchildren() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| {
+        for _ in 0..3 {
+            child::fork_and_wait(|| {
+                child::getppid(500);
+                child::fork_and_wait(|| child::getppid(70));
+            });
+        }
+    });
+    counters.add_process(Role::Client, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let role = record.client.value().unwrap();
+    assert_eq!(calls(role, "getppid"), 3 * 570);
+    assert_eq!(role.pids.len(), 7);
+    assert_eq!(calls(role, "exit_group"), 7);
+    assert_eq!(calls(role, "clone") + calls(role, "clone3") + calls(role, "fork"), 6);
+}
+
+#[test]
+fn children_born_before_the_counters_belong_to_their_parent() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::with_waiting_fork(|| child::getppid(321), || ());
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    assert_eq!(calls(server(&record), "getppid"), 321);
+}
+
+#[test]
+fn a_command_counts_from_its_exec() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::exec(&["/bin/sh", "-c", "/bin/true; exec /bin/true"]));
+    counters.add_process(Role::Client, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let role = record.client.value().unwrap();
+    assert!(calls(role, "execve") >= 3, "{:?}", role.syscalls);
+    assert!(role.comms.contains(&"true".to_owned()), "{:?}", role.comms);
+    assert_eq!(role.pids.len(), 2);
+}
+
+#[test]
+fn time_agrees_with_the_clock_of_the_process() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::spin(Duration::from_secs(1)));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    let before = child.cpu_ns();
+    let usage = child.run();
+    let record = counters.finish().unwrap();
+    let on_cpu = server(&record).on_cpu_ns.value().unwrap().clone();
+    let counted = on_cpu.user + on_cpu.kernel;
+    assert!(within(counted, usage.cpu_ns - before, 0.01), "{counted} {}", usage.cpu_ns);
+    assert!(on_cpu.user > counted * 9 / 10, "{on_cpu:?}");
+    let switches = server(&record).context_switches.value().unwrap();
+    assert!(switches.voluntary + switches.involuntary <= usage.switches, "{switches:?} {usage:?}");
+}
+
+#[test]
+fn the_slice_that_is_not_over_counts() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::spin(Duration::from_secs(30)));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    let mut child = child.let_go();
+    std::thread::sleep(Duration::from_millis(100));
+    counters.begin().unwrap();
+    let before = child.schedstat_ns();
+    std::thread::sleep(Duration::from_millis(500));
+    let record = counters.read().unwrap();
+    let expected = child.schedstat_ns() - before;
+    child.kill();
+    let on_cpu = server(&record).on_cpu_ns.value().unwrap().clone();
+    // The file is brought up to date at ticks: it may lag by one at either end.
+    assert!((on_cpu.user + on_cpu.kernel).abs_diff(expected) <= 10_000_000, "{on_cpu:?} {expected}");
+}
+
+#[test]
+fn threads_that_have_ended_leave_their_time() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| {
+        for _ in 0..20 {
+            std::thread::spawn(|| child::spin(Duration::from_millis(20))).join().unwrap();
+        }
+    });
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    let before = child.cpu_ns();
+    let usage = child.run();
+    let record = counters.finish().unwrap();
+    let on_cpu = server(&record).on_cpu_ns.value().unwrap();
+    let counted = on_cpu.user + on_cpu.kernel;
+    assert!(within(counted, usage.cpu_ns - before, 0.01), "{counted} {}", usage.cpu_ns);
+}
+
+#[test]
+fn a_process_that_lives_in_system_calls_spends_kernel_time() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::read_zeroes(2_000, 1 << 20));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let on_cpu = server(&record).on_cpu_ns.value().unwrap();
+    assert!(on_cpu.kernel > (on_cpu.user + on_cpu.kernel) * 9 / 10, "{on_cpu:?}");
+    let read = &server(&record).syscalls["read"];
+    let ns = *read.ns.value().unwrap();
+    assert!(within(ns, on_cpu.user + on_cpu.kernel, 0.25), "{ns} of {on_cpu:?}");
+}
+
+#[test]
+fn waiting_is_not_time_inside_a_call() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| child::sleep_often(200, Duration::from_millis(2)));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let role = server(&record);
+    let sleep = &role.syscalls["clock_nanosleep"];
+    assert_eq!(sleep.count, 200);
+    assert!(*sleep.ns.value().unwrap() < 40_000_000, "{sleep:?}");
+    assert!(role.context_switches.value().unwrap().voluntary >= 200, "{role:?}");
+    assert!(*role.wakeups.value().unwrap() >= 200, "{role:?}");
+}
+
+#[test]
+fn a_process_that_was_not_named_is_not_counted_and_roles_do_not_mix() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let (one, two) = (Child::waiting(|| child::getppid(100)), Child::waiting(|| child::getppid(2_000)));
+    let stranger = Child::waiting(|| child::getppid(30_000));
+    counters.add_process(Role::Server, one.pid).unwrap();
+    counters.add_process(Role::Client, two.pid).unwrap();
+    counters.begin().unwrap();
+    let pids = (one.pid, two.pid);
+    stranger.run();
+    one.run();
+    two.run();
+    let record = counters.finish().unwrap();
+    let client = record.client.value().unwrap();
+    assert_eq!((calls(server(&record), "getppid"), calls(client, "getppid")), (100, 2_000));
+    assert_eq!((server(&record).pids.as_slice(), client.pids.as_slice()), ([pids.0].as_slice(), [pids.1].as_slice()));
+}
+
+#[test]
+fn the_window_holds_what_is_done_in_it() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let mut child = Child::in_steps(|step| child::getppid(1_000 * (step + 1)));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    child.step();
+    let began = counters.begin().unwrap();
+    child.step();
+    let middle = counters.read().unwrap();
+    let end = counters.read().unwrap();
+    child.step();
+    assert_eq!(calls(server(&middle), "getppid"), 2_000);
+    assert_eq!(calls(server(&end), "getppid"), 2_000);
+    let window = counters.window().unwrap();
+    assert_eq!(window.start_unix_ns, began);
+    assert_eq!(window.length_ns, end.window_ns);
+    assert!(window.drift_ns.abs() < 10_000_000, "{window:?}");
+    counters.begin().unwrap();
+    child.step();
+    assert_eq!(calls(server(&counters.finish().unwrap()), "getppid"), 4_000);
+}
+
+#[test]
+fn a_window_that_was_not_begun_cannot_be_read() {
+    let Some(mut counters) = counters(&named()) else { return };
+    assert!(matches!(counters.read(), Err(Error::NotBegun)));
+}
+
+#[test]
+fn socket_bytes_are_those_sent() {
+    let port = child::free_port();
+    let server_child = Child::waiting_after(
+        move || TcpListener::bind(("127.0.0.1", port)).unwrap(),
+        |listener| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).unwrap();
+            stream.write_all(&bytes[..12_345]).unwrap();
+        },
+    );
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let client_child = Child::waiting(move || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        for _ in 0..100 {
+            stream.write_all(&[7; 1_000]).unwrap();
+        }
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    });
+    let pids = (server_child.pid, client_child.pid);
+    let server_child = server_child.let_go();
+    client_child.run();
+    server_child.join();
+    let record = counters.finish().unwrap();
+    let client = record.client.value().expect("the kernel finds who connects");
+    assert_eq!((server(&record).pids.as_slice(), client.pids.as_slice()), ([pids.0].as_slice(), [pids.1].as_slice()));
+    assert_eq!(calls(client, "connect"), 1);
+    let (Measured::Value(ours), Measured::Value(theirs)) = (&server(&record).socket, &client.socket) else {
+        println!("skipped: {:?}", client.socket.reason());
+        return;
+    };
+    assert_eq!((theirs.send_calls, theirs.send_bytes, theirs.recv_bytes), (100, 100_000, 12_345));
+    assert_eq!((ours.recv_bytes, ours.send_bytes), (100_000, 12_345));
+    assert!(record.softirq.value().unwrap().rx_count > 0);
+    assert_eq!(client.retransmissions, Measured::Value(0));
+}
+
+#[test]
+fn a_client_that_was_connected_before_is_found() {
+    let port = child::free_port();
+    let listener = Child::waiting_after(
+        move || TcpListener::bind(("127.0.0.1", port)).unwrap(),
+        |listener| drop(listener.accept().unwrap().0.read(&mut [0; 10])),
+    );
+    let client = Child::waiting_after(
+        move || TcpStream::connect(("127.0.0.1", port)).unwrap(),
+        |mut stream| stream.write_all(b"0123456789").unwrap(),
+    );
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let pid = client.pid;
+    client.run();
+    listener.run();
+    let record = counters.finish().unwrap();
+    assert_eq!(record.client.value().unwrap().pids, [pid]);
+}
+
+#[test]
+fn without_a_client_here_the_client_is_absent_not_zero() {
+    let port = child::free_port();
+    let _listener = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), drop);
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    // Ours is not a client that counts.
+    let _ours = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    counters.begin().unwrap();
+    let record = counters.finish().unwrap();
+    assert!(record.client.reason().unwrap().starts_with("the client is not on this host"), "{:?}", record.client);
+}
+
+#[test]
+fn a_port_that_nobody_listens_on_is_an_error_with_its_name() {
+    let port = child::free_port();
+    match Counters::load(&Options::for_ports([port])) {
+        Err(Error::NobodyListens(ports)) => assert_eq!(ports, [port]),
+        Err(error) => println!("skipped: {error}"),
+        Ok(_) => panic!("nobody listens on {port}"),
+    }
+}
+
+#[test]
+fn a_process_that_does_not_exist_is_an_error() {
+    let mut options = named();
+    options.server = Selection::Pids(vec![u32::MAX / 2]);
+    match Counters::load(&options) {
+        Err(Error::NoSuchProcess(pid)) => assert_eq!(pid, u32::MAX / 2),
+        Err(error) => println!("skipped: {error}"),
+        Ok(_) => panic!("there is no such process"),
+    }
+}
+
+#[test]
+fn cycles_come_through_perf_events_by_the_same_way_as_on_hardware() {
+    let mut options = named();
+    options.cycles = CycleChoice::TscAsHardware;
+    let Some(mut counters) = counters(&options) else { return };
+    let child = Child::waiting(|| child::spin(Duration::from_millis(500)));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let role = server(&record);
+    let cycles = role.cycles.value().unwrap();
+    if cycles.source == record::CycleSource::Reference {
+        println!("skipped: {:?}", cycles.reason);
+        return;
+    }
+    let on_cpu = role.on_cpu_ns.value().unwrap();
+    // The same counter twice. Switches that the tracepoint does not show may cost some of it.
+    assert!(within(cycles.user, cycles.kernel, 0.01), "{cycles:?}");
+    let rate = cycles.user as f64 / (on_cpu.user + on_cpu.kernel) as f64;
+    assert!(rate > 0.5 && rate < 10.0, "{rate} ticks per ns: {cycles:?}");
+}
+
+#[test]
+fn reference_cycles_are_time_at_a_rate_and_say_why() {
+    let mut options = named();
+    options.cycles = CycleChoice::Reference;
+    let Some(mut counters) = counters(&options) else { return };
+    let child = Child::waiting(|| child::spin(Duration::from_millis(100)));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let cycles = server(&record).cycles.value().unwrap();
+    assert_eq!(cycles.source, record::CycleSource::Reference);
+    assert_eq!(cycles.reason.as_deref(), Some("hardware cycles were not asked for"));
+    let on_cpu = server(&record).on_cpu_ns.value().unwrap();
+    let expected = (on_cpu.user as f64 * cycles.ticks_per_ns.unwrap()).round() as u64;
+    assert_eq!(cycles.user, expected);
+}
+
+#[test]
+fn own_cost_is_measured_when_asked_for() {
+    let mut options = named();
+    options.own_cost = true;
+    let Some(mut counters) = counters(&options) else { return };
+    let child = Child::waiting(|| child::getppid(100_000));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    assert!(*counters.bpf_ns().value().unwrap() > 100_000, "{:?}", counters.bpf_ns());
+}
+
+#[test]
+fn threads_can_be_read_one_by_one() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let mut child = Child::in_steps(|_| child::getppid(1_000));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    child.step();
+    let threads = counters.threads().unwrap();
+    assert_eq!(threads.len(), 1);
+    assert_eq!((threads[0].tid, threads[0].pid, threads[0].role), (child.pid, child.pid, Role::Server));
+    assert!(threads[0].syscalls >= 1_000, "{threads:?}");
+}
+
+#[test]
+fn the_doctor_names_everything_once() {
+    let list = doctor();
+    let started = Instant::now();
+    assert!(!list.is_empty() && started.elapsed() < Duration::from_secs(1));
+    for capability in &list {
+        assert_eq!(list.iter().filter(|other| other.name == capability.name).count(), 1, "{}", capability.name);
+        if let Err(absence) = &capability.outcome {
+            assert!(!absence.reason.is_empty() && !absence.remedy.is_empty(), "{capability:?}");
+        }
+    }
+}

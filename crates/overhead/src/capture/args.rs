@@ -1,0 +1,116 @@
+//! Arguments of `capture`, and the units they come in.
+
+use crate::cli::{Output, Which};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `capture`.
+#[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub struct Capture {
+    /// Interface to capture on; `any` works
+    #[arg(short, long, value_name = "IF", default_value = "lo")]
+    pub iface: String,
+    /// List the interfaces and end
+    #[arg(short = 'D', long)]
+    pub list_interfaces: bool,
+    #[command(flatten)]
+    pub which: Which,
+    /// Further pcap filter
+    #[arg(short, long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Server process for the counters, where it is not the one that listens on the port; repeatable
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Server processes for the counters: those of this control group
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    pub cgroup: Option<PathBuf>,
+    /// Run folder [default: runs/<time>-<db>]
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Overwrite an existing run
+    #[arg(long)]
+    pub force: bool,
+    /// Packets only, to a file or to standard output (-); no run folder
+    #[arg(short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
+    pub write: Option<PathBuf>,
+    /// Stop after this many frames
+    #[arg(short = 'c', long = "count", value_name = "N")]
+    pub count: Option<u64>,
+    /// Stop after this time (10, 500ms, 2m; bare numbers are seconds)
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Stop after this many workload operations
+    #[arg(long, value_name = "N")]
+    pub ops: Option<u64>,
+    /// Bytes kept of each frame; 0 for all
+    #[arg(short, long, value_name = "N", default_value = "0", value_parser = size)]
+    pub snaplen: u32,
+    /// Kernel buffer (64k, 128M)
+    #[arg(short = 'B', long = "buffer", value_name = "SIZE", default_value = "64M", value_parser = size)]
+    pub buffer: u32,
+    /// Packets without counters
+    #[arg(long, conflicts_with = "bpf_only")]
+    pub no_bpf: bool,
+    /// Counters without packets
+    #[arg(long)]
+    pub bpf_only: bool,
+    #[command(flatten)]
+    pub output: Output,
+    /// Capture while this command runs, and pass its exit status on; what it prints goes to standard error
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// `10`, `500ms`, `2m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit} is no unit of time: use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text} is not a time, such as 10s"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
+/// `96`, `64k`, `128M`.
+fn size(text: &str) -> Result<u32, String> {
+    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1 << 10),
+        None => match text.strip_suffix('M') {
+            Some(digits) => (digits, 1 << 20),
+            None => (text.strip_suffix('G').unwrap_or(text), if text.ends_with('G') { 1 << 30 } else { 1 }),
+        },
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text} is not a size, such as 64k or 128M"))?;
+    let bytes = number.checked_mul(factor).filter(|bytes| *bytes < 1 << 31);
+    bytes.map(|bytes| bytes as u32).ok_or_else(|| format!("{text} is too large: give less than 2G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_take_units() {
+        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(duration("3 parsecs").is_err());
+        assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn sizes_take_suffixes() {
+        assert_eq!(size("96"), Ok(96));
+        assert_eq!(size("64k"), Ok(65_536));
+        assert_eq!(size("128M"), Ok(128 << 20));
+        assert!(size("4G").is_err());
+        assert!(size("k").is_err());
+    }
+}

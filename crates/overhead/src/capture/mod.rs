@@ -1,0 +1,228 @@
+//! `overhead capture`: live traffic and the kernel's work of the same window.
+
+mod args;
+mod command;
+mod counters;
+mod environment;
+mod folder;
+mod packets;
+mod progress;
+
+pub use args::Capture;
+
+use crate::doubts::Doubts;
+use crate::{ledger, print};
+use anyhow::{Context, Result, bail};
+use counters::Counting;
+use folder::{Folder, PACKETS};
+use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
+use overhead_capture::{KernelFilter, PcapngWriter, WriterOptions};
+use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_model::record::{Input, SourceKind};
+use overhead_model::{Measured, Protocol, Run};
+use overhead_report::{Aggregate, NamedRun};
+use packets::{Captured, Capturing, Limits};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::process::Child;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// After the command has ended, its connections are closed within this time.
+const TEARDOWN: Duration = Duration::from_millis(100);
+/// Status after a second Ctrl-C, as shells have it.
+const ABORTED: i32 = 130;
+
+impl Capture {
+    /// Captures, counts, writes the run and prints the result.
+    pub fn run(self) -> Result<u8> {
+        if self.list_interfaces {
+            return list();
+        }
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(self.session())
+    }
+
+    async fn session(mut self) -> Result<u8> {
+        let selection = self.which.selection()?;
+        let ports = ports_of(&selection);
+        let folder = self.folder()?;
+        let mut counting = Counting::load(&self, &ports)?;
+        let started = Instant::now();
+        let capturing = self.open(&selection, &ports, folder.as_ref())?;
+        counting.begin();
+        let child = command::start(&self.command)?;
+        let exit_code = self.wait(child, capturing.as_ref(), &mut counting).await?;
+        let counters = counting.read();
+        let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
+        captured.doubts.of_totals(&captured.totals);
+        for doubt in counting.doubts() {
+            captured.doubts.remark(doubt);
+        }
+        let facts = self.facts(&captured, exit_code, counters, &counting, started);
+        let run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
+        self.publish(folder.as_ref(), run, exit_code)
+    }
+
+    /// The run folder, unless packets or nothing are to be written.
+    fn folder(&self) -> Result<Option<Folder>> {
+        if self.write.is_some() {
+            return Ok(None);
+        }
+        let db = self.which.db.first().map_or("auto", String::as_str);
+        Folder::create(self.folder.as_deref(), db, self.force).map(Some)
+    }
+
+    /// Opens interface and file, and starts the capture.
+    fn open(&self, selection: &Selection, ports: &[u16], folder: Option<&Folder>) -> Result<Option<Capturing>> {
+        if self.bpf_only {
+            return Ok(None);
+        }
+        let mut options = LiveOptions::new(&self.iface);
+        if self.snaplen > 0 {
+            options.snaplen = self.snaplen;
+        }
+        options.buffer_bytes = self.buffer;
+        options.filter = KernelFilter::new(ports.iter().copied(), self.filter.as_deref());
+        let source = LiveSource::open(&options)?;
+        let path = self.write.clone().or_else(|| folder.map(Folder::packets));
+        let writer = path.map(|path| {
+            let mut about = WriterOptions::new(source.link_type());
+            about.interface.clone_from(&self.iface);
+            about.snaplen = options.snaplen;
+            source.filter().unwrap_or_default().clone_into(&mut about.filter);
+            PcapngWriter::create(path, &about)
+        });
+        let dissector = Dissector::new(selection.clone(), Aggregate::new());
+        let limits = Limits { frames: self.count, operations: self.ops };
+        Ok(Some(Capturing::start(source, dissector, writer.transpose()?, limits)))
+    }
+
+    /// Waits for the end of the command, of the time, of the capture, or for a signal; gives the command's status.
+    async fn wait(
+        &mut self,
+        mut child: Option<Child>,
+        capturing: Option<&Capturing>,
+        counting: &mut Counting,
+    ) -> Result<Option<i32>> {
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut usr1 = signal(SignalKind::user_defined1())?;
+        let mut shown = progress::Line::new(self.output.quiet);
+        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        let deadline = self.duration.map(|duration| tokio::time::Instant::now() + duration);
+        let mut ended = false;
+        while !ended {
+            tokio::select! {
+                status = exit_of(&mut child) => {
+                    shown.clear();
+                    tokio::time::sleep(TEARDOWN).await;
+                    return Ok(Some(command::code(status?)));
+                }
+                _ = interrupt.recv() => ended = true,
+                _ = terminate.recv() => ended = true,
+                () = until(deadline) => ended = true,
+                _ = usr1.recv() => progress::print(capturing, &counting.read()),
+                _ = tick.tick() => {
+                    shown.update(capturing);
+                    ended = capturing.is_some_and(Capturing::has_ended);
+                }
+            }
+        }
+        shown.clear();
+        let Some(mut child) = child else { return Ok(None) };
+        command::terminate(&child);
+        tokio::select! {
+            status = child.wait() => Ok(Some(command::code(status?))),
+            _ = interrupt.recv() => std::process::exit(ABORTED),
+            _ = terminate.recv() => std::process::exit(ABORTED),
+        }
+    }
+
+    fn facts(
+        &self,
+        captured: &Captured,
+        exit_code: Option<i32>,
+        counters: Measured<overhead_model::record::Counters>,
+        counting: &Counting,
+        started: Instant,
+    ) -> ledger::Facts {
+        let interface = (!self.bpf_only).then(|| interface_facts(&self.iface));
+        let mut environment = environment::describe(interface, &self.command);
+        if let Some(workload) = &mut environment.workload {
+            workload.exit_code = exit_code;
+        }
+        let path = self.write.as_deref().unwrap_or(Path::new(PACKETS)).display().to_string();
+        let inputs = captured.written.map(|(frames, wire_bytes)| Input { path, frames, wire_bytes });
+        ledger::Facts {
+            kind: SourceKind::Live,
+            inputs: inputs.into_iter().collect(),
+            kernel_drops: captured.kernel_drops.clone(),
+            environment: Some(environment),
+            counters,
+            bpf_ns: counting.bpf_ns(),
+            started,
+        }
+    }
+
+    /// Writes and prints the result. It is printed even where it cannot be written.
+    fn publish(&self, folder: Option<&Folder>, run: Run, exit_code: Option<i32>) -> Result<u8> {
+        let named = NamedRun::new(folder.map_or_else(|| self.iface.clone(), Folder::name), run);
+        let written = folder.map(|folder| folder.write(&named.run)).transpose();
+        print::warnings(&named, &self.output);
+        if self.write.as_deref() != Some(Path::new("-")) {
+            print::result(&named, &self.output)?;
+        }
+        for file in written?.into_iter().flatten().filter(|_| !self.output.quiet) {
+            eprintln!("{}", file.display());
+        }
+        match exit_code {
+            Some(code) if code != 0 => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
+            _ => Ok(named.run.exit),
+        }
+    }
+}
+
+/// Ports to capture: the selected ones, or all well-known ones.
+fn ports_of(selection: &Selection) -> Vec<u16> {
+    if selection.ports.is_empty() {
+        return Protocol::ALL.iter().flat_map(|protocol| protocol.ports()).copied().collect();
+    }
+    selection.ports.iter().map(|(port, _)| *port).collect()
+}
+
+/// Result of a capture without packets.
+fn nothing() -> Captured {
+    Captured {
+        aggregate: Aggregate::new(),
+        totals: Totals::default(),
+        kernel_drops: Measured::unavailable("no packets were captured (--bpf-only)"),
+        written: None,
+        doubts: Doubts::default(),
+    }
+}
+
+/// The status of the command once it ends; never, where there is none.
+async fn exit_of(child: &mut Option<Child>) -> std::io::Result<std::process::ExitStatus> {
+    match child {
+        Some(child) => child.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn list() -> Result<u8> {
+    let interfaces = list_interfaces().context("the interfaces cannot be listed")?;
+    if interfaces.is_empty() {
+        bail!("there is no interface that this user may capture on: run with sudo");
+    }
+    for interface in interfaces {
+        let flags: Vec<&str> = interface.flags.iter().map(|flag| flag.name()).collect();
+        let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
+        println!("{:<16} {:<24} {}", interface.name, flags.join(","), addresses.join(" "));
+    }
+    Ok(crate::exit::COMPLETE)
+}

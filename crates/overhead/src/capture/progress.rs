@@ -1,0 +1,77 @@
+//! What is shown while a capture runs, on standard error.
+
+use super::packets::{Capturing, Progress};
+use crate::doubts::grouped;
+use indicatif::{ProgressBar, ProgressStyle};
+use overhead_model::{Measured, record};
+use std::time::Instant;
+
+/// A line that is rewritten in place on a terminal, and absent elsewhere.
+pub struct Line {
+    bar: ProgressBar,
+    before: (Instant, Progress),
+}
+
+impl Line {
+    /// A line; none where nothing is to be said.
+    pub fn new(quiet: bool) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, before: (Instant::now(), Progress::default()) }
+    }
+
+    /// Shows how far the capture is.
+    pub fn update(&mut self, capturing: Option<&Capturing>) {
+        self.bar.tick();
+        let Some(capturing) = capturing else { return };
+        let now = capturing.progress();
+        let (at, before) = self.before;
+        let seconds = at.elapsed().as_secs_f64();
+        if now.frames == before.frames || seconds < 0.2 {
+            return;
+        }
+        let rate = |now: u64, before: u64| grouped(((now - before) as f64 / seconds) as u64);
+        self.bar.set_message(format!(
+            "{} frames/s, {} op/s, {}",
+            rate(now.frames, before.frames),
+            rate(now.operations, before.operations),
+            totals(&now)
+        ));
+        self.before = (Instant::now(), now);
+    }
+
+    /// Takes the line off the screen.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// `100,000 operations, 223.0 bytes each, 0 frames dropped`.
+fn totals(now: &Progress) -> String {
+    let mean = if now.operations == 0 { 0.0 } else { now.operation_bytes as f64 / now.operations as f64 };
+    format!("{} operations, {mean:.1} bytes each, {} frames dropped", grouped(now.operations), grouped(now.dropped))
+}
+
+/// Answers SIGUSR1: the counters so far.
+pub fn print(capturing: Option<&Capturing>, counters: &Measured<record::Counters>) {
+    if let Some(capturing) = capturing {
+        let now = capturing.progress();
+        eprintln!("{} frames, {} bytes; {}", grouped(now.frames), grouped(now.wire_bytes), totals(&now));
+    }
+    let counters = match counters {
+        Measured::Value(counters) => counters,
+        Measured::Unavailable { unavailable } => return eprintln!("counters: {unavailable}"),
+    };
+    for (role, measured) in [("server", &counters.server), ("client", &counters.client)] {
+        match measured {
+            Measured::Unavailable { unavailable } => eprintln!("{role}: {unavailable}"),
+            Measured::Value(measured) => {
+                let calls: u64 = measured.syscalls.values().map(|call| call.count).sum();
+                let cpu = measured.on_cpu_ns.value().map_or(0, |time| time.user + time.kernel);
+                eprintln!("{role}: {} system calls, {} µs on CPU", grouped(calls), grouped(cpu / 1000));
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The command line: what was typed becomes what is meant, in one place.
+
+use crate::exit::Usage;
+use crate::{analyze, report};
+use anyhow::Result;
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use overhead_dissect::Selection;
+use overhead_model::{Protocol, System};
+use std::io::IsTerminal;
+
+/// What a database protocol costs: every byte on the wire attributed to an operation and an account, next to system
+/// calls and CPU cycles per operation.
+#[derive(Debug, Parser)]
+#[command(name = "overhead", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overhead capture -i lo --db redis -o runs/get -- redis-benchmark -t get -n 100000
+  overhead capture --iface eth0 --db scylla              until Ctrl-C
+  overhead analyze trace.pcap --db postgres --port 5433
+  overhead report runs/* -o report/
+
+Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Capture live traffic, and count the kernel's work, until Ctrl-C or while a command runs
+    #[cfg(feature = "live")]
+    Capture(crate::capture::Capture),
+    /// Attribute every byte of capture files
+    Analyze(analyze::Analyze),
+    /// Draw runs side by side: figure and Markdown table
+    Report(report::Report),
+    /// Say what this machine can measure, and what would enable the rest
+    #[cfg(feature = "live")]
+    Doctor,
+}
+
+impl Command {
+    /// Does it; gives the exit status.
+    pub fn run(self) -> Result<u8> {
+        match self {
+            #[cfg(feature = "live")]
+            Self::Capture(capture) => capture.run(),
+            Self::Analyze(analyze) => analyze.run(),
+            Self::Report(report) => report.run(),
+            #[cfg(feature = "live")]
+            Self::Doctor => Ok(crate::doctor::run()),
+        }
+    }
+}
+
+/// Reads the command line.
+pub fn parse() -> Result<Command> {
+    let mut command = Cli::command();
+    if no_color() {
+        command = command.color(ColorChoice::Never);
+    }
+    Ok(Cli::from_arg_matches(&command.try_get_matches()?)?.command)
+}
+
+/// Which connections, and as what.
+#[derive(Args, Clone, Debug)]
+pub struct Which {
+    /// A system (redis, postgres, scylla, mongodb, …) or protocol (resp, pgwire, cql, mongo); repeatable
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub db: Vec<String>,
+    /// Server port, where it is not the usual one; with --db, decoded as that protocol; repeatable
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Vec<u16>,
+}
+
+impl Which {
+    /// The systems named; none for `auto`.
+    pub fn systems(&self) -> Result<Vec<System>> {
+        let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case("auto"));
+        named.map(|name| System::named(name).ok_or_else(|| unknown_system(name).into())).collect()
+    }
+
+    /// The choice of connections.
+    pub fn selection(&self) -> Result<Selection> {
+        let systems = self.systems()?;
+        let protocols: Vec<Protocol> = match systems.as_slice() {
+            [] => Protocol::ALL.to_vec(),
+            systems => {
+                let mut protocols: Vec<_> = systems.iter().map(|system| system.protocol).collect();
+                protocols.sort_unstable();
+                protocols.dedup();
+                protocols
+            }
+        };
+        if !self.port.is_empty() {
+            return Ok(Selection { ports: self.port.iter().map(|port| (*port, protocols.clone())).collect() });
+        }
+        let mut ports: Vec<(u16, Vec<Protocol>)> = Vec::new();
+        for system in systems {
+            for &port in std::iter::once(&system.port).chain(system.protocol.ports()) {
+                if !ports.iter().any(|(of, _)| *of == port) {
+                    ports.push((port, vec![system.protocol]));
+                }
+            }
+        }
+        Ok(Selection { ports })
+    }
+}
+
+fn unknown_system(name: &str) -> Usage {
+    let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
+    Usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
+}
+
+/// How to print a result.
+#[derive(Args, Clone, Debug)]
+pub struct Output {
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Colours in tables
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+    /// Say nothing but results and errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Form of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// The run record.
+    Json,
+    /// A line per row, side and account.
+    Csv,
+    /// A table for documents.
+    Markdown,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Output {
+    /// Whether standard output is to be coloured.
+    pub fn colored(&self) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => std::io::stdout().is_terminal() && !no_color(),
+        }
+    }
+}
+
+/// <https://no-color.org>
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}

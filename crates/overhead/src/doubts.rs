@@ -1,0 +1,160 @@
+//! What a reader has to know before believing a result: warnings, in whole sentences, and whether they make it partial.
+
+use crate::exit;
+use overhead_dissect::Totals;
+use overhead_dissect::decode::Note;
+
+/// Collected doubts of a run.
+#[derive(Debug, Default)]
+pub struct Doubts {
+    warnings: Vec<String>,
+    partial: bool,
+}
+
+impl Doubts {
+    /// Something is missing from the result.
+    pub fn partial(&mut self, warning: impl Into<String>) {
+        self.partial = true;
+        self.warnings.push(warning.into());
+    }
+
+    /// Nothing is missing, but a reader should know.
+    pub fn remark(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// The warnings and the exit status that goes with them.
+    pub fn settle(self) -> (Vec<String>, u8) {
+        (self.warnings, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
+    }
+
+    /// What the totals of a dissection give rise to.
+    pub fn of_totals(&mut self, totals: &Totals) {
+        if totals.frames == 0 {
+            self.remark("no frame was captured");
+        } else if totals.tcp.connections == 0 {
+            self.remark(
+                "no connection was decoded: if the server listens on another port, name it with --port, and its system with --db",
+            );
+        }
+        for link in totals.link_types.iter().filter(|link| link.name().is_none()) {
+            self.partial(format!(
+                "frames of link type {link} are not decoded and count as `other`: capture on Ethernet, loopback, cooked (`any`) or raw IP"
+            ));
+        }
+        if totals.malformed_frames > 0 {
+            self.remark(format!("{} with broken headers count as `other`", counted(totals.malformed_frames, "frame")));
+        }
+        if totals.snapped_payload_bytes > 0 {
+            self.partial(format!(
+                "{} of payload were on the wire but not captured (snapped): capture whole frames with -s 0",
+                counted(totals.snapped_payload_bytes, "byte")
+            ));
+        }
+        if totals.tcp.gap_bytes > 0 {
+            self.partial(format!(
+                "{} are in no captured frame (gaps in the TCP sequence): the capture lost frames, and these bytes are posted nowhere",
+                counted(totals.tcp.gap_bytes, "byte")
+            ));
+        }
+        for (note, count) in &totals.notes {
+            self.of_note(*note, *count);
+        }
+    }
+
+    fn of_note(&mut self, note: Note, count: u64) {
+        match note {
+            Note::Tls => self.remark("some connections are encrypted: their ciphertext is in `unknown`"),
+            Note::UndecodedMessage => {
+                self.remark(format!(
+                    "{} could not be decoded to the end: the rest is in `unknown`",
+                    counted(count, "message")
+                ));
+            }
+            Note::UntypedValue => self.remark(format!(
+                "{} of a type that was not seen on the wire {} posted whole to `data`",
+                counted(count, "cell"),
+                if count == 1 { "was" } else { "were" }
+            )),
+            Note::ProRata => self.remark(format!(
+                "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
+                counted(count, "body")
+            )),
+            Note::Malformed(why) => self.remark(format!(
+                "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
+                counted(count, "direction of a connection")
+            )),
+            Note::LostBoundary => {
+                self.remark(format!(
+                    "message boundaries were lost {}: what lies before the next is in `unknown`",
+                    times(count)
+                ));
+            }
+            Note::LongMessage => {
+                self.remark(format!("{} longer than is kept: the rest is in `unknown`", counted(count, "message")));
+            }
+        }
+    }
+}
+
+/// `1 frame`, `2,000 frames`.
+pub fn counted(count: u64, what: &str) -> String {
+    let number = grouped(count);
+    if count == 1 {
+        return format!("{number} {what}");
+    }
+    match what.split_once(' ') {
+        Some((head, tail)) => format!("{number} {head}s {tail}"),
+        None => match what.strip_suffix('y') {
+            Some(stem) => format!("{number} {stem}ies"),
+            None => format!("{number} {what}s"),
+        },
+    }
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
+}
+
+/// A number with thousands apart.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_plurals_read_well() {
+        assert_eq!(counted(1, "frame"), "1 frame");
+        assert_eq!(counted(1_234_567, "byte"), "1,234,567 bytes");
+        assert_eq!(counted(2, "body"), "2 bodies");
+        assert_eq!(counted(3, "direction of a connection"), "3 directions of a connection");
+        assert_eq!(grouped(100), "100");
+    }
+
+    #[test]
+    fn a_gap_makes_a_result_partial_and_a_remark_does_not() {
+        let mut totals = Totals { frames: 1, ..Totals::default() };
+        totals.tcp.connections = 1;
+        totals.notes.insert(Note::Tls, 1);
+        let mut doubts = Doubts::default();
+        doubts.of_totals(&totals);
+        assert_eq!(doubts.settle().1, exit::COMPLETE);
+        totals.tcp.gap_bytes = 7;
+        let mut doubts = Doubts::default();
+        doubts.of_totals(&totals);
+        let (warnings, status) = doubts.settle();
+        assert_eq!(status, exit::PARTIAL);
+        assert!(warnings.iter().any(|warning| warning.starts_with("7 bytes are in no captured frame")), "{warnings:?}");
+    }
+}

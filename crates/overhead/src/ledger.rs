@@ -1,0 +1,77 @@
+//! From dissected frames to the run record.
+
+use crate::doubts::Doubts;
+use overhead_dissect::Totals;
+use overhead_model::record::{Counters, Environment, Input, Observer, Source, SourceKind, Tool};
+use overhead_model::{Measured, Run};
+use overhead_report::{Aggregate, RunFacts, build_run};
+use std::time::{Duration, Instant};
+
+/// What a run adds to the frames' own totals.
+pub struct Facts {
+    /// File or live.
+    pub kind: SourceKind,
+    /// Files read or written.
+    pub inputs: Vec<Input>,
+    /// Frames the kernel dropped.
+    pub kernel_drops: Measured<u64>,
+    /// Machine and command of a live run.
+    pub environment: Option<Environment>,
+    /// Kernel counters.
+    pub counters: Measured<Counters>,
+    /// Time in this tool's BPF programs.
+    pub bpf_ns: Measured<u64>,
+    /// When the first frame was asked for.
+    pub started: Instant,
+}
+
+/// The record, and with it the exit status.
+pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts) -> Run {
+    let source = Source {
+        kind: facts.kind,
+        inputs: facts.inputs,
+        link_types: totals.link_types.iter().map(ToString::to_string).collect(),
+        first_ns: totals.first_ns.unwrap_or(0),
+        last_ns: totals.last_ns.unwrap_or(0),
+        frames: totals.frames,
+        wire_bytes: totals.wire_bytes,
+        captured_bytes: totals.captured_bytes,
+        truncated_frames: totals.truncated_frames,
+        duplicate_frames: 0,
+        malformed_frames: totals.malformed_frames,
+        kernel_drops: facts.kernel_drops,
+    };
+    let observer = Observer {
+        cpu_ns: Measured::Value(own_cpu_ns()),
+        bpf_ns: facts.bpf_ns,
+        frames_per_second: per_second(totals.frames, facts.started.elapsed()),
+    };
+    let (warnings, exit) = doubts.settle();
+    build_run(
+        aggregate,
+        RunFacts {
+            tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+            environment: facts.environment,
+            source,
+            tcp: totals.tcp,
+            other_bytes: totals.other,
+            counters: facts.counters,
+            observer,
+            warnings,
+            exit,
+        },
+    )
+}
+
+/// CPU time of this process so far.
+fn own_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+fn per_second(frames: u64, elapsed: Duration) -> Measured<u64> {
+    if elapsed.is_zero() || frames == 0 {
+        return Measured::unavailable("no frames");
+    }
+    Measured::Value((frames as f64 / elapsed.as_secs_f64()) as u64)
+}

@@ -1,0 +1,35 @@
+//! Results to standard output, doubts to standard error.
+
+use crate::cli::{Format, Output};
+use anyhow::{Context, Result};
+use overhead_report::{NamedRun, Style, text};
+use std::io::{IsTerminal, Write};
+
+/// Prints a result in the form asked for.
+pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
+    let text = match output.format {
+        Format::Json => text::json(&named.run)?,
+        Format::Csv => text::csv(std::slice::from_ref(named)),
+        Format::Markdown => text::markdown(named),
+        Format::Table => text::table(named, Style { color: output.colored(), width: terminal_width() }),
+    };
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("standard output")
+}
+
+/// Repeats the record's warnings on standard error, where the form on standard output does not show them to people.
+pub fn warnings(named: &NamedRun, output: &Output) {
+    if output.quiet || output.format == Format::Table {
+        return;
+    }
+    for warning in &named.run.warnings {
+        eprintln!("overhead: warning: {warning}");
+    }
+}
+
+fn terminal_width() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    std::env::var("COLUMNS").ok()?.parse().ok()
+}

@@ -1,0 +1,84 @@
+//! Every recorded session in `fixtures/` gives the record that stands beside it. With `OVERHEAD_BLESS=1` the records are
+//! written instead of compared: see `fixtures/README.md`.
+
+use serde_json::Value;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// The folders that have a capture, in order.
+fn cases() -> Outcome<Vec<PathBuf>> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let mut cases = Vec::new();
+    for entry in fs::read_dir(fixtures)? {
+        let case = entry?.path();
+        if case.join("capture.pcap").is_file() {
+            cases.push(case);
+        }
+    }
+    cases.sort();
+    Ok(cases)
+}
+
+/// What `analyze` prints for a case, without what differs from build to build and from place to place.
+fn record(case: &Path) -> Outcome<String> {
+    let args = fs::read_to_string(case.join("args"))?;
+    let output = Command::new(env!("CARGO_BIN_EXE_overhead"))
+        .args(["analyze", "capture.pcap", "--format", "json"])
+        .args(args.split_whitespace())
+        .current_dir(case)
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let mut record: Value = serde_json::from_slice(&output.stdout)?;
+    let members = record.as_object_mut().ok_or("the record is not an object")?;
+    members.remove("tool");
+    members.remove("observer");
+    for input in record["source"]["inputs"].as_array_mut().into_iter().flatten() {
+        input.as_object_mut().ok_or("an input is not an object")?.remove("path");
+    }
+    Ok(serde_json::to_string_pretty(&record)? + "\n")
+}
+
+/// The first lines that differ, for a reader who wants to know where to look.
+fn difference(expected: &str, found: &str) -> String {
+    let pairs = expected.lines().zip(found.lines()).enumerate();
+    let differing = pairs.filter(|(_, (wanted, got))| wanted != got);
+    let mut shown: Vec<String> = differing
+        .take(10)
+        .map(|(line, (wanted, got))| format!("  line {}:\n    - {}\n    + {}", line + 1, wanted.trim(), got.trim()))
+        .collect();
+    shown.push(format!("  {} lines expected, {} found", expected.lines().count(), found.lines().count()));
+    shown.join("\n")
+}
+
+/// Compares or blesses one case; an error says what is wrong with it.
+fn check(case: &Path, bless: bool) -> Outcome<()> {
+    let found = record(case)?;
+    let path = case.join("expected.json");
+    if bless {
+        return Ok(fs::write(path, found)?);
+    }
+    let expected = fs::read_to_string(&path).map_err(|_| "no expected.json: make bless, and read what it wrote")?;
+    if expected == found { Ok(()) } else { Err(difference(&expected, &found).into()) }
+}
+
+#[test]
+fn recorded_sessions_give_the_expected_records() {
+    let bless = std::env::var_os("OVERHEAD_BLESS").is_some();
+    let cases = cases().unwrap();
+    assert!(!cases.is_empty(), "no fixtures were found");
+    let failures: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            check(case, bless)
+                .err()
+                .map(|error| format!("{}:\n{error}", case.file_name().unwrap_or_default().display()))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{} of {} cases differ\n{}", failures.len(), cases.len(), failures.join("\n"));
+}
