@@ -445,17 +445,16 @@ int sched_switch(__u64 *ctx)
 	struct cpu *cpu;
 	__u64 start;
 
-	if (!from && !to && cycle_mode == CYCLES_OFF)
-		return 0;
 	cpu = this_cpu();
 	if (!cpu)
 		return 0;
+	/* The offset is wanted before the first switch to a thread of a role; the idle thread keeps no time. */
+	start = next->se.exec_start;
+	if (start && (to || (!cpu->clock_offset && next->pid)))
+		/* The scheduler has just started the slice of `next`: its clock is as young as it gets. */
+		cpu->clock_offset = bpf_ktime_get_ns() - start;
 	if (from && prev->exit_state)
 		settle(from, prev, 0);
-	start = next->se.exec_start;
-	/* The scheduler has just started the slice of `next`: its clock is as young as it gets. */
-	if (to && start)
-		cpu->clock_offset = bpf_ktime_get_ns() - start;
 	if (cycle_mode != CYCLES_OFF)
 		switch_cycles(cpu, from, prev->pid, to, next->pid);
 	return 0;

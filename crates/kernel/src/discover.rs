@@ -185,6 +185,17 @@ mod tests {
     }
 
     #[test]
+    fn groups_below_a_group_belong_to_it() {
+        let top = std::env::temp_dir().join(format!("overhead-cgroup-{}", std::process::id()));
+        fs::create_dir_all(top.join("below")).unwrap();
+        fs::write(top.join("cgroup.procs"), format!("7\n{}\n", std::process::id())).unwrap();
+        fs::write(top.join("below/cgroup.procs"), "8\n9\n").unwrap();
+        let pids = in_cgroup(&top);
+        fs::remove_dir_all(&top).unwrap();
+        assert_eq!(pids.unwrap(), BTreeSet::from([7, 8, 9]));
+    }
+
+    #[test]
     fn a_folder_that_is_no_cgroup_is_named() {
         let error = in_cgroup(Path::new("/proc/self")).unwrap_err();
         assert!(error.to_string().starts_with("/proc/self is not a control group"), "{error}");

@@ -314,6 +314,58 @@ fn socket_bytes_are_those_sent() {
 }
 
 #[test]
+fn a_listener_in_another_network_namespace_is_found() {
+    let port = child::free_port();
+    let listener = Child::waiting_after(
+        move || {
+            if child::leave_network_namespace() {
+                return Some(TcpListener::bind(("0.0.0.0", port)).unwrap());
+            }
+            None
+        },
+        drop,
+    );
+    if !child::is_root() {
+        println!("skipped: a network namespace needs root");
+        return;
+    }
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let pid = listener.pid;
+    assert_eq!(server(&counters.finish().unwrap()).pids, [pid]);
+}
+
+#[test]
+fn a_server_that_is_started_again_is_found_again() {
+    let port = child::free_port();
+    let bind = move || TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let first = Child::waiting_after(bind, drop);
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let mut pids = vec![first.pid];
+    first.run();
+    let second = Child::waiting_after(bind, |_listener| child::getppid(77));
+    pids.push(second.pid);
+    second.run();
+    let record = counters.finish().unwrap();
+    assert_eq!(server(&record).pids, pids);
+    assert_eq!(calls(server(&record), "getppid"), 77);
+}
+
+#[test]
+fn a_process_is_found_by_its_name() {
+    let child = Child::waiting_after(|| child::take_name("ovh-by-name"), |()| child::getppid(55));
+    let mut options = named();
+    options.server = Selection::Comm("ovh-by-name".to_owned());
+    let Some(mut counters) = counters(&options) else { return };
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    assert_eq!(server(&record).comms, ["ovh-by-name"]);
+    assert_eq!(calls(server(&record), "getppid"), 55);
+}
+
+#[test]
 fn a_client_that_was_connected_before_is_found() {
     let port = child::free_port();
     let listener = Child::waiting_after(

@@ -368,7 +368,7 @@ pub struct Syscall {
     pub count: u64,
     /// Of these, those that returned an error.
     pub errors: u64,
-    /// Time inside, estimated from the sampled calls.
+    /// CPU time inside, waiting excluded, estimated from the sampled calls.
     pub ns: Measured<u64>,
 }
 
@@ -381,7 +381,7 @@ pub struct Cycles {
     pub kernel: u64,
     /// Real cycles, or time in another unit.
     pub source: CycleSource,
-    /// Why the source is not `hardware`; `null` where it is.
+    /// Why the source is not `hardware`, or what is to be said of the hardware's counter (it was shared, and is scaled); else `null`.
     pub reason: Option<String>,
     /// Ticks per nanosecond on the CPU; `null` for `hardware`.
     pub ticks_per_ns: Option<f64>,

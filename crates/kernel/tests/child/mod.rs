@@ -270,6 +270,18 @@ pub fn sleep_often(times: u64, time: Duration) {
     }
 }
 
+/// False where that is not allowed.
+pub fn leave_network_namespace() -> bool {
+    // SAFETY: plain flags; this process has one thread.
+    unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
+}
+
+pub fn take_name(name: &str) {
+    let name = CString::new(name).unwrap();
+    // SAFETY: a C string that outlives the call.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }, 0);
+}
+
 pub fn exec(command: &[&str]) {
     let words: Vec<CString> = command.iter().map(|word| CString::new(*word).unwrap()).collect();
     let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
