@@ -57,8 +57,7 @@ fn fixed<R: Reader>(
     }
     note(walk, element, len)?;
     walk.put_name(cursor, element)?;
-    walk.push(len, element.field.value, "value");
-    Ok(())
+    walk.put_all(cursor, len, element.field.value, "value")
 }
 
 /// Text, with `more` bytes of value behind it.
@@ -73,9 +72,15 @@ fn text<R: Reader>(
     note(walk, element, 4 + len)?;
     walk.put_name(cursor, element)?;
     walk.put(cursor, 4, Framing, "string length")?;
+    let title = element.text_title();
+    if cursor.remaining() > len {
+        walk.put(cursor, len - 1, element.field.text, title)?;
+        walk.put(cursor, 1, Framing, "terminator")?;
+        return walk.put_all(cursor, more, element.field.value, "value");
+    }
     walk.push(more, element.field.value, "value");
     walk.push(1, Framing, "terminator");
-    walk.push(len - 1, element.field.text, element.text_title());
+    walk.push(len - 1, element.field.text, title);
     Ok(())
 }
 
