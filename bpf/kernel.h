@@ -77,6 +77,8 @@ struct task_struct {
 	__u64 stime;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	char comm[16];
 	struct signal_struct *signal;
 };

@@ -108,6 +108,7 @@ static __always_inline void read_usage(struct usage *usage, struct task_struct *
 	usage->voluntary = task->nvcsw;
 	usage->involuntary = task->nivcsw;
 	usage->migrations = task->se.nr_migrations;
+	usage->faults = task->min_flt + task->maj_flt;
 }
 
 /* The offset to use for a task: 0, its sum alone, when it is not on a CPU. */
@@ -232,6 +233,8 @@ static __always_inline void settle(struct thread *thread, struct task_struct *ta
 	thread->from.involuntary = now.involuntary;
 	__sync_fetch_and_add(&sum->ended.migrations, now.migrations - thread->from.migrations);
 	thread->from.migrations = now.migrations;
+	__sync_fetch_and_add(&sum->ended.faults, now.faults - thread->from.faults);
+	thread->from.faults = now.faults;
 	__sync_fetch_and_add(&sum->settlements, 1);
 }
 
@@ -651,6 +654,7 @@ int read_threads(struct bpf_iter__task *ctx)
 	reading.used.voluntary = now.voluntary - thread->from.voluntary;
 	reading.used.involuntary = now.involuntary - thread->from.involuntary;
 	reading.used.migrations = now.migrations - thread->from.migrations;
+	reading.used.faults = now.faults - thread->from.faults;
 	reading.calls = thread->calls;
 	reading.socket = thread->socket;
 	bpf_seq_write(ctx->meta->seq, &reading, sizeof(reading));

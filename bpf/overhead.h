@@ -60,6 +60,8 @@ struct usage {
 	__u64 voluntary;
 	__u64 involuntary;
 	__u64 migrations;
+	/* Page faults: time in the kernel outside system calls. */
+	__u64 faults;
 };
 
 /* Sends and receives at the socket layer that moved at least one byte. */

@@ -129,6 +129,7 @@ fn evidence(sums: &RoleSums) -> Evidence {
         tick_ns: tick_ns(),
         calls: sums.calls.iter().map(|call| call.count).sum(),
         timed: sums.calls.iter().map(|call| call.timed).sum(),
+        faults: sums.used.faults,
         calls_ns: sums.calls.iter().filter_map(estimate_ns).sum(),
     }
 }

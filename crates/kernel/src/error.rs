@@ -67,23 +67,15 @@ pub enum Error {
 impl Error {
     /// An error of the BPF library while loading.
     pub(crate) fn loading(error: &libbpf_rs::Error) -> Self {
-        // EPERM is a want of privilege; EACCES is what the verifier says to a program that it refuses.
-        match errno(error) {
-            Some(libc::EPERM) => Self::Permission(format!("{error:#}")),
-            _ => Self::Load(format!("{error:#}")),
+        // EPERM is a want of privilege; EACCES, of the same kind, is what the verifier says to a program that it refuses.
+        // The library keeps the number to itself, but ends with the system's words for it.
+        let text = format!("{error:#}");
+        if text.ends_with(&io::Error::from_raw_os_error(libc::EPERM).to_string()) {
+            Self::Permission(text)
+        } else {
+            Self::Load(text)
         }
     }
-}
-
-fn errno(error: &libbpf_rs::Error) -> Option<i32> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(code) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return Some(code);
-        }
-        cause = error.source();
-    }
-    None
 }
 
 impl From<libbpf_rs::Error> for Error {
@@ -106,6 +98,13 @@ pub(crate) fn ports_in_words(ports: &[u16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_want_of_privilege_is_told_from_a_refused_program() {
+        let loading = |code| Error::loading(&libbpf_rs::Error::from_raw_os_error(code));
+        assert!(matches!(loading(libc::EPERM), Error::Permission(_)));
+        assert!(matches!(loading(libc::EACCES), Error::Load(_)));
+    }
 
     #[test]
     fn an_unused_port_is_named_and_a_remedy_given() {

@@ -234,6 +234,7 @@ fn add_usage(sum: &mut types::usage, more: &types::usage) {
     sum.voluntary += more.voluntary;
     sum.involuntary += more.involuntary;
     sum.migrations += more.migrations;
+    sum.faults += more.faults;
 }
 
 fn usage_since(now: &types::usage, then: &types::usage) -> types::usage {
@@ -244,6 +245,7 @@ fn usage_since(now: &types::usage, then: &types::usage) -> types::usage {
         voluntary: now.voluntary.saturating_sub(then.voluntary),
         involuntary: now.involuntary.saturating_sub(then.involuntary),
         migrations: now.migrations.saturating_sub(then.migrations),
+        faults: now.faults.saturating_sub(then.faults),
     }
 }
 
