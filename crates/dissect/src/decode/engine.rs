@@ -102,6 +102,10 @@ impl<D: Decoder> Engine<D> {
             let left = stream.tail.len() as u64 + stream.opaque;
             let state = stream.state;
             stream.clear();
+            if state == State::Synced {
+                // The message that was cut off is of no operation yet; the last one may be over.
+                stream.current = None;
+            }
             if left > 0 {
                 let name = if state == State::Synced { "(cut off)" } else { UNDECODED };
                 self.streams[side as usize].strand(side, name, left, reader);

@@ -58,7 +58,7 @@ pub(super) fn startup_header(bytes: &[u8]) -> Result<Option<(u32, u64)>, Malform
     let Some(length) = u32_at(bytes, 0) else {
         return match bytes {
             [] | [0, ..] => Ok(None),
-            _ => Err(Malformed("not a PostgreSQL start-up packet")),
+            _ => Err(Malformed("impossible length of a PostgreSQL start-up packet")),
         };
     };
     if !(8..=STARTUP_LENGTH).contains(&length) {
