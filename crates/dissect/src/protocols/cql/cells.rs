@@ -88,11 +88,7 @@ fn vector<R: Reader>(
     let left = end - cursor.position();
     if let Some(size) = types.fixed(element) {
         let fits = size.saturating_mul(u64::from(count)) == left;
-        return if fits {
-            cursor.skip(left, Account::Data, "vector elements")
-        } else {
-            Err(Short)
-        };
+        return if fits { cursor.skip(left, Account::Data, "vector elements") } else { Err(Short) };
     }
     for _ in 0..count {
         let (length, size) = vint(cursor.peek())?;

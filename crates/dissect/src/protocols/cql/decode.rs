@@ -122,11 +122,7 @@ impl Cql {
         } else {
             self.session.wait(header.stream, exchange)?;
         }
-        Ok(Rest {
-            op,
-            left: header.total() - available,
-            outcome,
-        })
+        Ok(Rest { op, left: header.total() - available, outcome })
     }
 
     /// The operation that a message belongs to.
@@ -170,10 +166,7 @@ impl Cql {
             let mut recorder = Recorder::new(cursor.out(), &mut scratch.body_tape);
             let mut current = Some(exchange.op);
             let mut out = Out::new(&mut recorder, header.side, &mut current);
-            let input = Input {
-                bytes: &scratch.body,
-                opaque: 0,
-            };
+            let input = Input { bytes: &scratch.body, opaque: 0 };
             let mut inner = Cursor::new(input, scratch.body.len() as u64, &mut out);
             let _ = plain_body(&mut self.session, header, exchange, &mut inner);
             inner.finish();
@@ -185,6 +178,8 @@ impl Cql {
         for (account, share) in Account::ALL.into_iter().zip(shares) {
             cursor.skip(share, account, "compressed")?;
         }
+        // What nothing is compressed to.
+        cursor.rest(Account::Framing, "compressed");
         scratch.shrink();
         Ok(())
     }
@@ -253,10 +248,7 @@ impl Cql {
         let whole = self.read_payload(side, first, input)?;
         let (mut end, mut length) = (first.total(), first.length);
         while length < whole && end < GATHERED {
-            let next = usize::try_from(end)
-                .ok()
-                .and_then(|end| input.bytes.get(end..))
-                .unwrap_or_default();
+            let next = usize::try_from(end).ok().and_then(|end| input.bytes.get(end..)).unwrap_or_default();
             let header = first.header();
             if input.available() < end + header {
                 return Some(end + header);
@@ -294,20 +286,14 @@ impl Cql {
         payload.clear();
         let mut at = 0;
         for &segment in segments {
-            let bytes = usize::try_from(at)
-                .ok()
-                .and_then(|at| input.bytes.get(at..))
-                .unwrap_or_default();
+            let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
             if !unpack(segment, bytes, &mut self.scratch.block, &mut payload) {
                 break;
             }
             at += segment.total();
         }
         let length: u64 = segments.iter().map(|segment| segment.length).sum();
-        let inside = Input {
-            bytes: &payload,
-            opaque: length - payload.len() as u64,
-        };
+        let inside = Input { bytes: &payload, opaque: length - payload.len() as u64 };
         let done = {
             let mut recorder = Recorder::new(out, &mut tape);
             let mut current = None;

@@ -119,17 +119,9 @@ impl Session {
             first_prepared: 0,
             prepared_ids: HashMap::new(),
             type_entries: 0,
-            sent: Sent {
-                startup: mid_stream,
-                register: mid_stream,
-                statement: mid_stream,
-            },
+            sent: Sent { startup: mid_stream, register: mid_stream, statement: mid_stream },
             in_system_keyspace: false,
-            compression: if mid_stream {
-                Compression::NotSeen
-            } else {
-                Compression::None
-            },
+            compression: if mid_stream { Compression::NotSeen } else { Compression::None },
             extensions: Extensions::default(),
             row_types: Types::default(),
         }
@@ -282,14 +274,7 @@ impl Session {
             None => ("EXECUTE", Class::Workload),
         });
         self.type_entries += bind.weight() + result.weight();
-        let prepared = Prepared {
-            id: id.into(),
-            name,
-            class,
-            guessed: name == "EXECUTE",
-            bind,
-            result,
-        };
+        let prepared = Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result };
         if let Some(known) = self.find(id).and_then(|statement| self.index(statement))
             && let Some(slot) = self.prepared.get_mut(known)
         {

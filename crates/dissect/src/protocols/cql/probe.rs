@@ -26,10 +26,7 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     let Some(length) = u64::from(header.length).checked_sub(prelude) else {
         return Boundary::No;
     };
-    let body = Body {
-        bytes: bytes.get(at..).unwrap_or_default(),
-        length,
-    };
+    let body = Body { bytes: bytes.get(at..).unwrap_or_default(), length };
     let fits = match side {
         Side::Request => body.is_request(header.opcode),
         Side::Response => body.is_response(header.opcode),

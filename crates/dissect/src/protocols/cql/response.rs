@@ -56,9 +56,7 @@ fn supported<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R
         for _ in 0..values {
             let value = string(cursor, Account::Metadata, "option value")?;
             if key == b"SCYLLA_RATE_LIMIT_ERROR" {
-                let code = value
-                    .strip_prefix(b"ERROR_CODE=")
-                    .and_then(|code| std::str::from_utf8(code).ok());
+                let code = value.strip_prefix(b"ERROR_CODE=").and_then(|code| std::str::from_utf8(code).ok());
                 session.extensions.rate_limit_code =
                     code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
             }
@@ -175,11 +173,7 @@ fn result<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     // A kind without anything after it is the whole answer.
-    let account = if cursor.remaining() == 4 {
-        Account::Status
-    } else {
-        Account::Framing
-    };
+    let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
     match cursor.u32_be(account, "result kind")? {
         1 => Ok(()),
         2 => rows(session, header, exchange, cursor),

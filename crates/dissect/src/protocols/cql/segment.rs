@@ -82,15 +82,11 @@ impl Segment {
     }
 }
 
-fn crc24(bytes: &[u8]) -> u32 {
+pub(super) fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(CRC24_INIT, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte) << 16, |crc, _| {
             let shifted = crc << 1;
-            if shifted & 0x0100_0000 == 0 {
-                shifted
-            } else {
-                shifted ^ CRC24_POLYNOMIAL
-            }
+            if shifted & 0x0100_0000 == 0 { shifted } else { shifted ^ CRC24_POLYNOMIAL }
         })
     })
 }

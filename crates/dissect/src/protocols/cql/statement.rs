@@ -37,9 +37,7 @@ const SYSTEM_KEYSPACES: [&str; 16] = [
 
 /// True for the name of a keyspace of the server.
 pub(super) fn is_system_keyspace(name: &[u8]) -> bool {
-    SYSTEM_KEYSPACES
-        .iter()
-        .any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
+    SYSTEM_KEYSPACES.iter().any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
 }
 
 impl Statement {
@@ -47,18 +45,13 @@ impl Statement {
     pub fn of(text: &[u8]) -> Self {
         let mut tokens = Tokens { text };
         let Some(Token::Word(first)) = tokens.next() else {
-            return Self {
-                verb: None,
-                system: None,
-            };
+            return Self { verb: None, system: None };
         };
-        let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| {
-            if is(first, "BEGIN") {
-                Some("BATCH")
-            } else {
-                is(first, "DESC").then_some("DESCRIBE")
-            }
-        });
+        let verb = VERBS
+            .iter()
+            .copied()
+            .find(|verb| is(first, verb))
+            .or_else(|| if is(first, "BEGIN") { Some("BATCH") } else { is(first, "DESC").then_some("DESCRIBE") });
         let system = match verb {
             Some("SELECT" | "DELETE") => tokens.keyspace_after("FROM"),
             Some("INSERT") => tokens.keyspace_after("INTO"),
@@ -142,11 +135,7 @@ impl<'a> Iterator for Tokens<'a> {
                 let end = memchr::memchr(quote, inside);
                 self.skip_to(end.map(|end| end + 2));
                 let inside = inside.get(..end.unwrap_or(inside.len())).unwrap_or_default();
-                Some(if quote == b'"' {
-                    Token::Quoted(inside)
-                } else {
-                    Token::Text
-                })
+                Some(if quote == b'"' { Token::Quoted(inside) } else { Token::Text })
             }
             b'$' if text.starts_with(b"$$") => {
                 let end = memchr::memmem::find(text.get(2..)?, b"$$");
@@ -165,5 +154,48 @@ impl<'a> Iterator for Tokens<'a> {
                 Some(Token::Mark(mark))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Statement;
+
+    fn of(text: &str) -> (Option<&'static str>, Option<bool>) {
+        let statement = Statement::of(text.as_bytes());
+        (statement.verb, statement.system)
+    }
+
+    #[test]
+    fn the_verb_is_the_first_word_behind_comments() {
+        assert_eq!(of("select a from t").0, Some("SELECT"));
+        assert_eq!(of("\n -- a comment\n /* and /* another */ // third\nInsert INTO t").0, Some("INSERT"));
+        assert_eq!(of("BEGIN UNLOGGED BATCH INSERT INTO t").0, Some("BATCH"));
+        assert_eq!(of("desc tables").0, Some("DESCRIBE"));
+        assert_eq!(of("frobnicate"), (None, None));
+        assert_eq!(of(""), (None, None));
+        assert_eq!(of("-- nothing else"), (None, None));
+        assert_eq!(of("/* not closed SELECT"), (None, None));
+    }
+
+    #[test]
+    fn tables_of_the_server_are_told_by_their_keyspace() {
+        assert_eq!(of("SELECT a, b FROM system.peers WHERE x = 1").1, Some(true));
+        assert_eq!(of("SELECT a FROM System_Schema . tables").1, Some(true));
+        assert_eq!(of("SELECT a FROM \"system_auth\".roles").1, Some(true));
+        assert_eq!(of("INSERT INTO system_traces.events (a) VALUES (1)").1, Some(true));
+        assert_eq!(of("UPDATE system.local SET a = 1").1, Some(true));
+        assert_eq!(of("DELETE a FROM system.local").1, Some(true));
+    }
+
+    #[test]
+    fn other_tables_are_not_whatever_their_names_remind_of() {
+        assert_eq!(of("SELECT a FROM lab.system").1, Some(false));
+        assert_eq!(of("SELECT a FROM system").1, None);
+        assert_eq!(of("SELECT \"FROM\", 'FROM system.local', $$FROM system.peers$$ FROM lab.t").1, Some(false));
+        assert_eq!(of("SELECT a FROM lab.t WHERE b = 'x' AND c = 'FROM system.local'").1, Some(false));
+        assert_eq!(of("SELECT a FROM").1, None);
+        assert_eq!(of("SELECT a FROM 'x").1, None);
+        assert_eq!(of("SELECT a FROM \"not closed").1, None);
     }
 }

@@ -19,12 +19,7 @@ pub(super) struct Tape {
 enum Event {
     Enter(&'static str),
     Leave,
-    Post {
-        op: OpId,
-        account: Account,
-        field: &'static str,
-        len: u64,
-    },
+    Post { op: OpId, account: Account, field: &'static str, len: u64 },
 }
 
 /// A reader that writes postings to a tape and passes everything else on. Operations that are closed meanwhile stay
@@ -49,12 +44,7 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
     }
 
     fn post(&mut self, _: Side, op: OpId, account: Account, field: &'static str, len: u64) {
-        self.tape.events.push(Event::Post {
-            op,
-            account,
-            field,
-            len,
-        });
+        self.tape.events.push(Event::Post { op, account, field, len });
     }
 
     fn enter(&mut self, _: Side, group: &'static str) {
@@ -96,11 +86,7 @@ impl Tape {
 
     /// A player at the beginning of the tape.
     pub fn play(&self) -> Player<'_> {
-        Player {
-            tape: self,
-            next: 0,
-            within: 0,
-        }
+        Player { tape: self, next: 0, within: 0 }
     }
 
     /// Closes what was closed during the recording.
@@ -136,21 +122,11 @@ impl Player<'_> {
                 Event::Enter(name) => group(Some(name)),
                 Event::Leave => group(None),
                 Event::Post { .. } if len == 0 => return,
-                Event::Post {
-                    op,
-                    account,
-                    field,
-                    len: whole,
-                } => {
+                Event::Post { op, account, field, len: whole } => {
                     let taken = len.min(whole - self.within);
                     len -= taken;
                     self.within += taken;
-                    post(Piece {
-                        op,
-                        account,
-                        field,
-                        len: taken,
-                    });
+                    post(Piece { op, account, field, len: taken });
                     if self.within < whole {
                         return;
                     }
@@ -203,10 +179,8 @@ impl Player<'_> {
                 _ => parts.push((piece.op, Amounts::of(piece.account, piece.len))),
             },
         );
-        let weights: Vec<u64> = parts
-            .iter()
-            .flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount))
-            .collect();
+        let weights: Vec<u64> =
+            parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)).collect();
         let shares = apportion(wire, &weights);
         for ((op, _), shares) in parts.iter().zip(shares.chunks(Account::COUNT)) {
             out.charge(*op);

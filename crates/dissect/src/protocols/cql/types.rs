@@ -137,10 +137,7 @@ impl Types {
             let node = self.read(cursor, depth - 1)?;
             self.set_link(first + member, node);
         }
-        Ok(Type::Tuple {
-            first,
-            count: u32::from(count),
-        })
+        Ok(Type::Tuple { first, count: u32::from(count) })
     }
 
     /// The type that a class name of the server states. A name that does not parse is a type of unknown layout.
@@ -202,11 +199,7 @@ impl<'a> ClassName<'a> {
     fn word(&mut self) -> Option<&'a [u8]> {
         self.skip_blanks();
         let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
-        let end = self
-            .text
-            .iter()
-            .position(|byte| !inside(byte))
-            .unwrap_or(self.text.len());
+        let end = self.text.iter().position(|byte| !inside(byte)).unwrap_or(self.text.len());
         let (word, rest) = self.text.split_at_checked(end)?;
         self.text = rest;
         let word = word.rsplit(|&byte| byte == b'.').next()?;
@@ -293,10 +286,7 @@ fn link_all(types: &mut Types, nodes: &[u32]) -> Option<Type> {
     for (link, &node) in (first..).zip(nodes) {
         types.set_link(link, node);
     }
-    Some(Type::Tuple {
-        first,
-        count: u32::from(count),
-    })
+    Some(Type::Tuple { first, count: u32::from(count) })
 }
 
 fn simple_class(name: &[u8]) -> Type {

@@ -94,29 +94,17 @@ impl Header {
             return Err(NoHeader::Bad("not a protocol version of this direction"));
         }
         let (stream, opcode, length) = match *rest {
-            [high, low, opcode, a, b, c, d, ..] if version > 2 => (
-                i16::from_be_bytes([high, low]),
-                opcode,
-                u32::from_be_bytes([a, b, c, d]),
-            ),
-            [stream, opcode, a, b, c, d, ..] if version <= 2 => (
-                i16::from(i8::from_be_bytes([stream])),
-                opcode,
-                u32::from_be_bytes([a, b, c, d]),
-            ),
+            [high, low, opcode, a, b, c, d, ..] if version > 2 => {
+                (i16::from_be_bytes([high, low]), opcode, u32::from_be_bytes([a, b, c, d]))
+            }
+            [stream, opcode, a, b, c, d, ..] if version <= 2 => {
+                (i16::from(i8::from_be_bytes([stream])), opcode, u32::from_be_bytes([a, b, c, d]))
+            }
             _ => return Err(NoHeader::Short),
         };
         match kind(opcode) {
             _ if length > MAX_BODY => Err(NoHeader::Bad("a body longer than the protocol allows")),
-            Some((name, of)) if of == side => Ok(Self {
-                side,
-                version,
-                flags,
-                stream,
-                opcode,
-                name,
-                length,
-            }),
+            Some((name, of)) if of == side => Ok(Self { side, version, flags, stream, opcode, name, length }),
             _ => Err(NoHeader::Bad("not an opcode of this direction")),
         }
     }
