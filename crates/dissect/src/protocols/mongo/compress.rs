@@ -1,6 +1,7 @@
 //! Bodies of `OP_COMPRESSED`.
 
 use crate::limits;
+use std::cell::RefCell;
 
 /// The `compressorId` of a body that is not compressed.
 pub(super) const NOOP: u8 = 0;
@@ -8,24 +9,38 @@ const SNAPPY: u8 = 1;
 const ZLIB: u8 = 2;
 const ZSTD: u8 = 3;
 
+/// Bytes of a decompressed body that are kept for the next one.
+const KEPT: usize = 256 << 10;
+
+thread_local! {
+    // A decompressor's state takes some hundred kilobytes: too much for each of many connections, too slow to make for
+    // each message. Nothing of a body outlives its decompression.
+    static SCRATCH: RefCell<Decompressor> = RefCell::default();
+}
+
+/// Gives `then` the `size` bytes that `body` stands for. It gets `None` where the body does not decompress to exactly
+/// so many, where they are beyond the limits, and for a compressor that the specification does not know.
+pub(super) fn with_plain<T>(compressor: u8, body: &[u8], size: usize, then: impl FnOnce(Option<&[u8]>) -> T) -> T {
+    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+        Ok(mut scratch) => {
+            let result = then(scratch.plain(compressor, body, size));
+            scratch.settle();
+            result
+        }
+        Err(_) => then(None),
+    })
+}
+
 /// Decompresses bodies, one after the other, into the same memory.
 #[derive(Default)]
-pub(super) struct Decompressor {
+struct Decompressor {
     plain: Vec<u8>,
     zlib: Option<flate2::Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
-impl std::fmt::Debug for Decompressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decompressor").finish_non_exhaustive()
-    }
-}
-
 impl Decompressor {
-    /// The `size` bytes that `body` stands for; `None` where it does not decompress to exactly so many, where they are
-    /// beyond the limits, and for a compressor that the specification does not know.
-    pub(super) fn plain(&mut self, compressor: u8, body: &[u8], size: usize) -> Option<&[u8]> {
+    fn plain(&mut self, compressor: u8, body: &[u8], size: usize) -> Option<&[u8]> {
         if size > limits::DECOMPRESSED || size > body.len().saturating_mul(limits::EXPANSION) {
             return None;
         }
@@ -41,8 +56,8 @@ impl Decompressor {
     }
 
     /// Gives back the memory that an unusually long body took.
-    pub(super) fn settle(&mut self) {
-        if self.plain.capacity() as u64 > limits::MESSAGE_BUFFER {
+    fn settle(&mut self) {
+        if self.plain.capacity() > KEPT {
             self.plain = Vec::new();
         }
     }

@@ -1,12 +1,12 @@
 //! Messages to postings.
 
-use super::compress::{Decompressor, NOOP};
+use super::compress::{NOOP, with_plain};
 use super::pair::{Pairing, Waiting};
 use super::walk::Walk;
 use super::wire::{HEADER, Header, Opcode, i32_at};
 use crate::decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Shares, Short, Step};
 use overhead_model::Account::{self, Framing, Metadata};
-use overhead_model::{Class, Outcome, Side};
+use overhead_model::{Amounts, Class, Outcome, Side};
 
 /// Bytes of an `OP_COMPRESSED` before the compressed body.
 const COMPRESSED_HEADER: u64 = HEADER + 9;
@@ -16,7 +16,6 @@ const COMPRESSED_HEADER: u64 = HEADER + 9;
 pub(super) struct Connection {
     pairing: Pairing,
     halves: [Half; 2],
-    decompressor: Decompressor,
 }
 
 /// One direction.
@@ -37,11 +36,7 @@ struct Message {
 
 impl Connection {
     pub(super) fn new(mid_stream: bool) -> Self {
-        Self {
-            pairing: Pairing::new(mid_stream),
-            halves: [Half::default(), Half::default()],
-            decompressor: Decompressor::default(),
-        }
+        Self { pairing: Pairing::new(mid_stream), halves: [Half::default(), Half::default()] }
     }
 
     /// One message, or as much of it as is at hand.
@@ -180,28 +175,31 @@ impl Connection {
         out: &mut Out<'_, R>,
     ) {
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
-        let mut decompressor = std::mem::take(&mut self.decompressor);
-        if let Some(plain) = decompressor.plain(wrapped.compressor, body, wrapped.size) {
+        with_plain(wrapped.compressor, body, wrapped.size, |plain| {
+            let Some(plain) = plain else {
+                self.walk_from(side, message, wrapped.opcode, 0);
+                out.note(Note::UndecodedMessage);
+                out.post(Account::Unknown, "compressed body", len);
+                return;
+            };
             self.walk_from(side, message, wrapped.opcode, plain.len() as u64);
-            let walk = &mut self.halves[side as usize].walk;
-            let amounts = Shares::of(side, |out| {
-                let whole = Input { bytes: plain, opaque: 0 };
-                let mut cursor = Cursor::new(whole, whole.available(), out);
-                walk.run(&mut cursor);
-                cursor.finish();
-            });
+            let amounts = measure(&mut self.halves[side as usize].walk, side, plain);
             if amounts[Account::Unknown] > 0 {
                 out.note(Note::UndecodedMessage);
             }
             out.post_pro_rata(&amounts, "compressed body", len);
-        } else {
-            self.walk_from(side, message, wrapped.opcode, 0);
-            out.note(Note::UndecodedMessage);
-            out.post(Account::Unknown, "compressed body", len);
-        }
-        decompressor.settle();
-        self.decompressor = decompressor;
+        });
     }
+}
+
+/// The accounts of a body that was compressed.
+fn measure(walk: &mut Walk, side: Side, plain: &[u8]) -> Amounts {
+    Shares::of(side, |out| {
+        let whole = Input { bytes: plain, opaque: 0 };
+        let mut cursor = Cursor::new(whole, whole.available(), out);
+        walk.run(&mut cursor);
+        cursor.finish();
+    })
 }
 
 /// What an `OP_COMPRESSED` says of its body.

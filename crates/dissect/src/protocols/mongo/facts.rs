@@ -96,8 +96,8 @@ impl Facts {
             Fact::Streaming => self.streaming = true,
             Fact::Success => self.failed |= !is_true(kind, value),
             Fact::Failure => self.failed |= is_failure(kind, value),
-            Fact::DriverName => self.driver.push_str(short(text)),
-            Fact::DriverVersion => self.driver_version.push_str(short(text)),
+            Fact::DriverName => self.driver.push_str(innermost(text)),
+            Fact::DriverVersion => self.driver_version.push_str(innermost(text)),
             Fact::ServerVersion => self.version.push_str(short(text)),
             Fact::WireVersion => self.wire_version = value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
             Fact::Ferret => self.ferret = true,
@@ -108,6 +108,11 @@ impl Facts {
 /// The text where it may be the name or version of software.
 fn short(text: Option<&str>) -> &str {
     text.filter(|text| text.len() <= limits::NAME).unwrap_or_default()
+}
+
+/// The driver's own name or version: libraries around a driver append theirs, each behind a bar.
+fn innermost(text: Option<&str>) -> &str {
+    short(text.and_then(|text| text.split('|').next()))
 }
 
 /// Whether an error field (`writeErrors`, `err`, `nErrors`) holds anything.

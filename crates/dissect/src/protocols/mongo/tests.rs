@@ -232,7 +232,7 @@ fn values_of_every_type_are_posted() {
 
 #[test]
 fn a_connection_introduces_itself_once() {
-    let driver = sub("client", &[sub("driver", &[text("name", "a-driver"), text("version", "1.2")])]);
+    let driver = sub("client", &[sub("driver", &[text("name", "a-driver|c"), text("version", "1.2|")])]);
     let hello = [int("hello", 1), driver, text("$db", "admin")];
     let answer = [truth("isWritablePrimary", true), int("maxWireVersion", 21), ok()];
     let transcript = decode(&[
