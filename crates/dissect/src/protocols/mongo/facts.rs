@@ -26,9 +26,9 @@ pub(super) struct Facts {
     pub(super) documents: bool,
     /// `cursorID` of an `OP_REPLY`.
     pub(super) cursor_open: bool,
-    pub(super) ferret: bool,
     pub(super) wire_version: Option<i32>,
     pub(super) version: String,
+    pub(super) ferret_version: String,
     pub(super) driver: String,
     pub(super) driver_version: String,
     name: Name,
@@ -50,12 +50,12 @@ impl Default for Name {
 impl Facts {
     /// Ready for the next message.
     pub(super) fn clear(&mut self) {
-        let strings = [&mut self.version, &mut self.driver, &mut self.driver_version];
-        let [version, driver, driver_version] = strings.map(|string| {
+        let strings = [&mut self.version, &mut self.ferret_version, &mut self.driver, &mut self.driver_version];
+        let [version, ferret_version, driver, driver_version] = strings.map(|string| {
             string.clear();
             std::mem::take(string)
         });
-        *self = Self { version, driver, driver_version, ..Self::default() };
+        *self = Self { version, ferret_version, driver, driver_version, ..Self::default() };
     }
 
     /// Name of the command; empty where none was read.
@@ -96,13 +96,18 @@ impl Facts {
             Fact::Streaming => self.streaming = true,
             Fact::Success => self.failed |= !is_true(kind, value),
             Fact::Failure => self.failed |= is_failure(kind, value),
-            Fact::DriverName => self.driver.push_str(innermost(text)),
-            Fact::DriverVersion => self.driver_version.push_str(innermost(text)),
-            Fact::ServerVersion => self.version.push_str(short(text)),
+            Fact::DriverName => set(&mut self.driver, innermost(text)),
+            Fact::DriverVersion => set(&mut self.driver_version, innermost(text)),
+            Fact::ServerVersion => set(&mut self.version, short(text)),
             Fact::WireVersion => self.wire_version = value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
-            Fact::Ferret => self.ferret = true,
+            Fact::FerretVersion => set(&mut self.ferret_version, short(text)),
         }
     }
+}
+
+fn set(place: &mut String, text: &str) {
+    place.clear();
+    place.push_str(text);
 }
 
 /// The text where it may be the name or version of software.

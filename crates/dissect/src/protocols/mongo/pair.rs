@@ -180,8 +180,11 @@ impl Pairing {
             }
             Side::Response if !facts.version.is_empty() => {
                 self.server_named = true;
-                let name = if facts.ferret { "FerretDB, as MongoDB" } else { "MongoDB" };
-                out.software(side, &format!("{name} {}", facts.version));
+                let name = match facts.ferret_version.as_str() {
+                    "" => format!("MongoDB {}", facts.version),
+                    version => format!("FerretDB {version}"),
+                };
+                out.software(side, &name);
             }
             Side::Response if !self.server_named => {
                 if let Some(version) = facts.wire_version {

@@ -14,6 +14,8 @@ pub(super) enum Role {
     /// The `client` document of `hello`, and the `driver` document in it.
     Client,
     Driver,
+    /// What FerretDB says of itself in the reply to `buildInfo`.
+    Ferret,
     /// One of the write statements, index specifications or namespaces that a command lists.
     Statement,
     /// The query document of an `OP_QUERY` on a collection, which may be wrapped in `$query`.
@@ -55,8 +57,8 @@ pub(super) enum Fact {
     DriverVersion,
     WireVersion,
     ServerVersion,
-    /// Only FerretDB has it.
-    Ferret,
+    /// The server is FerretDB, of this version.
+    FerretVersion,
 }
 
 /// Where the parts of a field go.
@@ -91,17 +93,19 @@ const fn envelope(role: Role) -> Field {
 
 const OPTION: Field = envelope(Role::Options);
 const COLLECTION: Field = telling(Fact::Collection, text(Query, OPTION));
+const FERRET: Field = telling(Fact::FerretVersion, OPTION);
 const STATUS: Field = field(Status, Status, Role::Status);
 
 impl Role {
     /// What the field called `name` is; `first` where no other stands before it in its document.
     pub(super) fn field(self, name: &[u8], first: bool) -> Field {
         match self {
-            Self::Options => OPTION,
             Self::Command if first => command(name),
             Self::Command | Self::Statement => option(name),
             Self::Client => client(name),
             Self::Driver => driver(name),
+            Self::Ferret if name == b"version" => FERRET,
+            Self::Options | Self::Ferret => OPTION,
             Self::Selector => selector(name),
             Self::Expression => expression(name),
             Self::Stage => stage(name),
@@ -131,6 +135,7 @@ impl Role {
             Self::Command => "command",
             Self::Client => "client",
             Self::Driver => "driver",
+            Self::Ferret => "ferretdb",
             Self::Statement => "statement",
             Self::Selector => "selector",
             Self::Expression => "expression",
@@ -246,7 +251,8 @@ fn reply(name: &[u8]) -> Field {
         b"value" | b"values" | b"result" | b"results" | b"retval" => field(Metadata, Data, Role::Document),
         b"maxWireVersion" => telling(Fact::WireVersion, OPTION),
         b"version" => telling(Fact::ServerVersion, OPTION),
-        b"ferretdb" | b"ferretdbVersion" => telling(Fact::Ferret, OPTION),
+        b"ferretdb" => envelope(Role::Ferret),
+        b"ferretdbVersion" => FERRET,
         _ => OPTION,
     }
 }

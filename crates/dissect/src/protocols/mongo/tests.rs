@@ -255,6 +255,16 @@ fn a_connection_introduces_itself_once() {
 }
 
 #[test]
+fn a_server_that_stands_in_for_another_is_named() {
+    let old = [text("version", "7.0.42"), text("ferretdbVersion", "v1.24.2"), ok()];
+    let new = [text("version", "7.0.77"), sub("ferretdb", &[text("version", "v2.1.0")]), ok()];
+    for (answer, name) in [(old.as_slice(), "FerretDB v1.24.2"), (&new, "FerretDB v2.1.0")] {
+        let transcript = exchange(&[int("buildInfo", 1)], answer);
+        assert_eq!(transcript.software[1].as_deref(), Some(name));
+    }
+}
+
+#[test]
 fn a_connection_that_streams_hello_is_a_monitor() {
     let version = sub("topologyVersion", &[long("counter", 0)]);
     let transcript = decode(&[
