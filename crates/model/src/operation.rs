@@ -66,6 +66,8 @@ pub enum Outcome {
     NoReply,
     /// The capture ended, or lost bytes, before the answer was complete.
     Unanswered,
+    /// The server sent it of its own accord (an event, a push, a notification): there is no request, and no operation.
+    Unsolicited,
 }
 
 /// What tells the rows of the run record apart.

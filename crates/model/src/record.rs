@@ -226,8 +226,12 @@ pub struct OperationRow {
     pub name: String,
     /// How it was sent; empty where there is just one way.
     pub via: String,
-    /// Operations (of class `unmatched`: stretches).
+    /// Operations (of class `unmatched`: stretches). Messages that a server sends of its own accord are no operations.
     pub count: u64,
+    /// Messages sent by the server of its own accord (events, pushes, notifications); the row's distributions are over
+    /// these and the operations together.
+    #[serde(default)]
+    pub unsolicited: u64,
     /// Of these, answered by an error.
     pub errors: u64,
     /// Of these, without a complete answer in the capture.
@@ -241,6 +245,18 @@ pub struct OperationRow {
     pub response: SideRow,
     /// First byte of the request to last byte of the response.
     pub latency_ns: Latency,
+}
+
+impl OperationRow {
+    /// What means and distributions are over: operations, and messages sent unsolicited.
+    pub fn samples(&self) -> u64 {
+        self.count + self.unsolicited
+    }
+
+    /// Operations that an answer was due to and that have none.
+    pub fn missing_answers(&self) -> u64 {
+        self.unanswered.saturating_sub(self.no_reply)
+    }
 }
 
 /// One direction of an [`OperationRow`].

@@ -3,7 +3,7 @@
 use crate::exit::Usage;
 use crate::{analyze, report};
 use anyhow::Result;
-use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
 use overhead_model::{Protocol, System};
 use std::io::IsTerminal;
@@ -11,8 +11,11 @@ use std::io::IsTerminal;
 /// What a database protocol costs: every byte on the wire attributed to an operation and an account, next to system
 /// calls and CPU cycles per operation.
 #[derive(Debug, Parser)]
-#[command(name = "overhead", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "overhead", version, max_term_width = 100, after_help = EXAMPLES, disable_help_flag = true)]
 struct Cli {
+    /// Print help
+    #[arg(short, long, global = true, action = ArgAction::HelpShort)]
+    help: Option<bool>,
     #[command(subcommand)]
     command: Command,
 }

@@ -287,10 +287,10 @@ impl Flow {
                 self.decode(side, bytes, len - bytes.len() as u64, tally);
             }
             Ordering::Greater => {
-                let acked = half.acked() >= part.end;
+                let hopeless = half.acked() >= part.end && half.hole().is_some();
                 half.hold(part.start, Early { frame, bytes: bytes.to_vec(), len });
-                // Acknowledged before it was captured: what it follows was acknowledged too, and is not going to come.
-                if acked && let Some(hole) = self.halves[side as usize].hole() {
+                // Acknowledged before it was captured, and not what an earlier piece waits for: that is not going to come.
+                if hopeless && let Some(hole) = self.halves[side as usize].hole() {
                     self.give_up(side, &hole, tally);
                 }
             }

@@ -41,6 +41,7 @@ pub(crate) struct Row {
     errors: u64,
     unanswered: u64,
     no_reply: u64,
+    unsolicited: u64,
     latency: Values,
     sides: [SideSums; 2],
 }
@@ -207,13 +208,15 @@ impl Rows {
 impl Row {
     fn new(key: Key, id: RowId) -> Self {
         let (latency, sides) = (Values::default(), Default::default());
-        Self { key, id, count: 0, errors: 0, unanswered: 0, no_reply: 0, latency, sides }
+        Self { key, id, count: 0, errors: 0, unanswered: 0, no_reply: 0, unsolicited: 0, latency, sides }
     }
 
     /// Takes in a closed operation.
     #[inline]
     pub(crate) fn add(&mut self, operation: &Operation) {
-        self.count += 1;
+        let unsolicited = operation.outcome == Outcome::Unsolicited;
+        self.unsolicited += u64::from(unsolicited);
+        self.count += u64::from(!unsolicited);
         self.errors += u64::from(operation.outcome == Outcome::Error);
         // A stretch of class `unmatched` is no request.
         if self.key.class != Class::Unmatched {
@@ -241,6 +244,7 @@ impl Row {
         self.errors += other.errors;
         self.unanswered += other.unanswered;
         self.no_reply += other.no_reply;
+        self.unsolicited += other.unsolicited;
         self.latency.merge(&other.latency);
         for (mine, theirs) in self.sides.iter_mut().zip(&other.sides) {
             mine.frames += theirs.frames;
@@ -266,8 +270,9 @@ impl Row {
             errors: self.errors,
             unanswered: self.unanswered,
             no_reply: self.no_reply,
-            request: request.to_record(self.count),
-            response: response.to_record(self.count),
+            unsolicited: self.unsolicited,
+            request: request.to_record(self.count + self.unsolicited),
+            response: response.to_record(self.count + self.unsolicited),
             latency_ns: latency(&self.latency),
         }
     }

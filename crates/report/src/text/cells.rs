@@ -30,11 +30,11 @@ pub(super) fn has_unknown(run: &Run) -> bool {
 pub(super) fn operation_cells(row: &OperationRow, protocol: bool, unknown: bool) -> Vec<String> {
     let amounts = both_sides(row);
     let mut cells = vec![row.class.name().to_owned(), name_cell(row, protocol), clean(&row.via)];
-    cells.extend([row.count, row.errors, row.unanswered, amounts.total()].map(grouped));
-    cells.extend([&row.request.accounts, &row.response.accounts, &amounts].map(|side| mean(side.total(), row.count)));
+    cells.extend([row.samples(), row.errors, row.missing_answers(), amounts.total()].map(grouped));
+    cells.extend([&row.request.accounts, &row.response.accounts, &amounts].map(|side| mean(side.total(), row.samples())));
     let families = Families::of(&amounts);
-    cells.extend([families.frame, families.waste, families.protocol, families.data].map(|b| mean(b, row.count)));
-    cells.extend(unknown.then(|| mean(families.unknown, row.count)));
+    cells.extend([families.frame, families.waste, families.protocol, families.data].map(|b| mean(b, row.samples())));
+    cells.extend(unknown.then(|| mean(families.unknown, row.samples())));
     cells.push(percent(families.data, amounts.total()));
     let latency = &row.latency_ns;
     cells.extend([latency.p50, latency.p99].map(

@@ -27,10 +27,10 @@ pub fn csv(runs: &[NamedRun]) -> String {
 }
 
 fn side_lines(out: &mut String, run: &str, row: &OperationRow, side: &str, totals: &SideRow) {
-    let [count, errors, unanswered] = [row.count, row.errors, row.unanswered].map(|number| number.to_string());
+    let [count, errors, unanswered] = [row.samples(), row.errors, row.missing_answers()].map(|number| number.to_string());
     for account in Account::ALL {
         let bytes = totals.accounts[account];
-        let mean = per_operation(bytes, row.count).map(|mean| mean.to_string()).unwrap_or_default();
+        let mean = per_operation(bytes, row.samples()).map(|mean| mean.to_string()).unwrap_or_default();
         let (class, bytes) = (row.class.name(), bytes.to_string());
         let key = [run, &row.protocol, class, &row.name, &row.via, &count, &errors, &unanswered];
         let cells: Vec<&str> = key.into_iter().chain([side, account.name(), &bytes, &mean]).collect();

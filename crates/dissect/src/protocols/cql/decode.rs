@@ -2,7 +2,7 @@
 
 use super::pair::{Exchange, Session};
 use super::segment::{Format, Segment, TRAILER, crc32};
-use super::tape::{Recorder, Tape, apportion};
+use super::tape::{Recorder, Shares, Tape};
 use super::wire::{Header, NoHeader, flag, opcode};
 use super::{Cql, compression, request, response};
 use crate::decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Short, Step};
@@ -45,6 +45,8 @@ pub(super) struct Scratch {
     segments: Vec<Segment>,
     payload_tape: Tape,
     owners: Vec<(OpId, u64)>,
+    overhead: Shares,
+    shares: Shares,
 }
 
 impl Scratch {
@@ -117,8 +119,11 @@ impl Cql {
         }
         let mut outcome = None;
         if header.side == Side::Response {
-            let error = header.opcode == opcode::ERROR;
-            outcome = Some(if error { Outcome::Error } else { Outcome::Ok });
+            outcome = Some(match header.opcode {
+                opcode::ERROR => Outcome::Error,
+                opcode::EVENT => Outcome::Unsolicited,
+                _ => Outcome::Ok,
+            });
         } else {
             self.session.wait(header.stream, exchange)?;
         }
@@ -172,10 +177,9 @@ impl Cql {
             inner.finish();
         }
         cursor.out().note(Note::ProRata);
-        let weights = scratch.body_tape.amounts();
-        let weights: Vec<u64> = weights.iter().map(|(_, amount)| amount).collect();
-        let shares = apportion(cursor.remaining(), &weights);
-        for (account, share) in Account::ALL.into_iter().zip(shares) {
+        let amounts = scratch.body_tape.amounts();
+        let shares = scratch.shares.of(cursor.remaining(), amounts.iter().map(|(_, amount)| amount));
+        for (account, &mut share) in Account::ALL.into_iter().zip(shares) {
             cursor.skip(share, account, "compressed")?;
         }
         // What nothing is compressed to.
@@ -337,7 +341,7 @@ impl Cql {
     /// Posts a recording with the headers and checksums of the segments in between.
     fn post_segments<R: Reader>(&mut self, segments: &[Segment], tape: &Tape, out: &mut Out<'_, R>) {
         let mut player = tape.play();
-        let owners = &mut self.scratch.owners;
+        let Scratch { owners, overhead, shares, .. } = &mut self.scratch;
         for segment in segments {
             player.owners(segment.length, owners);
             if owners.is_empty() {
@@ -347,16 +351,15 @@ impl Cql {
                 continue;
             }
             // Header and checksum are shared by the messages as frame headers are.
-            let weights: Vec<u64> = owners.iter().map(|&(_, weight)| weight).collect();
-            let mut shares = apportion(segment.header() + TRAILER, &weights);
-            post_shares(owners, &mut shares, segment.header(), "segment header", out);
+            let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
+            post_shares(owners, around, segment.header(), "segment header", out);
             if segment.packed {
                 out.note(Note::ProRata);
-                player.post_pro_rata(segment.length, segment.wire, out);
+                player.post_pro_rata(segment.length, segment.wire, shares, out);
             } else {
                 player.post(segment.length, out);
             }
-            post_shares(owners, &mut shares, TRAILER, "segment checksum", out);
+            post_shares(owners, around, TRAILER, "segment checksum", out);
         }
         player.post(u64::MAX, out);
     }

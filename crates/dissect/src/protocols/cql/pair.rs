@@ -71,7 +71,6 @@ pub(super) enum Compression {
 #[derive(Debug)]
 struct Sent {
     startup: bool,
-    register: bool,
     /// A statement other than `USE`.
     statement: bool,
 }
@@ -119,7 +118,7 @@ impl Session {
             first_prepared: 0,
             prepared_ids: HashMap::new(),
             type_entries: 0,
-            sent: Sent { startup: mid_stream, register: mid_stream, statement: mid_stream },
+            sent: Sent { startup: mid_stream, statement: mid_stream },
             in_system_keyspace: false,
             compression: if mid_stream { Compression::NotSeen } else { Compression::None },
             extensions: Extensions::default(),
@@ -135,11 +134,7 @@ impl Session {
             opcode::QUERY | opcode::EXECUTE | opcode::BATCH => Class::Workload,
             _ => Class::Setup,
         };
-        match header.opcode {
-            opcode::STARTUP => self.sent.startup = true,
-            opcode::REGISTER => self.sent.register = true,
-            _ => {}
-        }
+        self.sent.startup |= header.opcode == opcode::STARTUP;
         Exchange {
             op,
             opcode: header.opcode,
@@ -160,8 +155,7 @@ impl Session {
 
     /// The operation of a response that answers nothing: an event, or one whose request was not captured.
     pub fn unasked(&self, op: OpId, header: &Header) -> Exchange {
-        // A server sends events to those who registered. Otherwise nobody asked for this, and it has no request.
-        let event = header.opcode == opcode::EVENT && self.sent.register;
+        let event = header.opcode == opcode::EVENT;
         Exchange {
             op,
             opcode: header.opcode,

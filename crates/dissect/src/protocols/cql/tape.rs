@@ -169,8 +169,9 @@ impl Player<'_> {
     }
 
     /// Posts `wire` bytes in proportion to the operations and accounts of the next `len` bytes.
-    pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, out: &mut Out<'_, R>) {
-        let mut parts: Vec<(OpId, Amounts)> = Vec::new();
+    pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
+        let parts = &mut shares.parts;
+        parts.clear();
         self.run(
             len,
             |_| {},
@@ -179,33 +180,68 @@ impl Player<'_> {
                 _ => parts.push((piece.op, Amounts::of(piece.account, piece.len))),
             },
         );
-        let weights: Vec<u64> =
-            parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)).collect();
-        let shares = apportion(wire, &weights);
-        for ((op, _), shares) in parts.iter().zip(shares.chunks(Account::COUNT)) {
+        let amounts = shares.parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount));
+        shares.weights.clear();
+        shares.weights.extend(amounts);
+        shares.split(wire);
+        for ((op, _), given) in shares.parts.iter().zip(shares.given.chunks(Account::COUNT)) {
             out.charge(*op);
-            for (account, &share) in Account::ALL.into_iter().zip(shares) {
+            for (account, &share) in Account::ALL.into_iter().zip(given) {
                 out.post(account, "compressed", share);
             }
         }
     }
 }
 
-/// Splits `amount` in proportion to `weights` by largest remainder, ties to the earliest. Zeros where all weights are.
-pub(super) fn apportion(amount: u64, weights: &[u64]) -> Vec<u64> {
-    let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
-    if total == 0 {
-        return vec![0; weights.len()];
+/// Bytes in proportion to weights, by largest remainder. Kept for its memory.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    parts: Vec<(OpId, Amounts)>,
+    weights: Vec<u64>,
+    given: Vec<u64>,
+    remainders: Vec<(u64, usize)>,
+}
+
+impl Shares {
+    /// Splits `amount` in proportion to `weights`, ties to the earliest. All zeros where the weights are.
+    pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
+        self.weights.clear();
+        self.weights.extend(weights);
+        self.split(amount);
+        &mut self.given
     }
-    let product = |weight: u64| u128::from(amount) * u128::from(weight);
-    let mut shares: Vec<u64> = weights.iter().map(|&weight| (product(weight) / total) as u64).collect();
-    let left = amount - shares.iter().sum::<u64>();
-    let mut order: Vec<usize> = (0..weights.len()).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse(weights.get(index).map(|&weight| product(weight) % total)));
-    for index in order.into_iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-        if let Some(share) = shares.get_mut(index) {
-            *share += 1;
+
+    fn split(&mut self, amount: u64) {
+        let total: u64 = self.weights.iter().sum();
+        self.given.clear();
+        self.remainders.clear();
+        let mut left = amount;
+        for (index, &weight) in self.weights.iter().enumerate() {
+            let (share, remainder) = divide(amount, weight, total);
+            left -= share;
+            self.given.push(share);
+            if remainder > 0 {
+                self.remainders.push((remainder, index));
+            }
+        }
+        self.remainders.sort_unstable_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), index));
+        let extra = usize::try_from(left).unwrap_or(usize::MAX);
+        for &(_, index) in self.remainders.iter().take(extra) {
+            if let Some(share) = self.given.get_mut(index) {
+                *share += 1;
+            }
         }
     }
-    shares
+}
+
+/// `amount` × `weight` ÷ `total` with its remainder; 0 where the total is.
+fn divide(amount: u64, weight: u64, total: u64) -> (u64, u64) {
+    match amount.checked_mul(weight) {
+        _ if total == 0 => (0, 0),
+        Some(product) => (product / total, product % total),
+        None => {
+            let (product, total) = (u128::from(amount) * u128::from(weight), u128::from(total));
+            ((product / total) as u64, (product % total) as u64)
+        }
+    }
 }

@@ -108,7 +108,7 @@ fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
             for _ in 0..count {
                 probe.cell()?;
             }
-            probe.end()
+            probe.followed_in_sight(wire::response_header)
         }
         b'1' | b'2' | b'3' | b'n' | b's' | b'I' | b'c' => probe.followed(wire::response_header),
         b'K' | b'd' => {
@@ -117,7 +117,9 @@ fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
         }
         b't' => {
             let count = probe.number(2)?;
-            probe.leaves(4 * u64::from(count))
+            probe.leaves(4 * u64::from(count))?;
+            probe.pos = probe.total;
+            probe.followed_in_sight(wire::response_header)
         }
         b'G' | b'H' | b'W' => {
             probe.check(Probe::byte, |format| format <= 1)?;
@@ -149,7 +151,7 @@ fn named_response(mut probe: Probe<'_>) -> Result<(), Boundary> {
             probe.text()?;
             probe.end()
         }
-        b'R' => probe.check(|probe| probe.number(4), |code| code <= 12).map(|_| ()),
+        b'R' => probe.authentication(),
         _ => Err(Boundary::No),
     }
 }
@@ -256,6 +258,24 @@ impl<'a> Probe<'a> {
 
     fn end(&self) -> Result<(), Boundary> {
         self.leaves(0)
+    }
+
+    /// The inside of an authentication request.
+    fn authentication(&mut self) -> Result<(), Boundary> {
+        match (self.number(4)?, self.total) {
+            (0, 9) => self.followed(wire::response_header),
+            (2 | 3 | 6 | 7 | 9, 9) | (5, 13) | (8 | 10..=12, 10..) => Ok(()),
+            _ => Err(Boundary::No),
+        }
+    }
+
+    /// The message ends here; the header that follows is read where it lies within the window.
+    fn followed_in_sight(&self, header: Header) -> Result<(), Boundary> {
+        self.end()?;
+        if self.pos + HEADER > BOUNDARY_WINDOW as u64 {
+            return Ok(());
+        }
+        self.followed(header)
     }
 
     /// The message ends here, and another header follows.

@@ -1,7 +1,7 @@
 //! Messages of the client to postings (PostgreSQL manual, chapter 55.7, "F").
 
 use super::decode::header;
-use super::pair::{Request, UnitId};
+use super::pair::{Idle, Request, UnitId};
 use super::values::{self, Shape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{Pgwire, Phase, sql};
@@ -186,7 +186,7 @@ fn function<R: Reader>(
 }
 
 fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.extended("PREPARE", out);
+    let unit = state.pairing.extended(Idle::Parse, out);
     let session = &mut state.pairing.session;
     read(input, total, "parse", out, |c| {
         let name = c.c_string(Account::Metadata, "statement name")?;
@@ -206,7 +206,7 @@ fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
 }
 
 fn bind<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.extended("BIND", out);
+    let unit = state.pairing.extended(Idle::Bind, out);
     let session = &mut state.pairing.session;
     read(input, total, "bind", out, |c| {
         let portal = c.c_string(Account::Metadata, "portal name")?;
@@ -241,9 +241,12 @@ fn describe_or_close<R: Reader>(
     out: &mut Out<'_, R>,
 ) -> Result<(), Malformed> {
     let describes = kind == b'D';
-    let (request, idle_name, group) =
-        if describes { (Request::Describe, "DESCRIBE", "describe") } else { (Request::Close, "CLOSE", "close") };
-    let unit = state.pairing.extended(idle_name, out);
+    let (request, idle, group) = if describes {
+        (Request::Describe, Idle::Describe, "describe")
+    } else {
+        (Request::Close, Idle::Close, "close")
+    };
+    let unit = state.pairing.extended(idle, out);
     let session = &mut state.pairing.session;
     let statement = read(input, total, group, out, |c| {
         let what = c.u8(Account::Framing, "statement or portal")?;
@@ -263,7 +266,7 @@ fn describe_or_close<R: Reader>(
 }
 
 fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.extended("EXECUTE", out);
+    let unit = state.pairing.extended(Idle::Bind, out);
     let session = &mut state.pairing.session;
     let portal = read(input, total, "execute", out, |c| {
         let name = c.c_string(Account::Metadata, "portal name")?;
@@ -287,15 +290,13 @@ fn ending<R: Reader>(
     input: Input<'_>,
     out: &mut Out<'_, R>,
 ) -> Result<(), Malformed> {
-    let (idle_name, group) = if kind == b'S' { ("SYNC", "sync") } else { ("FLUSH", "flush") };
-    let unit = state.pairing.ending(idle_name, out);
+    let (idle, group) = if kind == b'S' { (Idle::Sync, "sync") } else { (Idle::Flush, "flush") };
+    let unit = state.pairing.ending(idle, out);
     read(input, total, group, out, |_| Ok(()));
     if kind == b'S' {
-        state.pairing.synced(unit, out)
-    } else {
-        state.pairing.label_idle(unit, out);
-        Ok(())
+        state.pairing.synced(unit, out)?;
     }
+    Ok(())
 }
 
 fn copy<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {

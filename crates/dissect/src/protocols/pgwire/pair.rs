@@ -102,6 +102,31 @@ enum Stage {
     Closed,
 }
 
+/// The most telling message of a unit that executes nothing, the most telling last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Idle {
+    Flush,
+    Sync,
+    Close,
+    Describe,
+    Parse,
+    /// Not idle for long: what is bound is there to be executed.
+    Bind,
+}
+
+impl Idle {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "FLUSH",
+            Self::Sync => "SYNC",
+            Self::Close => "CLOSE",
+            Self::Describe => "DESCRIBE",
+            Self::Parse => "PREPARE",
+            Self::Bind => "BIND",
+        }
+    }
+}
+
 /// What the losses of a capture make doubtful.
 #[derive(Debug, Default)]
 struct Doubts {
@@ -126,8 +151,8 @@ struct Unit {
     via_unknown: Option<&'static str>,
     /// A response has come.
     answered: bool,
-    /// Name that it has where it never executes anything.
-    idle_name: &'static str,
+    /// What it is where it never executes anything.
+    idle: Idle,
 }
 
 /// Pairing state of one connection.
@@ -169,7 +194,7 @@ impl Pairing {
     }
 
     /// A new unit, charged.
-    fn open<R: Reader>(&mut self, idle_name: &'static str, out: &mut Out<'_, R>) -> UnitId {
+    fn open<R: Reader>(&mut self, idle: Idle, out: &mut Out<'_, R>) -> UnitId {
         let op = out.open();
         out.charge(op);
         self.units.push_back(Unit {
@@ -181,7 +206,7 @@ impl Pairing {
             via_unknown: None,
             answered: false,
 
-            idle_name,
+            idle,
         });
         self.first_unit + self.units.len() as u64 - 1
     }
@@ -215,7 +240,7 @@ impl Pairing {
         let class = if self.replicates { Class::Background } else { Class::Setup };
         if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
             unit.labelled = true;
-            out.label(unit.op, class, unit.idle_name, "extended");
+            out.label(unit.op, class, unit.idle.name(), "extended");
         }
     }
 
@@ -242,7 +267,7 @@ impl Pairing {
     /// A single request that is a unit of its own: `Query`, `FunctionCall`, a start-up packet. Charges it.
     pub fn single<R: Reader>(&mut self, request: Request, out: &mut Out<'_, R>) -> Result<UnitId, Malformed> {
         self.move_on(out);
-        let id = self.open("", out);
+        let id = self.open(Idle::Flush, out);
         self.expect(request, id, None, None)?;
         if let Some(unit) = self.unit(id) {
             unit.stage = Stage::Sealed;
@@ -252,35 +277,32 @@ impl Pairing {
     }
 
     /// Charges the unit that a message of the extended protocol belongs to, which names it where nothing is executed.
-    pub fn extended<R: Reader>(&mut self, idle_name: &'static str, out: &mut Out<'_, R>) -> UnitId {
+    pub fn extended<R: Reader>(&mut self, idle: Idle, out: &mut Out<'_, R>) -> UnitId {
         if let Some(id) = self.current
             && let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building)
         {
-            // What is prepared matters more than what is described or closed on the way.
-            if unit.idle_name != "PREPARE" {
-                unit.idle_name = idle_name;
-            }
+            unit.idle = unit.idle.max(idle);
             out.charge(unit.op);
             return id;
         }
         self.move_on(out);
-        let id = self.open(idle_name, out);
+        let id = self.open(idle, out);
         self.current = Some(id);
         id
     }
 
-    /// Charges the unit that a `Sync` or `Flush` ends, which may be one of its own.
-    pub fn ending<R: Reader>(&mut self, idle_name: &'static str, out: &mut Out<'_, R>) -> UnitId {
-        if let Some(id) = self.current
-            && let Some(unit) = self.unit(id)
-        {
+    /// Charges the unit that a `Sync` or `Flush` ends, which may be one of its own. A `Flush` between `Bind` and
+    /// `Execute` ends nothing.
+    pub fn ending<R: Reader>(&mut self, idle: Idle, out: &mut Out<'_, R>) -> UnitId {
+        let id = match self.current {
+            Some(id) => id,
+            None => self.extended(idle, out),
+        };
+        let Some(unit) = self.unit(id) else { return id };
+        out.charge(unit.op);
+        if idle == Idle::Sync || unit.idle != Idle::Bind {
             unit.stage = unit.stage.max(Stage::Complete);
-            out.charge(unit.op);
-            return id;
-        }
-        let id = self.extended(idle_name, out);
-        if let Some(unit) = self.unit(id) {
-            unit.stage = unit.stage.max(Stage::Complete);
+            self.label_idle(id, out);
         }
         id
     }

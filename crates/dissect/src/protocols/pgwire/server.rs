@@ -47,7 +47,7 @@ fn aside<R: Reader>(
     let op = state.pairing.aside(name, within, out);
     read(state, out);
     if let Some(op) = op {
-        out.close(op, Outcome::NoReply);
+        out.close(op, Outcome::Unsolicited);
     }
 }
 

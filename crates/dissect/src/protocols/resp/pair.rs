@@ -214,7 +214,8 @@ pub(super) struct Target {
     pub leaves: Leaves,
     /// The pairing listens to the leaves.
     pub inspected: bool,
-    paired: bool,
+    /// How it ends, where it answers nothing.
+    unpaired: Option<Outcome>,
 }
 
 const DATA: Leaves = Leaves { status: Account::Status, integer: Account::Data, data: Account::Data };
@@ -311,22 +312,23 @@ impl Pairing {
             _ => false,
         };
         if push {
-            let op = out.orphan(if self.monitoring { "MONITOR" } else { "PUSH" });
-            return Some(Target { op, leaves: DATA, inspected: false, paired: false });
+            let op = out.open();
+            out.label(op, Class::Background, if self.monitoring { "MONITOR" } else { "PUSH" }, "");
+            return Some(Target { op, leaves: DATA, inspected: false, unpaired: Some(Outcome::Unsolicited) });
         }
         Some(match front {
             Some(Pending { op, leaves, kind, .. }) => {
-                Target { op, leaves, inspected: matches!(kind, Kind::Hello | Kind::Info), paired: true }
+                Target { op, leaves, inspected: matches!(kind, Kind::Hello | Kind::Info), unpaired: None }
             }
-            None => Target { op: out.orphan("RESPONSE"), leaves: DATA, inspected: false, paired: false },
+            None => Target { op: out.orphan("RESPONSE"), leaves: DATA, inspected: false, unpaired: Some(Outcome::NoReply) },
         })
     }
 
     /// A value is complete.
     pub fn reply<R: Reader>(&mut self, target: Target, kind: u8, out: &mut Out<'_, R>) {
         let error = matches!(kind, b'-' | b'!');
-        if !target.paired {
-            out.close(target.op, Outcome::NoReply);
+        if let Some(outcome) = target.unpaired {
+            out.close(target.op, outcome);
             return;
         }
         let Some(front) = self.pending.front_mut() else { return };

@@ -157,7 +157,7 @@ fn pub_sub_messages_are_not_replies() {
     ])
     .summary();
     assert!(summary[0].starts_with("workload SUBSCRIBE [array] ok"), "{summary:#?}");
-    assert_eq!(summary.iter().filter(|line| line.starts_with("unmatched PUSH")).count(), 2, "{summary:#?}");
+    assert_eq!(summary.iter().filter(|line| line.starts_with("background PUSH")).count(), 2, "{summary:#?}");
     assert!(summary.iter().any(|line| line.starts_with("workload PING [array] ok")), "{summary:#?}");
 }
 
@@ -167,13 +167,13 @@ fn resp3_pushes_come_between_replies() {
     let reply = format!("{invalidate}$1\r\nx\r\n");
     let summary = talk(&[(C, &command(&["GET", "a"])), (S, &reply)]).summary();
     assert!(summary[0].starts_with("workload GET [array] ok"), "{summary:#?}");
-    assert!(summary[1].starts_with("unmatched PUSH"), "{summary:#?}");
+    assert!(summary[1].starts_with("background PUSH"), "{summary:#?}");
 }
 
 #[test]
 fn monitor_feeds_lines_and_replication_takes_the_connection_over() {
     let summary = talk(&[(C, "MONITOR\r\n"), (S, "+OK\r\n"), (S, "+1.0 [0 x] \"GET\" \"a\"\r\n")]).summary();
-    assert!(summary[1].starts_with("unmatched MONITOR"), "{summary:#?}");
+    assert!(summary[1].starts_with("background MONITOR"), "{summary:#?}");
     let stream = "$3\r\nRDB*1\r\n$4\r\nPING\r\n";
     let summary = talk(&[(C, &command(&["PSYNC", "?", "-1"])), (S, "+FULLRESYNC x 0\r\n"), (S, stream)]).summary();
     assert_eq!(summary.len(), 1, "{summary:#?}");

@@ -198,7 +198,7 @@ fn event() -> Vec<u8> {
 }
 
 #[test]
-fn events_are_background_for_a_client_that_registered() {
+fn an_event_is_of_no_request_and_no_operation() {
     let register = [&short(1)[..], &string("STATUS_CHANGE")].concat();
     let conversation =
         [(Request, ask(4, opcode::REGISTER, &register)), (Response, [answer(4, opcode::READY, &[]), event()].concat())];
@@ -206,11 +206,10 @@ fn events_are_background_for_a_client_that_registered() {
         summary(&conversation),
         [
             "background REGISTER [] ok: framing 10, metadata 16 | framing 6, metadata 3",
-            "background EVENT [] ok:  | framing 11, metadata 3, status 23",
+            "background EVENT [] unsolicited:  | framing 11, metadata 3, status 23",
         ]
     );
-    assert_eq!(named(&[(Response, event())]), ["unmatched EVENT [] ok"]);
-    assert_eq!(decode_later(&[(Response, &event())]).ops[0].class(), Some(overhead_model::Class::Background));
+    assert_eq!(named(&[(Response, event())]), ["background EVENT [] unsolicited"]);
 }
 
 #[test]

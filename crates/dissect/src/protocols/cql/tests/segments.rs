@@ -39,7 +39,7 @@ fn the_header_carries_length_flag_and_checksum() {
     let bytes = segment(true, &[7; 300]);
     // Checksums computed apart from this code.
     assert_eq!(bytes[..6], [0x2C, 0x01, 0x02, 0xDB, 0xF5, 0x1C]);
-    assert_eq!(bytes[306..], 0x4FE7344E_u32.to_le_bytes());
+    assert_eq!(bytes[306..], 0x4FE7_344E_u32.to_le_bytes());
     let read = Segment::read(&bytes, Format::Plain).unwrap();
     assert_eq!((read.wire, read.length, read.packed, read.self_contained), (300, 300, false, true));
     assert_eq!(read.total(), bytes.len() as u64);

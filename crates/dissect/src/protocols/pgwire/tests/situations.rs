@@ -296,6 +296,30 @@ fn units_without_execute_are_setup() {
 }
 
 #[test]
+fn every_message_with_its_own_flush() {
+    let summary = talk(&[
+        (C, vec![parse("s", "SELECT 1"), flush()]),
+        (S, vec![msg(b'1', b"")]),
+        (C, vec![describe(b'S', "s"), flush(), sync()]),
+        (S, vec![msg(b't', b"\0\0"), msg(b'n', b""), ready()]),
+        (C, vec![bind("s"), flush()]),
+        (S, vec![msg(b'2', b"")]),
+        (C, vec![execute(), flush()]),
+        (S, vec![tag("SELECT 0")]),
+        (C, vec![sync()]),
+        (S, vec![ready()]),
+    ]);
+    assert_eq!(
+        summary,
+        [
+            "setup PREPARE [extended] ok: framing 14, metadata 1, query 8 | framing 5",
+            "setup DESCRIBE [extended] ok: framing 17, metadata 1 | framing 17, status 1",
+            "workload SELECT [prepared] ok: framing 34, metadata 7 | framing 16, status 9",
+        ]
+    );
+}
+
+#[test]
 fn a_portal_is_fetched_in_two_parts() {
     let execute = || msg(b'E', b"c1\0\0\0\0\x01");
     let summary = talk(&[
@@ -422,10 +446,10 @@ fn what_the_server_says_on_its_own_account() {
         summary,
         [
             "workload LISTEN [simple] ok: framing 6, query 9 | framing 28, metadata 11, status 15",
-            "background NOTIFICATION [] noreply:  | framing 7, metadata 6, data 5",
-            "background NOTIFICATION [] noreply:  | framing 7, metadata 6, data 5",
-            "background PARAMETER STATUS [] noreply:  | framing 7, metadata 11",
-            "background NOTICE [] noreply:  | framing 10, status 8",
+            "background NOTIFICATION [] unsolicited:  | framing 7, metadata 6, data 5",
+            "background NOTIFICATION [] unsolicited:  | framing 7, metadata 6, data 5",
+            "background PARAMETER STATUS [] unsolicited:  | framing 7, metadata 11",
+            "background NOTICE [] unsolicited:  | framing 10, status 8",
         ]
     );
 }
