@@ -34,6 +34,7 @@ pub(super) fn startup<R: Reader>(
         }
         _ => (Request::Startup, "STARTUP"),
     };
+    state.pairing.starts();
     let unit = state.pairing.single(request, out)?;
     state.pairing.label_setup(unit, name, "", out);
     let mut c = Cursor::new(input, total, out);

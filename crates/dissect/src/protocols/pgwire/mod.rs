@@ -25,7 +25,7 @@ mod values;
 mod wire;
 
 use super::Sniff;
-use crate::decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step, is_client_hello};
+use crate::decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
 use copy::Copy;
 use overhead_model::Side;
 use pair::{Pairing, Request};
@@ -64,12 +64,6 @@ struct Gss {
 
 /// What the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    if is_client_hello(bytes) {
-        // Direct TLS names the protocol in clear (ALPN).
-        let alpn = b"\x0apostgresql";
-        let named = bytes.windows(alpn.len()).any(|window| window == alpn);
-        return if named { Sniff::Request } else { Sniff::No };
-    }
     let sides = (boundary::of_request(bytes), boundary::of_response(bytes));
     match sides {
         (Boundary::Yes, _) => Sniff::Request,

@@ -429,6 +429,12 @@ impl Pairing {
         Some(id)
     }
 
+    /// The client starts the connection up: whatever came before is of no account.
+    pub fn starts(&mut self) {
+        self.has_begun = false;
+        self.doubts = Doubts::default();
+    }
+
     /// Charges the unit of the connection's start-up while it lasts.
     pub fn authenticating<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.expected.front().copied() {
@@ -526,6 +532,16 @@ impl Pairing {
 
     /// The request at the front is answered.
     pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pop_one(out);
+        while self.front().is_some_and(|next| next.request == Request::CopyEnd) {
+            self.pop_one(out);
+        }
+        if self.cycles == 0 {
+            self.doubts.doubtful = false;
+        }
+    }
+
+    fn pop_one<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(front) = self.expected.pop_front() else {
             return;
         };
@@ -534,12 +550,6 @@ impl Pairing {
             unit.pending -= 1;
         }
         self.settle(front.unit, out);
-        if self.cycles == 0 {
-            self.doubts.doubtful = false;
-        }
-        if self.front().is_some_and(|next| next.request == Request::CopyEnd) {
-            self.pop(out);
-        }
     }
 
     /// An entry has left the queue.

@@ -114,6 +114,16 @@ fn answers_nobody_asked_for() {
     );
 }
 
+#[test]
+fn ends_of_copies_without_number() {
+    let ends = msg(b'c', b"").repeat(200_000);
+    let conversation =
+        [(C, [startup(), query("SELECT 1"), ends].concat()), (S, [welcome(), tag("SELECT 1"), ready()].concat())];
+    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    let transcript = Transcript::of(Pgwire::new(false), &conversation);
+    assert_eq!(transcript.ops[1].outcome, Some(overhead_model::Outcome::Ok));
+}
+
 /// Messages of any known kind with short insides, most of them wrong.
 fn messages(kinds: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let inside = proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), Just(b'S'), any::<u8>()], 0..24);

@@ -507,6 +507,23 @@ fn statement_prepared_out_of_sight_is_named_by_its_tag() {
 }
 
 #[test]
+fn capture_that_misses_just_the_handshake_of_tcp() {
+    let summary = mid_stream(&[
+        (C, vec![startup()]),
+        (S, vec![welcome()]),
+        (C, vec![query("SET a = 1")]),
+        (S, vec![tag("SET"), ready()]),
+    ]);
+    assert_eq!(
+        summary,
+        [
+            "setup STARTUP [] ok: framing 13, metadata 26 | framing 22, metadata 52, status 5",
+            "setup SET [simple] ok: framing 6, query 9 | framing 11, status 4",
+        ]
+    );
+}
+
+#[test]
 fn capture_that_starts_within_an_answer() {
     let summary = mid_stream(&[
         (S, vec![b"garbage\0".to_vec(), row(&[Some(b"1")]), tag("SELECT 1"), ready()]),
