@@ -1,0 +1,230 @@
+//! TCP conversations frame by frame, and a tally that remembers everything.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use etherparse::PacketBuilder;
+use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_model::{
+    Amounts, Class, ConnectionSummary, Frame, LinkType, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally,
+};
+
+/// A captured frame that owns its bytes.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    pub time_ns: u64,
+    pub bytes: Vec<u8>,
+    pub original_len: u32,
+}
+
+/// One end's next sequence number and port.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    port: u16,
+    seq: u32,
+}
+
+/// Writes the frames of one connection, 1 µs apart, Ethernet and IPv4 without options: 54 bytes of headers.
+#[derive(Clone, Debug)]
+pub struct Talk {
+    ends: [End; 2],
+    pub frames: Vec<Captured>,
+}
+
+pub const HEADERS: u64 = 54;
+
+impl Talk {
+    /// A connection to the usual Redis port.
+    pub fn new() -> Self {
+        Self::starting_at(1000, 5000)
+    }
+
+    /// A connection with these initial sequence numbers.
+    pub fn starting_at(client: u32, server: u32) -> Self {
+        Self { ends: [End { port: 40_000, seq: client }, End { port: 6379, seq: server }], frames: Vec::new() }
+    }
+
+    fn push(&mut self, side: Side, seq: u32, payload: &[u8], flags: &str) {
+        let (from, to) = (self.ends[side as usize], self.ends[side.other() as usize]);
+        let address = |side: Side| [10, 0, 0, 1 + side as u8];
+        let mut builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+            .ipv4(address(side), address(side.other()), 64)
+            .tcp(from.port, to.port, seq, 65_000);
+        for flag in flags.chars() {
+            builder = match flag {
+                'S' => builder.syn(),
+                'A' => builder.ack(to.seq),
+                'F' => builder.fin(),
+                'R' => builder.rst(),
+                _ => builder.psh(),
+            };
+        }
+        let mut bytes = Vec::new();
+        builder.write(&mut bytes, payload).unwrap();
+        let original_len = bytes.len() as u32;
+        let time_ns = 1_000 * (self.frames.len() as u64 + 1);
+        self.frames.push(Captured { time_ns, bytes, original_len });
+    }
+
+    /// SYN, SYN-ACK, ACK.
+    pub fn handshake(mut self) -> Self {
+        self.push(Side::Request, self.ends[0].seq, &[], "S");
+        self.ends[0].seq = self.ends[0].seq.wrapping_add(1);
+        self.push(Side::Response, self.ends[1].seq, &[], "SA");
+        self.ends[1].seq = self.ends[1].seq.wrapping_add(1);
+        self.ack(Side::Request)
+    }
+
+    /// A segment with payload, in order.
+    pub fn send(mut self, side: Side, payload: &[u8]) -> Self {
+        self.push(side, self.ends[side as usize].seq, payload, "AP");
+        self.ends[side as usize].seq = self.ends[side as usize].seq.wrapping_add(payload.len() as u32);
+        self
+    }
+
+    /// Bytes that were sent in a frame that the capture missed.
+    pub fn miss(mut self, side: Side, len: u32) -> Self {
+        self.ends[side as usize].seq = self.ends[side as usize].seq.wrapping_add(len);
+        self
+    }
+
+    /// A segment `back` bytes before the next sequence number, which does not move.
+    pub fn again(mut self, side: Side, back: u32, payload: &[u8]) -> Self {
+        self.push(side, self.ends[side as usize].seq.wrapping_sub(back), payload, "A");
+        self
+    }
+
+    /// A pure acknowledgment of all that was sent.
+    pub fn ack(mut self, side: Side) -> Self {
+        self.push(side, self.ends[side as usize].seq, &[], "A");
+        self
+    }
+
+    /// FIN, FIN, ACK.
+    pub fn close(mut self) -> Self {
+        for side in Side::BOTH {
+            self.push(side, self.ends[side as usize].seq, &[], "FA");
+            self.ends[side as usize].seq = self.ends[side as usize].seq.wrapping_add(1);
+        }
+        self.ack(Side::Request)
+    }
+
+    /// Cuts all frames to `len` captured bytes.
+    pub fn snapped(mut self, len: usize) -> Self {
+        self.frames.iter_mut().for_each(|frame| frame.bytes.truncate(len));
+        self
+    }
+
+    pub fn swap(mut self, a: usize, b: usize) -> Self {
+        let (first, second) = (self.frames[a].bytes.clone(), self.frames[b].bytes.clone());
+        (self.frames[a].original_len, self.frames[b].original_len) = (second.len() as u32, first.len() as u32);
+        (self.frames[a].bytes, self.frames[b].bytes) = (second, first);
+        self
+    }
+
+    /// Dissects the frames and checks that everything adds up.
+    pub fn dissect(&self) -> Book {
+        dissect(&self.frames, &Selection { ports: vec![(6379, vec![Protocol::Resp])] })
+    }
+}
+
+/// A row of the tally.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    pub protocol: Option<Protocol>,
+    pub class: Option<Class>,
+    pub name: String,
+    pub via: &'static str,
+    pub operations: Vec<Operation>,
+    pub late: [SideTotals; 2],
+}
+
+impl Row {
+    /// All bytes of a side, late ones included.
+    pub fn amounts(&self, side: Side) -> Amounts {
+        let mut sum = self.late[side as usize].amounts;
+        self.operations.iter().for_each(|operation| sum += operation.sides[side as usize].amounts);
+        sum
+    }
+}
+
+/// A tally that keeps every operation.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    pub rows: Vec<Row>,
+    pub connections: Vec<ConnectionSummary>,
+}
+
+impl Tally for List {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        let same = |row: &Row| {
+            (row.protocol, row.class, row.name.as_str(), row.via)
+                == (Some(key.protocol), Some(key.class), key.name, key.via)
+        };
+        let index = self.rows.iter().position(same).unwrap_or_else(|| {
+            let (protocol, class) = (Some(key.protocol), Some(key.class));
+            self.rows.push(Row { protocol, class, name: key.name.to_owned(), via: key.via, ..Row::default() });
+            self.rows.len() - 1
+        });
+        RowId(index as u32)
+    }
+
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        self.rows[row.0 as usize].operations.push(*operation);
+    }
+
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        let late = &mut self.rows[row.0 as usize].late[side as usize];
+        late.frames += totals.frames;
+        late.amounts += totals.amounts;
+    }
+
+    fn connection(&mut self, summary: ConnectionSummary) {
+        self.connections.push(summary);
+    }
+}
+
+/// A dissected capture.
+#[derive(Clone, Debug)]
+pub struct Book {
+    pub list: List,
+    pub totals: Totals,
+}
+
+impl Book {
+    /// The row of this name.
+    pub fn row(&self, name: &str) -> &Row {
+        self.find(name).unwrap_or_else(|| panic!("no row {name} in {:#?}", self.names()))
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Row> {
+        self.list
+            .rows
+            .iter()
+            .find(|row| row.name == name && (!row.operations.is_empty() || row.late != [SideTotals::default(); 2]))
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.list.rows.iter().map(|row| row.name.as_str()).collect()
+    }
+}
+
+/// Dissects frames and checks the rules that hold for any input.
+pub fn dissect(frames: &[Captured], selection: &Selection) -> Book {
+    let mut dissector = Dissector::new(selection.clone(), List::default());
+    for frame in frames {
+        dissector.frame(&Frame {
+            time_ns: frame.time_ns,
+            link: LinkType::ETHERNET,
+            original_len: frame.original_len,
+            interface: 0,
+            bytes: &frame.bytes,
+        });
+    }
+    let (list, totals) = dissector.finish();
+    let sum = |of: fn(&Amounts) -> u64| -> u64 {
+        list.rows.iter().flat_map(|row| Side::BOTH.map(|side| of(&row.amounts(side)))).sum()
+    };
+    assert_eq!(sum(Amounts::total) + totals.other, totals.wire_bytes, "the ledger balances");
+    assert_eq!(sum(Amounts::payload) + totals.tcp.retransmitted_bytes, totals.tcp.payload_bytes, "payload adds up");
+    Book { list, totals }
+}
