@@ -39,12 +39,38 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::from(COMPLETE);
     }
-    eprintln!("overhead: {error:#}");
+    eprintln!("overhead: {}", sentence(&error));
     ExitCode::from(if error.is::<Usage>() { USAGE } else { FAILED })
+}
+
+/// The error and its causes, those left out that it names itself.
+fn sentence(error: &Error) -> String {
+    let mut sentence = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !sentence.contains(&cause) {
+            sentence = format!("{sentence}: {cause}");
+        }
+    }
+    sentence
 }
 
 fn is_broken_pipe(error: &Error) -> bool {
     error
         .chain()
         .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        let cause = || io::Error::other("disk full");
+        let named = Err::<(), _>(cause()).context("cannot write (disk full): make room").unwrap_err();
+        assert_eq!(sentence(&named), "cannot write (disk full): make room");
+        let unnamed = Err::<(), _>(cause()).context("cannot write").unwrap_err();
+        assert_eq!(sentence(&unnamed), "cannot write: disk full");
+    }
 }

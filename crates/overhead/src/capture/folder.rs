@@ -16,6 +16,8 @@ pub const PACKETS: &str = "packets.pcapng";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// It was not there before.
+    new: bool,
 }
 
 impl Folder {
@@ -29,17 +31,27 @@ impl Folder {
             );
         }
         let remedy = || format!("the run folder {} cannot be written: choose another with -o", path.display());
+        let new = !path.exists();
         fs::create_dir_all(&path).with_context(remedy)?;
         // A record of before would be taken for this run's if this run does not come to its end.
         match fs::remove_file(path.join(RECORD)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(remedy),
-            _ => Ok(Self { path }),
+            _ => Ok(Self { path, new }),
         }
     }
 
     /// Where packets go.
     pub fn packets(&self) -> PathBuf {
         self.path.join(PACKETS)
+    }
+
+    /// Takes a folder away that nothing was measured for.
+    pub fn discard(&self) {
+        // What is not empty holds something of somebody's, and stays.
+        let _ = fs::remove_file(self.packets());
+        if self.new {
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 
     /// The folder's name, which names the run.

@@ -42,14 +42,9 @@ impl Capture {
     }
 
     async fn session(mut self) -> Result<u8> {
-        let selection = self.which.selection()?;
-        let ports = ports_of(&selection);
         let folder = self.folder()?;
-        let mut counting = Counting::load(&self, &ports)?;
-        let started = Instant::now();
-        let capturing = self.open(&selection, &ports, folder.as_ref())?;
-        counting.begin();
-        let child = command::start(&self.command)?;
+        let session = self.begin(folder.as_ref()).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
+        let Session { child, mut counting, capturing, started } = session;
         let exit_code = self.wait(child, capturing.as_ref(), &mut counting).await?;
         let counters = counting.read();
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
@@ -60,6 +55,18 @@ impl Capture {
         let facts = self.facts(&captured, exit_code, counters, &counting, started);
         let run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
         self.publish(folder.as_ref(), run, exit_code)
+    }
+
+    /// Starts to count, to capture, and the command.
+    fn begin(&self, folder: Option<&Folder>) -> Result<Session> {
+        let selection = self.which.selection()?;
+        let ports = ports_of(&selection);
+        let mut counting = Counting::load(self, &ports)?;
+        let started = Instant::now();
+        let capturing = self.open(&selection, &ports, folder)?;
+        counting.begin();
+        let child = command::start(&self.command)?;
+        Ok(Session { child, counting, capturing, started })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -178,6 +185,14 @@ impl Capture {
             _ => Ok(named.run.exit),
         }
     }
+}
+
+/// Everything that runs during a capture.
+struct Session {
+    child: Option<Child>,
+    counting: Counting,
+    capturing: Option<Capturing>,
+    started: Instant,
 }
 
 /// Ports to capture: the selected ones, or all well-known ones.

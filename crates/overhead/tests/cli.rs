@@ -1,0 +1,252 @@
+//! The command line from outside: exit statuses, one clear sentence per fault, nothing left behind.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn overhead(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_overhead")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name).join("capture.pcap")
+}
+
+/// Fails with `code` and exactly one line on standard error that has all the `words`.
+#[track_caller]
+fn refuses(arguments: &[&str], code: i32, words: &[&str]) {
+    let output = overhead(arguments);
+    let text = said(&output);
+    assert_eq!(status(&output), code, "{arguments:?}: {text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for word in words {
+        assert!(text.contains(word), "{arguments:?}: `{word}` is not in: {text}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn inputs_that_cannot_be_read_are_named_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    refuses(&["analyze", "/no/such.pcap"], 1, &["/no/such.pcap", "check the path"]);
+    refuses(&["analyze", dir.path().to_str().unwrap()], 1, &["is a directory", "*.pcap"]);
+    refuses(&["analyze", &file("empty.pcap", b"")], 1, &["empty.pcap", "empty (0 bytes)"]);
+    refuses(&["analyze", &file("text.pcap", b"hello, world, this is text")], 1, &["is not a capture", "give a pcap"]);
+    refuses(&["analyze", &file("header.pcap", b"\xd4\xc3\xb2\xa1\x02\0")], 1, &["ends inside its header"]);
+    refuses(&["report", "/no/such/run"], 1, &["/no/such/run", "run.json"]);
+    refuses(&["report", &file("run.json", b"{]")], 1, &["run.json"]);
+}
+
+#[test]
+fn wrong_words_are_a_matter_of_usage() {
+    refuses(&["analyze", "x.pcap", "--db", "oracle"], 2, &["--db oracle", "redis", "postgres"]);
+    assert_eq!(status(&overhead(&["analyze"])), 2);
+    assert_eq!(status(&overhead(&["frobnicate"])), 2);
+    assert_eq!(status(&overhead(&["analyze", "x.pcap", "--port", "0"])), 2);
+    assert_eq!(status(&overhead(&["--help"])), 0);
+    assert_eq!(status(&overhead(&["--version"])), 0);
+}
+
+#[test]
+fn help_fits_a_screen() {
+    for arguments in [&["--help"][..], &["analyze", "--help"], &["report", "--help"]] {
+        let lines = overhead(arguments).stdout.split(|&byte| byte == b'\n').count();
+        assert!(lines <= 50, "{arguments:?}: {lines} lines");
+    }
+}
+
+#[test]
+fn a_cut_file_gives_what_is_in_it_and_says_so() {
+    let whole = std::fs::read(fixture("redis-get-set")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cut.pcap");
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let output = overhead(&["analyze", path.to_str().unwrap(), "--db", "redis", "--port", "7379", "--format", "json"]);
+    assert_eq!(status(&output), 3, "{}", said(&output));
+    assert!(said(&output).contains("is cut"), "{}", said(&output));
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["ledger"]["balanced"], true);
+    assert_eq!(record["exit"], 3);
+    assert!(record["source"]["frames"].as_u64().unwrap() > 50);
+}
+
+#[test]
+fn an_unknown_link_type_is_named_and_still_balances() {
+    let mut bytes = std::fs::read(fixture("redis-get-set")).unwrap();
+    bytes[20..22].copy_from_slice(&[147, 0]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("user0.pcap");
+    std::fs::write(&path, bytes).unwrap();
+    let output = overhead(&["analyze", path.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(status(&output), 3);
+    assert!(said(&output).contains("LINKTYPE_147"), "{}", said(&output));
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["ledger"]["other"], record["source"]["wire_bytes"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_not_an_error() {
+    let script = format!("{} analyze {} | head -1", env!("CARGO_BIN_EXE_overhead"), fixture("redis-get-set").display());
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success());
+    assert!(said(&output).is_empty(), "{}", said(&output));
+}
+
+#[test]
+fn every_format_is_printed() {
+    let path = fixture("postgres-simple");
+    for (format, start) in [("json", "{"), ("csv", "run,"), ("markdown", "#")] {
+        let output = overhead(&["analyze", path.to_str().unwrap(), "--port", "7432", "--format", format]);
+        assert_eq!(status(&output), 0, "{}", said(&output));
+        assert!(output.stdout.starts_with(start.as_bytes()), "{format}");
+    }
+}
+
+#[test]
+fn a_report_is_drawn_from_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = dir.path().join("redis.json");
+    let output =
+        overhead(&["analyze", fixture("redis-get-set").to_str().unwrap(), "--port", "7379", "--format", "json"]);
+    std::fs::write(&record, output.stdout).unwrap();
+    let out = dir.path().join("report");
+    let output = overhead(&["report", record.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+    assert_eq!(status(&output), 0, "{}", said(&output));
+    let png = std::fs::read(out.join("overhead.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG"));
+    refuses(&["report", record.to_str().unwrap(), "-o", "/proc/report"], 1, &["/proc/report", "-o"]);
+}
+
+#[cfg(feature = "live")]
+mod live {
+    use super::*;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+
+    /// Live tests need the right to capture. Where it is missing, that is printed, and the test has nothing to show.
+    fn may_capture() -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let output = overhead(&["capture", "--no-bpf", "--duration", "50ms", "-o", run.to_str().unwrap()]);
+        let may = status(&output) != 1;
+        if !may {
+            println!("skipped: {}", said(&output).trim());
+        }
+        may
+    }
+
+    #[test]
+    fn what_cannot_be_started_leaves_nothing_behind() {
+        if !may_capture() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let out = run.to_str().unwrap();
+        refuses(&["capture", "-i", "nope0", "--no-bpf", "-o", out], 1, &["nope0", "choose one of"]);
+        refuses(&["capture", "--no-bpf", "-o", out, "--", "no-such-command"], 1, &["no-such-command", "install it"]);
+        refuses(&["capture", "--no-bpf", "-f", "port and", "-o", out], 1, &["port and", "pcap-filter"]);
+        refuses(&["capture", "--no-bpf", "-o", "/proc/run", "--", "true"], 1, &["/proc/run", "-o"]);
+        assert!(!run.exists());
+    }
+
+    #[test]
+    fn a_port_that_nobody_listens_on_is_named() {
+        if !may_capture() {
+            return;
+        }
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("run");
+        let output =
+            overhead(&["capture", "--db", "redis", "--port", &free, "-o", out.to_str().unwrap(), "--", "true"]);
+        let text = said(&output);
+        if text.contains("no permission for BPF") || text.contains("BTF") {
+            println!("skipped: {}", text.trim());
+            return;
+        }
+        assert_eq!(status(&output), 1, "{text}");
+        assert!(text.contains(&format!("listens on port {free}")), "{text}");
+    }
+
+    #[test]
+    fn the_status_of_the_command_is_passed_on_and_the_run_is_kept() {
+        if !may_capture() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let out = run.to_str().unwrap();
+        let output =
+            overhead(&["capture", "--no-bpf", "-o", out, "--format", "json", "--", "sh", "-c", "echo noise; exit 7"]);
+        assert_eq!(status(&output), 7);
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed["environment"]["workload"]["exit_code"], 7);
+        let record = std::fs::read_to_string(run.join("run.json")).unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&record).unwrap(), printed);
+        refuses(&["capture", "--no-bpf", "-o", out, "--", "true"], 1, &["holds a run already", "--force"]);
+        assert_eq!(record, std::fs::read_to_string(run.join("run.json")).unwrap());
+    }
+
+    /// Waits until the process has a packet socket: what is sent from then on is captured.
+    fn wait_for_packet_socket(child: &mut std::process::Child) {
+        let descriptors = format!("/proc/{}/fd", child.id());
+        loop {
+            let table = std::fs::read_to_string("/proc/net/packet").unwrap();
+            let inodes: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+            let links = std::fs::read_dir(&descriptors)
+                .unwrap()
+                .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+            let mut sockets = links.filter_map(|link| link.to_str().map(str::to_owned));
+            if sockets.any(|socket| inodes.iter().any(|inode| socket == format!("socket:[{inode}]"))) {
+                return;
+            }
+            assert_eq!(child.try_wait().unwrap(), None, "the capture ended");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn an_interrupt_finishes_and_reports() {
+        if !may_capture() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_overhead"))
+            .args(["capture", "--no-bpf", "--db", "redis", "--port", "6391", "-w", "-", "-q"])
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:6391").unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        wait_for_packet_socket(&mut child);
+        drop((TcpStream::connect("127.0.0.1:6391").unwrap(), listener.accept().unwrap()));
+        let interrupted = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap();
+        assert!(interrupted.success());
+        let mut packets = Vec::new();
+        stdout.read_to_end(&mut packets).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert!(packets.starts_with(b"\x0a\x0d\x0d\x0a"), "a pcapng file");
+        let file = dir.path().join("piped.pcapng");
+        std::fs::write(&file, packets).unwrap();
+        let output =
+            overhead(&["analyze", file.to_str().unwrap(), "--db", "redis", "--port", "6391", "--format", "json"]);
+        let record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record["tcp"]["connections"], 1, "{}", said(&output));
+        assert!(!run.exists());
+    }
+}
