@@ -12,8 +12,8 @@
 //! compressed as a whole: see `segment`. The specification calls a message of versions 3 and 4 a frame; we do not.
 //!
 //! The parts: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells` (typed
-//! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (where messages lie),
-//! `segment`, `compression` and `tape` (messages that do not lie plainly on the stream).
+//! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (messages to postings),
+//! `segment`, `segmented`, `compression` and `tape` (messages that do not lie plainly on the stream).
 //!
 //! Prepared statements are resolved per connection. A server knows a statement on all of its connections, so a driver
 //! that prepares on one and executes on another is not resolved: such operations are called `EXECUTE` (or `SELECT`,
@@ -27,6 +27,7 @@ mod probe;
 mod request;
 mod response;
 mod segment;
+mod segmented;
 mod statement;
 mod tape;
 #[cfg(test)]
@@ -41,6 +42,7 @@ use overhead_model::Side;
 use pair::Session;
 use probe::message_begins;
 use segment::Format;
+use segmented::Gathering;
 
 /// State of one connection.
 #[derive(Debug)]
@@ -50,6 +52,7 @@ pub struct Cql {
     /// Header of the connection's segments, once one was seen.
     format: Option<Format>,
     rest: [Option<Rest>; 2],
+    gathering: [Gathering; 2],
     scratch: Scratch,
 }
 
@@ -62,6 +65,7 @@ impl Cql {
             framing: [framing; 2],
             format: None,
             rest: [None; 2],
+            gathering: Default::default(),
             scratch: Scratch::default(),
         }
     }

@@ -3,7 +3,7 @@
 //! Two layouts need it. A compressed body, or the payload of a compressed segment, is decoded from its decompressed
 //! bytes: what counts is the bytes on the wire, split in proportion to the accounts of the decompressed ones. And the
 //! messages inside segments (version 5) run on across segment headers and checksums, which have to be posted in
-//! between.
+//! between. A [`Weigher`] is enough for a body, which is of one operation; segments take a [`Tape`].
 
 use crate::decode::{Note, OpId, Out, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
@@ -73,15 +73,10 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
 }
 
 impl Tape {
-    /// All that was posted, to whatever operation.
-    pub fn amounts(&self) -> Amounts {
-        let mut amounts = Amounts::ZERO;
-        for event in &self.events {
-            if let Event::Post { account, len, .. } = *event {
-                amounts[account] += len;
-            }
-        }
-        amounts
+    /// Gives back what more than `bytes` of memory it takes.
+    pub fn shrink(&mut self, bytes: usize) {
+        self.events.clear();
+        self.events.shrink_to(bytes / size_of::<Event>());
     }
 
     /// A player at the beginning of the tape.
@@ -94,6 +89,49 @@ impl Tape {
         for (op, outcome) in self.closed.drain(..) {
             out.close(op, outcome);
         }
+    }
+}
+
+/// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
+/// through it.
+pub(super) struct Weigher<'a, 'r, R> {
+    out: &'a mut Out<'r, R>,
+    amounts: Amounts,
+}
+
+impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
+    pub fn new(out: &'a mut Out<'r, R>) -> Self {
+        Self { out, amounts: Amounts::ZERO }
+    }
+
+    pub fn amounts(&self) -> Amounts {
+        self.amounts
+    }
+}
+
+impl<R: Reader> Reader for Weigher<'_, '_, R> {
+    fn open(&mut self) -> OpId {
+        self.out.open()
+    }
+
+    fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
+        self.amounts[account] += len;
+    }
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.out.label(op, class, name, via);
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.out.close(op, outcome);
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.out.software(side, name);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.out.note(note);
     }
 }
 

@@ -59,6 +59,22 @@ fn a_decompressed_length_out_of_proportion_is_not_believed() {
 }
 
 #[test]
+fn a_message_in_crumbs_is_gathered_in_linear_time() {
+    let response = message(0x85, 0, 1, opcode::RESULT, &vec![b'x'; 200_000]);
+    let (start, rest) = response.split_at(50);
+    let mut crumbs = segment(false, start);
+    crumbs.extend(rest.chunks(1).flat_map(|crumb| segment(false, crumb)));
+    let mut engine = Engine::new(Cql::new(true), true);
+    let mut transcript = Transcript::default();
+    for bytes in crumbs.chunks(11) {
+        engine.bytes(Response, bytes, &mut transcript);
+    }
+    engine.finish(&mut transcript);
+    assert_eq!(transcript.total(Response), crumbs.len() as u64);
+    assert_eq!(bytes_of(&transcript, Response, Account::Framing), (1 + rest.len() as u64) * 10 + 6 + 4);
+}
+
+#[test]
 fn what_is_not_a_header_ends_the_direction() {
     for (bytes, reason) in [
         (&b"GET / HTTP/1.1\r\n"[..], "not a protocol version of this direction"),

@@ -175,7 +175,9 @@ fn a_damaged_payload_is_unknown_and_costs_nothing_else() {
 fn a_damaged_header_ends_the_direction() {
     let mut damaged = segment(true, &v5(void(1)));
     damaged[1] ^= 1;
-    let transcript = converse(&PLAIN, &[(Request, segment(true, &select(1))), (Response, damaged)]);
+    let requests = segment(true, &[select(1), select(2)].concat());
+    let responses = [segment(true, &v5(void(2))), damaged].concat();
+    let transcript = converse(&PLAIN, &[(Request, requests), (Response, responses)]);
     assert_eq!(transcript.notes, [Note::Malformed("a segment header with a wrong checksum")]);
 }
 
@@ -222,6 +224,15 @@ fn a_refused_version_leaves_the_connection_to_the_next() {
     ]);
     let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome.is_some())).collect();
     assert_eq!(outcomes, [("STARTUP", true), ("STARTUP", true), ("SELECT", true)]);
+}
+
+#[test]
+fn a_request_captured_before_the_ready_that_it_follows_changes_nothing() {
+    let [startup, ready] = handshake(&PLAIN);
+    let request = (Request, segment(true, &select(1)));
+    let response = (Response, segment(true, &v5(void(1))));
+    let run = |order: [&(Side, Vec<u8>); 4]| decode(&order.map(|(side, bytes)| (*side, bytes.as_slice()))).summary();
+    assert_eq!(run([&startup, &ready, &request, &response]), run([&startup, &request, &ready, &response]));
 }
 
 #[test]
