@@ -1,6 +1,6 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
-use crate::exit::Usage;
+use crate::exit::Fault;
 use crate::{analyze, report};
 use anyhow::Result;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -112,9 +112,9 @@ impl Which {
     }
 }
 
-fn unknown_system(name: &str) -> Usage {
+fn unknown_system(name: &str) -> Fault {
     let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-    Usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
+    Fault::usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
 }
 
 /// How to print a result.

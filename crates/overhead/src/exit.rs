@@ -10,20 +10,40 @@ pub const COMPLETE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
+/// Ended by a second Ctrl-C, as shells have it.
+#[cfg(feature = "live")]
+const ABORTED: u8 = 130;
 /// Finished, but the result is partial; the record and standard error say why.
 pub const PARTIAL: u8 = 3;
 
-/// A wrong command line that clap could not know of.
+/// A fault with an exit status of its own.
 #[derive(Debug)]
-pub struct Usage(pub String);
+pub struct Fault {
+    /// The status.
+    pub status: u8,
+    message: String,
+}
 
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+impl Fault {
+    /// A wrong command line that clap could not know of.
+    pub fn usage(message: String) -> Self {
+        Self { status: USAGE, message }
+    }
+
+    /// Somebody asked twice to end.
+    #[cfg(feature = "live")]
+    pub fn aborted() -> Self {
+        Self { status: ABORTED, message: "aborted: what was captured is not reported".to_owned() }
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
 
 /// Prints what went wrong, if anything did, and gives the status. A reader that went away is not an error.
 pub fn code(result: Result<u8, Error>) -> ExitCode {
@@ -40,7 +60,7 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
         return ExitCode::from(COMPLETE);
     }
     eprintln!("overhead: {}", sentence(&error));
-    ExitCode::from(if error.is::<Usage>() { USAGE } else { FAILED })
+    ExitCode::from(error.downcast_ref().map_or(FAILED, |fault: &Fault| fault.status))
 }
 
 /// The error and its causes, those left out that it names itself.

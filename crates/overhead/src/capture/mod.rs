@@ -11,6 +11,7 @@ mod progress;
 pub use args::Capture;
 
 use crate::doubts::Doubts;
+use crate::exit::Fault;
 use crate::{ledger, print};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
@@ -25,12 +26,10 @@ use packets::{Captured, Capturing, Limits};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// After the command has ended, its connections are closed within this time.
 const TEARDOWN: Duration = Duration::from_millis(100);
-/// Status after a second Ctrl-C, as shells have it.
-const ABORTED: i32 = 130;
 
 impl Capture {
     /// Captures, counts, writes the run and prints the result.
@@ -41,11 +40,12 @@ impl Capture {
         tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(self.session())
     }
 
-    async fn session(mut self) -> Result<u8> {
+    async fn session(self) -> Result<u8> {
+        let mut signals = Signals::new()?;
         let folder = self.folder()?;
         let session = self.begin(folder.as_ref()).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
         let Session { child, mut counting, capturing, started } = session;
-        let exit_code = self.wait(child, capturing.as_ref(), &mut counting).await?;
+        let exit_code = self.wait(child, capturing.as_ref(), &mut counting, &mut signals).await?;
         let counters = counting.read();
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         captured.doubts.of_totals(&captured.totals);
@@ -105,13 +105,12 @@ impl Capture {
 
     /// Waits for the end of the command, of the time, of the capture, or for a signal; gives the command's status.
     async fn wait(
-        &mut self,
+        &self,
         mut child: Option<Child>,
         capturing: Option<&Capturing>,
         counting: &mut Counting,
+        signals: &mut Signals,
     ) -> Result<Option<i32>> {
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        let mut usr1 = signal(SignalKind::user_defined1())?;
         let mut shown = progress::Line::new(self.output.quiet);
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let deadline = self.duration.map(|duration| tokio::time::Instant::now() + duration);
@@ -123,10 +122,9 @@ impl Capture {
                     tokio::time::sleep(TEARDOWN).await;
                     return Ok(Some(command::code(status?)));
                 }
-                _ = interrupt.recv() => ended = true,
-                _ = terminate.recv() => ended = true,
+                () = signals.end.recv() => ended = true,
                 () = until(deadline) => ended = true,
-                _ = usr1.recv() => progress::print(capturing, &counting.read()),
+                _ = signals.usr1.recv() => progress::print(capturing, &counting.read()),
                 _ = tick.tick() => {
                     shown.update(capturing);
                     ended = capturing.is_some_and(Capturing::has_ended);
@@ -138,8 +136,10 @@ impl Capture {
         command::terminate(&child);
         tokio::select! {
             status = child.wait() => Ok(Some(command::code(status?))),
-            _ = interrupt.recv() => std::process::exit(ABORTED),
-            _ = terminate.recv() => std::process::exit(ABORTED),
+            () = signals.end.recv() => {
+                child.start_kill()?;
+                Err(Fault::aborted().into())
+            }
         }
     }
 
@@ -183,6 +183,34 @@ impl Capture {
         match exit_code {
             Some(code) if code != 0 => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
             _ => Ok(named.run.exit),
+        }
+    }
+}
+
+/// Signals that are heard from before anything is started.
+struct Signals {
+    end: End,
+    usr1: Signal,
+}
+
+/// Signals by which somebody wants the capture to end.
+struct End {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        let end = End { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
+        Ok(Self { end, usr1: signal(SignalKind::user_defined1())? })
+    }
+}
+
+impl End {
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::doubts::Doubts;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
-use overhead_capture::{Next, PcapngWriter, Source};
+use overhead_capture::{KernelStats, Next, PcapngWriter, Source, WriteError};
 use overhead_dissect::{Dissector, Totals};
-use overhead_model::{Class, Measured};
+use overhead_model::{Class, Frame, Measured};
 use overhead_report::Aggregate;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,8 +70,7 @@ impl Capturing {
         let stop = source.stop_handle();
         let progress = Arc::new(Mutex::new(Progress::default()));
         let shared = Arc::clone(&progress);
-        let mut worker =
-            Worker { source, dissector, writer, limits, progress: shared, doubts: Doubts::default(), written_bytes: 0 };
+        let mut worker = Worker { source, sink: Sink::new(dissector, writer), limits, progress: shared };
         let thread = std::thread::spawn(move || {
             let outcome = worker.run();
             worker.end(outcome)
@@ -98,39 +97,41 @@ impl Capturing {
     }
 }
 
+/// The capturing thread: where frames come from, where they go, and when it ends.
 struct Worker {
     source: LiveSource,
-    dissector: Dissector<Aggregate>,
-    writer: Option<Writer>,
+    sink: Sink,
     limits: Limits,
     progress: Arc<Mutex<Progress>>,
-    doubts: Doubts,
+}
+
+/// Where frames go.
+struct Sink {
+    dissector: Dissector<Aggregate>,
+    writer: Option<Writer>,
     written_bytes: u64,
+    doubts: Doubts,
+    /// The reader of the file went away.
+    deserted: bool,
 }
 
 impl Worker {
     fn run(&mut self) -> Result<()> {
+        // A reader of a pipe sees by the header that the capture has begun, and frames as soon as there is a pause.
+        self.sink.flush();
         let mut published = Instant::now();
         let mut frames = 0;
-        loop {
+        while !self.sink.deserted && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
                 Next::Frame(frame) => {
-                    if let Some(writer) = &mut self.writer {
-                        if let Err(error) = writer.write(&frame) {
-                            self.doubts.partial(format!("{error}; the figures go on without the file"));
-                            self.writer = None;
-                        } else {
-                            self.written_bytes += u64::from(frame.original_len);
-                        }
-                    }
-                    self.dissector.frame(&frame);
+                    self.sink.frame(&frame);
                     frames += 1;
-                    if self.limits.frames.is_some_and(|limit| frames >= limit) {
-                        return Ok(());
-                    }
                     false
                 }
-                Next::Idle => true,
+                Next::Idle => {
+                    self.sink.flush();
+                    true
+                }
                 Next::End => return Ok(()),
             };
             let due = idle || frames % BATCH == 0;
@@ -142,13 +143,14 @@ impl Worker {
                 }
             }
         }
+        Ok(())
     }
 
     /// Publishes progress and gives the number of workload operations.
     fn publish(&mut self) -> u64 {
-        let totals = self.dissector.totals();
+        let totals = self.sink.dissector.totals();
         let dropped = self.source.kernel().value().map_or(0, |kernel| kernel.dropped);
-        let (operations, operation_bytes) = self.dissector.tally().class_totals(Class::Workload);
+        let (operations, operation_bytes) = self.sink.dissector.tally().class_totals(Class::Workload);
         let now =
             Progress { frames: totals.frames, wire_bytes: totals.wire_bytes, operations, operation_bytes, dropped };
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = now;
@@ -157,32 +159,65 @@ impl Worker {
 
     fn end(mut self, outcome: Result<()>) -> Result<Captured> {
         if let Err(error) = outcome {
-            if self.dissector.totals().frames == 0 {
+            if self.sink.dissector.totals().frames == 0 {
                 return Err(error);
             }
-            self.doubts.partial(format!("the capture ended early: {error:#}"));
+            self.sink.doubts.partial(format!("the capture ended early: {error:#}"));
         }
         let kernel = self.source.kernel();
-        let mut written = None;
-        if let Some(writer) = self.writer {
-            let frames = writer.frames();
-            match writer.finish(kernel.value()) {
-                Ok(_) => written = Some((frames, self.written_bytes)),
-                Err(error) if error.is_broken_pipe() => written = Some((frames, self.written_bytes)),
-                Err(error) => self.doubts.partial(error.to_string()),
-            }
-        }
+        let written = self.sink.close(kernel.value());
         let kernel_drops = match kernel {
             Measured::Value(kernel) => Measured::Value(kernel.dropped),
             Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
         };
+        let mut doubts = self.sink.doubts;
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
-            self.doubts.partial(format!(
+            doubts.partial(format!(
                 "the kernel dropped {} for want of buffer: give it more with -B, or keep less of each with -s",
                 crate::doubts::counted(*dropped, "frame")
             ));
         }
-        let (aggregate, totals) = self.dissector.finish();
-        Ok(Captured { aggregate, totals, kernel_drops, written, doubts: self.doubts })
+        let (aggregate, totals) = self.sink.dissector.finish();
+        Ok(Captured { aggregate, totals, kernel_drops, written, doubts })
+    }
+}
+
+impl Sink {
+    fn new(dissector: Dissector<Aggregate>, writer: Option<Writer>) -> Self {
+        Self { dissector, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false }
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        match self.writer.as_mut().map(|writer| writer.write(frame)) {
+            Some(Ok(())) => self.written_bytes += u64::from(frame.original_len),
+            Some(Err(error)) => self.give_up_file(&error),
+            None => {}
+        }
+        self.dissector.frame(frame);
+    }
+
+    fn flush(&mut self) {
+        if let Some(Err(error)) = self.writer.as_mut().map(PcapngWriter::flush) {
+            self.give_up_file(&error);
+        }
+    }
+
+    /// The figures go on without the file; where nobody reads it any more, the capture ends.
+    fn give_up_file(&mut self, error: &WriteError) {
+        self.deserted = error.is_broken_pipe();
+        if !self.deserted {
+            self.doubts.partial(format!("{error}; the figures go on without the file"));
+        }
+        self.writer = None;
+    }
+
+    /// Ends the file; gives its frames and their bytes on the wire, where there is one.
+    fn close(&mut self, kernel: Option<&KernelStats>) -> Option<(u64, u64)> {
+        let writer = self.writer.take()?;
+        let frames = writer.frames();
+        if let Err(error) = writer.finish(kernel) {
+            self.give_up_file(&error);
+        }
+        Some((frames, self.written_bytes))
     }
 }
