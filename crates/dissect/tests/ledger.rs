@@ -1,5 +1,7 @@
 //! Where the bytes of frames go: headers shared, acknowledgments and repeats charged, gaps left out.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use common::{HEADERS, Talk, dissect};

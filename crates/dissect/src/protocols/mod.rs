@@ -29,7 +29,6 @@ macro_rules! registry {
 
         /// A decoder of any protocol.
         #[derive(Debug)]
-        #[expect(clippy::large_enum_variant, reason = "there is one per connection, behind the box of its engine")]
         pub enum AnyDecoder {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $variant($module::$decoder),)+
         }

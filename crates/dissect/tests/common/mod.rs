@@ -1,6 +1,7 @@
 //! TCP conversations frame by frame, and a tally that remembers everything.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use etherparse::PacketBuilder;
 use overhead_dissect::{Dissector, Selection, Totals};

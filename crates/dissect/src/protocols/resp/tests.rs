@@ -24,11 +24,9 @@ fn single(request: &str, response: &str) -> String {
 
 /// A command as an array of bulk strings.
 fn command(words: &[&str]) -> String {
-    let mut text = format!("*{}\r\n", words.len());
-    for word in words {
-        text += &format!("${}\r\n{word}\r\n", word.len());
-    }
-    text
+    let words = words.iter().flat_map(|word| [format!("${}", word.len()), (*word).to_owned()]);
+    let lines: Vec<String> = std::iter::once(format!("*{}", words.clone().count() / 2)).chain(words).collect();
+    lines.join("\r\n") + "\r\n"
 }
 
 #[test]
@@ -138,8 +136,8 @@ fn replies_switched_off_skipped_and_on_again() {
     ];
     let transcript = talk(&[(C, &off.concat()), (S, "+OK\r\n$1\r\nb\r\n")]);
     let outcomes: Vec<_> = transcript.ops.iter().map(|op| op.outcome.unwrap()).collect();
-    use Outcome::{NoReply, Ok};
-    assert_eq!(outcomes, [NoReply, NoReply, NoReply, Ok, NoReply, NoReply, Ok]);
+    let (silent, answered) = (Outcome::NoReply, Outcome::Ok);
+    assert_eq!(outcomes, [silent, silent, silent, answered, silent, silent, answered]);
 }
 
 #[test]
