@@ -6,7 +6,7 @@ use crate::limits;
 use crate::packet::{self, Packet, Segment};
 use crate::select::Selection;
 use overhead_model::record::TcpTotals;
-use overhead_model::{Frame, LinkType, Tally};
+use overhead_model::{Frame, FrameFacts, LinkType, Tally, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -50,11 +50,15 @@ pub struct Dissector<T> {
     totals: Totals,
     flows: HashMap<Key, Entry>,
     closing: VecDeque<(u64, Key)>,
+    /// Connections so far, selected or not.
+    connections: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     flow: Flow,
+    /// In order of appearance, from 1.
+    number: u64,
     /// When both ends had closed.
     closed_ns: Option<u64>,
 }
@@ -62,7 +66,14 @@ struct Entry {
 impl<T: Tally> Dissector<T> {
     /// A dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self { selection, tally, totals: Totals::default(), flows: HashMap::new(), closing: VecDeque::new() }
+        Self {
+            selection,
+            tally,
+            totals: Totals::default(),
+            flows: HashMap::new(),
+            closing: VecDeque::new(),
+            connections: 0,
+        }
     }
 
     /// Totals so far; what open connections hold is added when they end.
@@ -91,8 +102,10 @@ impl<T: Tally> Dissector<T> {
 
     /// Ends all connections and gives the tally and the totals.
     pub fn finish(mut self) -> (T, Totals) {
-        for (_, entry) in std::mem::take(&mut self.flows) {
-            self.end(entry.flow);
+        let mut open: Vec<Entry> = std::mem::take(&mut self.flows).into_values().collect();
+        open.sort_unstable_by_key(|entry| entry.number);
+        for entry in open {
+            self.end(entry);
         }
         (self.tally, self.totals)
     }
@@ -116,14 +129,17 @@ impl<T: Tally> Dissector<T> {
             .get(&key)
             .is_some_and(|entry| entry.flow.is_succeeded_by(segment) || entry.closed_ns.is_some_and(lingered));
         if over && let Some(entry) = self.flows.remove(&key) {
-            self.end(entry.flow);
+            self.end(entry);
         }
-        let selection = &self.selection;
+        let (selection, connections) = (&self.selection, &mut self.connections);
         let entry = self.flows.entry(key).or_insert_with(|| {
+            *connections += 1;
             let flow = Flow::new(segment, &selection.judge(segment));
-            Entry { flow, closed_ns: None }
+            Entry { flow, number: *connections, closed_ns: None }
         });
-        entry.flow.segment(segment, &mut self.tally);
+        let facts = facts(segment, entry.number, self.totals.frames);
+        self.tally.trace(Trace::Frame(facts));
+        entry.flow.segment(segment, facts.number, &mut self.tally);
         if entry.closed_ns.is_none() && entry.flow.is_closed() {
             entry.closed_ns = Some(segment.time_ns);
             self.closing.push_back((segment.time_ns, key));
@@ -140,13 +156,14 @@ impl<T: Tally> Dissector<T> {
             if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
                 && let Some(entry) = self.flows.remove(&key)
             {
-                self.end(entry.flow);
+                self.end(entry);
             }
         }
     }
 
-    fn end(&mut self, flow: Flow) {
-        let Finished { tcp, other, snapped, notes } = flow.finish(&mut self.tally);
+    fn end(&mut self, entry: Entry) {
+        self.tally.trace(Trace::Ending { connection: entry.number });
+        let Finished { tcp, other, snapped, notes } = entry.flow.finish(&mut self.tally);
         self.totals.other += other;
         self.totals.snapped_payload_bytes += snapped;
         for (note, count) in notes {
@@ -160,6 +177,18 @@ impl<T: Tally> Dissector<T> {
         totals.out_of_order_frames += tcp.out_of_order_frames;
         totals.gap_bytes += tcp.gap_bytes;
         totals.control_frames += tcp.control_frames;
+    }
+}
+
+fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {
+    FrameFacts {
+        number,
+        connection,
+        time_ns: segment.time_ns,
+        wire_len: segment.wire_len,
+        headers: [segment.headers.link, segment.headers.ip, segment.headers.tcp],
+        payload_len: segment.payload_len,
+        flags: segment.flags,
     }
 }
 

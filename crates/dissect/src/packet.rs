@@ -5,6 +5,7 @@
 //! Ethernet padding and uncaptured trailers are not taken for payload.
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+pub use overhead_model::TcpFlags as Flags;
 use overhead_model::{Frame, LinkType};
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,20 +29,6 @@ pub struct Headers {
     pub ip: u32,
     /// TCP header with options.
     pub tcp: u32,
-}
-
-/// TCP flags that matter to reassembly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "they are the flag bits of the header")]
-pub struct Flags {
-    /// Synchronise: the sequence number is the initial one.
-    pub syn: bool,
-    /// The acknowledgment number is valid.
-    pub ack: bool,
-    /// No more data from the sender.
-    pub fin: bool,
-    /// Reset.
-    pub rst: bool,
 }
 
 /// One TCP segment and the frame it came in.

@@ -10,9 +10,11 @@ pub mod frame;
 pub mod operation;
 pub mod record;
 pub mod system;
+pub mod trace;
 
 pub use account::{Account, Amounts};
 pub use frame::{Frame, LinkType};
 pub use operation::{Class, ConnectionSummary, DecidedBy, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
 pub use record::{Measured, Run};
 pub use system::{Protocol, System};
+pub use trace::{FrameFacts, TcpFlags, Trace};

@@ -2,6 +2,7 @@
 
 use crate::account::Amounts;
 use crate::system::Protocol;
+use crate::trace::Trace;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -159,4 +160,10 @@ pub trait Tally {
 
     /// A selected connection has ended.
     fn connection(&mut self, summary: ConnectionSummary);
+
+    /// A step on the way to an operation. Not listened to by default, which costs nothing.
+    #[inline]
+    fn trace(&mut self, step: Trace<'_>) {
+        let _ = step;
+    }
 }

@@ -10,7 +10,7 @@ use crate::protocols::{AnyDecoder, Sniff, sniff};
 use crate::select::Verdict;
 use half::{Early, Half, ORIGIN, Place};
 use overhead_model::record::TcpTotals;
-use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally};
+use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally, Trace};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -115,8 +115,12 @@ impl Flow {
         if segment.source == self.ends[0] { Side::Request } else { Side::Response }
     }
 
-    /// Takes in one segment.
-    pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, tally: &mut T) {
+    /// Takes in one segment, which came in the frame of this number.
+    pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
+        if self.frames == 0 && matches!(self.stage, Stage::Decoding(_)) {
+            tally.trace(Trace::Decoding);
+        }
+        self.book.at(number);
         self.frames += 1;
         self.wire_bytes += u64::from(segment.wire_len);
         if matches!(self.stage, Stage::Other) {
@@ -206,6 +210,7 @@ impl Flow {
         let start = match half.place(seq, len) {
             Place::At(start) => start,
             Place::Astray => {
+                tally.trace(Trace::Stray { bytes: segment.payload });
                 let frame = self.book.frame(side, segment.time_ns, segment.headers, len);
                 self.book.stray(side, frame, len, tally);
                 return;
@@ -279,6 +284,7 @@ impl Flow {
             Ordering::Less => {
                 half.fill(part);
                 half.lower(part.start);
+                tally.trace(Trace::Stray { bytes });
                 self.book.stray(side, frame, len, tally);
             }
             Ordering::Equal => {
@@ -330,6 +336,7 @@ impl Flow {
     fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
             Stage::Decoding(engine) => {
+                tally.trace(Trace::Bytes { side, bytes, opaque });
                 let mut ledger = Ledger { book: &mut self.book, tally };
                 engine.bytes(side, bytes, &mut ledger);
                 engine.opaque(side, opaque, &mut ledger);
@@ -384,11 +391,13 @@ impl Flow {
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
         let stage = std::mem::replace(&mut self.stage, Stage::decoding(protocol, self.mid_stream));
         let Stage::Sniffing { pieces, .. } = stage else { return };
+        tally.trace(Trace::Decoding);
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
         if swap {
             self.ends.swap(0, 1);
             self.halves.swap(0, 1);
             self.book.swap_sides();
+            tally.trace(Trace::Swapped);
         }
         self.book.set_protocol(protocol);
         for (side, piece) in pieces {

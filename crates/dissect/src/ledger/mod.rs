@@ -13,7 +13,7 @@ pub use stream::FrameId;
 use crate::decode::{Note, OpId, Reader};
 use crate::packet::Headers;
 use ops::{Ops, State};
-use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally};
+use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use std::collections::BTreeMap;
 use stream::{Deferred, Stream};
 
@@ -21,6 +21,8 @@ use stream::{Deferred, Stream};
 #[derive(Debug)]
 pub struct Book {
     protocol: Protocol,
+    /// Number in the capture of the frame at hand.
+    number: u64,
     ops: Ops,
     streams: [Stream; 2],
     /// Handshake and teardown, and whatever precedes the first operation.
@@ -54,6 +56,7 @@ impl Book {
     pub fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
+            number: 0,
             ops: Ops::default(),
             streams: [Stream::default(), Stream::default()],
             connect: [SideTotals::default(); 2],
@@ -106,9 +109,14 @@ impl Book {
         self.operations
     }
 
+    /// What follows comes of the frame with this number in the capture.
+    pub fn at(&mut self, number: u64) {
+        self.number = number;
+    }
+
     /// Announces a frame with `new_payload` bytes of new payload in `side`.
     pub fn frame(&mut self, side: Side, time_ns: u64, headers: Headers, new_payload: u64) -> FrameId {
-        self.streams[side as usize].add_frame(time_ns, headers, new_payload)
+        self.streams[side as usize].add_frame(self.number, time_ns, headers, new_payload)
     }
 
     /// The next `len` bytes of `side` came in `frame`. Announced before they are decoded.
@@ -124,8 +132,12 @@ impl Book {
     /// `len` new bytes of `frame` that lie outside the decoded stream: an unmatched stretch of its own.
     pub fn stray<T: Tally>(&mut self, side: Side, frame: FrameId, len: u64, tally: &mut T) {
         let op = self.ops.open();
+        tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, Class::Unmatched, "(stray)", "", tally);
         self.amounts(op, side)[Account::Unknown] += len;
+        let came_in = Some(self.number);
+        let account = Account::Unknown;
+        tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: came_in, len, in_order: false });
         let stream = &mut self.streams[side as usize];
         stream.strayed(frame, len);
         if stream.share(frame, op, len) {
@@ -143,13 +155,13 @@ impl Book {
             Owner::Byte(of, offset) => {
                 let stream = &mut self.streams[of as usize];
                 if offset >= stream.posted {
-                    stream.defer(Deferred { offset, side, account, bytes });
+                    stream.defer(Deferred { offset, side, account, frame: self.number, bytes });
                     return;
                 }
                 stream.owner(offset).or(self.latest)
             }
         };
-        self.post_frame(op, side, account, bytes, tally);
+        self.post_frame(op, side, account, (self.number, bytes), tally);
     }
 
     /// All bytes of `side` before `offset` have been acknowledged.
@@ -162,7 +174,8 @@ impl Book {
         for side in Side::BOTH {
             let stream = &mut self.streams[side as usize];
             for deferred in std::mem::take(&mut stream.deferred) {
-                self.post_frame(self.latest, deferred.side, deferred.account, deferred.bytes, tally);
+                let frame = (deferred.frame, deferred.bytes);
+                self.post_frame(self.latest, deferred.side, deferred.account, frame, tally);
             }
         }
         for op in self.ops.open_ids() {
@@ -177,13 +190,26 @@ impl Book {
             let key = RowKey { protocol: self.protocol, class: Class::Setup, name: "CONNECT", via: "" };
             let row = tally.row(key);
             let operation = overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None };
+            tally.trace(Trace::Labelled { op: None, class: key.class, name: key.name, via: key.via });
+            tally.trace(Trace::Closed { op: None, operation: &operation });
             tally.operation(row, &operation);
         }
     }
 
-    fn post_frame<T: Tally>(&mut self, op: Option<OpId>, side: Side, account: Account, bytes: u64, tally: &mut T) {
+    /// Posts `bytes` of a frame, given by its number, that are not new payload.
+    fn post_frame<T: Tally>(
+        &mut self,
+        op: Option<OpId>,
+        side: Side,
+        account: Account,
+        (frame, bytes): (u64, u64),
+        tally: &mut T,
+    ) {
         let totals = SideTotals { frames: 1, amounts: Amounts::of(account, bytes) };
-        match op.map(|op| self.ops.state(op)) {
+        let state = op.map(|op| self.ops.state(op));
+        let known = op.filter(|_| state != Some(State::Gone)).map(|op| op.0);
+        tally.trace(Trace::Charged { side, op: known, account, frame, bytes });
+        match state {
             Some(State::Open(index)) => {
                 let mine = &mut self.ops.at(index).sides[side as usize];
                 mine.frames += 1;
@@ -201,11 +227,11 @@ impl Book {
     /// Shares the headers of a frame whose payload has all been posted.
     fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
         let mut shares = std::mem::take(&mut self.scratch.shares);
-        if let Some(headers) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
+        if let Some((headers, number)) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
             let parts = [(Account::Link, headers.link), (Account::Ip, headers.ip), (Account::Tcp, headers.tcp)];
             if let [(op, _)] = shares[..] {
                 for (account, bytes) in parts {
-                    self.amounts(op, side)[account] += u64::from(bytes);
+                    self.post_header(op, side, account, (number, u64::from(bytes)), tally);
                 }
             } else {
                 shares.sort_by_key(|&(op, _)| Ops::age(op));
@@ -215,7 +241,7 @@ impl Book {
                 for (account, bytes) in parts {
                     split::largest_remainder(u64::from(bytes), &weights, |index, share| {
                         if let Some(&(op, _)) = shares.get(index) {
-                            self.amounts(op, side)[account] += share;
+                            self.post_header(op, side, account, (number, share), tally);
                         }
                     });
                 }
@@ -229,6 +255,24 @@ impl Book {
         }
         shares.clear();
         self.scratch.shares = shares;
+    }
+
+    /// Posts a share of the headers of a frame, given by its number.
+    fn post_header<T: Tally>(
+        &mut self,
+        op: OpId,
+        side: Side,
+        account: Account,
+        (frame, bytes): (u64, u64),
+        tally: &mut T,
+    ) {
+        tally.trace(Trace::Charged { side, op: self.known(op), account, frame, bytes });
+        self.amounts(op, side)[account] += bytes;
+    }
+
+    /// The operation as the tally is told of it: `None` where its bytes go to the connection.
+    fn known(&self, op: OpId) -> Option<u64> {
+        self.ops.get(op).map(|_| op.0)
     }
 
     fn touch(&mut self, op: OpId, side: Side) {
@@ -248,6 +292,7 @@ impl Book {
 
     fn label_row<T: Tally>(&mut self, op: OpId, class: Class, name: &str, via: &'static str, tally: &mut T) {
         let row = tally.row(RowKey { protocol: self.protocol, class, name, via });
+        tally.trace(Trace::Labelled { op: Some(op.0), class, name, via });
         if let Some(open) = self.ops.get_mut(op) {
             open.row = Some(row);
             open.class = class;
@@ -271,6 +316,7 @@ impl Book {
             return;
         };
         self.operations += u64::from(class != Class::Unmatched);
+        tally.trace(Trace::Closed { op: Some(op.0), operation: &operation });
         tally.operation(row, &operation);
     }
 
@@ -280,6 +326,8 @@ impl Book {
             let Some(piece) = stream.advance(len) else { return };
             len -= piece.len;
             let first_of_op = stream.own(op);
+            let (known, frame) = (self.known(op), piece.frame.map(|_| piece.number));
+            tally.trace(Trace::Posted { side, op: known, account, frame, len: piece.len, in_order: true });
             if first_of_op {
                 self.ops.retain(op);
             }
@@ -312,7 +360,7 @@ impl Book {
     fn catch_up<T: Tally>(&mut self, side: Side, tally: &mut T) {
         while let Some(deferred) = self.streams[side as usize].next_due() {
             let op = self.streams[side as usize].owner(deferred.offset);
-            self.post_frame(op, deferred.side, deferred.account, deferred.bytes, tally);
+            self.post_frame(op, deferred.side, deferred.account, (deferred.frame, deferred.bytes), tally);
         }
         while let Some(op) = self.streams[side as usize].forget_owner() {
             self.ops.forget(op);
@@ -332,6 +380,7 @@ pub struct Ledger<'a, T> {
 impl<T: Tally> Reader for Ledger<'_, T> {
     fn open(&mut self) -> OpId {
         let op = self.book.ops.open();
+        self.tally.trace(Trace::Opened { op: op.0 });
         if let Some(before) = self.book.latest.replace(op) {
             self.book.ops.forget(before);
         }
@@ -339,8 +388,17 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         op
     }
 
-    fn post(&mut self, side: Side, op: OpId, account: Account, _field: &'static str, len: u64) {
+    fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.tally.trace(Trace::Field { side, field, len });
         self.book.post_payload(side, op, account, len, self.tally);
+    }
+
+    fn enter(&mut self, side: Side, group: &'static str) {
+        self.tally.trace(Trace::Enter { side, group });
+    }
+
+    fn leave(&mut self, side: Side) {
+        self.tally.trace(Trace::Leave { side });
     }
 
     fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {

@@ -19,6 +19,8 @@ struct Slice {
 
 #[derive(Clone, Debug, Default)]
 struct PendingFrame {
+    /// Its number in the capture.
+    number: u64,
     time_ns: u64,
     headers: Headers,
     /// New payload bytes that are not posted yet.
@@ -42,6 +44,8 @@ pub(super) struct Deferred {
     /// Direction in which the frame itself went.
     pub side: Side,
     pub account: Account,
+    /// Number of the frame in the capture.
+    pub frame: u64,
     pub bytes: u64,
 }
 
@@ -49,6 +53,8 @@ pub(super) struct Deferred {
 pub(super) struct Piece {
     pub len: u64,
     pub frame: Option<FrameId>,
+    /// The frame's number in the capture and its time; 0 without a frame.
+    pub number: u64,
     pub time_ns: u64,
     /// The frame's payload is all posted.
     pub frame_done: bool,
@@ -70,12 +76,13 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub fn add_frame(&mut self, time_ns: u64, headers: Headers, left: u64) -> FrameId {
+    pub fn add_frame(&mut self, number: u64, time_ns: u64, headers: Headers, left: u64) -> FrameId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.frames.push(PendingFrame::default());
             FrameId(self.frames.len() as u32 - 1)
         });
         if let Some(frame) = self.frames.get_mut(id.0 as usize) {
+            frame.number = number;
             frame.time_ns = time_ns;
             frame.headers = headers;
             frame.left = left;
@@ -99,13 +106,13 @@ impl Stream {
         if self.posted == slice.end {
             self.slices.pop_front();
         }
-        let (mut time_ns, mut frame_done) = (0, false);
+        let (mut number, mut time_ns, mut frame_done) = (0, 0, false);
         if let Some(frame) = slice.frame.and_then(|id| self.frames.get_mut(id.0 as usize)) {
             frame.left = frame.left.saturating_sub(taken);
-            time_ns = frame.time_ns;
+            (number, time_ns) = (frame.number, frame.time_ns);
             frame_done = frame.left == 0;
         }
-        Some(Piece { len: taken, frame: slice.frame, time_ns, frame_done })
+        Some(Piece { len: taken, frame: slice.frame, number, time_ns, frame_done })
     }
 
     /// Notes that `len` payload bytes of `frame` went to `op`; true where they are the first of it. Bytes outside the
@@ -130,17 +137,18 @@ impl Stream {
         }
     }
 
-    /// Where all of a frame's payload is posted: its headers, and in `shares` who had how much. The frame is forgotten.
-    pub fn take_if_posted(&mut self, id: FrameId, shares: &mut Vec<(OpId, u64)>) -> Option<Headers> {
+    /// Where all of a frame's payload is posted: its headers and its number, and in `shares` who had how much. The frame
+    /// is forgotten.
+    pub fn take_if_posted(&mut self, id: FrameId, shares: &mut Vec<(OpId, u64)>) -> Option<(Headers, u64)> {
         let frame = self.frames.get_mut(id.0 as usize)?;
         if frame.left > 0 {
             return None;
         }
         shares.clear();
         shares.append(&mut frame.shares);
-        let headers = frame.headers;
+        let found = (frame.headers, frame.number);
         self.free.push(id);
-        Some(headers)
+        Some(found)
     }
 
     /// Notes that the bytes up to the current offset went to `op`; true where that began a new run.
