@@ -353,8 +353,25 @@ fn prepared<R: Reader>(
         short_bytes(cursor, Account::Metadata, "result metadata id")?;
     }
     let (mut bind, mut result) = (Types::default(), Types::default());
+    let shape = prepared_shapes(header, &mut bind, &mut result, cursor);
+    if header.version < 3 {
+        (bind, result) = (Types::default(), Types::default());
+    }
+    let rows = shape.as_ref().ok().and_then(|shape| shape.system.filter(|_| !shape.conditional));
+    // The id and what was read of the types serve even where the message was snapped behind them.
+    session.remember(exchange, id, bind, result, rows);
+    shape.map(drop)
+}
+
+/// Types of the bind markers and of the result; gives the shape of the latter.
+fn prepared_shapes<R: Reader>(
+    header: &Header,
+    bind: &mut Types,
+    result: &mut Types,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<Shape, Short> {
     cursor.out().enter("bind markers");
-    shape(cursor, &mut bind, |cursor| {
+    shape(cursor, bind, |cursor| {
         if header.version < 4 {
             return Ok(());
         }
@@ -362,16 +379,11 @@ fn prepared<R: Reader>(
         cursor.skip(u64::from(count) * 2, Account::Schema, "partition key indexes")
     })?;
     cursor.out().leave();
-    let mut rows = None;
-    if header.version > 1 {
-        cursor.out().enter("result");
-        let shape = shape(cursor, &mut result, |_| Ok(()))?;
-        cursor.out().leave();
-        rows = shape.system.filter(|_| !shape.conditional);
+    if header.version == 1 {
+        return Ok(Shape::default());
     }
-    if header.version < 3 {
-        (bind, result) = (Types::default(), Types::default());
-    }
-    session.remember(exchange, id, bind, result, rows);
-    Ok(())
+    cursor.out().enter("result");
+    let shape = shape(cursor, result, |_| Ok(()))?;
+    cursor.out().leave();
+    Ok(shape)
 }

@@ -109,6 +109,22 @@ fn a_snapped_message_keeps_what_its_lengths_say() {
 }
 
 #[test]
+fn a_statement_is_known_although_its_description_was_snapped_behind_its_markers() {
+    let columns = [("ids", list_of(&native(INT)))];
+    let response = prepared(1, &[7; 16], "lab", &columns, &columns);
+    let mut engine = Engine::new(Cql::new(false), false);
+    let mut transcript = Transcript::default();
+    engine.bytes(Request, &prepare(1, "DELETE FROM t WHERE ids = ?"), &mut transcript);
+    engine.bytes(Response, &response[..65], &mut transcript);
+    engine.opaque(Response, response.len() as u64 - 65, &mut transcript);
+    let values = [value(&elements(1, &[value(&[0; 4])]))];
+    engine.bytes(Request, &execute(2, &[7; 16], 0, &values), &mut transcript);
+    engine.finish(&mut transcript);
+    assert_eq!(transcript.ops[1].name(), "DELETE");
+    assert_eq!(transcript.ops[1].posted(Request), "framing 22, metadata 22, data 4");
+}
+
+#[test]
 fn the_next_message_is_found_after_a_gap() {
     let mut engine = Engine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
