@@ -30,6 +30,8 @@ struct Stream {
     current: Option<OpId>,
     /// Unmatched operation that undecoded bytes are posted to while there is no boundary.
     stretch: Option<OpId>,
+    /// A boundary was lost before, so that the one at hand may be a false one.
+    doubtful: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,8 @@ impl<D: Decoder> Engine<D> {
     /// An engine for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
-        let stream = || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None };
+        let stream =
+            || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None, doubtful: false };
         Self { decoder, tls: None, streams: [stream(), stream()] }
     }
 
@@ -183,20 +186,28 @@ impl<D: Decoder> Engine<D> {
             Ok(_) => self.give_up(side, Malformed("a message without bytes"), reader),
             Err(malformed) => self.give_up(side, malformed, reader),
         }
-        if posted == 0 && self.streams[side as usize].state == State::Dead {
-            return self.streams[side as usize].strand(side, UNDECODED, input.available(), reader);
+        let stream = &mut self.streams[side as usize];
+        match stream.state {
+            State::Dead if posted == 0 => stream.strand(side, UNDECODED, input.available(), reader),
+            // No message begins here after all.
+            State::Searching if posted == 0 => stream.strand(side, UNDECODED, 1, reader),
+            _ => posted,
         }
-        posted
     }
 
-    /// Nothing more of this direction is decoded.
+    /// Nothing more of this direction is decoded; where a boundary was lost before, nothing up to the next one.
     fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, reader: &mut R) {
-        reader.note(Note::Malformed(malformed.0));
         let stream = &mut self.streams[side as usize];
+        let (state, note) = if stream.doubtful {
+            (State::Searching, Note::LostBoundary)
+        } else {
+            (State::Dead, Note::Malformed(malformed.0))
+        };
+        reader.note(note);
         let mut out = Out::new(reader, side, &mut stream.current);
         self.decoder.lost(side, &mut out);
         stream.current = None;
-        stream.state = State::Dead;
+        stream.state = state;
     }
 
     /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
@@ -208,6 +219,7 @@ impl<D: Decoder> Engine<D> {
             self.decoder.lost(side, &mut out);
             stream.current = None;
             stream.state = State::Searching;
+            stream.doubtful = true;
         }
         stream.clear();
         stream.strand(side, UNDECODED, left, reader);

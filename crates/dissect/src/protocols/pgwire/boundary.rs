@@ -7,7 +7,7 @@ use super::wire::{self, HEADER};
 use crate::decode::{Boundary, Malformed};
 use crate::limits::BOUNDARY_WINDOW;
 
-/// Longest message whose length counts as an argument for it.
+/// No message of this length is believed to begin where one is looked for.
 const PLAUSIBLE: u64 = 1 << 20;
 
 /// For bytes of a client.
@@ -105,6 +105,9 @@ fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
         }
         b'D' => {
             let count = probe.check(|probe| probe.number(2), |count| count <= 1664)?;
+            if probe.total < HEADER + 2 + 4 * u64::from(count) {
+                return Err(Boundary::No);
+            }
             for _ in 0..count {
                 probe.cell()?;
             }
@@ -147,9 +150,10 @@ fn named_response(mut probe: Probe<'_>) -> Result<(), Boundary> {
         }
         b'A' => {
             probe.number(4)?;
+            probe.peek(|first| first > b' ')?;
             probe.text()?;
             probe.text()?;
-            probe.end()
+            probe.followed_in_sight(wire::response_header)
         }
         b'R' => probe.authentication(),
         _ => Err(Boundary::No),
@@ -170,7 +174,7 @@ type Header = fn(&[u8]) -> Result<Option<(u8, u64)>, Malformed>;
 impl<'a> Probe<'a> {
     fn new(bytes: &'a [u8], header: Header) -> Result<Self, Boundary> {
         match header(bytes) {
-            Err(_) => Err(Boundary::No),
+            Err(_) | Ok(Some((_, PLAUSIBLE..))) => Err(Boundary::No),
             Ok(None) => Err(Boundary::More),
             Ok(Some((kind, total))) => {
                 Ok(Self { bytes: bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes), kind, total, pos: HEADER })
@@ -184,8 +188,7 @@ impl<'a> Probe<'a> {
         match self.bytes.get(at) {
             _ if self.pos >= self.total => Err(Boundary::No),
             Some(byte) => Ok(*byte),
-            None if at >= BOUNDARY_WINDOW && self.total <= PLAUSIBLE => Err(Boundary::Yes),
-            None if at >= BOUNDARY_WINDOW => Err(Boundary::No),
+            None if at >= BOUNDARY_WINDOW => Err(Boundary::Yes),
             None => Err(Boundary::More),
         }
     }

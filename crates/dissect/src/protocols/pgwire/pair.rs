@@ -46,7 +46,8 @@ impl Request {
     /// True where a response of this type may be (a part of) the answer.
     fn is_answered_by(self, kind: u8) -> bool {
         let kinds: &[u8] = match self {
-            Self::Ssl | Self::Gss | Self::CopyEnd => b"",
+            Self::Ssl | Self::Gss => b"E",
+            Self::CopyEnd => b"",
             Self::Startup => b"RKvEZ",
             Self::Query => b"TDCIEGHWdcZ",
             Self::Function => b"VEZ",

@@ -72,6 +72,9 @@ fn answer<R: Reader>(
         b'I' | b's' => {
             let group = if kind == b'I' { "empty query" } else { "portal suspended" };
             read(input, total, group, out, |_| Ok(()));
+            if let Some(front) = front.filter(|_| kind == b'I') {
+                state.pairing.tagged(front.unit, b"EMPTY", out);
+            }
             executed(state, front, out);
         }
         b'1' | b'2' | b'3' => {
@@ -295,8 +298,11 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
         b"server_version" => {
             let version = std::str::from_utf8(value).unwrap_or_default();
             let version = version.split_whitespace().next().unwrap_or_default();
-            if !state.server_named {
-                server_is("PostgreSQL", version, c.out());
+            // YugabyteDB appends its own version to that of the PostgreSQL it was made from.
+            match version.split_once("-YB-") {
+                Some((_, version)) => server_is("YugabyteDB", version, c.out()),
+                None if state.server_named => {}
+                None => server_is("PostgreSQL", version, c.out()),
             }
         }
         // CockroachDB says its own name; its server_version is the PostgreSQL that it is compatible with.

@@ -124,6 +124,23 @@ fn ends_of_copies_without_number() {
     assert_eq!(transcript.ops[1].outcome, Some(overhead_model::Outcome::Ok));
 }
 
+#[test]
+fn false_boundary_behind_a_loss_is_not_the_last() {
+    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut transcript = Transcript::default();
+    engine.bytes(C, &[startup(), query("SELECT 1")].concat(), &mut transcript);
+    engine.bytes(S, &welcome(), &mut transcript);
+    engine.opaque(S, 9, &mut transcript);
+    engine.bytes(
+        S,
+        &[tag("LIE"), b"!!!!".to_vec(), row(&[Some(b"1")]), tag("SELECT 1"), ready()].concat(),
+        &mut transcript,
+    );
+    engine.finish(&mut transcript);
+    assert!(!transcript.notes.iter().any(|note| matches!(note, Note::Malformed(_))), "{:?}", transcript.notes);
+    assert_eq!(transcript.ops[1].posted(S), "framing 28, data 1, status 12");
+}
+
 /// Messages of any known kind with short insides, most of them wrong.
 fn messages(kinds: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let inside = proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), Just(b'S'), any::<u8>()], 0..24);

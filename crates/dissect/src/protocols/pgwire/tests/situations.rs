@@ -86,6 +86,16 @@ fn encryption_accepted() {
 }
 
 #[test]
+fn encryption_answered_by_an_error() {
+    let conversation = [(C, packet(80_877_103, b"")), (S, error("FATAL"))];
+    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    assert_eq!(
+        check(|| Pgwire::new(false), &conversation).summary(),
+        ["setup SSLREQUEST [] error: framing 8 | framing 12, status 12"]
+    );
+}
+
+#[test]
 fn encryption_without_a_request() {
     let hello = [22, 3, 1, 0, 2, 1, 0];
     let transcript = check(|| Pgwire::new(false), &[(C, &hello)]);
@@ -169,6 +179,11 @@ fn several_statements_in_one_query() {
 fn empty_query() {
     let summary = talk(&[(C, vec![query(";")]), (S, vec![msg(b'I', b""), ready()])]);
     assert_eq!(summary, ["workload EMPTY [simple] ok: framing 6, query 1 | framing 10, status 1"]);
+    let summary = talk(&[
+        (C, vec![parse("", ""), bind(""), execute(), sync()]),
+        (S, vec![msg(b'1', b""), msg(b'2', b""), msg(b'I', b""), ready()]),
+    ]);
+    assert_eq!(summary, ["workload EMPTY [extended] ok: framing 33, metadata 6 | framing 20, status 1"]);
 }
 
 #[test]

@@ -113,6 +113,10 @@ fn products_that_speak_the_protocol_name_themselves() {
     let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     let transcript = check(|| Pgwire::new(false), &conversation);
     assert_eq!(transcript.software[1].as_deref(), Some("CockroachDB 23.1.4"));
+    let status = msg(b'S', b"server_version\x0011.2-YB-2.14.0.0-b0\0");
+    let answer = [msg(b'R', &[0; 4]), status, ready()].concat();
+    let transcript = check(|| Pgwire::new(false), &[(C, &startup()), (S, &answer)]);
+    assert_eq!(transcript.software[1].as_deref(), Some("YugabyteDB 2.14.0.0-b0"));
 }
 
 #[test]
