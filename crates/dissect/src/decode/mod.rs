@@ -17,6 +17,7 @@ mod cursor;
 mod engine;
 mod out;
 mod pro_rata;
+pub(crate) mod tape;
 mod tls;
 pub mod transcript;
 

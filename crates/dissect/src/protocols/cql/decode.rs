@@ -1,9 +1,9 @@
 //! Messages, wherever they lie: plain on the stream, with compressed bodies, or within segments.
 
 use super::pair::{Exchange, Session};
-use super::tape::{Shares, Tape, Weigher};
 use super::wire::{Header, NoHeader, flag, opcode};
 use super::{Cql, compression, request, response};
+use crate::decode::tape::{Shares, Tape, Weigher};
 use crate::decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 

@@ -13,7 +13,7 @@
 //!
 //! The parts: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells` (typed
 //! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (messages to postings),
-//! `segment`, `segmented`, `compression` and `tape` (messages that do not lie plainly on the stream).
+//! `segment`, `segmented` and `compression` (messages that do not lie plainly on the stream).
 //!
 //! Prepared statements are resolved per connection. A server knows a statement on all of its connections, so a driver
 //! that prepares on one and executes on another is not resolved: such operations are called `EXECUTE` (or `SELECT`,
@@ -29,7 +29,6 @@ mod response;
 mod segment;
 mod segmented;
 mod statement;
-mod tape;
 #[cfg(test)]
 mod tests;
 mod types;

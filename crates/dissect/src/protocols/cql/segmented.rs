@@ -3,9 +3,9 @@
 
 use super::decode::{Framing, Rest, Scratch};
 use super::segment::{Format, Segment, TRAILER, crc32};
-use super::tape::{Recorder, Tape};
 use super::wire::Header;
 use super::{Cql, compression};
+use crate::decode::tape::{Recorder, Tape, post_shares};
 use crate::decode::{Input, Malformed, Note, OpId, Out, Reader, Short, Step};
 use crate::limits::MESSAGE_BUFFER;
 use overhead_model::{Account, Outcome, Side};
@@ -221,14 +221,14 @@ impl Cql {
             }
             // Header and checksum are shared by the messages as frame headers are.
             let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
-            post_shares(owners, around, segment.header(), "segment header", out);
+            post_shares(owners, around, (Account::Framing, "segment header", segment.header()), out);
             if segment.packed {
                 out.note(Note::ProRata);
                 player.post_pro_rata(segment.length, segment.wire, shares, out);
             } else {
                 player.post(segment.length, out);
             }
-            post_shares(owners, around, TRAILER, "segment checksum", out);
+            post_shares(owners, around, (Account::Framing, "segment checksum", TRAILER), out);
         }
         player.post(u64::MAX, out);
     }
@@ -255,25 +255,6 @@ impl Cql {
             && rest.outcome.is_some()
         {
             out.close(rest.op, Outcome::Unanswered);
-        }
-    }
-}
-
-/// Posts the next `len` bytes of `shares`, which go down by as much.
-fn post_shares<R: Reader>(
-    owners: &[(OpId, u64)],
-    shares: &mut [u64],
-    mut len: u64,
-    field: &'static str,
-    out: &mut Out<'_, R>,
-) {
-    for ((op, _), share) in owners.iter().zip(shares) {
-        let taken = len.min(*share);
-        *share -= taken;
-        len -= taken;
-        if taken > 0 {
-            out.charge(*op);
-            out.post(Account::Framing, field, taken);
         }
     }
 }

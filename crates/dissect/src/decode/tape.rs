@@ -1,18 +1,30 @@
 //! Postings held back until it is known how they lie on the wire.
 //!
 //! Two layouts need it. A compressed body, or the payload of a compressed segment, is decoded from its decompressed
-//! bytes: what counts is the bytes on the wire, split in proportion to the accounts of the decompressed ones. And the
-//! messages inside segments (version 5) run on across segment headers and checksums, which have to be posted in
-//! between. A [`Weigher`] is enough for a body, which is of one operation; segments take a [`Tape`].
+//! bytes: what counts is the bytes on the wire, split in proportion to the accounts of the decompressed ones. And
+//! messages inside segments (CQL version 5) or TLS records run on across headers, checksums and tags, which have to be
+//! posted in between. A [`Weigher`] is enough for a body, which is of one operation; the others take a [`Tape`].
 
-use crate::decode::{Note, OpId, Out, Reader};
+use super::{Note, OpId, Out, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// What was posted, in order.
 #[derive(Debug, Default)]
-pub(super) struct Tape {
+pub(crate) struct Tape {
     events: Vec<Event>,
     closed: Vec<(OpId, Outcome)>,
+    /// Where the next player begins.
+    start: Position,
+    /// Bytes posted since the tape was emptied.
+    recorded: u64,
+}
+
+/// A place on a tape.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Position {
+    next: usize,
+    /// Bytes of the next posting that were played.
+    within: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +36,7 @@ enum Event {
 
 /// A reader that writes postings to a tape and passes everything else on. Operations that are closed meanwhile stay
 /// open until the tape was played.
-pub(super) struct Recorder<'a, 'r, R> {
+pub(crate) struct Recorder<'a, 'r, R> {
     out: &'a mut Out<'r, R>,
     tape: &'a mut Tape,
 }
@@ -32,8 +44,12 @@ pub(super) struct Recorder<'a, 'r, R> {
 impl<'a, 'r, R: Reader> Recorder<'a, 'r, R> {
     /// Records on `tape`, which is emptied.
     pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
-        tape.events.clear();
-        tape.closed.clear();
+        tape.clear();
+        Self { out, tape }
+    }
+
+    /// Records on `tape` behind what it holds.
+    pub fn append(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
         Self { out, tape }
     }
 }
@@ -44,6 +60,7 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
     }
 
     fn post(&mut self, _: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.tape.recorded += len;
         self.tape.events.push(Event::Post { op, account, field, len });
     }
 
@@ -67,6 +84,10 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
         self.out.software(side, name);
     }
 
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.out.software_version(side, version);
+    }
+
     fn note(&mut self, note: Note) {
         self.out.note(note);
     }
@@ -75,13 +96,39 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
 impl Tape {
     /// Gives back what more than `bytes` of memory it takes.
     pub fn shrink(&mut self, bytes: usize) {
-        self.events.clear();
+        self.clear();
         self.events.shrink_to(bytes / size_of::<Event>());
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.closed.clear();
+        (self.start, self.recorded) = (Position::default(), 0);
+    }
+
+    /// Bytes posted on it since it was emptied.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// What was closed during the recording and is not closed yet.
+    pub fn closed(&mut self) -> std::vec::Drain<'_, (OpId, Outcome)> {
+        self.closed.drain(..)
     }
 
     /// A player at the beginning of the tape.
     pub fn play(&self) -> Player<'_> {
-        Player { tape: self, next: 0, within: 0 }
+        Player { tape: self, at: self.start }
+    }
+
+    /// The tape begins at `position` from now on.
+    pub fn forget(&mut self, position: Position) {
+        self.start = position;
+        // Moving the rest to the front pays once as much was played as is left.
+        if self.start.next * 2 >= self.events.len() {
+            self.events.drain(..self.start.next.min(self.events.len()));
+            self.start.next = 0;
+        }
     }
 
     /// Closes what was closed during the recording.
@@ -94,7 +141,7 @@ impl Tape {
 
 /// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
 /// through it.
-pub(super) struct Weigher<'a, 'r, R> {
+pub(crate) struct Weigher<'a, 'r, R> {
     out: &'a mut Out<'r, R>,
     amounts: Amounts,
 }
@@ -130,6 +177,10 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
         self.out.software(side, name);
     }
 
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.out.software_version(side, version);
+    }
+
     fn note(&mut self, note: Note) {
         self.out.note(note);
     }
@@ -137,11 +188,9 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
 
 /// A position on a tape.
 #[derive(Clone, Copy)]
-pub(super) struct Player<'a> {
+pub(crate) struct Player<'a> {
     tape: &'a Tape,
-    next: usize,
-    /// Bytes of the next posting that were played.
-    within: u64,
+    at: Position,
 }
 
 /// A piece of a posting.
@@ -153,25 +202,30 @@ struct Piece {
 }
 
 impl Player<'_> {
+    /// Where it is.
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
     /// Plays up to `len` bytes: `group` is told of groups, `post` of postings.
     fn run(&mut self, mut len: u64, mut group: impl FnMut(Option<&'static str>), mut post: impl FnMut(Piece)) {
-        while let Some(&event) = self.tape.events.get(self.next) {
+        while let Some(&event) = self.tape.events.get(self.at.next) {
             match event {
+                Event::Enter(_) | Event::Post { .. } if len == 0 => return,
                 Event::Enter(name) => group(Some(name)),
                 Event::Leave => group(None),
-                Event::Post { .. } if len == 0 => return,
                 Event::Post { op, account, field, len: whole } => {
-                    let taken = len.min(whole - self.within);
+                    let taken = len.min(whole - self.at.within);
                     len -= taken;
-                    self.within += taken;
+                    self.at.within += taken;
                     post(Piece { op, account, field, len: taken });
-                    if self.within < whole {
+                    if self.at.within < whole {
                         return;
                     }
-                    self.within = 0;
+                    self.at.within = 0;
                 }
             }
-            self.next += 1;
+            self.at.next += 1;
         }
     }
 
@@ -233,7 +287,7 @@ impl Player<'_> {
 
 /// Bytes in proportion to weights, by largest remainder. Kept for its memory.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     parts: Vec<(OpId, Amounts)>,
     weights: Vec<u64>,
     given: Vec<u64>,
@@ -268,6 +322,24 @@ impl Shares {
             if let Some(share) = self.given.get_mut(index) {
                 *share += 1;
             }
+        }
+    }
+}
+
+/// Posts the next `len` bytes of `shares`, one for each of `owners`. They go down by as much.
+pub(crate) fn post_shares<R: Reader>(
+    owners: &[(OpId, u64)],
+    shares: &mut [u64],
+    (account, field, mut len): (Account, &'static str, u64),
+    out: &mut Out<'_, R>,
+) {
+    for ((op, _), share) in owners.iter().zip(shares) {
+        let taken = len.min(*share);
+        *share -= taken;
+        len -= taken;
+        if taken > 0 {
+            out.charge(*op);
+            out.post(account, field, taken);
         }
     }
 }
