@@ -3,6 +3,7 @@
 use crate::exit;
 use overhead_dissect::Totals;
 use overhead_dissect::decode::Note;
+use overhead_report::text::{counted, grouped};
 
 /// Collected doubts of a run.
 #[derive(Debug, Default)]
@@ -97,50 +98,13 @@ impl Doubts {
     }
 }
 
-/// `1 frame`, `2,000 frames`.
-pub fn counted(count: u64, what: &str) -> String {
-    let number = grouped(count);
-    if count == 1 {
-        return format!("{number} {what}");
-    }
-    match what.split_once(' ') {
-        Some((head, tail)) => format!("{number} {head}s {tail}"),
-        None => match what.strip_suffix('y') {
-            Some(stem) => format!("{number} {stem}ies"),
-            None => format!("{number} {what}s"),
-        },
-    }
-}
-
 fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
-}
-
-/// A number with thousands apart.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_and_plurals_read_well() {
-        assert_eq!(counted(1, "frame"), "1 frame");
-        assert_eq!(counted(1_234_567, "byte"), "1,234,567 bytes");
-        assert_eq!(counted(2, "body"), "2 bodies");
-        assert_eq!(counted(3, "direction of a connection"), "3 directions of a connection");
-        assert_eq!(grouped(100), "100");
-    }
 
     #[test]
     fn a_gap_makes_a_result_partial_and_a_remark_does_not() {

@@ -174,7 +174,7 @@ impl Worker {
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
             doubts.partial(format!(
                 "the kernel dropped {} for want of buffer: give it more with -B, or keep less of each with -s",
-                crate::doubts::counted(*dropped, "frame")
+                overhead_report::text::counted(*dropped, "frame")
             ));
         }
         let (aggregate, totals) = self.sink.dissector.finish();

@@ -1,9 +1,9 @@
 //! What is shown while a capture runs, on standard error.
 
 use super::packets::{Capturing, Progress};
-use crate::doubts::grouped;
 use indicatif::{ProgressBar, ProgressStyle};
 use overhead_model::{Measured, record};
+use overhead_report::text::grouped;
 use std::time::Instant;
 
 /// A line that is rewritten in place on a terminal, and absent elsewhere.

@@ -31,7 +31,9 @@ pub(super) fn operation_cells(row: &OperationRow, protocol: bool, unknown: bool)
     let amounts = both_sides(row);
     let mut cells = vec![row.class.name().to_owned(), name_cell(row, protocol), clean(&row.via)];
     cells.extend([row.samples(), row.errors, row.missing_answers(), amounts.total()].map(grouped));
-    cells.extend([&row.request.accounts, &row.response.accounts, &amounts].map(|side| mean(side.total(), row.samples())));
+    cells.extend(
+        [&row.request.accounts, &row.response.accounts, &amounts].map(|side| mean(side.total(), row.samples())),
+    );
     let families = Families::of(&amounts);
     cells.extend([families.frame, families.waste, families.protocol, families.data].map(|b| mean(b, row.samples())));
     cells.extend(unknown.then(|| mean(families.unknown, row.samples())));

@@ -27,7 +27,8 @@ pub fn csv(runs: &[NamedRun]) -> String {
 }
 
 fn side_lines(out: &mut String, run: &str, row: &OperationRow, side: &str, totals: &SideRow) {
-    let [count, errors, unanswered] = [row.samples(), row.errors, row.missing_answers()].map(|number| number.to_string());
+    let [count, errors, unanswered] =
+        [row.samples(), row.errors, row.missing_answers()].map(|number| number.to_string());
     for account in Account::ALL {
         let bytes = totals.accounts[account];
         let mean = per_operation(bytes, row.samples()).map(|mean| mean.to_string()).unwrap_or_default();

@@ -11,6 +11,7 @@ mod table;
 
 pub use csv::csv;
 pub use markdown::markdown;
+pub use number::{counted, grouped};
 pub use table::table;
 
 pub(crate) use clean::{clean, markdown_cell, shortened};

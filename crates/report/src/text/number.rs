@@ -1,7 +1,7 @@
 //! Numbers for people: thousands separators, fixed digits, one unit at a time.
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn grouped(value: u64) -> String {
+pub fn grouped(value: u64) -> String {
     group(&value.to_string())
 }
 
@@ -61,9 +61,17 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// `1 frame`, `2 frames`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+/// `1 frame`, `2 frames`, `3 bodies`, `4 directions of a connection`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let number = grouped(count);
+    if count == 1 {
+        return format!("{number} {noun}");
+    }
+    let (head, tail) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
+    match head.strip_suffix('y') {
+        Some(stem) => format!("{number} {stem}ies{tail}"),
+        None => format!("{number} {head}s{tail}"),
+    }
 }
 
 /// Where there is no figure to print.
@@ -79,6 +87,11 @@ mod tests {
         assert_eq!([0.0, 1_234.56, 999.96].map(decimal), ["0.0", "1,234.6", "1,000.0"]);
         assert_eq!([0.0, 0.0321, 3.214, 32.14, 1_234.4].map(significant), ["0", "0.032", "3.21", "32.1", "1,234"]);
         assert_eq!([850, 12_300, 4_560_000_000].map(duration), ["850 ns", "12.3 µs", "4.56 s"]);
+        let counts = [(1, "frame"), (2_000, "byte"), (2, "body"), (3, "direction of a connection")];
+        assert_eq!(
+            counts.map(|(count, noun)| counted(count, noun)),
+            ["1 frame", "2,000 bytes", "2 bodies", "3 directions of a connection"]
+        );
         assert_eq!(percent(1, 8), "12.5%");
         assert_eq!(percent(1, 0), DASH);
     }
