@@ -14,6 +14,10 @@ pub const SPARSE_VALUES: usize = 512;
 /// Operations drawn per run when the caller does not say: more do not fit beside those of other runs.
 pub const FIGURE_OPERATIONS: usize = 6;
 
+/// Where the caller does not say how many operations to draw, those below one in this many of a run's workload bytes
+/// are left out: what a benchmark asks once at its start is not what it measures.
+pub const FIGURE_NEGLIGIBLE: u64 = 1_000;
+
 /// System calls with a colour of their own; the others are drawn as one. Seven hues are what colour-blind-safe
 /// palettes can tell apart.
 pub const FIGURE_SYSCALLS: usize = 6;

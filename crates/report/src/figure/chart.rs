@@ -2,7 +2,7 @@
 
 use super::palette;
 use super::panels;
-use crate::limits::{FIGURE_OPERATIONS, FIGURE_ROWS};
+use crate::limits::{FIGURE_NEGLIGIBLE, FIGURE_OPERATIONS, FIGURE_ROWS};
 use crate::run::NamedRun;
 use crate::summary::{both_sides, workload};
 use crate::text::clean;
@@ -68,11 +68,11 @@ pub(crate) struct Drawn<'a> {
 
 impl Chart {
     pub(crate) fn of(runs: &[NamedRun], operations_per_run: Option<usize>) -> Self {
-        let limit =
-            operations_per_run.unwrap_or_else(|| (FIGURE_ROWS / runs.len().max(1)).min(FIGURE_OPERATIONS)).max(1);
-        let drawn: Vec<Drawn<'_>> = runs.iter().flat_map(|named| largest(named, limit)).collect();
+        let room = (FIGURE_ROWS / runs.len().max(1)).min(FIGURE_OPERATIONS);
+        let limit = |named: &NamedRun| operations_per_run.unwrap_or_else(|| room.min(noteworthy(named))).max(1);
+        let drawn: Vec<Drawn<'_>> = runs.iter().flat_map(|named| largest(named, limit(named))).collect();
         let panels = [panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
-        let rows = drawn.iter().map(|drawn| row(drawn, limit)).collect();
+        let rows = drawn.iter().map(|drawn| row(drawn, limit(drawn.named))).collect();
         Self { rows, panels }
     }
 }
@@ -98,6 +98,13 @@ impl Panel {
             reasons.join("; ")
         })
     }
+}
+
+/// Operations that matter to the run's bytes; they come first.
+fn noteworthy(named: &NamedRun) -> usize {
+    let bytes: Vec<u64> = workload(&named.run).iter().map(|row| both_sides(row).total()).collect();
+    let floor = bytes.iter().sum::<u64>() / FIGURE_NEGLIGIBLE;
+    bytes.iter().filter(|bytes| **bytes >= floor).count()
 }
 
 fn largest(named: &NamedRun, limit: usize) -> Vec<Drawn<'_>> {
@@ -140,7 +147,10 @@ fn words(row: &OperationRow) -> (String, String, String) {
 fn remainder(all: &[&OperationRow], limit: usize) -> Option<String> {
     let rest = all.get(limit..).filter(|rest| !rest.is_empty())?;
     let bytes = |rows: &[&OperationRow]| rows.iter().map(|row| both_sides(row).total()).sum();
-    let share = percent(bytes(rest), bytes(all));
+    let share = match (bytes(rest), bytes(all)) {
+        (few, all) if few < all / FIGURE_NEGLIGIBLE => "under 0.1%".to_owned(),
+        (some, all) => percent(some, all),
+    };
     Some(format!(
         "and {} not drawn, {share} of the run's workload bytes",
         counted(rest.len() as u64, "smaller operation")

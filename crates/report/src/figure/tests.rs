@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use overhead_model::{Account, Amounts, Class};
 use scene::{Mark, Text};
 
 /// Every set of runs that figures are looked at with.
@@ -165,6 +166,23 @@ fn what_is_beyond_the_limit_is_counted() {
     let remainder = chart.rows[0].remainder.as_deref().unwrap();
     assert!(remainder.starts_with("and 2 smaller operations not drawn, "), "{remainder}");
     assert!(Chart::of(&[fixture::doubtful()], None).rows.iter().all(|row| row.remainder.is_none()));
+}
+
+#[test]
+fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
+    let mut named = fixture::doubtful();
+    let mut once = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
+    once.name = "CONFIG GET".to_owned();
+    once.count = 1;
+    for side in [&mut once.request, &mut once.response] {
+        side.accounts = Amounts::of(Account::Framing, 20);
+    }
+    let before = Chart::of(std::slice::from_ref(&named), None).rows.len();
+    named.run.operations.push(once);
+    let chart = Chart::of(std::slice::from_ref(&named), None);
+    assert_eq!(chart.rows.len(), before);
+    let remainder = chart.rows.last().unwrap().remainder.as_deref().unwrap();
+    assert_eq!(remainder, "and 1 smaller operation not drawn, under 0.1% of the run's workload bytes");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     if count == 1 {
         return format!("{number} {noun}");
     }
-    let (head, tail) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
+    let (head, tail) = noun.split_at(noun.find(" of ").unwrap_or(noun.len()));
     match head.strip_suffix('y') {
         Some(stem) => format!("{number} {stem}ies{tail}"),
         None => format!("{number} {head}s{tail}"),
