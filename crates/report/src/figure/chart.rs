@@ -151,8 +151,5 @@ fn remainder(all: &[&OperationRow], limit: usize) -> Option<String> {
         (few, all) if few < all / FIGURE_NEGLIGIBLE => "under 0.1%".to_owned(),
         (some, all) => percent(some, all),
     };
-    Some(format!(
-        "and {} not drawn, {share} of the run's workload bytes",
-        counted(rest.len() as u64, "smaller operation")
-    ))
+    Some(format!("and {} not drawn, {share} of the bytes", counted(rest.len() as u64, "smaller operation")))
 }

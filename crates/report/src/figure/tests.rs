@@ -182,7 +182,7 @@ fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
     let chart = Chart::of(std::slice::from_ref(&named), None);
     assert_eq!(chart.rows.len(), before);
     let remainder = chart.rows.last().unwrap().remainder.as_deref().unwrap();
-    assert_eq!(remainder, "and 1 smaller operation not drawn, under 0.1% of the run's workload bytes");
+    assert_eq!(remainder, "and 1 smaller operation not drawn, under 0.1% of the bytes");
 }
 
 #[test]
