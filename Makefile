@@ -26,8 +26,8 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 	lab/install acceptance redis
 	lab/acceptance target/release/overhead
 
-bless: ## rewrite the expectations of the fixtures; read the diff before you commit it
-	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures
+bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
+	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain
 
 fixtures: ## capture all fixtures again, from real servers
 	lab/install fixtures redis postgres

@@ -11,6 +11,7 @@
 
 pub mod decode;
 mod dissector;
+pub mod explain;
 mod flow;
 mod ledger;
 pub mod limits;

@@ -65,3 +65,17 @@ pub const COLUMNS: usize = 1664;
 
 /// Parameters of one PostgreSQL statement whose types are remembered, enough for batches of thousands of rows; further ones are untyped.
 pub const PARAMETERS: usize = 16 << 10;
+
+/// Bytes of one explained operation that are kept: a few of the largest messages that are decoded. What is longer is
+/// explained by lengths alone.
+pub const EXPLAINED_BYTES: u64 = 4 * MESSAGE_BUFFER;
+
+/// Fields of one explained operation that are listed, more than anyone reads. Further ones are in its sums.
+pub const EXPLAINED_FIELDS: usize = 1 << 20;
+
+/// Frames of one explained operation whose headers are listed: a `CONNECT` can have every frame of a capture that
+/// belongs to nothing else. Further ones are in its sums.
+pub const EXPLAINED_FRAMES: usize = 1 << 16;
+
+/// Names of operations remembered to tell a user who asked for one that is not there.
+pub const NAMES_LISTED: usize = 1 << 10;

@@ -1,7 +1,7 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
 use crate::exit::Fault;
-use crate::{analyze, report};
+use crate::{analyze, explain, report};
 use anyhow::Result;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
@@ -25,6 +25,7 @@ Examples:
   overhead capture -i lo --db redis -o runs/get -- redis-benchmark -t get -n 100000
   overhead capture --iface eth0 --db scylla              until Ctrl-C
   overhead analyze trace.pcap --db postgres --port 5433
+  overhead explain trace.pcap --name GET
   overhead report runs/* -o report/
 
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
@@ -37,6 +38,8 @@ pub enum Command {
     Capture(crate::capture::Capture),
     /// Attribute every byte of capture files
     Analyze(analyze::Analyze),
+    /// Show one operation byte by byte: every field with its account
+    Explain(explain::Explain),
     /// Draw runs side by side: figure and Markdown table
     Report(report::Report),
     /// Say what this machine can measure, and what would enable the rest
@@ -51,6 +54,7 @@ impl Command {
             #[cfg(feature = "live")]
             Self::Capture(capture) => capture.run(),
             Self::Analyze(analyze) => analyze.run(),
+            Self::Explain(explain) => explain.run(),
             Self::Report(report) => report.run(),
             #[cfg(feature = "live")]
             Self::Doctor => Ok(crate::doctor::run()),
@@ -158,10 +162,17 @@ pub enum Color {
 impl Output {
     /// Whether standard output is to be coloured.
     pub fn colored(&self) -> bool {
-        match self.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => std::io::stdout().is_terminal() && !no_color(),
+        self.color.wanted()
+    }
+}
+
+impl Color {
+    /// Whether standard output is to be coloured.
+    pub fn wanted(self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => std::io::stdout().is_terminal() && !no_color(),
         }
     }
 }

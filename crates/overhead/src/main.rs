@@ -8,6 +8,7 @@ mod cli;
 mod doctor;
 mod doubts;
 mod exit;
+mod explain;
 mod ledger;
 mod print;
 mod report;

@@ -1,7 +1,7 @@
 //! Names come from the wire and from users: nothing in them may steer a terminal, break a cell or leave a document.
 
 /// Control and formatting characters written as escapes.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() || is_invisible(character) {

@@ -14,7 +14,8 @@ pub use markdown::markdown;
 pub use number::{counted, grouped};
 pub use table::table;
 
-pub(crate) use clean::{clean, markdown_cell, shortened};
+pub use clean::clean;
+pub(crate) use clean::{markdown_cell, shortened};
 pub(crate) use facts::{command, cycle_label, integrity};
 
 use crate::error::ReportError;

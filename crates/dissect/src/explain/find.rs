@@ -1,0 +1,202 @@
+//! Numbers the operations of a capture, and finds the one that is wanted.
+
+use crate::limits;
+use overhead_model::{Class, ConnectionSummary, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use std::collections::{BTreeMap, HashMap};
+
+/// Which operation is to be explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The one with this number.
+    Number(u64),
+    /// One that fits.
+    Fitting {
+        /// Its name, in any letter case; any where there is none.
+        name: Option<String>,
+        /// What it is; anything where there is none.
+        kind: Option<Kind>,
+        /// The first that fits is 1.
+        nth: u64,
+    },
+}
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of a class.
+    Class(Class),
+    /// Answered by an error.
+    Error,
+    /// Not answered, though an answer was due.
+    Unanswered,
+}
+
+/// An operation in a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The number of its connection.
+    pub connection: u64,
+    /// Its number on the connection; `None` for `CONNECT`.
+    pub op: Option<u64>,
+}
+
+/// Gives every operation its number: from 1, in the order in which the first byte of each was decoded, all classes
+/// included. A connection's `CONNECT` comes with its first frame that carries no payload.
+#[derive(Debug)]
+pub struct Finder {
+    wanted: Wanted,
+    count: u64,
+    connection: u64,
+    over: bool,
+    connections: HashMap<u64, Connection>,
+    open: HashMap<(u64, Option<u64>), Candidate>,
+    fitting: BTreeMap<u64, Found>,
+    names: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    /// Its protocol is known.
+    decoding: bool,
+    /// Something was posted to it.
+    touched: bool,
+    numbered: bool,
+}
+
+/// An open operation.
+#[derive(Debug)]
+struct Candidate {
+    number: u64,
+    class: Class,
+    name: String,
+}
+
+impl Finder {
+    /// A finder of one operation.
+    pub fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            count: 0,
+            connection: 0,
+            over: false,
+            connections: HashMap::new(),
+            open: HashMap::new(),
+            fitting: BTreeMap::new(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// How many operations there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The names of operations and how often each occurred; not more than [`limits::NAMES_LISTED`] of them.
+    pub fn names(&self) -> &BTreeMap<String, u64> {
+        &self.names
+    }
+
+    /// The operations that fit, up to the one that is wanted, by number.
+    pub fn fitting(&self) -> impl Iterator<Item = Found> + '_ {
+        self.fitting.values().copied()
+    }
+
+    /// The operation that is wanted; `None` where fewer fit.
+    pub fn found(&self) -> Option<Found> {
+        let last = self.fitting.values().next_back().copied();
+        last.filter(|_| self.fitting.len() as u64 == self.enough())
+    }
+
+    /// How many have to fit.
+    fn enough(&self) -> u64 {
+        match self.wanted {
+            Wanted::Number(_) => 1,
+            Wanted::Fitting { nth, .. } => nth,
+        }
+    }
+
+    /// What follows is of this connection; one that ended is forgotten.
+    fn turn(&mut self, connection: u64, over: bool) {
+        if self.over {
+            self.connections.remove(&self.connection);
+        }
+        (self.connection, self.over) = (connection, over);
+    }
+
+    fn number(&mut self, op: Option<u64>) {
+        self.count += 1;
+        let candidate = Candidate { number: self.count, class: Class::Unmatched, name: String::new() };
+        self.open.insert((self.connection, op), candidate);
+    }
+
+    fn connect(&mut self, note: fn(&mut Connection)) {
+        let connection = self.connections.entry(self.connection).or_default();
+        note(connection);
+        if connection.decoding && connection.touched && !connection.numbered {
+            connection.numbered = true;
+            self.number(None);
+        }
+    }
+
+    fn close(&mut self, op: Option<u64>, outcome: Outcome) {
+        let Some(candidate) = self.open.remove(&(self.connection, op)) else { return };
+        let found = Found { number: candidate.number, connection: self.connection, op };
+        if self.fits(&candidate, outcome) {
+            self.fitting.insert(found.number, found);
+            if self.fitting.len() as u64 > self.enough() {
+                self.fitting.pop_last();
+            }
+        }
+        if let Some(count) = self.names.get_mut(&candidate.name) {
+            *count += 1;
+        } else if self.names.len() < limits::NAMES_LISTED {
+            self.names.insert(candidate.name, 1);
+        }
+    }
+
+    fn fits(&self, candidate: &Candidate, outcome: Outcome) -> bool {
+        match &self.wanted {
+            Wanted::Number(number) => candidate.number == *number,
+            Wanted::Fitting { name, kind, .. } => {
+                let named = name.as_ref().is_none_or(|name| candidate.name.eq_ignore_ascii_case(name));
+                named
+                    && kind.is_none_or(|kind| match kind {
+                        Kind::Class(class) => candidate.class == class,
+                        Kind::Error => outcome == Outcome::Error,
+                        Kind::Unanswered => outcome == Outcome::Unanswered,
+                    })
+            }
+        }
+    }
+}
+
+impl Tally for Finder {
+    fn row(&mut self, _: RowKey<'_>) -> RowId {
+        RowId(0)
+    }
+    fn operation(&mut self, _: RowId, _: &Operation) {}
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+    fn connection(&mut self, _: ConnectionSummary) {}
+
+    fn trace(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => self.turn(facts.connection, false),
+            Trace::Ending { connection } => self.turn(connection, true),
+            Trace::Decoding => self.connect(|connection| connection.decoding = true),
+            Trace::Posted { op: None, .. } | Trace::Charged { op: None, .. } => {
+                self.connect(|connection| connection.touched = true);
+            }
+            Trace::Opened { op } => self.number(Some(op)),
+            Trace::Labelled { op, class, name, .. } => {
+                if let Some(candidate) = self.open.get_mut(&(self.connection, op)) {
+                    candidate.class = class;
+                    name.clone_into(&mut candidate.name);
+                }
+            }
+            Trace::Closed { op, operation } => self.close(op, operation.outcome),
+            _ => {}
+        }
+    }
+}

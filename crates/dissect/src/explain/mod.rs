@@ -1,0 +1,63 @@
+//! One operation, byte by byte: which frames it touches, which fields its payload is made of, and what each was posted to.
+//!
+//! Everything here is a [`Tally`] that listens to [`Trace`], so the decoders and the ledger are the ones of any other
+//! run, and an explanation adds up to the operation's figures by construction. A capture is read three times, each
+//! time by a [`crate::Dissector`] of the same selection, because what is worth keeping is not known earlier:
+//!
+//! 1. [`Finder`] numbers the operations and finds the one that is wanted;
+//! 2. [`Recorder`] keeps its postings with their bytes;
+//! 3. [`FrameFinder`] keeps the headers of the frames that it touches.
+//!
+//! Memory is bounded by the operation at hand and by [`crate::limits`], not by the capture.
+
+mod find;
+mod record;
+mod stream;
+
+pub use find::{Finder, Found, Kind, Wanted};
+pub use record::{Explained, Item, Part, Piece, Recorder, View};
+pub use stream::Seen;
+
+use overhead_model::{ConnectionSummary, FrameFacts, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Finds the headers of certain frames.
+#[derive(Debug)]
+pub struct FrameFinder {
+    wanted: BTreeSet<u64>,
+    found: BTreeMap<u64, FrameFacts>,
+}
+
+impl FrameFinder {
+    /// For the frames with these numbers.
+    pub fn new(wanted: BTreeSet<u64>) -> Self {
+        Self { wanted, found: BTreeMap::new() }
+    }
+
+    /// True once all are found.
+    pub fn is_done(&self) -> bool {
+        self.found.len() == self.wanted.len()
+    }
+
+    /// The frames found, by number.
+    pub fn into_frames(self) -> BTreeMap<u64, FrameFacts> {
+        self.found
+    }
+}
+
+impl Tally for FrameFinder {
+    fn row(&mut self, _: RowKey<'_>) -> RowId {
+        RowId(0)
+    }
+    fn operation(&mut self, _: RowId, _: &Operation) {}
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+    fn connection(&mut self, _: ConnectionSummary) {}
+
+    fn trace(&mut self, step: Trace<'_>) {
+        if let Trace::Frame(facts) = step
+            && self.wanted.contains(&facts.number)
+        {
+            self.found.insert(facts.number, facts);
+        }
+    }
+}

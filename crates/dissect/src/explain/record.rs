@@ -1,0 +1,385 @@
+//! Keeps the postings of one operation, with their bytes.
+
+use super::stream::{Run, Seen, Stream};
+use crate::limits;
+use overhead_model::{
+    Account, Amounts, Class, ConnectionSummary, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All that was posted to one operation.
+#[derive(Clone, Debug, Default)]
+pub struct Explained {
+    /// Class, name and way of sending, as said last.
+    pub label: Option<(Class, String, &'static str)>,
+    /// What the ledger made of it when it closed.
+    pub operation: Option<Operation>,
+    /// What was posted to it, by side, up to then.
+    pub at_close: [Amounts; 2],
+    /// What was posted to it in all: late acknowledgments and repeats too.
+    pub amounts: [Amounts; 2],
+    /// Its connection.
+    pub connection: Option<ConnectionSummary>,
+    /// Its payload, in the order of posting.
+    pub parts: Vec<Part>,
+    /// Bytes of frames that are not their new payload, by frame: headers, control, repeats.
+    pub charges: BTreeMap<u64, (Side, Amounts)>,
+    /// What is in `amounts` and, beyond the limits, neither in `parts` nor in `charges`.
+    pub unlisted: [Amounts; 2],
+}
+
+/// Payload of one frame that belongs to the operation, and what lies between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The frame's number; `None` for bytes that are in no captured frame.
+    pub frame: Option<u64>,
+    /// Direction.
+    pub side: Side,
+    /// In stream order.
+    pub items: Vec<Item>,
+}
+
+/// A run of payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// So many bytes of other operations.
+    Others(u64),
+    /// A field of this one, or a piece of it.
+    Piece(Piece),
+}
+
+/// Neighbouring bytes of one field in one frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Groups and field, joined by dots.
+    pub path: String,
+    /// Where it was posted.
+    pub account: Account,
+    /// Offset of its first byte in the direction's stream, from the first captured byte.
+    pub offset: u64,
+    /// Length of the field in bytes, and how many of them came before this piece.
+    pub field_len: u64,
+    /// See `field_len`.
+    pub field_at: u64,
+    /// Length of this piece.
+    pub len: u64,
+    /// What is known of the bytes.
+    pub seen: Seen,
+    /// The bytes, where they are at hand.
+    pub bytes: Vec<u8>,
+}
+
+/// A frame of the operation, as a dump has it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The frame's number; `None` for bytes that are in no captured frame.
+    pub frame: Option<u64>,
+    /// Direction.
+    pub side: Side,
+    /// The operation's share of what is not payload; zero where the frame was shown before.
+    pub charges: Amounts,
+    /// Its payload.
+    pub items: &'a [Item],
+}
+
+impl Explained {
+    /// True where what was recorded is what the ledger says.
+    pub fn is_balanced(&self) -> bool {
+        self.operation.is_some_and(|operation| operation.sides.map(|side| side.amounts) == self.at_close)
+    }
+
+    /// How it ended; `None` where it was never closed.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.operation.map(|operation| operation.outcome)
+    }
+
+    /// The numbers of the frames that it touches.
+    pub fn frames(&self) -> BTreeSet<u64> {
+        self.parts.iter().filter_map(|part| part.frame).chain(self.charges.keys().copied()).collect()
+    }
+
+    /// Bytes of the operation that are not at hand.
+    pub fn missing(&self) -> u64 {
+        let missing = |item: &Item| match item {
+            Item::Piece(piece) if matches!(piece.seen, Seen::Snapped | Seen::Gap) => piece.len,
+            _ => 0,
+        };
+        self.parts.iter().flat_map(|part| &part.items).map(missing).sum()
+    }
+
+    /// Its frames: those with payload in the order of the streams, those without between them by their number.
+    pub fn views(&self) -> Vec<View<'_>> {
+        let with_payload: BTreeSet<u64> = self.parts.iter().filter_map(|part| part.frame).collect();
+        let bare = self.charges.iter().filter(|(frame, _)| !with_payload.contains(frame));
+        let mut bare =
+            bare.map(|(&frame, &(side, charges))| View { frame: Some(frame), side, charges, items: &[] }).peekable();
+        let mut shown = BTreeSet::new();
+        let mut views = Vec::with_capacity(self.parts.len() + self.charges.len());
+        for part in &self.parts {
+            while let Some(view) = bare.next_if(|view| part.frame.is_some() && view.frame < part.frame) {
+                views.push(view);
+            }
+            let first = part.frame.filter(|&frame| shown.insert(frame));
+            let charges =
+                first.and_then(|frame| self.charges.get(&frame)).map_or(Amounts::ZERO, |&(_, charges)| charges);
+            views.push(View { frame: part.frame, side: part.side, charges, items: &part.items });
+        }
+        views.extend(bare);
+        views
+    }
+}
+
+/// Records one operation.
+#[derive(Debug)]
+pub struct Recorder {
+    connection: u64,
+    op: Option<u64>,
+    /// What happens is of the operation's connection.
+    here: bool,
+    done: bool,
+    sides: [Direction; 2],
+    stray: Vec<u8>,
+    kept: u64,
+    pieces: usize,
+    explained: Explained,
+}
+
+/// One direction of the connection.
+#[derive(Debug, Default)]
+struct Direction {
+    stream: Stream,
+    groups: Vec<&'static str>,
+    field: &'static str,
+    field_len: u64,
+    field_at: u64,
+    /// The last frame with payload of another operation ahead of this one's, and how much.
+    before: (u64, u64),
+    /// Index of the part of the frame at hand.
+    part: Option<usize>,
+}
+
+/// What [`Trace::Posted`] says.
+#[derive(Clone, Copy)]
+struct Posted {
+    side: Side,
+    account: Account,
+    frame: Option<u64>,
+    len: u64,
+}
+
+impl Recorder {
+    /// For the operation `op` of a connection, as [`super::Finder`] found it.
+    pub fn new(connection: u64, op: Option<u64>) -> Self {
+        Self {
+            connection,
+            op,
+            here: false,
+            done: false,
+            sides: [Direction::default(), Direction::default()],
+            stray: Vec::new(),
+            kept: 0,
+            pieces: 0,
+            explained: Explained::default(),
+        }
+    }
+
+    /// True once nothing more can come.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// What was recorded.
+    pub fn into_explained(self) -> Explained {
+        self.explained
+    }
+
+    /// A posting to this or to another operation.
+    fn posted(&mut self, op: Option<u64>, posted: Posted, in_order: bool) {
+        let mine = op == self.op;
+        let direction = &mut self.sides[posted.side as usize];
+        if !in_order {
+            let bytes = std::mem::take(&mut self.stray);
+            if mine {
+                self.stray_piece(posted, bytes);
+            }
+            return;
+        }
+        let at = direction.field_at;
+        direction.field_at += posted.len;
+        if !mine {
+            direction.stream.take(posted.len, |_, _| {});
+            return self.others(posted);
+        }
+        let mut runs = Vec::new();
+        direction.stream.take(posted.len, |offset, run| runs.push((offset, run)));
+        let (field, field_len) = (direction.field, direction.field_len);
+        let path = direction.groups.iter().chain([&field]).copied().collect::<Vec<_>>().join(".");
+        self.account(posted);
+        let mut field_at = at;
+        for (offset, run) in runs {
+            let (len, account) = (run.len, posted.account);
+            let piece = Piece {
+                path: path.clone(),
+                account,
+                offset,
+                field_len,
+                field_at,
+                len,
+                seen: run.seen,
+                bytes: Vec::new(),
+            };
+            self.keep(posted, piece, run);
+            field_at += len;
+        }
+    }
+
+    fn account(&mut self, posted: Posted) {
+        if posted.frame.is_some() {
+            self.explained.amounts[posted.side as usize][posted.account] += posted.len;
+        }
+    }
+
+    fn stray_piece(&mut self, posted: Posted, bytes: Vec<u8>) {
+        let (len, field_len) = (bytes.len() as u64, posted.len);
+        let piece = |seen, field_at, len| Piece {
+            path: "outside the stream".to_owned(),
+            account: posted.account,
+            offset: field_at,
+            field_len,
+            field_at,
+            len,
+            seen,
+            bytes: Vec::new(),
+        };
+        self.account(posted);
+        self.keep(posted, piece(Seen::Captured, 0, len), Run { seen: Seen::Captured, len, bytes });
+        let rest = field_len.saturating_sub(len);
+        self.keep(posted, piece(Seen::Snapped, len, rest), Run { seen: Seen::Snapped, len: rest, bytes: Vec::new() });
+    }
+
+    /// Adds a piece to the part of its frame.
+    fn keep(&mut self, posted: Posted, mut piece: Piece, run: Run) {
+        if run.len == 0 {
+            return;
+        }
+        if self.pieces >= limits::EXPLAINED_FIELDS {
+            if posted.frame.is_some() {
+                self.explained.unlisted[posted.side as usize][posted.account] += run.len;
+            }
+            return;
+        }
+        self.pieces += 1;
+        self.kept += run.bytes.len() as u64;
+        if posted.frame.is_none() {
+            piece.seen = Seen::Gap;
+        } else if run.seen == Seen::Captured && self.kept > limits::EXPLAINED_BYTES {
+            piece.seen = Seen::NotKept;
+        } else {
+            piece.bytes = run.bytes;
+        }
+        let part = self.part(posted.side, posted.frame);
+        part.items.push(Item::Piece(piece));
+    }
+
+    /// The part for payload of this frame.
+    fn part(&mut self, side: Side, frame: Option<u64>) -> &mut Part {
+        let direction = &mut self.sides[side as usize];
+        let parts = &mut self.explained.parts;
+        let current = direction.part.filter(|&at| parts.get(at).is_some_and(|part| part.frame == frame));
+        let at = current.unwrap_or_else(|| {
+            let (before, others) = std::mem::take(&mut direction.before);
+            let ahead = (Some(before) == frame && others > 0).then_some(Item::Others(others));
+            parts.push(Part { frame, side, items: ahead.into_iter().collect() });
+            parts.len() - 1
+        });
+        direction.part = Some(at);
+        &mut parts[at]
+    }
+
+    /// Payload of another operation.
+    fn others(&mut self, posted: Posted) {
+        let Some(frame) = posted.frame else { return };
+        let direction = &mut self.sides[posted.side as usize];
+        let part = direction.part.and_then(|at| self.explained.parts.get_mut(at));
+        match part.filter(|part| part.frame == Some(frame)) {
+            Some(part) => match part.items.last_mut() {
+                Some(Item::Others(len)) => *len += posted.len,
+                _ => part.items.push(Item::Others(posted.len)),
+            },
+            None if direction.before.0 == frame => direction.before.1 += posted.len,
+            None => direction.before = (frame, posted.len),
+        }
+    }
+
+    fn charged(&mut self, side: Side, account: Account, frame: u64, bytes: u64) {
+        let explained = &mut self.explained;
+        explained.amounts[side as usize][account] += bytes;
+        if explained.charges.len() < limits::EXPLAINED_FRAMES || explained.charges.contains_key(&frame) {
+            explained.charges.entry(frame).or_insert((side, Amounts::ZERO)).1[account] += bytes;
+        } else {
+            explained.unlisted[side as usize][account] += bytes;
+        }
+    }
+
+    /// What was charged to the connection before it was known which side is which.
+    fn swap(&mut self) {
+        if self.op.is_none() {
+            self.explained.amounts.swap(0, 1);
+            self.explained.unlisted.swap(0, 1);
+            self.explained.charges.values_mut().for_each(|(side, _)| *side = side.other());
+        }
+    }
+
+    /// A step on the operation's connection.
+    fn step(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Swapped => self.swap(),
+            Trace::Bytes { side, bytes, opaque } => self.sides[side as usize].stream.push(bytes, opaque),
+            Trace::Stray { bytes } => self.stray = bytes.to_vec(),
+            Trace::Enter { side, group } => self.sides[side as usize].groups.push(group),
+            Trace::Leave { side } => _ = self.sides[side as usize].groups.pop(),
+            Trace::Field { side, field, len } => {
+                let direction = &mut self.sides[side as usize];
+                (direction.field, direction.field_len, direction.field_at) = (field, len, 0);
+            }
+            Trace::Posted { side, op, account, frame, len, in_order } => {
+                self.posted(op, Posted { side, account, frame, len }, in_order);
+            }
+            Trace::Charged { side, op, account, frame, bytes } if op == self.op => {
+                self.charged(side, account, frame, bytes);
+            }
+            Trace::Labelled { op, class, name, via } if op == self.op => {
+                self.explained.label = Some((class, name.to_owned(), via));
+            }
+            Trace::Closed { op, operation } if op == self.op => {
+                self.explained.operation = Some(*operation);
+                self.explained.at_close = self.explained.amounts;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Tally for Recorder {
+    fn row(&mut self, _: RowKey<'_>) -> RowId {
+        RowId(0)
+    }
+    fn operation(&mut self, _: RowId, _: &Operation) {}
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+
+    fn connection(&mut self, summary: ConnectionSummary) {
+        if self.here {
+            self.explained.connection = Some(summary);
+            self.done = true;
+        }
+    }
+
+    fn trace(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => self.here = facts.connection == self.connection,
+            Trace::Ending { connection } => self.here = connection == self.connection,
+            step if self.here => self.step(step),
+            _ => {}
+        }
+    }
+}

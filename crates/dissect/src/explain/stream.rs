@@ -1,0 +1,69 @@
+//! The bytes of one direction between their arrival and their posting.
+
+use crate::limits;
+use std::collections::VecDeque;
+
+/// What is known of the value of a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is at hand.
+    Captured,
+    /// It was on the wire, and not captured: snapped.
+    Snapped,
+    /// It is in no captured frame.
+    Gap,
+    /// It was captured, and not kept because the operation is longer than [`limits::EXPLAINED_BYTES`].
+    NotKept,
+}
+
+/// Bytes of one direction that are not posted yet.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    bytes: VecDeque<u8>,
+    runs: VecDeque<(Seen, u64)>,
+    /// How many were posted.
+    pub posted: u64,
+}
+
+/// Neighbouring bytes of which the same is known; `bytes` has them where they are at hand.
+pub(super) struct Run {
+    pub seen: Seen,
+    pub len: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Stream {
+    /// Takes in bytes, and then `opaque` more that are not at hand.
+    pub fn push(&mut self, bytes: &[u8], opaque: u64) {
+        let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.bytes.len());
+        let (kept, beyond) = bytes.split_at(bytes.len().min(room));
+        self.bytes.extend(kept);
+        for (seen, len) in
+            [(Seen::Captured, kept.len() as u64), (Seen::NotKept, beyond.len() as u64), (Seen::Snapped, opaque)]
+        {
+            match self.runs.back_mut() {
+                Some((last, count)) if *last == seen => *count += len,
+                _ if len > 0 => self.runs.push_back((seen, len)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes over `len` bytes, and hands them to `keep` run by run.
+    pub fn take(&mut self, mut len: u64, mut keep: impl FnMut(u64, Run)) {
+        while len > 0 {
+            let Some((seen, left)) = self.runs.front_mut() else { return };
+            let taken = len.min(*left);
+            let seen = *seen;
+            *left -= taken;
+            if *left == 0 {
+                self.runs.pop_front();
+            }
+            let at_hand = if seen == Seen::Captured { usize::try_from(taken).unwrap_or(usize::MAX) } else { 0 };
+            let bytes = self.bytes.drain(..at_hand.min(self.bytes.len())).collect();
+            keep(self.posted, Run { seen, len: taken, bytes });
+            self.posted += taken;
+            len -= taken;
+        }
+    }
+}

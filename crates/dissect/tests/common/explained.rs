@@ -1,0 +1,172 @@
+//! What must hold for the explanation of every operation of a capture.
+
+use overhead_dissect::explain::{Explained, Finder, Found, Item, Piece, Recorder, Seen, Wanted};
+use overhead_dissect::{Dissector, Selection};
+use overhead_model::{
+    Amounts, Class, ConnectionSummary, Frame, LinkType, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
+};
+use std::collections::BTreeMap;
+
+/// A captured frame that owns its bytes.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub time_ns: u64,
+    pub link: LinkType,
+    pub original_len: u32,
+    pub bytes: Vec<u8>,
+}
+
+type Key = (Class, String, &'static str);
+
+/// What the ledger says, and the bytes that it was given.
+#[derive(Debug, Default)]
+struct Books {
+    rows: Vec<(Key, [Amounts; 2])>,
+    connection: u64,
+    streams: BTreeMap<(u64, Side), Vec<Option<u8>>>,
+}
+
+impl Tally for Books {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        self.rows.push(((key.class, key.name.to_owned(), key.via), [Amounts::ZERO; 2]));
+        RowId(self.rows.len() as u32 - 1)
+    }
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        for side in Side::BOTH {
+            self.late(row, side, &operation.sides[side as usize]);
+        }
+    }
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        self.rows[row.0 as usize].1[side as usize] += totals.amounts;
+    }
+    fn connection(&mut self, _: ConnectionSummary) {}
+    fn trace(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => self.connection = facts.connection,
+            Trace::Ending { connection } => self.connection = connection,
+            Trace::Bytes { side, bytes, opaque } => {
+                let stream = self.streams.entry((self.connection, side)).or_default();
+                stream.extend(bytes.iter().copied().map(Some));
+                stream.extend((0..opaque).map(|_| None));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn run<T: Tally>(frames: &[Stored], selection: &Selection, tally: T) -> T {
+    let mut dissector = Dissector::new(selection.clone(), tally);
+    for frame in frames {
+        let Stored { time_ns, link, original_len, .. } = *frame;
+        dissector.frame(&Frame { time_ns, link, original_len, interface: 0, bytes: &frame.bytes });
+    }
+    dissector.finish().0
+}
+
+/// Records many operations at once.
+#[derive(Debug)]
+struct Recorders(Vec<Recorder>);
+
+impl Tally for Recorders {
+    fn row(&mut self, _: RowKey<'_>) -> RowId {
+        RowId(0)
+    }
+    fn operation(&mut self, _: RowId, _: &Operation) {}
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+    fn connection(&mut self, summary: ConnectionSummary) {
+        self.0.iter_mut().for_each(|recorder| recorder.connection(summary.clone()));
+    }
+    fn trace(&mut self, step: Trace<'_>) {
+        self.0.iter_mut().for_each(|recorder| recorder.trace(step));
+    }
+}
+
+/// The fields and pieces of fields of an operation on one side.
+pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &Piece> {
+    let parts = explained.parts.iter().filter(move |part| part.side == side);
+    parts.flat_map(|part| &part.items).filter_map(|item| match item {
+        Item::Piece(piece) => Some(piece),
+        Item::Others(_) => None,
+    })
+}
+
+/// Explains every operation and checks that
+///
+/// - each has the amounts that the ledger gave it when it closed, and all together have those of the ledger's rows;
+/// - what is listed adds up to these amounts;
+/// - every byte of every stream is in one field of one operation, in order, and is the byte that was captured.
+pub fn check(frames: &[Stored], selection: &Selection) -> Vec<(Found, Explained)> {
+    let books = run(frames, selection, Books::default());
+    let finder = run(frames, selection, Finder::new(Wanted::Fitting { name: None, kind: None, nth: u64::MAX }));
+    let found: Vec<Found> = finder.fitting().collect();
+    assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
+    let recorders = found.iter().map(|found| Recorder::new(found.connection, found.op)).collect();
+    let recorded = run(frames, selection, Recorders(recorders)).0.into_iter().map(Recorder::into_explained);
+    let all: Vec<(Found, Explained)> = found.into_iter().zip(recorded).collect();
+    for (_, explained) in &all {
+        check_one(explained);
+    }
+    assert_eq!(sums_explained(&all), sums_of(books.rows), "all operations and the ledger");
+    check_streams(&all, &books.streams);
+    all
+}
+
+fn sums_of(rows: impl IntoIterator<Item = (Key, [Amounts; 2])>) -> BTreeMap<String, [Amounts; 2]> {
+    let mut sums: BTreeMap<String, [Amounts; 2]> = BTreeMap::new();
+    for (key, sides) in rows {
+        if sides.iter().any(|side| side.total() > 0) {
+            let sum = sums.entry(format!("{key:?}")).or_insert([Amounts::ZERO; 2]);
+            sum.iter_mut().zip(sides).for_each(|(sum, side)| *sum += side);
+        }
+    }
+    sums
+}
+
+fn sums_explained(all: &[(Found, Explained)]) -> BTreeMap<String, [Amounts; 2]> {
+    sums_of(
+        all.iter()
+            .map(|(_, explained)| (explained.label.clone().expect("every operation is labelled"), explained.amounts)),
+    )
+}
+
+fn check_one(explained: &Explained) {
+    assert!(explained.is_balanced(), "{explained:#?}");
+    let mut listed = explained.unlisted;
+    for view in explained.views() {
+        let sum = &mut listed[view.side as usize];
+        *sum += view.charges;
+        for item in view.items {
+            if let (Item::Piece(piece), Some(_)) = (item, view.frame) {
+                sum[piece.account] += piece.len;
+            }
+        }
+    }
+    assert_eq!(listed, explained.amounts, "what is listed and what is summed up");
+}
+
+fn check_streams(all: &[(Found, Explained)], streams: &BTreeMap<(u64, Side), Vec<Option<u8>>>) {
+    for (&(connection, side), stream) in streams {
+        let mine = all.iter().filter(|(found, _)| found.connection == connection);
+        let mut tiles: BTreeMap<u64, &Piece> = BTreeMap::new();
+        for (_, explained) in mine {
+            let mut at = 0;
+            for piece in pieces(explained, side).filter(|piece| piece.path != "outside the stream") {
+                assert!(piece.offset >= at, "in stream order: {piece:?}");
+                at = piece.offset + piece.len;
+                assert!(tiles.insert(piece.offset, piece).is_none(), "twice: {piece:?}");
+            }
+        }
+        let mut end = 0;
+        for (offset, piece) in tiles {
+            assert_eq!(offset, end, "no byte twice, none left out");
+            end += piece.len;
+            let sent = &stream[offset as usize..end as usize];
+            let shown: Vec<Option<u8>> = match piece.seen {
+                Seen::Captured => piece.bytes.iter().copied().map(Some).collect(),
+                _ => vec![None; piece.len as usize],
+            };
+            assert_eq!(shown, sent, "{}", piece.path);
+        }
+        assert_eq!(end, stream.len() as u64, "the whole stream");
+    }
+}

@@ -1,0 +1,194 @@
+//! An explanation for programs.
+
+use super::Explanation;
+use super::text::outcome_name;
+use anyhow::Result;
+use overhead_dissect::explain::{Item, Piece, Seen, View};
+use overhead_model::{Amounts, Class, Side};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    operation: About<'a>,
+    connection: Option<Connection>,
+    frames: Vec<Frame<'a>>,
+    /// Sums over all of the operation, by side.
+    accounts: Sides,
+    /// The part of `accounts` that the operation had when it closed: what the distributions of a run hold.
+    accounts_at_close: Sides,
+    /// The part of `accounts` beyond the limits on frames and fields.
+    unlisted: Sides,
+    /// What was listed is what the ledger says.
+    balanced: bool,
+}
+
+#[derive(Serialize)]
+struct About<'a> {
+    number: u64,
+    of: u64,
+    protocol: Option<&'static str>,
+    class: &'static str,
+    name: &'a str,
+    via: &'static str,
+    outcome: Option<&'static str>,
+    latency_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Connection {
+    number: u64,
+    client: String,
+    server: String,
+    server_software: Option<String>,
+    client_software: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Sides {
+    request: Amounts,
+    response: Amounts,
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    /// Absent for bytes that are in no captured frame.
+    number: Option<u64>,
+    side: &'static str,
+    #[serde(flatten)]
+    facts: Option<Facts>,
+    /// The operation's share of what is not new payload.
+    shares: Amounts,
+    payload: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Facts {
+    time_ns: u64,
+    wire_bytes: u32,
+    link: u32,
+    ip: u32,
+    tcp: u32,
+    payload_bytes: u32,
+    flags: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Others { other_operations: u64 },
+    Field(Field<'a>),
+}
+
+#[derive(Serialize)]
+struct Field<'a> {
+    #[serde(rename = "field")]
+    path: &'a str,
+    account: &'static str,
+    /// From the first captured byte of the direction.
+    stream_offset: u64,
+    length: u64,
+    #[serde(rename = "field_length")]
+    whole: u64,
+    #[serde(rename = "field_offset")]
+    at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+    /// Why there is no `hex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent: Option<&'static str>,
+}
+
+/// The explanation as indented JSON, with a newline at the end.
+pub fn render(explanation: &Explanation) -> Result<String> {
+    let explained = &explanation.explained;
+    let connection = explained.connection.as_ref().map(|summary| Connection {
+        number: explanation.found.connection,
+        client: summary.client.to_string(),
+        server: summary.server.to_string(),
+        server_software: summary.server_software.clone(),
+        client_software: summary.client_software.clone(),
+    });
+    let document = Document {
+        schema_version: 1,
+        operation: about(explanation),
+        connection,
+        frames: explained.views().iter().map(|view| frame(explanation, view)).collect(),
+        accounts: sides(explained.amounts),
+        accounts_at_close: sides(explained.at_close),
+        unlisted: sides(explained.unlisted),
+        balanced: explained.is_balanced(),
+    };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+fn sides([request, response]: [Amounts; 2]) -> Sides {
+    Sides { request, response }
+}
+
+fn about(explanation: &Explanation) -> About<'_> {
+    let explained = &explanation.explained;
+    let (class, name, via) = explained.label.as_ref().map_or((Class::Unmatched, "", ""), |(c, n, v)| (*c, n, v));
+    About {
+        number: explanation.found.number,
+        of: explanation.count,
+        protocol: explained.connection.as_ref().map(|summary| summary.protocol.name()),
+        class: class.name(),
+        name,
+        via,
+        outcome: explained.outcome().map(outcome_name),
+        latency_ns: explained.operation.and_then(|operation| operation.latency_ns),
+    }
+}
+
+fn frame<'a>(explanation: &Explanation, view: &View<'a>) -> Frame<'a> {
+    let facts = view.frame.and_then(|number| explanation.frames.get(&number)).map(|facts| {
+        let [link, ip, tcp] = facts.headers;
+        let flags = facts.flags;
+        let set = [(flags.syn, "syn"), (flags.fin, "fin"), (flags.rst, "rst"), (flags.ack, "ack")];
+        Facts {
+            time_ns: facts.time_ns,
+            wire_bytes: facts.wire_len,
+            link,
+            ip,
+            tcp,
+            payload_bytes: facts.payload_len,
+            flags: set.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect(),
+        }
+    });
+    let side = match view.side {
+        Side::Request => "request",
+        Side::Response => "response",
+    };
+    Frame { number: view.frame, side, facts, shares: view.charges, payload: view.items.iter().map(entry).collect() }
+}
+
+fn entry(item: &Item) -> Entry<'_> {
+    match item {
+        Item::Others(len) => Entry::Others { other_operations: *len },
+        Item::Piece(piece) => Entry::Field(field(piece)),
+    }
+}
+
+fn field(piece: &Piece) -> Field<'_> {
+    let mut hex = String::with_capacity(piece.bytes.len() * 2);
+    for byte in &piece.bytes {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Field {
+        path: &piece.path,
+        account: piece.account.name(),
+        stream_offset: piece.offset,
+        length: piece.len,
+        whole: piece.field_len,
+        at: piece.field_at,
+        hex: (piece.seen == Seen::Captured).then_some(hex),
+        absent: match piece.seen {
+            Seen::Captured => None,
+            Seen::Snapped => Some("snapped"),
+            Seen::Gap => Some("gap"),
+            Seen::NotKept => Some("not kept"),
+        },
+    }
+}

@@ -1,0 +1,214 @@
+//! `overhead explain`: one operation of a capture, byte by byte.
+
+mod json;
+mod text;
+
+use crate::cli::{Color, Which};
+use crate::exit::{self, Fault};
+use anyhow::{Context, Error, Result, anyhow};
+use clap::{Args, ValueEnum};
+use overhead_capture::{FileSource, Next, Source};
+use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Recorder, Wanted};
+use overhead_dissect::{Dissector, Selection};
+use overhead_model::{Class, FrameFacts, Tally};
+use overhead_report::text::{clean, counted, grouped};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const NUMBERING: &str = "\
+Operations are numbered from 1, in the order in which the capture has their first bytes. All classes count,
+CONNECT (a connection's handshake and teardown) and undecoded stretches too, so that the number depends on the
+capture and on --db and --port alone. With neither --op nor --name nor --first, the first workload operation is explained.
+
+Examples:
+  overhead explain trace.pcap
+  overhead explain trace.pcap --op 12
+  overhead explain trace.pcap --name GET --nth 3
+  overhead explain trace.pcap --name SELECT --first error --format json";
+
+/// Arguments of `explain`.
+#[derive(Args, Debug)]
+#[command(after_help = NUMBERING)]
+pub struct Explain {
+    /// A pcap or pcapng file, plain or compressed; it is read three times
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The operation with this number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["name", "first", "nth"])]
+    op: Option<u64>,
+    /// The first operation of this name, in any letter case
+    #[arg(long, value_name = "GET")]
+    name: Option<String>,
+    /// The first operation of this kind; with --name, of both
+    #[arg(long, value_enum, value_name = "KIND")]
+    first: Option<First>,
+    /// Of those that fit, not the first but this one
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    nth: u64,
+    #[command(flatten)]
+    which: Which,
+    /// Show every byte, also of long fields
+    #[arg(long)]
+    full: bool,
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value = "table")]
+    format: Form,
+    /// Colours of the accounts
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+/// Kind of operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum First {
+    /// Answered by an error
+    Error,
+    /// Not answered, though an answer was due
+    Unanswered,
+    /// What the application asked for
+    Workload,
+    /// Connecting, authenticating, preparing
+    Setup,
+    /// Heartbeats, events, topology queries
+    Background,
+    /// Without its other half, or undecoded
+    Unmatched,
+}
+
+/// Form of an explanation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// An operation and all that is known of it.
+struct Explanation {
+    found: Found,
+    /// Operations in the capture.
+    count: u64,
+    explained: Explained,
+    /// Headers of its frames, by number.
+    frames: BTreeMap<u64, FrameFacts>,
+}
+
+impl Explain {
+    /// Finds the operation, reads it and prints it.
+    pub fn run(self) -> Result<u8> {
+        let file = self.file.display();
+        // What is missing, or a folder, is for the reader to complain of.
+        let readable = self.file.is_file() || self.file.is_dir() || !self.file.exists();
+        if self.file.as_os_str() == "-" || !readable {
+            return Err(Fault::usage(format!(
+                "{file}: explain reads its file three times: save a pipe to a file first"
+            ))
+            .into());
+        }
+        let selection = self.which.selection()?;
+        let (finder, cut) = read(&self.file, &selection, Finder::new(self.wanted()), |_| false)?;
+        let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
+        let explanation = explain(&self.file, &selection, found, finder.count())?;
+        let text = match self.format {
+            Form::Json => json::render(&explanation)?,
+            Form::Table => text::render(&explanation, text::Style { color: self.color.wanted(), full: self.full }),
+        };
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("standard output")?;
+        Ok(status(&explanation.explained, cut))
+    }
+
+    fn wanted(&self) -> Wanted {
+        if let Some(number) = self.op {
+            return Wanted::Number(number);
+        }
+        let kind = self.first.map(First::kind);
+        let kind = if self.name.is_none() { kind.or(Some(Kind::Class(Class::Workload))) } else { kind };
+        Wanted::Fitting { name: self.name.clone(), kind, nth: self.nth }
+    }
+
+    /// The error that says what there is instead.
+    fn not_found(&self, finder: &Finder) -> Error {
+        let file = self.file.display();
+        let count = finder.count();
+        if count == 0 {
+            let remedy = "if the server listens on another port, name it with --port, and its system with --db";
+            return anyhow!("{file}: no operation was decoded: {remedy}");
+        }
+        if let Some(number) = self.op {
+            return anyhow!("{file}: no operation {number}: there are {}, numbered from 1", grouped(count));
+        }
+        let what = match (&self.name, self.first) {
+            (Some(name), Some(first)) => format!("operation named {name} of kind {first:?}").to_lowercase(),
+            (Some(name), None) => format!("operation named {name}"),
+            (None, first) => format!("operation of kind {:?}", first.unwrap_or(First::Workload)).to_lowercase(),
+        };
+        let fit = finder.fitting().count() as u64;
+        if fit > 0 {
+            return anyhow!("{file}: --nth {} of an {what}: there are {}", self.nth, grouped(fit));
+        }
+        anyhow!("{file}: no {what}: there are {}", names(finder))
+    }
+}
+
+/// Says what is missing, if anything is, and gives the status that goes with it.
+fn status(explained: &Explained, cut: Option<String>) -> u8 {
+    let missing = explained.missing();
+    let missing = (missing > 0).then(|| format!("{} of the operation were not captured", counted(missing, "byte")));
+    let off = (!explained.is_balanced()).then(|| "what is shown differs from the ledger: this is a defect".to_owned());
+    let doubts: Vec<String> = cut.into_iter().chain(missing).chain(off).collect();
+    for doubt in &doubts {
+        eprintln!("overhead: warning: {doubt}");
+    }
+    if doubts.is_empty() { exit::COMPLETE } else { exit::PARTIAL }
+}
+
+/// Names in an error message.
+const NAMES_SHOWN: usize = 20;
+
+/// The most frequent names of operations, and how often each occurs.
+fn names(finder: &Finder) -> String {
+    let mut names: Vec<_> = finder.names().iter().collect();
+    names.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));
+    let rest = names.len().saturating_sub(NAMES_SHOWN);
+    let named = names.iter().take(NAMES_SHOWN).map(|(name, times)| format!("{} ({})", clean(name), grouped(**times)));
+    let more = (rest > 0).then(|| format!("{} more", grouped(rest as u64)));
+    named.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+impl First {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Error => Kind::Error,
+            Self::Unanswered => Kind::Unanswered,
+            Self::Workload => Kind::Class(Class::Workload),
+            Self::Setup => Kind::Class(Class::Setup),
+            Self::Background => Kind::Class(Class::Background),
+            Self::Unmatched => Kind::Class(Class::Unmatched),
+        }
+    }
+}
+
+/// Records the operation, then the headers of its frames.
+fn explain(file: &Path, selection: &Selection, found: Found, count: u64) -> Result<Explanation> {
+    let recorder = Recorder::new(found.connection, found.op);
+    let explained = read(file, selection, recorder, Recorder::is_done)?.0.into_explained();
+    let frames = read(file, selection, FrameFinder::new(explained.frames()), FrameFinder::is_done)?.0;
+    Ok(Explanation { found, count, explained, frames: frames.into_frames() })
+}
+
+/// Dissects the file until `done`; says where the file was cut, if it was.
+fn read<T: Tally>(file: &Path, selection: &Selection, tally: T, done: fn(&T) -> bool) -> Result<(T, Option<String>)> {
+    let mut source = FileSource::open(file)?;
+    let mut dissector = Dissector::new(selection.clone(), tally);
+    while !done(dissector.tally()) {
+        let Next::Frame(frame) = source.next_frame()? else {
+            break;
+        };
+        dissector.frame(&frame);
+    }
+    let cut = source.end().and_then(|end| end.cut.as_ref()).map(|cut| format!("{} {cut}", source.name()));
+    Ok((dissector.finish().0, cut))
+}

@@ -1,0 +1,311 @@
+//! An explanation for people: every frame, every field, the sums.
+
+use super::Explanation;
+use overhead_dissect::explain::{Item, Piece, Seen, View};
+use overhead_model::{Account, Amounts, Class, FrameFacts, Outcome, Side};
+use overhead_report::text::{clean, counted, grouped};
+use std::fmt::Write as _;
+
+/// How the text is to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Use ANSI escape sequences.
+    pub color: bool,
+    /// Show all bytes of long fields.
+    pub full: bool,
+}
+
+/// Bytes in a row.
+const ROW: usize = 16;
+
+/// Rows of one field that are shown unless all are asked for.
+const ROWS: usize = 4;
+
+const GREY: &str = "90";
+const BOLD: &str = "1";
+
+/// The whole explanation.
+pub fn render(explanation: &Explanation, style: Style) -> String {
+    let mut page =
+        Page { style, out: String::new(), explanation, base: [None; 2], first_ns: None, columns_said: false };
+    page.head();
+    for view in explanation.explained.views() {
+        page.frame(&view);
+    }
+    page.sums();
+    page.out
+}
+
+struct Page<'a> {
+    style: Style,
+    out: String,
+    explanation: &'a Explanation,
+    /// Stream offset of the operation's first byte, by side.
+    base: [Option<u64>; 2],
+    first_ns: Option<u64>,
+    columns_said: bool,
+}
+
+impl Page<'_> {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn paint(&self, text: &str, code: &str) -> String {
+        if self.style.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// What the operation is, and where.
+    fn head(&mut self) {
+        let explained = &self.explanation.explained;
+        let (class, name, via) = explained.label.as_ref().map_or((Class::Unmatched, "", ""), |(c, n, v)| (*c, n, v));
+        let via = if via.is_empty() { String::new() } else { format!(" ({via})") };
+        let outcome = explained.outcome().map_or("open", outcome_name);
+        let latency = explained.operation.and_then(|operation| operation.latency_ns);
+        let latency = latency.map_or_else(String::new, |ns| format!(", latency {} µs", micros(ns)));
+        let (number, count) = (self.explanation.found.number, self.explanation.count);
+        let title = format!("operation {} of {}", grouped(number), grouped(count));
+        let title = self.paint(&title, BOLD);
+        let name = self.paint(&clean(name), BOLD);
+        self.line(&format!("{title}: {name}{via}, {}, {outcome}{latency}", class.name()));
+        if let Some(connection) = &explained.connection {
+            let software = connection.server_software.as_deref().map(clean);
+            let software = software.map_or_else(String::new, |software| format!(", {software}"));
+            let (client, server) = (connection.client, connection.server);
+            let number = grouped(self.explanation.found.connection);
+            self.line(&format!("connection {number}: {client} > {server}, {}{software}", connection.protocol));
+        }
+    }
+
+    fn frame(&mut self, view: &View<'_>) {
+        self.out.push('\n');
+        let facts = view.frame.and_then(|number| self.explanation.frames.get(&number)).copied();
+        let side = side_name(view.side);
+        let Some(facts) = facts else {
+            let what = view.frame.map_or_else(|| "no captured frame".to_owned(), |frame| format!("frame {frame}"));
+            let what = self.paint(&what, BOLD);
+            self.line(&format!("{what}  {side}"));
+            return self.items(view);
+        };
+        let first_ns = *self.first_ns.get_or_insert(facts.time_ns);
+        let since = seconds_between(first_ns, facts.time_ns);
+        let ends = self.ends(view.side);
+        let title = self.paint(&format!("frame {}", facts.number), BOLD);
+        self.line(&format!("{title}  {since} s  {side}  {ends}"));
+        for text in parts(&facts, view) {
+            let text = self.paint(&text, GREY);
+            self.line(&format!("  {text}"));
+        }
+        self.items(view);
+    }
+
+    /// `sender > receiver`.
+    fn ends(&self, side: Side) -> String {
+        let Some(connection) = &self.explanation.explained.connection else {
+            return String::new();
+        };
+        match side {
+            Side::Request => format!("{} > {}", connection.client, connection.server),
+            Side::Response => format!("{} > {}", connection.server, connection.client),
+        }
+    }
+
+    /// The columns of the rows, said once.
+    fn columns(&mut self) {
+        if !std::mem::replace(&mut self.columns_said, true) {
+            let (bytes, text) = ("bytes", "text");
+            let columns = format!("  {:<4}  {bytes:<47}  {text:<16}  {:>6}  {:<8}  field", "at", "length", "account");
+            let columns = self.paint(&columns, GREY);
+            self.line(&columns);
+        }
+    }
+
+    fn items(&mut self, view: &View<'_>) {
+        if !view.items.is_empty() {
+            self.columns();
+        }
+        for item in view.items {
+            match item {
+                Item::Others(len) => {
+                    let text = format!("        ({} of other operations)", counted(*len, "byte"));
+                    let text = self.paint(&text, GREY);
+                    self.line(&text);
+                }
+                Item::Piece(piece) => self.piece(view.side, piece),
+            }
+        }
+    }
+
+    /// The rows of one field, or of its part in one frame.
+    fn piece(&mut self, side: Side, piece: &Piece) {
+        let base = *self.base[side as usize].get_or_insert(piece.offset);
+        let at = piece.offset.saturating_sub(base);
+        let name = format!("{:>6}  {:<8}  {}{}", grouped(piece.len), piece.account.name(), piece.path, extent(piece));
+        if piece.bytes.is_empty() {
+            let why = self.paint(&format!("{:<67}", absence(piece.seen)), GREY);
+            let name = self.paint(&name, color(piece.account));
+            return self.line(&format!("  {at:04x}  {why}{name}"));
+        }
+        let rows = piece.bytes.chunks(ROW).count();
+        let shown = if self.style.full || rows <= ROWS + 1 { rows } else { ROWS };
+        for (row, bytes) in piece.bytes.chunks(ROW).take(shown).enumerate() {
+            let (hex, text) = (hex(bytes), printable(bytes));
+            let text = format!("{hex:<47}  {text:<16}");
+            let name = if row == 0 { name.as_str() } else { "" };
+            let (text, name) = (self.paint(&text, color(piece.account)), self.paint(name, color(piece.account)));
+            self.line(&format!("  {:04x}  {text}  {name}", at + (row * ROW) as u64));
+        }
+        let hidden = piece.bytes.len().saturating_sub(shown * ROW) as u64;
+        if hidden > 0 {
+            let text = self.paint(&format!("        … {} more bytes", grouped(hidden)), GREY);
+            self.line(&text);
+        }
+    }
+
+    /// Bytes per account and side.
+    fn sums(&mut self) {
+        let explained = &self.explanation.explained;
+        let [request, response] = explained.amounts;
+        let row = |name: &str, a: u64, b: u64| {
+            format!("{name:<14}  {:>11}  {:>11}  {:>11}", grouped(a), grouped(b), grouped(a + b))
+        };
+        self.out.push('\n');
+        let head = format!("{:<14}  {:>11}  {:>11}  {:>11}", "bytes", "request", "response", "total");
+        let head = self.paint(&head, BOLD);
+        self.line(&head);
+        for account in Account::ALL {
+            if request[account] + response[account] > 0 {
+                let text = row(account.name(), request[account], response[account]);
+                let text = self.paint(&text, color(account));
+                self.line(&text);
+            }
+        }
+        self.line(&row("total", request.total(), response.total()));
+        let total = request.total() + response.total();
+        let late = total - explained.at_close.iter().map(Amounts::total).sum::<u64>().min(total);
+        if late > 0 && explained.operation.is_some() {
+            let text = format!("of which {} came after the operation had closed", counted(late, "byte"));
+            self.line(&text);
+        }
+        let unlisted: u64 = explained.unlisted.iter().map(Amounts::total).sum();
+        if unlisted > 0 {
+            self.line(&format!(
+                "{} are in these sums, and in fields or frames beyond those listed",
+                counted(unlisted, "byte")
+            ));
+        }
+    }
+}
+
+/// What a frame is made of, and which part of it is this operation's where that is not the whole.
+fn parts(facts: &FrameFacts, view: &View<'_>) -> Vec<String> {
+    let wire = format!("{} B", grouped(u64::from(facts.wire_len)));
+    let mine: u64 = view.items.iter().map(|item| if let Item::Piece(piece) = item { piece.len } else { 0 }).sum();
+    let charges = view.charges;
+    if facts.payload_len == 0 || mine == 0 {
+        let accounts: Vec<String> = nonzero(&charges).map(|(account, bytes)| amount(account, bytes)).collect();
+        let flags = flags(facts);
+        return vec![format!("{wire} = {}{flags}", accounts.join(" + "))];
+    }
+    let [link, ip, tcp] = facts.headers;
+    let whole =
+        format!("{wire} = link {link} + ip {ip} + tcp {tcp} + payload {}", grouped(u64::from(facts.payload_len)));
+    let own = charges.total() + mine;
+    if own == u64::from(facts.wire_len) {
+        return vec![whole];
+    }
+    let accounts = nonzero(&charges).map(|(account, bytes)| amount(account, bytes));
+    let accounts: Vec<String> = accounts.chain([format!("payload {}", grouped(mine))]).collect();
+    vec![whole, format!("of which this operation {} B = {}", grouped(own), accounts.join(" + "))]
+}
+
+fn nonzero(amounts: &Amounts) -> impl Iterator<Item = (Account, u64)> + '_ {
+    amounts.iter().filter(|(_, bytes)| *bytes > 0)
+}
+
+fn amount(account: Account, bytes: u64) -> String {
+    format!("{account} {}", grouped(bytes))
+}
+
+/// ` (SYN, ACK)`.
+fn flags(facts: &FrameFacts) -> String {
+    let flags = facts.flags;
+    let set = [(flags.syn, "SYN"), (flags.fin, "FIN"), (flags.rst, "RST"), (flags.ack, "ACK")];
+    let set: Vec<&str> = set.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect();
+    if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) }
+}
+
+/// Which part of a field a piece is, where it is not the whole.
+fn extent(piece: &Piece) -> String {
+    if piece.len == piece.field_len {
+        return String::new();
+    }
+    format!(" (from byte {} of {})", grouped(piece.field_at), grouped(piece.field_len))
+}
+
+fn absence(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Captured | Seen::NotKept => "(captured, not shown)",
+        Seen::Snapped => "(not captured: snapped)",
+        Seen::Gap => "(in no captured frame, and in no sum)",
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 3);
+    for byte in bytes {
+        let gap = if out.is_empty() { "" } else { " " };
+        let _ = write!(out, "{gap}{byte:02x}");
+    }
+    out
+}
+
+fn printable(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
+}
+
+fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Request => "request ",
+        Side::Response => "response",
+    }
+}
+
+/// How an operation ended, as the JSON names it too.
+pub fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::Error => "error",
+        Outcome::NoReply => "no_reply",
+        Outcome::Unanswered => "unanswered",
+        Outcome::Unsolicited => "unsolicited",
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{}.{}", grouped(ns / 1000), ns % 1000 / 100)
+}
+
+/// `+0.000113`.
+fn seconds_between(from_ns: u64, to_ns: u64) -> String {
+    let sign = if to_ns < from_ns { '-' } else { '+' };
+    let us = to_ns.abs_diff(from_ns) / 1000;
+    format!("{sign}{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+/// One of the terminal's own colours, so that it suits the terminal's theme. Families share a hue.
+fn color(account: Account) -> &'static str {
+    match account {
+        Account::Link | Account::Ip | Account::Tcp => GREY,
+        Account::Control | Account::Retransmission => "31",
+        Account::Tls => "35",
+        Account::Framing => "34",
+        Account::Metadata => "36",
+        Account::Schema => "96",
+        Account::Query => "32",
+        Account::Data => "33",
+        Account::Status => "92",
+        Account::Unknown => "91",
+    }
+}
