@@ -97,9 +97,9 @@ fn encryption_answered_by_an_error() {
 
 #[test]
 fn encryption_without_a_request() {
-    let hello = [22, 3, 1, 0, 2, 1, 0];
+    let hello = [&[22, 3, 1, 0, 42, 1, 0, 0, 38][..], &[7; 38]].concat();
     let transcript = check(|| Pgwire::new(false), &[(C, &hello)]);
-    assert_eq!(transcript.summary(), ["setup TLS [] open: tls 7 | "]);
+    assert_eq!(transcript.summary(), ["setup TLS [] open: tls 47 | "]);
 }
 
 #[test]

@@ -1,0 +1,216 @@
+//! The server's side: which request a response answers, and what becomes of its unit.
+
+use super::{Class, Expected, Fate, OpId, Out, Pairing, Reader, Request, Stage, UnitId, Verb};
+
+/// How far to look for the request that an unexpected response answers, where bytes were lost.
+const LOOK_AHEAD: usize = 32;
+
+impl Pairing {
+    /// Finds the request that a response of type `kind` answers and charges its unit. Where there is none, charges a
+    /// stretch of strays.
+    pub fn answer<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<Expected> {
+        if !self.is_answered_by(kind) {
+            self.realign(kind, out);
+        }
+        let front = self.front().filter(|_| self.is_answered_by(kind));
+        let Some(front) = front else {
+            self.charge_stray(1, "(response)", out);
+            return None;
+        };
+        self.begin_answer(front, out);
+        Some(front)
+    }
+
+    /// Charges the unit of a request that is being answered.
+    pub fn begin_answer<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
+        self.doubts.misaligned = false;
+        self.end_stray(1, out);
+        self.charge_unit(front.unit, out);
+        if let Some(unit) = self.unit(front.unit) {
+            unit.answered = true;
+        }
+    }
+
+    /// True where a response of type `kind` answers the request at the front.
+    fn is_answered_by(&mut self, kind: u8) -> bool {
+        let Some(front) = self.front() else { return false };
+        // Nobody is ready before there was an answer: that one is for somebody else.
+        let early = kind == b'Z'
+            && self.doubts.misaligned
+            && front.request == Request::Query
+            && self.unit(front.unit).is_some_and(|unit| !unit.answered);
+        front.request.is_answered_by(kind) && !early
+    }
+
+    /// Drops requests whose answers must have been lost, where a later one is answered by `kind`.
+    fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
+        if self.doubts.misaligned || (kind == b'Z' && self.cycles == 0) {
+            return;
+        }
+        let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
+        let mut within = self.expected.iter().take(reach);
+        if let Some(lost) = within.position(|entry| entry.request.is_answered_by(kind)) {
+            self.drop_expected(lost, out);
+        }
+    }
+
+    /// Drops up to `n` requests: their units will not be answered in full.
+    pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, out: &mut Out<'_, R>) {
+        for _ in 0..n.min(self.expected.len()) {
+            if let Some(front) = self.front()
+                && let Some(unit) = self.unit(front.unit)
+                && unit.fate == Fate::Fine
+            {
+                unit.fate = Fate::Skipped;
+            }
+            self.pop(out);
+        }
+    }
+
+    /// The request at the front is answered.
+    pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pop_one(out);
+        while self.front().is_some_and(|next| next.request == Request::CopyEnd) {
+            self.pop_one(out);
+        }
+        if self.cycles == 0 {
+            self.doubts.doubtful = false;
+        }
+    }
+
+    fn pop_one<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let Some(front) = self.expected.pop_front() else {
+            return;
+        };
+        self.forget(front);
+        if let Some(unit) = self.unit(front.unit) {
+            unit.pending -= 1;
+        }
+        self.settle(front.unit, out);
+    }
+
+    /// An entry has left the queue.
+    fn forget(&mut self, entry: Expected) {
+        self.cycles -= usize::from(entry.request.ends_cycle());
+        if let Some(portal) = entry.portal {
+            self.session.release_portal(portal);
+        }
+        if let Some(statement) = entry.statement {
+            self.session.release_statement(statement);
+        }
+    }
+
+    /// `ReadyForQuery` was posted.
+    pub fn ready<R: Reader>(&mut self, answered: Option<Expected>, out: &mut Out<'_, R>) {
+        if let Some(front) = answered {
+            self.end_copy(front.unit);
+            self.pop(out);
+        } else {
+            self.end_stray(1, out);
+        }
+    }
+
+    fn end_copy(&mut self, unit: UnitId) {
+        if self.copy == Some(unit) {
+            self.copy = None;
+        }
+    }
+
+    /// A command is complete; its tag may name it.
+    pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
+        self.end_copy(id);
+        let verb = Verb::of_word(tag);
+        if let Some(via) = self.unit(id).and_then(|unit| unit.via_unknown.take())
+            && !verb.is_empty()
+        {
+            self.label(id, verb.as_str(), false, via, out);
+        }
+    }
+
+    /// An error was posted; after a fatal one the server says nothing more.
+    pub fn failed<R: Reader>(&mut self, front: Expected, fatal: bool, out: &mut Out<'_, R>) {
+        self.end_copy(front.unit);
+        if let Some(unit) = self.unit(front.unit) {
+            unit.fate = Fate::Failed;
+            if fatal {
+                unit.stage = unit.stage.max(Stage::Sealed);
+            }
+        }
+        if fatal {
+            if let Some(current) = self.current.take() {
+                self.seal(current, out);
+            }
+            self.drop_expected(usize::MAX, out);
+            return;
+        }
+        match front.request {
+            Request::Query | Request::Function | Request::Sync => {}
+            Request::Startup | Request::Ssl | Request::Gss => self.pop(out),
+            _ => {
+                let next_sync = self.expected.iter().position(|entry| entry.request == Request::Sync);
+                self.skipping = next_sync.is_none();
+                self.drop_expected(next_sync.unwrap_or(usize::MAX), out);
+            }
+        }
+    }
+
+    /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
+    pub fn copies_in<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
+        while let Some(next) = self.expected.get(1).copied().filter(|next| next.request == Request::Sync) {
+            self.expected.remove(1);
+            self.forget(next);
+            if let Some(unit) = self.unit(next.unit) {
+                unit.pending -= 1;
+                if next.unit == front.unit {
+                    unit.stage = Stage::Complete;
+                }
+            }
+            if next.unit == front.unit && self.current.is_none() {
+                self.current = Some(front.unit);
+            }
+            self.settle(next.unit, out);
+        }
+        let ended = self.expected.get(1).is_some_and(|next| next.request == Request::CopyEnd);
+        self.copy = (!ended).then_some(front.unit);
+    }
+
+    /// Charges a message that the server sends on its own account: `within` the unit being answered, where there is
+    /// one, else to an operation of its own, which the caller closes.
+    pub fn aside<R: Reader>(&mut self, name: &str, within: bool, out: &mut Out<'_, R>) -> Option<OpId> {
+        if let Some(front) = self.front().filter(|_| within) {
+            self.charge_unit(front.unit, out);
+            return None;
+        }
+        let op = out.open();
+        out.label(op, Class::Background, name, "");
+        out.charge(op);
+        Some(op)
+    }
+
+    /// An error was posted that answers nothing.
+    pub fn failed_stray<R: Reader>(&mut self, fatal: bool, out: &mut Out<'_, R>) {
+        if fatal {
+            self.end_stray(1, out);
+        }
+    }
+
+    /// Bytes of the client (`true`) or of the server were lost.
+    pub fn lost<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
+        self.doubts.doubtful = self.cycles > 0;
+        self.skipping = false;
+        if of_client {
+            self.doubts.misaligned = true;
+            self.end_stray(0, out);
+            if let Some(id) = self.current.take() {
+                if let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building) {
+                    // Cut off by the loss: it stays without a name.
+                    unit.labelled = true;
+                    unit.fate = Fate::Skipped;
+                }
+                self.seal(id, out);
+            }
+        } else {
+            self.end_stray(1, out);
+        }
+    }
+}
