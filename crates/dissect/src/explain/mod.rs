@@ -21,6 +21,46 @@ pub use stream::Seen;
 use overhead_model::{ConnectionSummary, FrameFacts, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A reading of a capture. As an object, so that the decoders are compiled once for all three.
+pub trait Reading: Tally {
+    /// True once nothing more can come.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+impl Reading for Finder {}
+
+impl Reading for Recorder {
+    fn is_done(&self) -> bool {
+        self.is_done()
+    }
+}
+
+impl Reading for FrameFinder {
+    fn is_done(&self) -> bool {
+        self.found.len() == self.wanted.len()
+    }
+}
+
+impl Tally for &mut dyn Reading {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        (**self).row(key)
+    }
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        (**self).operation(row, operation);
+    }
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        (**self).late(row, side, totals);
+    }
+    fn connection(&mut self, summary: ConnectionSummary) {
+        (**self).connection(summary);
+    }
+    fn trace(&mut self, step: Trace<'_>) {
+        (**self).trace(step);
+    }
+}
+
 /// Finds the headers of certain frames.
 #[derive(Debug)]
 pub struct FrameFinder {
@@ -32,11 +72,6 @@ impl FrameFinder {
     /// For the frames with these numbers.
     pub fn new(wanted: BTreeSet<u64>) -> Self {
         Self { wanted, found: BTreeMap::new() }
-    }
-
-    /// True once all are found.
-    pub fn is_done(&self) -> bool {
-        self.found.len() == self.wanted.len()
     }
 
     /// The frames found, by number.

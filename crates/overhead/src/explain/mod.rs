@@ -8,18 +8,18 @@ use crate::exit::{self, Fault};
 use anyhow::{Context, Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_capture::{FileSource, Next, Source};
-use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Recorder, Wanted};
+use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{Class, FrameFacts, Tally};
+use overhead_model::{Class, FrameFacts};
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const NUMBERING: &str = "\
-Operations are numbered from 1, in the order in which the capture has their first bytes. All classes count,
-CONNECT (a connection's handshake and teardown) and undecoded stretches too, so that the number depends on the
-capture and on --db and --port alone. With neither --op nor --name nor --first, the first workload operation is explained.
+Operations are numbered from 1, in the order in which the capture has their first bytes. All of them
+count, CONNECT (handshake and teardown) and undecoded stretches too, so a number depends on nothing
+but the capture, --db and --port. Without --op, --name and --first it is the first of the workload.
 
 Examples:
   overhead explain trace.pcap
@@ -108,7 +108,8 @@ impl Explain {
             .into());
         }
         let selection = self.which.selection()?;
-        let (finder, cut) = read(&self.file, &selection, Finder::new(self.wanted()), |_| false)?;
+        let mut finder = Finder::new(self.wanted());
+        let cut = read(&self.file, &selection, &mut finder)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
         let explanation = explain(&self.file, &selection, found, finder.count())?;
         let text = match self.format {
@@ -140,10 +141,10 @@ impl Explain {
         if let Some(number) = self.op {
             return anyhow!("{file}: no operation {number}: there are {}, numbered from 1", grouped(count));
         }
+        let kind = |first: First| format!(" of kind {}", first.name());
         let what = match (&self.name, self.first) {
-            (Some(name), Some(first)) => format!("operation named {name} of kind {first:?}").to_lowercase(),
-            (Some(name), None) => format!("operation named {name}"),
-            (None, first) => format!("operation of kind {:?}", first.unwrap_or(First::Workload)).to_lowercase(),
+            (Some(name), first) => format!("operation named {name}{}", first.map_or_else(String::new, kind)),
+            (None, first) => format!("operation{}", kind(first.unwrap_or(First::Workload))),
         };
         let fit = finder.fitting().count() as u64;
         if fit > 0 {
@@ -179,6 +180,11 @@ fn names(finder: &Finder) -> String {
 }
 
 impl First {
+    /// As on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     fn kind(self) -> Kind {
         match self {
             Self::Error => Kind::Error,
@@ -193,22 +199,24 @@ impl First {
 
 /// Records the operation, then the headers of its frames.
 fn explain(file: &Path, selection: &Selection, found: Found, count: u64) -> Result<Explanation> {
-    let recorder = Recorder::new(found.connection, found.op);
-    let explained = read(file, selection, recorder, Recorder::is_done)?.0.into_explained();
-    let frames = read(file, selection, FrameFinder::new(explained.frames()), FrameFinder::is_done)?.0;
+    let mut recorder = Recorder::new(found.connection, found.op);
+    read(file, selection, &mut recorder)?;
+    let explained = recorder.into_explained();
+    let mut frames = FrameFinder::new(explained.frames());
+    read(file, selection, &mut frames)?;
     Ok(Explanation { found, count, explained, frames: frames.into_frames() })
 }
 
-/// Dissects the file until `done`; says where the file was cut, if it was.
-fn read<T: Tally>(file: &Path, selection: &Selection, tally: T, done: fn(&T) -> bool) -> Result<(T, Option<String>)> {
+/// Dissects the file until the reading is done; says where the file was cut, if it was.
+fn read(file: &Path, selection: &Selection, reading: &mut dyn Reading) -> Result<Option<String>> {
     let mut source = FileSource::open(file)?;
-    let mut dissector = Dissector::new(selection.clone(), tally);
-    while !done(dissector.tally()) {
+    let mut dissector = Dissector::new(selection.clone(), reading);
+    while !dissector.tally().is_done() {
         let Next::Frame(frame) = source.next_frame()? else {
             break;
         };
         dissector.frame(&frame);
     }
-    let cut = source.end().and_then(|end| end.cut.as_ref()).map(|cut| format!("{} {cut}", source.name()));
-    Ok((dissector.finish().0, cut))
+    dissector.finish();
+    Ok(source.end().and_then(|end| end.cut.as_ref()).map(|cut| format!("{} {cut}", source.name())))
 }
