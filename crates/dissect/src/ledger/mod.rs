@@ -315,7 +315,8 @@ impl Book {
         let Some((row, class, operation)) = self.ops.close(op) else {
             return;
         };
-        self.operations += u64::from(class != Class::Unmatched);
+        let counts = class != Class::Unmatched && operation.outcome != Outcome::Unsolicited;
+        self.operations += u64::from(counts);
         tally.trace(Trace::Closed { op: Some(op.0), operation: &operation });
         tally.operation(row, &operation);
     }

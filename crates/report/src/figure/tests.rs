@@ -117,7 +117,7 @@ fn a_png_is_as_wide_as_it_says_and_not_blank() {
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!(info.width, 1_600);
     assert_eq!(info.height, (scene_of(&runs).height * 2.0).round() as u32);
-    let data = palette::account(overhead_model::Account::Data);
+    let data = palette::account(Account::Data);
     assert!(pixels.chunks(3).any(|pixel| pixel == [data.0, data.1, data.2]));
 }
 
