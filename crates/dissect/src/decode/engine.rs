@@ -32,6 +32,8 @@ struct Stream {
     stretch: Option<OpId>,
     /// A boundary was lost before, so that the one at hand may be a false one.
     doubtful: bool,
+    /// Decoding failed at the current position while it was searching for one to go on from.
+    tried: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl<D: Decoder> Engine<D> {
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
         let stream =
-            || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None, doubtful: false };
+            || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None, doubtful: false, tried: false };
         Self { decoder, tls: None, streams: [stream(), stream()] }
     }
 
@@ -190,8 +192,19 @@ impl<D: Decoder> Engine<D> {
         match stream.state {
             State::Dead if posted == 0 => stream.strand(side, UNDECODED, input.available(), reader),
             // No message begins here after all.
-            State::Searching if posted == 0 => stream.strand(side, UNDECODED, 1, reader),
-            _ => posted,
+            State::Searching if posted == 0 && stream.tried => {
+                stream.tried = false;
+                stream.strand(side, UNDECODED, 1, reader)
+            }
+            // The message before does not go on here; another may begin.
+            State::Searching => {
+                stream.tried = true;
+                if posted == 0 { self.search(side, input, reader) } else { posted }
+            }
+            _ => {
+                stream.tried &= posted == 0;
+                posted
+            }
         }
     }
 
@@ -243,6 +256,7 @@ impl<D: Decoder> Engine<D> {
         let stream = &mut self.streams[side as usize];
         let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
         stream.strand(side, UNDECODED, skipped, reader);
+        stream.tried &= skipped == 0;
         if found {
             stream.end_stretch(reader);
             stream.state = State::Synced;

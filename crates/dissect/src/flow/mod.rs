@@ -51,6 +51,12 @@ enum Stage {
 enum Piece {
     Bytes(Vec<u8>),
     Opaque(u64),
+    /// Bytes outside the stream, the captured ones of `len`.
+    Stray {
+        bytes: Vec<u8>,
+        frame: FrameId,
+        len: u64,
+    },
 }
 
 /// What a finished flow leaves behind.
@@ -210,9 +216,8 @@ impl Flow {
         let start = match half.place(seq, len) {
             Place::At(start) => start,
             Place::Astray => {
-                tally.trace(Trace::Stray { bytes: segment.payload });
                 let frame = self.book.frame(side, segment.time_ns, segment.headers, len);
-                self.book.stray(side, frame, len, tally);
+                self.stray(side, segment.payload, frame, len, tally);
                 return;
             }
         };
@@ -284,8 +289,7 @@ impl Flow {
             Ordering::Less => {
                 half.fill(part);
                 half.lower(part.start);
-                tally.trace(Trace::Stray { bytes });
-                self.book.stray(side, frame, len, tally);
+                self.stray(side, bytes, frame, len, tally);
             }
             Ordering::Equal => {
                 half.deliver(len);
@@ -301,6 +305,16 @@ impl Flow {
                 }
             }
         }
+    }
+
+    /// `len` new bytes of a frame lie outside the ordered stream. They wait as well until it is known whose they are.
+    fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: FrameId, len: u64, tally: &mut T) {
+        if let Stage::Sniffing { pieces, .. } = &mut self.stage {
+            pieces.push((side, Piece::Stray { bytes: bytes.to_vec(), frame, len }));
+            return;
+        }
+        tally.trace(Trace::Stray { bytes });
+        self.book.stray(side, frame, len, tally);
     }
 
     /// Delivers what was held and is next, and gives holes up where too much is held.
@@ -405,6 +419,7 @@ impl Flow {
             match piece {
                 Piece::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
                 Piece::Opaque(n) => self.decode(side, &[], n, tally),
+                Piece::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
             }
         }
     }

@@ -135,7 +135,7 @@ impl Book {
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, Class::Unmatched, "(stray)", "", tally);
         self.amounts(op, side)[Account::Unknown] += len;
-        let came_in = Some(self.number);
+        let came_in = Some(self.streams[side as usize].origin(frame));
         let account = Account::Unknown;
         tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: came_in, len, in_order: false });
         let stream = &mut self.streams[side as usize];

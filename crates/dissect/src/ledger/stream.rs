@@ -130,6 +130,11 @@ impl Stream {
         true
     }
 
+    /// The number in the capture of a pending frame.
+    pub fn origin(&self, frame: FrameId) -> u64 {
+        self.frames.get(frame.0 as usize).map_or(0, |frame| frame.number)
+    }
+
     /// Takes `len` bytes that are not part of the stream off what `frame` still waits for.
     pub fn strayed(&mut self, frame: FrameId, len: u64) {
         if let Some(frame) = self.frames.get_mut(frame.0 as usize) {

@@ -27,6 +27,8 @@ pub(super) struct Rest {
     pub op: OpId,
     pub left: u64,
     pub outcome: Option<Outcome>,
+    /// The operation is over already.
+    pub answered: bool,
 }
 
 /// Buffers that are kept from message to message.
@@ -76,10 +78,19 @@ impl Cql {
         let exchange = self.exchange(&header, out);
         let rest = self.message(&header, exchange, input, out)?;
         out.release();
+        self.close(rest, out);
+        Ok(Step::Progress)
+    }
+
+    /// A response is whole: its operation is over. What is missing of its request, where that is longer than it should
+    /// be, belongs to nobody.
+    pub(super) fn close<R: Reader>(&mut self, rest: Rest, out: &mut Out<'_, R>) {
         if let Some(outcome) = rest.outcome {
             out.close(rest.op, outcome);
+            if let Some(request) = self.rest[Side::Request as usize].as_mut().filter(|request| request.op == rest.op) {
+                request.answered = true;
+            }
         }
-        Ok(Step::Progress)
     }
 
     /// Segments begin after the handshake of version 5 and never below it.
@@ -126,7 +137,7 @@ impl Cql {
         } else {
             self.session.wait(header.stream, exchange)?;
         }
-        Ok(Rest { op, left: header.total() - available, outcome })
+        Ok(Rest { op, left: header.total() - available, outcome, answered: false })
     }
 
     /// The operation that a message belongs to.

@@ -127,9 +127,7 @@ impl Cql {
         let rest = self.message(header, exchange, Input { bytes: message, opaque: 0 }, out)?;
         out.post(Account::Framing, "segment checksum", TRAILER);
         out.release();
-        if let Some(outcome) = rest.outcome {
-            out.close(rest.op, outcome);
-        }
+        self.close(rest, out);
         Ok(Step::Progress)
     }
 
@@ -196,8 +194,8 @@ impl Cql {
             out.release();
             if rest.left > 0 {
                 self.rest[side as usize] = Some(rest);
-            } else if let Some(outcome) = rest.outcome {
-                out.close(rest.op, outcome);
+            } else {
+                self.close(rest, out);
             }
             let used = header.total() - rest.left;
             let read = usize::try_from(used).unwrap_or(usize::MAX).min(input.bytes.len());
@@ -235,16 +233,20 @@ impl Cql {
 
     /// A segment of a message that is too long to be gathered.
     fn continue_message<R: Reader>(&mut self, side: Side, mut rest: Rest, segment: Segment, out: &mut Out<'_, R>) {
-        out.charge(rest.op);
+        let op = if rest.answered { out.orphan("(undecoded)") } else { rest.op };
+        out.charge(op);
         out.post(Account::Framing, "segment header", segment.header());
         out.post(Account::Unknown, "undecoded", segment.wire);
         out.post(Account::Framing, "segment checksum", TRAILER);
         out.release();
+        if rest.answered {
+            out.close(op, Outcome::NoReply);
+        }
         rest.left = rest.left.saturating_sub(segment.length);
         if rest.left > 0 {
             self.rest[side as usize] = Some(rest);
-        } else if let Some(outcome) = rest.outcome {
-            out.close(rest.op, outcome);
+        } else {
+            self.close(rest, out);
         }
     }
 

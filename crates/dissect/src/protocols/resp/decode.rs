@@ -263,11 +263,11 @@ impl Resp {
             let mut heard = None;
             let mut listen = |leaf: &[u8]| heard = pairing.hear(leaf).or(heard.take());
             let inspect = target.inspected.then_some(&mut listen as &mut dyn FnMut(&[u8]));
-            let progress = self.reply.run(input, target.leaves, inspect, out)?;
+            let progress = self.reply.run(input, target.leaves, inspect, out);
             if let Some(name) = heard {
                 out.software(Side::Response, &name);
             }
-            match progress {
+            match progress? {
                 Progress::Blocked(step) => return Ok(step),
                 Progress::Done => {
                     self.target = None;

@@ -25,6 +25,7 @@ pub use decode::Resp;
 
 use super::Sniff;
 use crate::decode::Boundary;
+use crate::limits::BOUNDARY_WINDOW;
 use overhead_model::Side;
 
 /// What the first bytes of a direction look like. Inline commands cannot be told from other text and are not detected.
@@ -58,17 +59,25 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 
 /// Whether bytes in the midst of a stream begin a message.
 fn boundary(side: Side, bytes: &[u8]) -> Boundary {
+    // Asked at every byte: what lies further ahead must not be looked at each time.
+    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     match (side, sniff(bytes)) {
         (_, Sniff::More) => Boundary::More,
         (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response | Sniff::Request) => Boundary::Yes,
-        (Side::Request, _) if is_inline_command(bytes) => Boundary::Yes,
+        (Side::Request, _) => inline_command(bytes),
         _ => Boundary::No,
     }
 }
 
-/// An inline command that the command table knows.
-fn is_inline_command(bytes: &[u8]) -> bool {
+/// Whether `bytes` begin an inline command that the command table knows.
+fn inline_command(bytes: &[u8]) -> Boundary {
     let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {
+        return Boundary::No;
+    }
+    if word.len() == bytes.len() {
+        return Boundary::More;
+    }
     let known = std::str::from_utf8(word).is_ok_and(|word| wire::Command::named(&word.to_ascii_uppercase()).is_some());
-    known && word.len() < bytes.len()
+    if known { Boundary::Yes } else { Boundary::No }
 }
