@@ -11,6 +11,10 @@ pub const MAX_PACKET_BLOCK_BYTES: u32 = MAX_FRAME_BYTES + (1 << 20);
 /// into a vector at ten bytes per byte of file, so they are held shorter than packet blocks.
 pub const MAX_DESCRIPTION_BLOCK_BYTES: u32 = 1 << 20;
 
+/// Longest pcapng block of decryption secrets that is looked at, and all of them that are held until somebody takes them:
+/// the key log of twenty thousand connections.
+pub const MAX_SECRETS_BLOCK_BYTES: u32 = 16 << 20;
+
 /// Interfaces that one pcapng input may describe, over all its sections. A table entry is kept for each.
 pub const MAX_INTERFACES: usize = 65_536;
 

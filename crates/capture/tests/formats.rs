@@ -344,3 +344,32 @@ fn a_reader_may_give_as_little_as_it_likes() {
     let (found, ..) = drain(overhead_capture::FileSource::from_reader("pipe", trickle).unwrap());
     assert_eq!(found, frames(&file));
 }
+
+#[test]
+fn pcapng_secrets_of_tls_come_out_as_they_are_passed() {
+    for order in BOTH {
+        let secrets = |kind: u32, text: &[u8]| {
+            let body = [order.u32(kind), order.u32(text.len() as u32), text.to_vec()].concat();
+            block(order, 10, &body)
+        };
+        let file = [
+            section(order),
+            interface(order, 1, 0, &[]),
+            secrets(0x544c_534b, b"CLIENT_RANDOM a b"),
+            secrets(0x5747_4b4c, b"keys of something else"),
+            block(order, 10, &[order.u32(0x544c_534b), order.u32(1000), vec![b'x'; 8]].concat()),
+            block(order, 10, &[]),
+            enhanced(order, 0, 1, 5, b"hello", &[]),
+            secrets(0x544c_534b, b"CLIENT_RANDOM c d\n"),
+            enhanced(order, 0, 2, 5, b"hello", &[]),
+        ]
+        .concat();
+        let mut source = open(&file).unwrap();
+        assert_eq!(source.take_secrets(), b"");
+        assert!(source.next_frame().unwrap().frame().is_some());
+        assert_eq!(source.take_secrets(), b"CLIENT_RANDOM a b\n");
+        assert!(source.next_frame().unwrap().frame().is_some());
+        assert_eq!(source.take_secrets(), b"CLIENT_RANDOM c d\n\n");
+        assert_eq!(source.take_secrets(), b"");
+    }
+}

@@ -1,6 +1,6 @@
 //! Frames in, closed operations out, totals at the end.
 
-use crate::decode::Note;
+use crate::decode::{KeyLog, Note};
 use crate::flow::{Finished, Flow};
 use crate::limits;
 use crate::packet::{self, Packet, Segment};
@@ -9,6 +9,7 @@ use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, FrameFacts, LinkType, Tally, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Totals over all frames, as the run record has them in `source`, `tcp` and `ledger.other`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,7 @@ type Key = (SocketAddr, SocketAddr);
 #[derive(Debug)]
 pub struct Dissector<T> {
     selection: Selection,
+    keys: Option<Arc<KeyLog>>,
     tally: T,
     totals: Totals,
     flows: HashMap<Key, Entry>,
@@ -68,12 +70,20 @@ impl<T: Tally> Dissector<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
         Self {
             selection,
+            keys: None,
             tally,
             totals: Totals::default(),
             flows: HashMap::new(),
             closing: VecDeque::new(),
             connections: 0,
         }
+    }
+
+    /// Decrypts TLS with these secrets, which may become more while frames come in.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
+        self.keys = Some(keys);
+        self
     }
 
     /// Totals so far; what open connections hold is added when they end.
@@ -131,10 +141,10 @@ impl<T: Tally> Dissector<T> {
         if over && let Some(entry) = self.flows.remove(&key) {
             self.end(entry);
         }
-        let (selection, connections) = (&self.selection, &mut self.connections);
+        let (selection, keys, connections) = (&self.selection, &self.keys, &mut self.connections);
         let entry = self.flows.entry(key).or_insert_with(|| {
             *connections += 1;
-            let flow = Flow::new(segment, &selection.judge(segment));
+            let flow = Flow::new(segment, &selection.judge(segment), keys.clone());
             Entry { flow, number: *connections, closed_ns: None }
         });
         let facts = facts(segment, entry.number, self.totals.frames);

@@ -79,3 +79,13 @@ pub const EXPLAINED_FRAMES: usize = 1 << 16;
 
 /// Names of operations remembered to tell a user who asked for one that is not there.
 pub const NAMES_LISTED: usize = 1 << 10;
+
+/// Secrets of TLS sessions remembered from key logs, about 100 bytes each: five for each of 200,000 connections.
+pub const SECRETS: usize = 1 << 20;
+
+/// Bytes of a TLS hello that are read: four times what one with a post-quantum key share takes.
+pub const HELLO: usize = 8 << 10;
+
+/// TLS records that may be missing in a gap: so many numbers are tried for the record behind it. As many full records as
+/// a megabyte holds; each try costs as much as decrypting the record, and a direction has none left when all fail.
+pub const RECORDS_LOST: u64 = 64;

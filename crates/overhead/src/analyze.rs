@@ -2,6 +2,7 @@
 
 use crate::cli::{Output, Which};
 use crate::doubts::Doubts;
+use crate::keys::{KeyFiles, KeyReader};
 use crate::{ledger, print};
 use anyhow::Result;
 use clap::Args;
@@ -22,6 +23,8 @@ pub struct Analyze {
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
+    keys: KeyFiles,
+    #[command(flatten)]
     output: Output,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N")]
@@ -32,12 +35,13 @@ impl Analyze {
     /// Reads the files and prints the result.
     pub fn run(self) -> Result<u8> {
         let started = Instant::now();
-        let mut dissector = Dissector::new(self.which.selection()?, Aggregate::new());
         let mut doubts = Doubts::default();
+        let keys = KeyReader::read(&self.keys, &mut doubts)?;
+        let mut dissector = Dissector::new(self.which.selection()?, Aggregate::new()).with_keys(keys.log());
         let mut inputs = Vec::new();
         let mut left = self.count.unwrap_or(u64::MAX);
         for path in &self.files {
-            inputs.push(read(path, &mut dissector, &mut left, &mut doubts)?);
+            inputs.push(read(path, &mut dissector, &keys, &mut left, &mut doubts)?);
         }
         let (aggregate, totals) = dissector.finish();
         doubts.of_totals(&totals);
@@ -59,9 +63,19 @@ impl Analyze {
 }
 
 /// Feeds one file, or `left` frames of it, to the dissector.
-fn read(path: &Path, dissector: &mut Dissector<Aggregate>, left: &mut u64, doubts: &mut Doubts) -> Result<Input> {
+fn read(
+    path: &Path,
+    dissector: &mut Dissector<Aggregate>,
+    keys: &KeyReader,
+    left: &mut u64,
+    doubts: &mut Doubts,
+) -> Result<Input> {
     let mut source = FileSource::open(path)?;
     while *left > 0 {
+        let secrets = source.take_secrets();
+        if !secrets.is_empty() {
+            keys.add(&secrets);
+        }
         let Next::Frame(frame) = source.next_frame()? else {
             break;
         };

@@ -65,7 +65,16 @@ impl Doubts {
 
     fn of_note(&mut self, note: Note, count: u64) {
         match note {
-            Note::Tls => self.remark("some connections are encrypted: their ciphertext is in `unknown`"),
+            // Whether that hides anything is for the next two to say.
+            Note::Tls => {}
+            Note::Encrypted => self.remark(format!(
+                "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
+                counted(count, "connection")
+            )),
+            Note::Undecryptable(why) => self.remark(format!(
+                "the decryption of {} ended ({why}): the ciphertext from there on is in `unknown`",
+                counted(count, "direction of a connection")
+            )),
             Note::UndecodedMessage => {
                 self.remark(format!(
                     "{} could not be decoded to the end: the rest is in `unknown`",

@@ -8,6 +8,7 @@ mod cli;
 mod doctor;
 mod doubts;
 mod exit;
+mod keys;
 mod explain;
 mod ledger;
 mod print;

@@ -213,6 +213,15 @@ impl FileSource {
         }
     }
 
+    /// Key logs of TLS that the file carries (pcapng decryption secrets), as far as it was read and they were not taken
+    /// before: whole lines, empty where there is nothing new.
+    pub fn take_secrets(&mut self) -> Vec<u8> {
+        match &mut self.format {
+            FormatReader::Legacy(_) => Vec::new(),
+            FormatReader::Pcapng(reader) => reader.take_secrets(),
+        }
+    }
+
     /// How the file ended; `None` until [`Next::End`] was returned.
     pub fn end(&self) -> Option<&FileEnd> {
         self.end.as_ref()

@@ -8,7 +8,10 @@ use super::bytes::Order;
 use super::clock::Clock;
 use super::window::Window;
 use super::{CutTail, FileInterface, FrameAt, Step};
-use crate::limits::{MAX_DESCRIPTION_BLOCK_BYTES, MAX_INTERFACE_NAME_BYTES, MAX_INTERFACES, MAX_PACKET_BLOCK_BYTES};
+use crate::limits::{
+    MAX_DESCRIPTION_BLOCK_BYTES, MAX_INTERFACE_NAME_BYTES, MAX_INTERFACES, MAX_PACKET_BLOCK_BYTES,
+    MAX_SECRETS_BLOCK_BYTES,
+};
 use overhead_model::frame::LinkType;
 use pcap_parser::nom::{self, IResult};
 use pcap_parser::pcapng::{
@@ -27,6 +30,10 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+
+/// "TLSK": the secrets are a key log of TLS.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const MAJOR: u16 = 1;
@@ -47,6 +54,8 @@ pub(super) struct PcapngReader {
     section: usize,
     /// Last drop count of each interface that has one.
     drops: BTreeMap<usize, u64>,
+    /// Key logs that were read and not taken.
+    secrets: Vec<u8>,
     /// Time of the last frame, for frames without.
     time_ns: u64,
 }
@@ -69,6 +78,10 @@ impl PcapngReader {
                 .values()
                 .fold(0, |sum, drops| u64::saturating_add(sum, *drops))
         })
+    }
+
+    pub(super) fn take_secrets(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.secrets)
     }
 
     /// Reads the first section header; says what is wrong if it cannot be read.
@@ -99,6 +112,7 @@ impl PcapngReader {
         let limit = match head.kind {
             OBSOLETE_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => MAX_PACKET_BLOCK_BYTES,
             SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS => MAX_DESCRIPTION_BLOCK_BYTES,
+            DECRYPTION_SECRETS if head.bytes <= MAX_SECRETS_BLOCK_BYTES => MAX_SECRETS_BLOCK_BYTES,
             _ => return self.skip(window, head),
         };
         if head.bytes > limit {
@@ -124,6 +138,10 @@ impl PcapngReader {
             SECTION_HEADER => self.section_header(block),
             INTERFACE_DESCRIPTION => self.interface_description(block),
             INTERFACE_STATISTICS => self.interface_statistics(block),
+            DECRYPTION_SECRETS => {
+                self.decryption_secrets(block);
+                Ok(())
+            }
             kind => match self.packet(kind, block) {
                 Ok(frame) => {
                     self.time_ns = frame.time_ns;
@@ -236,6 +254,20 @@ impl PcapngReader {
                 .insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
         }
         Ok(())
+    }
+
+    /// Section 4.7: type of the secrets u32, length u32, secrets, options. Frames do not depend on it, so that what is
+    /// wrong with it is no damage.
+    fn decryption_secrets(&mut self, block: &[u8]) {
+        let length = self.order.u32(block, 12).unwrap_or(u32::MAX) as usize;
+        let body = block.get(16..block.len() - 4).unwrap_or_default();
+        if let Some(secrets) = body.get(..length)
+            && self.order.u32(block, 8) == Some(TLS_KEY_LOG)
+            && self.secrets.len() + secrets.len() <= MAX_SECRETS_BLOCK_BYTES as usize
+        {
+            self.secrets.extend_from_slice(secrets);
+            self.secrets.push(b'\n');
+        }
     }
 
     fn packet(&self, kind: u32, block: &[u8]) -> Result<FrameAt, Damage> {

@@ -1,18 +1,55 @@
 //! The loop that drives any decoder over the two streams of a connection.
 
-use super::tls::Tls;
+use super::tls::{KeyLog, Layered};
 use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
 use crate::limits;
 use overhead_model::{Account, Outcome, Side};
+use std::sync::Arc;
 
 /// Name of the rows for bytes that no message boundary is known for.
 const UNDECODED: &str = "(undecoded)";
 
-/// Feeds one connection's bytes to its decoder, keeping just the tail of an incomplete message.
+/// Feeds one connection's bytes to its decoder, keeping just the tail of an incomplete message, through TLS where the
+/// connection uses it.
 #[derive(Debug)]
 pub struct Engine<D> {
-    decoder: D,
-    tls: Option<Tls>,
+    driver: Driver<Layered<D>>,
+}
+
+impl<D: Decoder> Engine<D> {
+    /// An engine for a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(decoder: D, mid_stream: bool) -> Self {
+        Self::with_keys(decoder, mid_stream, None)
+    }
+
+    /// The same, with the secrets that TLS is decrypted with.
+    pub fn with_keys(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
+        Self { driver: Driver::new(Layered::new(decoder, mid_stream, keys), mid_stream) }
+    }
+
+    /// The next bytes of `side`.
+    pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
+        self.driver.bytes(side, bytes, reader);
+    }
+
+    /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
+    pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+        self.driver.opaque(side, n, reader);
+    }
+
+    /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
+    pub fn finish<R: Reader>(&mut self, reader: &mut R) {
+        self.driver.decoder.end(reader);
+        for side in Side::BOTH {
+            self.driver.finish_side(side, reader);
+        }
+    }
+}
+
+/// The loop itself, around any decoder.
+#[derive(Debug)]
+pub(super) struct Driver<D> {
+    pub(super) decoder: D,
     streams: [Stream; 2],
 }
 
@@ -46,17 +83,17 @@ enum State {
     Dead,
 }
 
-impl<D: Decoder> Engine<D> {
-    /// An engine for a new connection; `mid_stream` where its handshake was not captured.
-    pub fn new(decoder: D, mid_stream: bool) -> Self {
+impl<D: Decoder> Driver<D> {
+    /// A loop at the start of a connection, or somewhere in it.
+    pub(super) fn new(decoder: D, mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
         let stream =
             || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None, doubtful: false, tried: false };
-        Self { decoder, tls: None, streams: [stream(), stream()] }
+        Self { decoder, streams: [stream(), stream()] }
     }
 
     /// The next bytes of `side`.
-    pub fn bytes<R: Reader>(&mut self, side: Side, mut bytes: &[u8], reader: &mut R) {
+    pub(super) fn bytes<R: Reader>(&mut self, side: Side, mut bytes: &[u8], reader: &mut R) {
         let stream = &mut self.streams[side as usize];
         if stream.opaque > 0 {
             let taken = stream.extend_opaque(bytes.len() as u64);
@@ -76,8 +113,8 @@ impl<D: Decoder> Engine<D> {
         }
     }
 
-    /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
-    pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+    /// The next `n` bytes of `side` cannot be read.
+    pub(super) fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
         let mut left = n;
         while left > 0 {
             let stream = &mut self.streams[side as usize];
@@ -100,22 +137,27 @@ impl<D: Decoder> Engine<D> {
         }
     }
 
-    /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
-    pub fn finish<R: Reader>(&mut self, reader: &mut R) {
-        for side in Side::BOTH {
-            let stream = &mut self.streams[side as usize];
-            let left = stream.tail.len() as u64 + stream.opaque;
-            let state = stream.state;
-            stream.clear();
-            if state == State::Synced {
-                // The message that was cut off is of no operation yet; the last one may be over.
-                stream.current = None;
-            }
-            if left > 0 {
-                let name = if state == State::Synced { "(cut off)" } else { UNDECODED };
-                self.streams[side as usize].strand(side, name, left, reader);
-            }
+    /// `side` is over: what is left undecoded goes to `unknown`.
+    pub(super) fn finish_side<R: Reader>(&mut self, side: Side, reader: &mut R) {
+        let stream = &mut self.streams[side as usize];
+        let left = stream.tail.len() as u64 + stream.opaque;
+        let state = stream.state;
+        stream.clear();
+        if state == State::Synced {
+            // The message that was cut off is of no operation yet; the last one may be over.
+            stream.current = None;
         }
+        if left > 0 {
+            let name = if state == State::Synced { "(cut off)" } else { UNDECODED };
+            stream.strand(side, name, left, reader);
+        }
+    }
+
+    /// What follows in `side` does not continue what came before.
+    pub(super) fn interrupt<R: Reader>(&mut self, side: Side, reader: &mut R) {
+        let stream = &self.streams[side as usize];
+        let left = stream.tail.len() as u64 + stream.opaque;
+        self.search_on(side, left, reader);
     }
 
     /// Decodes the kept tail as far as it goes.
@@ -167,22 +209,13 @@ impl<D: Decoder> Engine<D> {
         let stream = &mut self.streams[side as usize];
         stream.need = None;
         let mut out = Out::new(reader, side, &mut stream.current);
-        let step = match &mut self.tls {
-            Some(tls) => tls.step(side, input, &mut out),
-            None => self.decoder.step(side, input, &mut out),
-        };
+        let step = self.decoder.step(side, input, &mut out);
         out.leave_all();
         let posted = out.posted();
         match step {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),
             Ok(Step::More) => {}
-            Ok(Step::Tls) => {
-                reader.note(Note::Tls);
-                self.tls = Some(Tls::default());
-                // A step that merely recognised the first record posts nothing; the record is decoded by the next.
-                return if posted == 0 { self.step(side, input, reader) } else { posted };
-            }
             // What cannot be read cannot be wrong: the boundary is lost, no more.
             Err(_) if input.opaque > 0 => {}
             Ok(_) => self.give_up(side, Malformed("a message without bytes"), reader),
@@ -225,9 +258,16 @@ impl<D: Decoder> Engine<D> {
 
     /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
     fn lose<R: Reader>(&mut self, side: Side, left: u64, reader: &mut R) {
+        if self.streams[side as usize].state == State::Synced {
+            reader.note(Note::LostBoundary);
+        }
+        self.search_on(side, left, reader);
+    }
+
+    /// As [`Driver::lose`], where the loss is known already.
+    fn search_on<R: Reader>(&mut self, side: Side, left: u64, reader: &mut R) {
         let stream = &mut self.streams[side as usize];
         if stream.state == State::Synced {
-            reader.note(Note::LostBoundary);
             let mut out = Out::new(reader, side, &mut stream.current);
             self.decoder.lost(side, &mut out);
             stream.current = None;

@@ -25,7 +25,7 @@ pub use cursor::{Cursor, Short};
 pub use engine::Engine;
 pub use out::{Note, OpId, Out, Reader};
 pub use pro_rata::Shares;
-pub(crate) use tls::is_client_hello;
+pub use tls::KeyLog;
 
 use overhead_model::Side;
 
@@ -55,7 +55,7 @@ pub enum Step {
     Need(u64),
     /// Nothing was posted: more bytes are needed, and it cannot be said how many.
     More,
-    /// From here on, both directions of the connection are TLS records. Bytes may have been posted.
+    /// From here on, both directions of the connection are TLS records. At least one byte was posted.
     Tls,
 }
 

@@ -11,6 +11,10 @@ pub struct OpId(pub u64);
 pub enum Note {
     /// TLS records were seen.
     Tls,
+    /// TLS records of a connection were not decrypted.
+    Encrypted,
+    /// The decryption of one direction ended; the reason.
+    Undecryptable(&'static str),
     /// A message, or the rest of one, could not be decoded and went to `unknown`.
     UndecodedMessage,
     /// A cell or value whose type was not seen went wholly to `data`.
@@ -82,6 +86,21 @@ impl<'r, R: Reader> Out<'r, R> {
     /// Bytes posted through this value.
     pub(super) fn posted(&self) -> u64 {
         self.posted
+    }
+
+    /// Counts `len` bytes as posted that are held back, and will be posted through [`Out::aside`].
+    pub(super) fn pass(&mut self, len: u64) {
+        self.posted += len;
+    }
+
+    /// An output for postings that were held back, which this one does not count. `depth` groups are open in it.
+    pub(super) fn aside<'s>(&'s mut self, current: &'s mut Option<OpId>, depth: u32) -> Out<'s, R> {
+        Out { reader: self.reader, side: self.side, current, posted: 0, depth }
+    }
+
+    /// Groups that are open.
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// Opens an operation. Does not charge it: see [`Out::charge`].

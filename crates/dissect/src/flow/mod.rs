@@ -2,7 +2,7 @@
 
 mod half;
 
-use crate::decode::{Engine, Note};
+use crate::decode::{Engine, KeyLog, Note};
 use crate::ledger::{Book, FrameId, Ledger, Owner};
 use crate::limits;
 use crate::packet::Segment;
@@ -15,6 +15,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// State of one connection.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct Flow {
     halves: [Half; 2],
     book: Book,
     stage: Stage,
+    /// Secrets that TLS is decrypted with.
+    keys: Option<Arc<KeyLog>>,
     decided_by: DecidedBy,
     mid_stream: bool,
     first_ns: u64,
@@ -74,7 +77,7 @@ pub struct Finished {
 
 impl Flow {
     /// A connection whose first segment is `segment`.
-    pub fn new(segment: &Segment<'_>, verdict: &Verdict) -> Self {
+    pub fn new(segment: &Segment<'_>, verdict: &Verdict, keys: Option<Arc<KeyLog>>) -> Self {
         let (source, destination) = (segment.source, segment.destination);
         let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
             (true, _) => (!segment.flags.ack, DecidedBy::Syn),
@@ -85,7 +88,7 @@ impl Flow {
         let mid_stream = !segment.flags.syn;
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
-            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream),
+            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys.clone()),
             _ => Stage::Sniffing { candidates: verdict.candidates.clone(), pieces: Vec::new() },
         };
         let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
@@ -94,6 +97,7 @@ impl Flow {
             halves: [Half::default(), Half::default()],
             book: Book::new(protocol),
             stage,
+            keys,
             decided_by,
             mid_stream,
             first_ns: segment.time_ns,
@@ -403,7 +407,7 @@ impl Flow {
 
     /// Begins to decode; what waited is decoded first.
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
-        let stage = std::mem::replace(&mut self.stage, Stage::decoding(protocol, self.mid_stream));
+        let stage = std::mem::replace(&mut self.stage, Stage::decoding(protocol, self.mid_stream, self.keys.clone()));
         let Stage::Sniffing { pieces, .. } = stage else { return };
         tally.trace(Trace::Decoding);
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
@@ -465,8 +469,8 @@ impl Flow {
 }
 
 impl Stage {
-    fn decoding(protocol: Protocol, mid_stream: bool) -> Self {
-        Self::Decoding(Box::new(Engine::new(AnyDecoder::new(protocol, mid_stream), mid_stream)))
+    fn decoding(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
+        Self::Decoding(Box::new(Engine::with_keys(AnyDecoder::new(protocol, mid_stream), mid_stream, keys)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Arguments of `capture`, and the units they come in.
 
 use crate::cli::{Output, Which};
+use crate::keys::KeyFiles;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub struct Capture {
     pub list_interfaces: bool,
     #[command(flatten)]
     pub which: Which,
+    #[command(flatten)]
+    pub keys: KeyFiles,
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR")]
     pub filter: Option<String>,

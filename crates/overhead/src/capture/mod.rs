@@ -11,6 +11,7 @@ mod progress;
 pub use args::Capture;
 
 use crate::doubts::Doubts;
+use crate::keys::KeyReader;
 use crate::exit::Fault;
 use crate::{ledger, print};
 use anyhow::{Context, Result, bail};
@@ -98,9 +99,10 @@ impl Capture {
             source.filter().unwrap_or_default().clone_into(&mut about.filter);
             PcapngWriter::create(path, &about)
         });
-        let dissector = Dissector::new(selection.clone(), Aggregate::new());
+        let keys = KeyReader::follow(&self.keys);
+        let dissector = Dissector::new(selection.clone(), Aggregate::new()).with_keys(keys.log());
         let limits = Limits { frames: self.count, operations: self.ops };
-        Ok(Some(Capturing::start(source, dissector, writer.transpose()?, limits)))
+        Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))
     }
 
     /// Waits for the end of the command, of the time, of the capture, or for a signal; gives the command's status.

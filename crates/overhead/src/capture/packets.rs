@@ -1,6 +1,7 @@
 //! The capturing thread: frames from the interface to the dissector and the file.
 
 use crate::doubts::Doubts;
+use crate::keys::KeyReader;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, PcapngWriter, Source, WriteError};
@@ -66,11 +67,17 @@ type Writer = PcapngWriter<Box<dyn Write + Send>>;
 
 impl Capturing {
     /// Starts the thread.
-    pub fn start(source: LiveSource, dissector: Dissector<Aggregate>, writer: Option<Writer>, limits: Limits) -> Self {
+    pub fn start(
+        source: LiveSource,
+        dissector: Dissector<Aggregate>,
+        keys: KeyReader,
+        writer: Option<Writer>,
+        limits: Limits,
+    ) -> Self {
         let stop = source.stop_handle();
         let progress = Arc::new(Mutex::new(Progress::default()));
         let shared = Arc::clone(&progress);
-        let mut worker = Worker { source, sink: Sink::new(dissector, writer), limits, progress: shared };
+        let mut worker = Worker { source, sink: Sink::new(dissector, keys, writer), limits, progress: shared };
         let thread = std::thread::spawn(move || {
             let outcome = worker.run();
             worker.end(outcome)
@@ -108,6 +115,7 @@ struct Worker {
 /// Where frames go.
 struct Sink {
     dissector: Dissector<Aggregate>,
+    keys: KeyReader,
     writer: Option<Writer>,
     written_bytes: u64,
     doubts: Doubts,
@@ -183,8 +191,8 @@ impl Worker {
 }
 
 impl Sink {
-    fn new(dissector: Dissector<Aggregate>, writer: Option<Writer>) -> Self {
-        Self { dissector, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false }
+    fn new(dissector: Dissector<Aggregate>, keys: KeyReader, writer: Option<Writer>) -> Self {
+        Self { dissector, keys, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false }
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
@@ -193,6 +201,7 @@ impl Sink {
             Some(Err(error)) => self.give_up_file(&error),
             None => {}
         }
+        self.keys.refresh(frame.time_ns);
         self.dissector.frame(frame);
     }
 

@@ -6,7 +6,7 @@ use super::segment::{Format, Segment, TRAILER, crc32};
 use super::wire::Header;
 use super::{Cql, compression};
 use crate::decode::tape::{Recorder, Tape, post_shares};
-use crate::decode::{Input, Malformed, Note, OpId, Out, Reader, Short, Step};
+use crate::decode::{Input, Malformed, Note, Out, Reader, Short, Step};
 use crate::limits::MESSAGE_BUFFER;
 use overhead_model::{Account, Outcome, Side};
 

@@ -48,7 +48,7 @@ mod value;
 mod walk;
 mod wire;
 
-use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step, is_client_hello};
+use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
 
 pub use boundary::sniff;
@@ -57,25 +57,18 @@ pub use boundary::sniff;
 #[derive(Debug)]
 pub struct Mongo {
     connection: decode::Connection,
-    /// Nothing was decoded yet: the client may begin with TLS.
-    fresh: bool,
 }
 
 impl Mongo {
     /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self { connection: decode::Connection::new(mid_stream), fresh: true }
+        Self { connection: decode::Connection::new(mid_stream) }
     }
 }
 
 impl Decoder for Mongo {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        if self.fresh && side == Side::Request && is_client_hello(input.bytes) {
-            return Ok(Step::Tls);
-        }
-        let step = self.connection.step(side, input, out)?;
-        self.fresh &= step != Step::Progress;
-        Ok(step)
+        self.connection.step(side, input, out)
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {

@@ -5,12 +5,9 @@ use super::pair::{Pairing, Request};
 use super::server;
 use super::wire::{self, HEADER};
 use super::{Pgwire, Phase};
-use crate::decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step, is_client_hello};
+use crate::decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
 use crate::limits;
 use overhead_model::{Account, Class, Outcome, Side};
-
-/// Length of the shortest prefix of a TLS `ClientHello` that tells it.
-const CLIENT_HELLO: usize = 6;
 
 impl Pgwire {
     /// One message of the client.
@@ -18,8 +15,6 @@ impl Pgwire {
         match (self.phase, input.bytes.first()) {
             (_, None) => Ok(Step::More),
             (Phase::Gss(_), _) => self.gss_packet(input, out),
-            (Phase::Startup, Some(22)) if is_client_hello(input.bytes) => Ok(Step::Tls),
-            (Phase::Startup, Some(22)) if input.bytes.len() < CLIENT_HELLO => Ok(Step::More),
             (Phase::Startup, _) | (Phase::Messages, Some(0)) => {
                 let Some((code, total)) = wire::startup_header(input.bytes)? else {
                     return Ok(Step::More);

@@ -281,13 +281,6 @@ impl Resp {
 
 impl Decoder for Resp {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        let fresh = match side {
-            Side::Request => self.request.stage == Stage::Idle && self.pairing.is_fresh(),
-            Side::Response => false,
-        };
-        if fresh && crate::decode::is_client_hello(input.bytes) {
-            return Ok(Step::Tls);
-        }
         let mut left = input;
         let step = match side {
             Side::Request => self.commands(&mut left, out),

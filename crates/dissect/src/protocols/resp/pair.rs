@@ -229,7 +229,6 @@ pub(super) struct Pairing {
     subscriptions: u64,
     monitoring: bool,
     replication: Option<OpId>,
-    seen: bool,
     /// The key of the map entry whose value comes next, in a reply to `HELLO`.
     expects: Expects,
     server_name: Option<String>,
@@ -254,11 +253,6 @@ enum Expects {
 }
 
 impl Pairing {
-    /// Nothing was requested so far.
-    pub fn is_fresh(&self) -> bool {
-        !self.seen
-    }
-
     /// The operation that all further bytes of the server belong to, once it replicates.
     pub fn replication(&self) -> Option<OpId> {
         self.replication
@@ -266,7 +260,6 @@ impl Pairing {
 
     /// A command is complete.
     pub fn request<R: Reader>(&mut self, command: &Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-        self.seen = true;
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
         out.label(op, command.class(), command.name.as_str(), via);

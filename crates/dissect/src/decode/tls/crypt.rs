@@ -1,0 +1,275 @@
+//! Keys from secrets, and records opened with them.
+//!
+//! TLS 1.3: RFC 8446 sections 5.2, 5.3, 7.1 to 7.3. TLS 1.2: RFC 5246 sections 5 and 6.3, RFC 5288, RFC 6655, RFC 7905.
+
+use super::keylog::{Random, Secret};
+use super::suite::{Aead, Hash, Suite};
+use aes_gcm::aead::consts::{U8, U12, U16};
+use aes_gcm::aead::inout::InOutBuf;
+use aes_gcm::aead::{AeadInOut, Tag};
+use aes_gcm::aes::{Aes128, Aes256};
+use aes_gcm::{Aes128Gcm, Aes256Gcm, KeyInit};
+use ccm::Ccm;
+use chacha20poly1305::ChaCha20Poly1305;
+use hkdf::Hkdf;
+use hmac::{Hmac, Mac};
+use sha2::{Sha256, Sha384};
+use std::fmt;
+
+/// Bytes of a nonce.
+const NONCE: usize = 12;
+/// The key block of TLS 1.2 for the hungriest suite: two keys and two parts of the nonce.
+const KEY_BLOCK: usize = 2 * (32 + NONCE);
+
+/// Any cipher with its key.
+trait Cipher: Send + Sync {
+    /// Decrypts in place; false, with `text` as it was or worthless, where the tag is wrong.
+    fn open(&self, nonce: &[u8; NONCE], header: &[u8], text: &mut [u8], tag: &[u8]) -> bool;
+}
+
+impl<C: AeadInOut<NonceSize = U12> + Send + Sync> Cipher for C {
+    fn open(&self, nonce: &[u8; NONCE], header: &[u8], text: &mut [u8], tag: &[u8]) -> bool {
+        let Ok(tag) = <&Tag<C>>::try_from(tag) else {
+            return false;
+        };
+        self.decrypt_inout_detached(nonce.into(), header, InOutBuf::from(text), tag).is_ok()
+    }
+}
+
+fn cipher(aead: Aead, key: &[u8]) -> Option<Box<dyn Cipher>> {
+    fn keyed<C: KeyInit + Cipher + 'static>(key: &[u8]) -> Option<Box<dyn Cipher>> {
+        C::new_from_slice(key).ok().map(|cipher| Box::new(cipher) as Box<dyn Cipher>)
+    }
+    match aead {
+        Aead::Aes128Gcm => keyed::<Aes128Gcm>(key),
+        Aead::Aes256Gcm => keyed::<Aes256Gcm>(key),
+        Aead::ChaCha20Poly1305 => keyed::<ChaCha20Poly1305>(key),
+        Aead::Aes128Ccm => keyed::<Ccm<Aes128, U16, U12>>(key),
+        Aead::Aes256Ccm => keyed::<Ccm<Aes256, U16, U12>>(key),
+        Aead::Aes128Ccm8 => keyed::<Ccm<Aes128, U8, U12>>(key),
+        Aead::Aes256Ccm8 => keyed::<Ccm<Aes256, U8, U12>>(key),
+    }
+}
+
+/// Opens the records of one direction in one epoch.
+pub(super) struct Opener {
+    cipher: Box<dyn Cipher>,
+    iv: [u8; NONCE],
+    tag: usize,
+    explicit: usize,
+    is_tls13: bool,
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opener")
+    }
+}
+
+impl Opener {
+    /// For TLS 1.3, from a traffic secret.
+    pub fn tls13(suite: Suite, secret: &Secret) -> Option<Self> {
+        let mut key = [0; 32];
+        let key = key.get_mut(..suite.aead.key_bytes())?;
+        expand_label(suite.hash, secret, "key", key)?;
+        let mut iv = [0; NONCE];
+        expand_label(suite.hash, secret, "iv", &mut iv)?;
+        let cipher = cipher(suite.aead, key)?;
+        Some(Self { cipher, iv, tag: suite.aead.tag_bytes(), explicit: 0, is_tls13: true })
+    }
+
+    /// For TLS 1.2, from the master secret; client's and server's.
+    pub fn tls12(suite: Suite, master: &Secret, client: &Random, server: &Random) -> Option<[Self; 2]> {
+        let (key, explicit) = (suite.aead.key_bytes(), suite.aead.explicit_bytes());
+        let fixed = NONCE - explicit;
+        let mut block = [0; KEY_BLOCK];
+        let block = block.get_mut(..2 * (key + fixed))?;
+        prf(suite.hash, master.bytes(), &[b"key expansion", server, client], block)?;
+        let (keys, ivs) = block.split_at(2 * key);
+        let opener = |key: &[u8], fixed: &[u8]| {
+            let mut iv = [0; NONCE];
+            iv.get_mut(..fixed.len())?.copy_from_slice(fixed);
+            let cipher = cipher(suite.aead, key)?;
+            Some(Self { cipher, iv, tag: suite.aead.tag_bytes(), explicit, is_tls13: false })
+        };
+        let ((client_key, server_key), (client_iv, server_iv)) = (keys.split_at(key), ivs.split_at(fixed));
+        Some([opener(client_key, client_iv)?, opener(server_key, server_iv)?])
+    }
+
+    /// Bytes of the nonce that a record carries.
+    pub fn explicit(&self) -> usize {
+        self.explicit
+    }
+
+    /// Bytes of the tag that a record carries.
+    pub fn tag(&self) -> usize {
+        self.tag
+    }
+
+    /// Length of what a fragment of this length holds; `None` where it is too short to hold anything.
+    pub fn content(&self, fragment: usize) -> Option<usize> {
+        fragment.checked_sub(self.explicit + self.tag)
+    }
+
+    /// Decrypts record number `sequence` of its epoch into `text`. False where that is not what it is.
+    pub fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> bool {
+        text.clear();
+        let Some(content) = self.content(fragment.len()) else {
+            return false;
+        };
+        let (explicit, sealed) = fragment.split_at(self.explicit);
+        let (cipher_text, tag) = sealed.split_at(content);
+        let mut nonce = self.iv;
+        let number = sequence.to_be_bytes();
+        if let Some(place) = nonce.get_mut(NONCE - self.explicit..).filter(|place| !place.is_empty()) {
+            place.copy_from_slice(explicit);
+        } else {
+            nonce.iter_mut().skip(NONCE - number.len()).zip(number).for_each(|(byte, part)| *byte ^= part);
+        }
+        text.extend_from_slice(cipher_text);
+        if self.is_tls13 {
+            return self.cipher.open(&nonce, &header, text, tag);
+        }
+        let [kind, major, minor, ..] = header;
+        let [high, low] = (content as u16).to_be_bytes();
+        let mut numbered = [0, 0, 0, 0, 0, 0, 0, 0, kind, major, minor, high, low];
+        numbered.iter_mut().zip(number).for_each(|(place, byte)| *place = byte);
+        self.cipher.open(&nonce, &numbered, text, tag)
+    }
+}
+
+/// The secret that follows a traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
+pub(super) fn next_secret(suite: Suite, secret: &Secret) -> Option<Secret> {
+    let mut next = [0; 48];
+    let next = next.get_mut(..secret.bytes().len())?;
+    expand_label(suite.hash, secret, "traffic upd", next)?;
+    Secret::new(next)
+}
+
+/// HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
+fn expand_label(hash: Hash, secret: &Secret, label: &str, into: &mut [u8]) -> Option<()> {
+    let length = u16::try_from(into.len()).ok()?.to_be_bytes();
+    let label_length = [u8::try_from(b"tls13 ".len() + label.len()).ok()?];
+    let info: [&[u8]; 5] = [&length, &label_length, b"tls13 ", label.as_bytes(), &[0]];
+    match hash {
+        Hash::Sha256 => Hkdf::<Sha256>::from_prk(secret.bytes()).ok()?.expand_multi_info(&info, into).ok(),
+        Hash::Sha384 => Hkdf::<Sha384>::from_prk(secret.bytes()).ok()?.expand_multi_info(&info, into).ok(),
+    }
+}
+
+/// The pseudorandom function of TLS 1.2; label and seed as `seed` (RFC 5246 section 5).
+fn prf(hash: Hash, secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> Option<()> {
+    match hash {
+        Hash::Sha256 => p_hash::<Hmac<Sha256>>(secret, seed, into),
+        Hash::Sha384 => p_hash::<Hmac<Sha384>>(secret, seed, into),
+    }
+}
+
+fn p_hash<M: Mac + KeyInit>(secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> Option<()> {
+    let mac = |parts: &mut dyn Iterator<Item = &[u8]>| {
+        let mut mac = <M as KeyInit>::new_from_slice(secret).ok()?;
+        parts.for_each(|part| mac.update(part));
+        Some(mac.finalize().into_bytes())
+    };
+    let mut a = mac(&mut seed.iter().copied())?;
+    let mut rest = into;
+    while !rest.is_empty() {
+        let block = mac(&mut std::iter::once(a.as_slice()).chain(seed.iter().copied()))?;
+        let (part, after) = rest.split_at_mut(block.len().min(rest.len()));
+        part.copy_from_slice(block.get(..part.len())?);
+        rest = after;
+        a = mac(&mut std::iter::once(a.as_slice()))?;
+    }
+    Some(())
+}
+
+/// The other direction, for tests: records sealed as a TLS library does.
+#[cfg(test)]
+pub(super) mod test {
+    use super::*;
+
+    pub(crate) struct Sealer {
+        suite: Suite,
+        key: Vec<u8>,
+        iv: [u8; NONCE],
+        is_tls13: bool,
+        sequence: u64,
+    }
+
+    impl Sealer {
+        pub fn tls13(suite: Suite, secret: &Secret) -> Self {
+            let (mut key, mut iv) = (vec![0; suite.aead.key_bytes()], [0; NONCE]);
+            expand_label(suite.hash, secret, "key", &mut key).unwrap();
+            expand_label(suite.hash, secret, "iv", &mut iv).unwrap();
+            Self { suite, key, iv, is_tls13: true, sequence: 0 }
+        }
+
+        pub fn tls12(suite: Suite, master: &Secret, client: &Random, server: &Random) -> [Self; 2] {
+            let (key, fixed) = (suite.aead.key_bytes(), NONCE - suite.aead.explicit_bytes());
+            let mut block = vec![0; 2 * (key + fixed)];
+            prf(suite.hash, master.bytes(), &[b"key expansion", server, client], &mut block).unwrap();
+            [0, 1].map(|side| {
+                let mut iv = [0; NONCE];
+                iv[..fixed].copy_from_slice(&block[2 * key + side * fixed..][..fixed]);
+                Self { suite, key: block[side * key..][..key].to_vec(), iv, is_tls13: false, sequence: 0 }
+            })
+        }
+
+        /// A record.
+        pub fn seal(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
+            let number = self.sequence.to_be_bytes();
+            self.sequence += 1;
+            let (explicit, tag) = if self.is_tls13 { (0, self.tag()) } else { (self.explicit(), self.tag()) };
+            let mut nonce = self.iv;
+            if explicit > 0 {
+                nonce[4..].copy_from_slice(&number);
+            } else {
+                (0..8).for_each(|at| nonce[4 + at] ^= number[at]);
+            }
+            let inner = if self.is_tls13 { [content, &[kind, 0, 0]].concat() } else { content.to_vec() };
+            let outer = if self.is_tls13 { 23 } else { kind };
+            let length = (explicit + inner.len() + tag) as u16;
+            let header = [&[outer, 3, 3], &length.to_be_bytes()[..]].concat();
+            let aad = if self.is_tls13 {
+                header.clone()
+            } else {
+                [&number[..], &[outer, 3, 3], &(content.len() as u16).to_be_bytes()].concat()
+            };
+            let nonce_field = if explicit > 0 { number.to_vec() } else { Vec::new() };
+            [header, nonce_field, self.encrypt(nonce, &aad, inner)].concat()
+        }
+
+        fn explicit(&self) -> usize {
+            self.suite.aead.explicit_bytes()
+        }
+
+        fn tag(&self) -> usize {
+            self.suite.aead.tag_bytes()
+        }
+
+        fn encrypt(&self, nonce: [u8; NONCE], header: &[u8], text: Vec<u8>) -> Vec<u8> {
+            match self.suite.aead {
+                Aead::Aes128Gcm => self.sealed::<Aes128Gcm>(nonce, header, text),
+                Aead::Aes256Gcm => self.sealed::<Aes256Gcm>(nonce, header, text),
+                Aead::ChaCha20Poly1305 => self.sealed::<ChaCha20Poly1305>(nonce, header, text),
+                Aead::Aes128Ccm => self.sealed::<Ccm<Aes128, U16, U12>>(nonce, header, text),
+                Aead::Aes256Ccm => self.sealed::<Ccm<Aes256, U16, U12>>(nonce, header, text),
+                Aead::Aes128Ccm8 => self.sealed::<Ccm<Aes128, U8, U12>>(nonce, header, text),
+                Aead::Aes256Ccm8 => self.sealed::<Ccm<Aes256, U8, U12>>(nonce, header, text),
+            }
+        }
+
+        fn sealed<C: KeyInit + AeadInOut<NonceSize = U12>>(
+            &self,
+            nonce: [u8; NONCE],
+            header: &[u8],
+            mut text: Vec<u8>,
+        ) -> Vec<u8> {
+            let cipher = C::new_from_slice(&self.key).unwrap();
+            let tag =
+                cipher.encrypt_inout_detached(&nonce.into(), header, InOutBuf::from(text.as_mut_slice())).unwrap();
+            text.extend_from_slice(&tag);
+            text
+        }
+    }
+}

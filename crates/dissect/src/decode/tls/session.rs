@@ -1,0 +1,402 @@
+//! The cryptographic state of one connection: which epoch each direction is in, and what its records hold.
+//!
+//! A record is numbered by its place in its epoch, and the number is not on the wire. Records whose header was seen are
+//! counted even where they cannot be read; after a gap, in which records may lie, the next numbers are tried
+//! ([`limits::RECORDS_LOST`]). A record that none of them opens ends the decryption of its direction.
+
+use super::crypt::{Opener, next_secret};
+use super::hello::{Message, Scanner, ServerHello};
+use super::keylog::{KeyLog, Label, Random, Secret};
+use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
+use super::suite::Suite;
+use crate::limits;
+use overhead_model::Side;
+use std::sync::Arc;
+
+/// What a record turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// As it lies: not protected, or not to be opened.
+    Closed,
+    /// As [`Content::Closed`], for a reason that ends the decryption of this direction.
+    Failed(&'static str),
+    /// Decrypted.
+    Opened(Opened),
+    /// Not captured as a whole, but the length of what is in it is known.
+    Unread(Opened),
+}
+
+/// How a protected record is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// Its content type.
+    pub kind: u8,
+    /// Bytes of the nonce before the content.
+    pub explicit: usize,
+    /// Bytes of the content.
+    pub content: usize,
+    /// Bytes of the content type behind it (TLS 1.3).
+    pub type_bytes: usize,
+    /// Bytes of padding.
+    pub padding: usize,
+    /// Bytes of the tag.
+    pub tag: usize,
+}
+
+/// Both directions of a connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    keys: Option<Arc<KeyLog>>,
+    client_random: Option<Random>,
+    server: Option<ServerHello>,
+    directions: [Direction; 2],
+}
+
+#[derive(Debug, Default)]
+struct Direction {
+    scanner: Scanner,
+    epoch: Epoch,
+    /// Number of the next record of the epoch.
+    sequence: u64,
+    /// Records may be missing before the next one.
+    lost: bool,
+    /// Records of TLS 1.3 that could not be read before the end of the handshake was seen.
+    unread: u64,
+    /// Some of them because their keys were not known then.
+    is_late: bool,
+    /// What opens the records of TLS 1.2, or of the handshake of TLS 1.3, once the secret is known.
+    opener: Option<Opener>,
+    /// What opens the application data of TLS 1.3, likewise.
+    traffic: Option<Traffic>,
+    /// The generation of the key log that was looked into.
+    looked: Option<u64>,
+    finished: bool,
+}
+
+/// Keys of TLS 1.3's application data.
+#[derive(Debug)]
+struct Traffic {
+    suite: Suite,
+    secret: Secret,
+    opener: Opener,
+}
+
+/// Which keys a direction uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Epoch {
+    /// None yet.
+    #[default]
+    Clear,
+    /// Those of TLS 1.2.
+    Protected,
+    /// Those of the handshake of TLS 1.3.
+    Handshake,
+    /// Those of its application data.
+    Application,
+    /// Whatever they are, they do not matter any more.
+    GivenUp,
+}
+
+/// A record as it lies on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub header: [u8; 5],
+    pub fragment: &'a [u8],
+    /// Bytes of the fragment on the wire.
+    pub length: usize,
+}
+
+impl Record<'_> {
+    fn kind(&self) -> u8 {
+        self.header[0]
+    }
+
+    fn is_whole(&self) -> bool {
+        self.fragment.len() == self.length
+    }
+}
+
+impl Session {
+    /// A connection before its `ClientHello`.
+    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
+        Self { keys, client_random: None, server: None, directions: [Direction::default(), Direction::default()] }
+    }
+
+    /// Both ends have finished their handshake, in records that were read.
+    pub fn is_established(&self) -> bool {
+        self.directions.iter().all(|direction| direction.finished)
+    }
+
+    /// Says what the next record of `side` holds, and puts the content of an opened one into `text`.
+    pub fn record(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
+        text.clear();
+        if self.keys.is_none() {
+            return Content::Closed;
+        }
+        let is_tls13 = self.server.is_some_and(|server| server.is_tls13);
+        let direction = &mut self.directions[side as usize];
+        if direction.epoch == Epoch::Clear && record.kind() == APPLICATION_DATA {
+            if is_tls13 {
+                direction.epoch = Epoch::Handshake;
+            } else if direction.lost {
+                self.change_cipher(side);
+            }
+        }
+        let direction = &self.directions[side as usize];
+        let content = match direction.epoch {
+            Epoch::Clear => self.clear(side, record),
+            Epoch::Protected => self.protected(side, record, text),
+            Epoch::Handshake | Epoch::Application if record.kind() == APPLICATION_DATA => {
+                self.tls13(side, record, text)
+            }
+            Epoch::Handshake | Epoch::Application | Epoch::GivenUp => Content::Closed,
+        };
+        if let Content::Failed(_) = content {
+            self.give_up(side);
+        }
+        content
+    }
+
+    /// Bytes of `side` are missing.
+    pub fn lost(&mut self, side: Side) {
+        let direction = &mut self.directions[side as usize];
+        direction.lost = true;
+        direction.scanner.reset();
+    }
+
+    fn give_up(&mut self, side: Side) {
+        let direction = &mut self.directions[side as usize];
+        *direction = Direction { epoch: Epoch::GivenUp, finished: direction.finished, ..Direction::default() };
+    }
+
+    /// A record without protection.
+    fn clear(&mut self, side: Side, record: Record<'_>) -> Content {
+        match record.kind() {
+            HANDSHAKE => self.handshake(side, record.fragment),
+            CHANGE_CIPHER_SPEC => self.change_cipher(side),
+            _ => {}
+        }
+        Content::Closed
+    }
+
+    /// What follows uses the keys of the latest hellos. In TLS 1.3 the record means nothing.
+    fn change_cipher(&mut self, side: Side) {
+        if self.server.is_some_and(|server| !server.is_tls13) {
+            let direction = &mut self.directions[side as usize];
+            (direction.epoch, direction.sequence) = (Epoch::Protected, 0);
+            (direction.opener, direction.looked) = (None, None);
+        }
+    }
+
+    /// A session begins. Asking for its secrets now makes it known that they are wanted.
+    fn begin(&mut self, random: Random) {
+        self.client_random = Some(random);
+        if let Some(keys) = &self.keys {
+            keys.get(Label::ServerHandshake, &random);
+        }
+    }
+
+    /// Takes in handshake messages.
+    fn handshake(&mut self, side: Side, mut bytes: &[u8]) {
+        let mut rekeyed = None;
+        while let Some(message) = self.directions[side as usize].scanner.next(&mut bytes) {
+            match (message, side) {
+                (Message::ClientHello(random), Side::Request) => self.begin(random),
+                (Message::ServerHello(hello), Side::Response) => self.server = Some(hello),
+                (Message::Finished | Message::KeyUpdate, _) => rekeyed = Some(message),
+                _ => {}
+            }
+        }
+        let direction = &mut self.directions[side as usize];
+        match (rekeyed, direction.epoch) {
+            (Some(Message::Finished), Epoch::Handshake) => {
+                direction.finished = true;
+                direction.enter_application();
+            }
+            (Some(Message::Finished), _) => direction.finished = true,
+            (Some(Message::KeyUpdate), Epoch::Application) => direction.update(),
+            _ => {}
+        }
+    }
+
+    /// What keys are derived for.
+    fn suite(&self) -> Option<(Suite, ServerHello, Random)> {
+        let server = self.server?;
+        Some((Suite::numbered(server.suite)?, server, self.client_random?))
+    }
+
+    /// Looks for the secrets that `side` needs, once for each state of the log.
+    fn look(&mut self, side: Side) {
+        let (Some(keys), Some((suite, server, random))) = (&self.keys, self.suite()) else {
+            return;
+        };
+        let direction = &mut self.directions[side as usize];
+        let wants_opener = direction.opener.is_none() && direction.epoch != Epoch::Application;
+        let wants_traffic = direction.traffic.is_none() && direction.epoch != Epoch::Protected;
+        if !(wants_opener || wants_traffic) {
+            return;
+        }
+        let generation = keys.generation();
+        if direction.looked == Some(generation) {
+            return keys.miss();
+        }
+        direction.looked = Some(generation);
+        let (handshake, traffic) = match side {
+            Side::Request => (Label::ClientHandshake, Label::ClientTraffic),
+            Side::Response => (Label::ServerHandshake, Label::ServerTraffic),
+        };
+        if wants_opener && direction.epoch == Epoch::Protected {
+            let master = keys.get(Label::Master, &random);
+            let openers = master.and_then(|master| Opener::tls12(suite, &master, &random, &server.random));
+            direction.opener = openers.map(|[client, server]| if side == Side::Request { client } else { server });
+        } else if wants_opener {
+            direction.opener = keys.get(handshake, &random).and_then(|secret| Opener::tls13(suite, &secret));
+        }
+        if wants_traffic {
+            direction.traffic = keys.get(traffic, &random).and_then(|secret| Traffic::new(suite, secret));
+        }
+    }
+
+    /// A record of TLS 1.2 after `ChangeCipherSpec`.
+    fn protected(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
+        self.look(side);
+        let direction = &mut self.directions[side as usize];
+        let Some(opener) = &direction.opener else {
+            direction.sequence += 1;
+            return Content::Closed;
+        };
+        let Some(content) = opener.content(record.length) else {
+            return Content::Failed("a record shorter than its tag");
+        };
+        let (explicit, tag) = (opener.explicit(), opener.tag());
+        let opened = Opened { kind: record.kind(), explicit, content, type_bytes: 0, padding: 0, tag };
+        if !record.is_whole() {
+            direction.sequence += 1;
+            return if record.kind() == APPLICATION_DATA { Content::Unread(opened) } else { Content::Closed };
+        }
+        if !direction.open(record, text) {
+            return Content::Failed(WRONG);
+        }
+        match record.kind() {
+            HANDSHAKE => self.handshake(side, text),
+            CHANGE_CIPHER_SPEC => self.change_cipher(side),
+            _ => {}
+        }
+        Content::Opened(opened)
+    }
+
+    /// A protected record of TLS 1.3.
+    fn tls13(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
+        self.look(side);
+        let direction = &mut self.directions[side as usize];
+        if !record.is_whole() {
+            return direction.skip_unread();
+        }
+        if !direction.open(record, text) && !direction.open_early(record, text) {
+            return direction.skip_sealed();
+        }
+        let tag = direction.current().map_or(0, Opener::tag);
+        let inner = text.len();
+        // RFC 8446 section 5.4: the type is the last byte that is not 0.
+        let end = text.iter().rposition(|byte| *byte != 0);
+        let kind = end.and_then(|end| text.get(end).copied()).unwrap_or(0);
+        let content = end.unwrap_or(0);
+        text.truncate(content);
+        let type_bytes = usize::from(end.is_some());
+        let padding = inner - content - type_bytes;
+        if kind == HANDSHAKE {
+            self.handshake(side, text);
+        }
+        Content::Opened(Opened { kind, explicit: 0, content, type_bytes, padding, tag })
+    }
+}
+
+/// Why a record could not be opened.
+const WRONG: &str = "a record that the logged keys do not open";
+
+impl Traffic {
+    fn new(suite: Suite, secret: Secret) -> Option<Self> {
+        Some(Self { suite, secret, opener: Opener::tls13(suite, &secret)? })
+    }
+}
+
+impl Direction {
+    /// Opens a record with the epoch's keys: the next one, or one of those after a gap.
+    fn open(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
+        let Some(opener) = self.current() else {
+            return false;
+        };
+        let tries = if self.lost { limits::RECORDS_LOST } else { 1 };
+        let found = (self.sequence..self.sequence.saturating_add(tries))
+            .find(|sequence| opener.open(*sequence, record.header, record.fragment, text));
+        if let Some(sequence) = found {
+            (self.sequence, self.lost) = (sequence + 1, false);
+        }
+        found.is_some()
+    }
+
+    fn current(&self) -> Option<&Opener> {
+        match self.epoch {
+            Epoch::Application => self.traffic.as_ref().map(|traffic| &traffic.opener),
+            _ => self.opener.as_ref(),
+        }
+    }
+
+    /// Opens a record of TLS 1.3 as application data although the end of the handshake was not seen: its keys were not
+    /// logged in time, or it is in a gap.
+    fn open_early(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
+        let is_possible = self.opener.is_none() || self.lost || self.is_late;
+        if self.epoch != Epoch::Handshake || !is_possible {
+            return false;
+        }
+        // Of the records that were not read, some are of the handshake; a gap may hold more.
+        let numbers = if self.lost {
+            0..limits::RECORDS_LOST
+        } else {
+            self.unread.saturating_sub(limits::RECORDS_LOST)..self.unread + 1
+        };
+        let found = self.traffic.as_ref().and_then(|traffic| {
+            numbers.rev().find(|sequence| traffic.opener.open(*sequence, record.header, record.fragment, text))
+        });
+        let Some(sequence) = found else { return false };
+        self.enter_application();
+        (self.sequence, self.lost) = (sequence + 1, false);
+        true
+    }
+
+    /// The handshake of TLS 1.3 is over: its keys give way to those of the application data.
+    fn enter_application(&mut self) {
+        (self.epoch, self.sequence) = (Epoch::Application, 0);
+        (self.opener, self.unread, self.is_late) = (None, 0, false);
+    }
+
+    /// A `KeyUpdate` was sent.
+    fn update(&mut self) {
+        let next = self.traffic.as_ref().and_then(|traffic| {
+            let secret = next_secret(traffic.suite, &traffic.secret)?;
+            Traffic::new(traffic.suite, secret)
+        });
+        self.traffic = next;
+        self.enter_application();
+    }
+
+    /// A record of TLS 1.3 that was not captured as a whole. What it holds is not known, for its type is encrypted.
+    fn skip_unread(&mut self) -> Content {
+        self.sequence += 1;
+        // It may have been the end of the handshake.
+        self.lost |= self.epoch == Epoch::Handshake;
+        self.unread += 1;
+        Content::Closed
+    }
+
+    /// A record of TLS 1.3 that the keys at hand do not open. During the handshake that may be early data, or keys that
+    /// were not logged in time.
+    fn skip_sealed(&mut self) -> Content {
+        self.unread += 1;
+        let waiting = self.opener.is_none() && self.traffic.is_none();
+        self.sequence += u64::from(waiting);
+        self.is_late |= waiting;
+        let patient = self.epoch == Epoch::Handshake && !self.lost && self.unread < limits::RECORDS_LOST;
+        if waiting || patient { Content::Closed } else { Content::Failed(WRONG) }
+    }
+}
