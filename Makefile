@@ -3,7 +3,7 @@
 PREFIX ?= $(or $(CARGO_HOME),$(HOME)/.cargo)
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo test build install acceptance bless fixtures clean
+.PHONY: help demo test fuzz build install acceptance bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ demo: ## install what is missing, measure a private Redis and PostgreSQL, draw t
 
 test: ## everything that CI runs: lints, docs, tests, live tests against real servers
 	lab/check
+
+fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
+	lab/fuzz
 
 build: ## the release binary, target/release/overhead
 	lab/install build

@@ -26,7 +26,10 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     let Some(length) = u64::from(header.length).checked_sub(prelude) else {
         return Boundary::No;
     };
-    let body = Body { bytes: bytes.get(at..).unwrap_or_default(), length };
+    // What follows the message is none of its business.
+    let behind = bytes.get(at..).unwrap_or_default();
+    let bytes_of_body = usize::try_from(length).ok().and_then(|length| behind.get(..length)).unwrap_or(behind);
+    let body = Body { bytes: bytes_of_body, length };
     let fits = match side {
         Side::Request => body.is_request(header.opcode),
         Side::Response => body.is_response(header.opcode),
