@@ -15,7 +15,7 @@ mod totals;
 mod write;
 
 pub use error::SourceError;
-pub use file::{Compression, CutReason, CutTail, FileEnd, FileInterface, FileSource, Format};
+pub use file::{Compression, CutReason, CutTail, FileEnd, FileInterface, FileSource, Format, Secrets};
 pub use filter::KernelFilter;
 pub use totals::{KernelStats, Totals};
 pub use write::{PcapngWriter, WriteError, WriterOptions};

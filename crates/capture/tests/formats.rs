@@ -365,11 +365,12 @@ fn pcapng_secrets_of_tls_come_out_as_they_are_passed() {
         ]
         .concat();
         let mut source = open(&file).unwrap();
-        assert_eq!(source.take_secrets(), b"");
+        let secrets = source.secrets();
+        assert_eq!(secrets.take(), b"");
         assert!(source.next_frame().unwrap().frame().is_some());
-        assert_eq!(source.take_secrets(), b"CLIENT_RANDOM a b\n");
+        assert_eq!(secrets.take(), b"CLIENT_RANDOM a b\n");
         assert!(source.next_frame().unwrap().frame().is_some());
-        assert_eq!(source.take_secrets(), b"CLIENT_RANDOM c d\n\n");
-        assert_eq!(source.take_secrets(), b"");
+        assert_eq!(secrets.take(), b"CLIENT_RANDOM c d\n\n");
+        assert_eq!(secrets.take(), b"");
     }
 }

@@ -71,14 +71,12 @@ fn read(
     doubts: &mut Doubts,
 ) -> Result<Input> {
     let mut source = FileSource::open(path)?;
+    let secrets = source.secrets();
     while *left > 0 {
-        let secrets = source.take_secrets();
-        if !secrets.is_empty() {
-            keys.add(&secrets);
-        }
         let Next::Frame(frame) = source.next_frame()? else {
             break;
         };
+        keys.add(&secrets);
         dissector.frame(&frame);
         *left -= 1;
     }

@@ -3,6 +3,7 @@
 use crate::doubts::Doubts;
 use anyhow::{Context, Result};
 use clap::Args;
+use overhead_capture::Secrets;
 use overhead_dissect::decode::KeyLog;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -93,9 +94,12 @@ impl KeyReader {
         Arc::clone(&self.log)
     }
 
-    /// Secrets that came another way.
-    pub fn add(&self, text: &[u8]) {
-        self.log.add(text);
+    /// Adds the secrets that a capture file has brought.
+    pub fn add(&self, secrets: &Secrets) {
+        let text = secrets.take();
+        if !text.is_empty() {
+            self.log.add(&text);
+        }
     }
 
     /// Reads what the files have grown by, if a secret was missed since the last time. The frame that is to be decrypted

@@ -9,9 +9,11 @@ mod clock;
 mod input;
 mod legacy;
 mod pcapng;
+mod secrets;
 mod window;
 
 pub use input::Compression;
+pub use secrets::Secrets;
 
 use crate::{KernelStats, Next, Source, SourceError, Totals};
 use input::Input;
@@ -213,12 +215,11 @@ impl FileSource {
         }
     }
 
-    /// Key logs of TLS that the file carries (pcapng decryption secrets), as far as it was read and they were not taken
-    /// before: whole lines, empty where there is nothing new.
-    pub fn take_secrets(&mut self) -> Vec<u8> {
-        match &mut self.format {
-            FormatReader::Legacy(_) => Vec::new(),
-            FormatReader::Pcapng(reader) => reader.take_secrets(),
+    /// Where the secrets of TLS come out that the file carries; pcap files carry none.
+    pub fn secrets(&self) -> Secrets {
+        match &self.format {
+            FormatReader::Legacy(_) => Secrets::default(),
+            FormatReader::Pcapng(reader) => reader.secrets(),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::bytes::Order;
 use super::clock::Clock;
+use super::secrets::Secrets;
 use super::window::Window;
 use super::{CutTail, FileInterface, FrameAt, Step};
 use crate::limits::{
@@ -54,8 +55,7 @@ pub(super) struct PcapngReader {
     section: usize,
     /// Last drop count of each interface that has one.
     drops: BTreeMap<usize, u64>,
-    /// Key logs that were read and not taken.
-    secrets: Vec<u8>,
+    secrets: Secrets,
     /// Time of the last frame, for frames without.
     time_ns: u64,
 }
@@ -80,8 +80,8 @@ impl PcapngReader {
         })
     }
 
-    pub(super) fn take_secrets(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.secrets)
+    pub(super) fn secrets(&self) -> Secrets {
+        self.secrets.clone()
     }
 
     /// Reads the first section header; says what is wrong if it cannot be read.
@@ -258,15 +258,13 @@ impl PcapngReader {
 
     /// Section 4.7: type of the secrets u32, length u32, secrets, options. Frames do not depend on it, so that what is
     /// wrong with it is no damage.
-    fn decryption_secrets(&mut self, block: &[u8]) {
+    fn decryption_secrets(&self, block: &[u8]) {
         let length = self.order.u32(block, 12).unwrap_or(u32::MAX) as usize;
         let body = block.get(16..block.len() - 4).unwrap_or_default();
         if let Some(secrets) = body.get(..length)
             && self.order.u32(block, 8) == Some(TLS_KEY_LOG)
-            && self.secrets.len() + secrets.len() <= MAX_SECRETS_BLOCK_BYTES as usize
         {
-            self.secrets.extend_from_slice(secrets);
-            self.secrets.push(b'\n');
+            self.secrets.add(secrets);
         }
     }
 

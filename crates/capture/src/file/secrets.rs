@@ -1,0 +1,33 @@
+//! Secrets of TLS that a capture file carries.
+
+use crate::limits::MAX_SECRETS_BLOCK_BYTES;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Key logs that a file carries (pcapng decryption secrets), as far as it was read. A handle of its own, so that the
+/// secrets before a frame can be had while the frame is borrowed.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<Mutex<Vec<u8>>>);
+
+impl Secrets {
+    /// What was read and not taken before: whole lines, empty where there is nothing new.
+    pub fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds a key log, unless too many wait already.
+    pub(super) fn add(&self, text: &[u8]) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() + text.len() <= MAX_SECRETS_BLOCK_BYTES as usize {
+            held.extend_from_slice(text);
+            held.push(b'\n');
+        }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    /// Secrets are not to get into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
