@@ -8,7 +8,7 @@
 //! flags: as in the TCP header
 //! seq:   distance from what this side sends next; beyond ±100, in steps of 2^24
 //! ack:   distance from what the other side sends next, likewise
-//! len:   of the payload; from 240, in steps of 1000
+//! len:   of the payload; from 240, in steps of 100
 //! time:  since the frame before, in µs; from 250, in steps of 20 s
 //! ```
 
@@ -64,7 +64,7 @@ impl Wire {
         let (side, connection) = (usize::from(what & 1), usize::from(what >> 1 & 1));
         let sent = &mut self.next[connection];
         let numbers = (sent[side].wrapping_add(distance(seq)), sent[1 - side].wrapping_add(distance(ack)));
-        let len = if len < 240 { u32::from(len) } else { u32::from(len - 239) * 1000 };
+        let len = if len < 240 { u32::from(len) } else { u32::from(len - 239) * 100 };
         if seq == 0 {
             sent[side] = numbers.0.wrapping_add(len).wrapping_add(u32::from(flags & 2 != 0) + u32::from(flags & 1));
         }
