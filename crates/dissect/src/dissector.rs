@@ -1,9 +1,11 @@
 //! Frames in, closed operations out, totals at the end.
 
+use crate::copies::Copies;
 use crate::decode::{KeyLog, Note};
 use crate::flow::{Finished, Flow};
+use crate::fragments::{Fragments, Outcome};
 use crate::limits;
-use crate::packet::{self, Packet, Segment};
+use crate::packet::{self, Fragment, Packet, Segment};
 use crate::select::Selection;
 use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, FrameFacts, LinkType, Tally, Trace};
@@ -30,6 +32,8 @@ pub struct Totals {
     pub truncated_frames: u64,
     /// TCP payload of selected connections that was on the wire but not captured.
     pub snapped_payload_bytes: u64,
+    /// Second copies of frames on `any`, by interface or packet type.
+    pub duplicate_frames: u64,
     /// Frames whose headers do not parse.
     pub malformed_frames: u64,
     /// Bytes of frames that belong to no selected connection.
@@ -50,6 +54,8 @@ pub struct Dissector<T> {
     keys: Option<Arc<KeyLog>>,
     tally: T,
     totals: Totals,
+    copies: Copies,
+    fragments: Fragments,
     flows: HashMap<Key, Entry>,
     closing: VecDeque<(u64, Key)>,
     /// Connections so far, selected or not.
@@ -73,6 +79,8 @@ impl<T: Tally> Dissector<T> {
             keys: None,
             tally,
             totals: Totals::default(),
+            copies: Copies::default(),
+            fragments: Fragments::default(),
             flows: HashMap::new(),
             closing: VecDeque::new(),
             connections: 0,
@@ -99,15 +107,42 @@ impl<T: Tally> Dissector<T> {
     /// Takes in one frame.
     pub fn frame(&mut self, frame: &Frame<'_>) {
         self.count(frame);
-        match packet::parse(frame) {
-            Packet::Tcp(segment) => self.segment(&segment),
-            Packet::Other => self.totals.other += u64::from(frame.original_len),
-            Packet::Malformed => {
-                self.totals.malformed_frames += 1;
-                self.totals.other += u64::from(frame.original_len);
-            }
+        let packet = packet::parse(frame);
+        let copy = match &packet {
+            Packet::Tcp(segment) => self.copies.has_segment(frame, segment),
+            Packet::Fragment(fragment) => self.copies.has_fragment(frame, fragment),
+            Packet::Other | Packet::Malformed => false,
+        };
+        if copy {
+            self.totals.duplicate_frames += 1;
+            self.totals.other += u64::from(frame.original_len);
+        } else {
+            self.packet(&packet, u64::from(frame.original_len), 1);
         }
         self.retire(frame.time_ns);
+    }
+
+    /// Takes in what a frame holds, or what `frames` fragments hold together.
+    fn packet(&mut self, packet: &Packet<'_>, wire_len: u64, frames: u64) {
+        match packet {
+            Packet::Tcp(segment) => self.segment(segment),
+            Packet::Fragment(fragment) => self.fragment(fragment),
+            Packet::Other => self.totals.other += wire_len,
+            Packet::Malformed => {
+                self.totals.malformed_frames += frames;
+                self.totals.other += wire_len;
+            }
+        }
+    }
+
+    /// Headers add up towards a limit, so packets in fragments within packets in fragments come to an end.
+    fn fragment(&mut self, fragment: &Fragment<'_>) {
+        let Outcome { whole, discarded } = self.fragments.add(fragment);
+        self.totals.other += discarded;
+        if let Some(whole) = whole {
+            let packet = packet::parse_datagram(&whole);
+            self.packet(&packet, u64::from(whole.wire_len), u64::from(whole.frames));
+        }
     }
 
     /// Ends all connections and gives the tally and the totals.
@@ -117,6 +152,7 @@ impl<T: Tally> Dissector<T> {
         for entry in open {
             self.end(entry);
         }
+        self.totals.other += self.fragments.finish();
         (self.tally, self.totals)
     }
 

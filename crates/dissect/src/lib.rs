@@ -9,10 +9,12 @@
 
 #![forbid(unsafe_code)]
 
+mod copies;
 pub mod decode;
 mod dissector;
 pub mod explain;
 mod flow;
+mod fragments;
 mod ledger;
 pub mod limits;
 pub mod packet;

@@ -24,6 +24,32 @@ pub const STATEMENTS: usize = 16 << 10;
 /// Length of an operation's name in bytes; longer ones are cut.
 pub const NAME: usize = 64;
 
+/// Headers passed on the way to TCP, tags and labels counted one by one. A tunnel within a tunnel takes a dozen; IPv6
+/// extension headers, at 8 bytes each, could fill a frame.
+pub const HEADERS: u32 = 64;
+
+/// Fragments of one IP packet: 64 KiB at the least MTU of IPv4 hosts (RFC 791: 576 bytes) are 119.
+pub const FRAGMENTS: usize = 256;
+
+/// IP packets begun after one whose fragments are still missing, before it is given up.
+pub const FRAGMENT_SETS: usize = 1 << 10;
+
+/// Bytes held of incomplete IP packets: as many as Linux holds (`ipfrag_high_thresh`).
+pub const FRAGMENT_BYTES: usize = 4 << 20;
+
+/// How long an IP packet waits for its fragments. Linux waits as long; IPv4 identifications wrap soon after.
+pub const FRAGMENT_NS: u64 = 30_000_000_000;
+
+/// Frames remembered to recognise their second copies on `any`. Copies follow each other within one pass through the
+/// host's network stack, at most a batch of 64 packets per processor later.
+pub const COPIES: usize = 256;
+
+/// How far apart the copies of a frame can be. Below the shortest retransmission timeout of Linux (200 ms).
+pub const COPY_NS: u64 = 100_000_000;
+
+/// Bytes of payload that tell copies from other frames, next to all that headers say.
+pub const COPY_PAYLOAD: usize = 64;
+
 /// Out-of-order bytes held per direction while a hole may still be filled: a large TCP window.
 pub const OUT_OF_ORDER_BYTES: u64 = 4 << 20;
 
@@ -42,6 +68,13 @@ pub const OWNERS_AFTER_ACK: usize = 8;
 
 /// Ranges remembered where the capture shows no acknowledgments (one direction only).
 pub const OWNERS: usize = 4 << 10;
+
+/// Charges per direction that wait for the operation of a byte that is not decoded yet: the acknowledgments of a message
+/// of 100 MB and more. Further ones go to the latest operation.
+pub const DEFERRED: usize = 1 << 16;
+
+/// Segments delivered last, per direction, whose checksums are kept to tell a retransmission with other bytes.
+pub const RECENT: usize = 8;
 
 /// Bytes of the first payload looked at to tell the protocol of a connection on an unknown port.
 pub const SNIFF: usize = 64;

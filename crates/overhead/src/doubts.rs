@@ -100,6 +100,10 @@ impl Doubts {
                     times(count)
                 ));
             }
+            Note::Conflict => self.remark(format!(
+                "{} carried other bytes than the first copy, which is the one that counts: the capture is damaged or someone interferes",
+                counted(count, "retransmission")
+            )),
             Note::LongMessage => {
                 self.remark(format!("{} longer than is kept: the rest is in `unknown`", counted(count, "message")));
             }

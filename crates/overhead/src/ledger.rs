@@ -37,7 +37,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts)
         wire_bytes: totals.wire_bytes,
         captured_bytes: totals.captured_bytes,
         truncated_frames: totals.truncated_frames,
-        duplicate_frames: 0,
+        duplicate_frames: totals.duplicate_frames,
         malformed_frames: totals.malformed_frames,
         kernel_drops: facts.kernel_drops,
     };

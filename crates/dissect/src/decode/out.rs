@@ -25,6 +25,8 @@ pub enum Note {
     Malformed(&'static str),
     /// A message boundary was lost to a gap or to snapping.
     LostBoundary,
+    /// A retransmission had other bytes than were seen first. The first hold.
+    Conflict,
     /// A message was longer than [`crate::limits::MESSAGE_BUFFER`].
     LongMessage,
 }

@@ -1,5 +1,6 @@
 //! One direction of a TCP connection: sequence numbers to stream offsets, and bytes put in order (RFC 9293 section 3.4).
 
+use super::recent::Recent;
 use crate::ledger::FrameId;
 use crate::limits;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +31,8 @@ pub struct Half {
     high: u64,
     /// The initial sequence number.
     isn: Option<u32>,
+    /// The SYN has not been acknowledged.
+    syn_open: bool,
     fin: bool,
     /// Highest offset that the receiver has acknowledged.
     acked: u64,
@@ -40,6 +43,9 @@ pub struct Half {
     hole_bytes: u64,
     /// End of the last segment that lay outside the window.
     astray: Option<u32>,
+    /// The receiver has no room: its window is 0.
+    closed: bool,
+    recent: Recent,
 }
 
 /// Where a segment's payload lies.
@@ -51,12 +57,24 @@ pub enum Place {
     Astray,
 }
 
+/// What an acknowledgment is the first to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acked {
+    /// Nothing.
+    Nothing,
+    /// A SYN, and no payload.
+    Handshake,
+    /// Payload, or a FIN.
+    Bytes,
+}
+
 impl Half {
     /// Takes in a SYN.
     pub fn syn(&mut self, seq: u32) {
         if self.isn.is_none() && self.next_seq.is_none() {
             self.start(seq.wrapping_add(1));
         }
+        self.syn_open |= self.isn.is_none();
         self.isn.get_or_insert(seq);
     }
 
@@ -125,14 +143,15 @@ impl Half {
         Place::Astray
     }
 
-    /// Offset that an acknowledgment number stands for, at most the end of what was seen; `None` before any segment.
-    pub fn acknowledge(&mut self, ack: u32) -> Option<(u64, bool)> {
-        let offset = self.offset(ack)?;
-        let fresh = offset > self.acked && offset <= self.next + limits::WINDOW;
-        if fresh {
+    /// Takes in an acknowledgment number; what it has acknowledged for the first time.
+    pub fn acknowledge(&mut self, ack: u32) -> Acked {
+        let Some(offset) = self.offset(ack) else { return Acked::Nothing };
+        let handshake = std::mem::take(&mut self.syn_open);
+        if offset > self.acked && offset <= self.next + limits::WINDOW {
             self.acked = offset;
+            return Acked::Bytes;
         }
-        Some((offset, fresh))
+        if handshake { Acked::Handshake } else { Acked::Nothing }
     }
 
     /// Lowers the start of a stream whose beginning was not captured.
@@ -154,7 +173,8 @@ impl Half {
             keep(range.start.max(hole.start)..range.end.min(hole.end));
         }
         let mut at = range.start.max(self.next);
-        for (&start, early) in self.early.range(..range.end) {
+        let first = self.early.range(..=at).next_back().map_or(at, |(&start, _)| start);
+        for (&start, early) in self.early.range(first..range.end.max(first)) {
             keep(at..range.end.min(start));
             at = at.max(start + early.len);
         }
@@ -175,6 +195,36 @@ impl Half {
             left.extend([hole.start..cut.start, cut.end..hole.end].into_iter().filter(|rest| rest.start < rest.end));
         }
         self.holes = left;
+    }
+
+    /// The receiver announced this window.
+    pub fn window(&mut self, window: u16) {
+        self.closed = window == 0;
+    }
+
+    /// Whether `len` bytes at `offset` probe a window of 0: the next byte, which the receiver has no room for.
+    pub fn is_probe(&self, offset: u64, len: u32) -> bool {
+        self.closed && len == 1 && offset == self.next && self.acked <= offset && self.early.is_empty()
+    }
+
+    /// Whether `bytes` at `offset` differ from what was there before, as far as that is still known.
+    pub fn contradicts(&self, offset: u64, bytes: &[u8]) -> bool {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let held = self.early.range(..end).rev().take_while(|&(&start, early)| start + early.len > offset);
+        let differs = |(&start, early): (&u64, &Early)| {
+            let skip = |from: u64| usize::try_from(offset.max(start) - from).unwrap_or(usize::MAX);
+            let (mine, theirs) = (bytes.get(skip(offset)..), early.bytes.get(skip(start)..));
+            mine.unwrap_or_default().iter().zip(theirs.unwrap_or_default()).any(|(mine, theirs)| mine != theirs)
+        };
+        held.into_iter().any(differs) || self.recent.contradicts(offset, bytes)
+    }
+
+    /// `len` bytes at `next` are being delivered, of which these were captured.
+    pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
+        if bytes.len() as u64 == len {
+            self.recent.remember(self.next, bytes);
+        }
+        self.deliver(len);
     }
 
     /// `len` bytes at `next` are being delivered.

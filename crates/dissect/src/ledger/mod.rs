@@ -21,8 +21,9 @@ use stream::{Deferred, Stream};
 #[derive(Debug)]
 pub struct Book {
     protocol: Protocol,
-    /// Number in the capture of the frame at hand.
+    /// Number in the capture of the frame at hand, and how many frames it stands for.
     number: u64,
+    frames: u32,
     ops: Ops,
     streams: [Stream; 2],
     /// Handshake and teardown, and whatever precedes the first operation.
@@ -57,6 +58,7 @@ impl Book {
         Self {
             protocol,
             number: 0,
+            frames: 1,
             ops: Ops::default(),
             streams: [Stream::default(), Stream::default()],
             connect: [SideTotals::default(); 2],
@@ -78,7 +80,7 @@ impl Book {
         self.streams.swap(0, 1);
         self.connect.swap(0, 1);
         for stream in &mut self.streams {
-            for deferred in &mut stream.deferred {
+            for deferred in stream.deferred.values_mut() {
                 deferred.side = deferred.side.other();
             }
         }
@@ -99,6 +101,11 @@ impl Book {
         &self.notes
     }
 
+    /// Counts a doubt.
+    pub fn note(&mut self, note: Note) {
+        *self.notes.entry(note).or_default() += 1;
+    }
+
     /// Hands the doubts on.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
         std::mem::take(&mut self.notes)
@@ -109,14 +116,15 @@ impl Book {
         self.operations
     }
 
-    /// What follows comes of the frame with this number in the capture.
-    pub fn at(&mut self, number: u64) {
-        self.number = number;
+    /// What follows comes of the frame with this number in the capture, the last of so many where they are fragments.
+    /// Gives what was said before.
+    pub fn at(&mut self, number: u64, frames: u32) -> (u64, u32) {
+        (std::mem::replace(&mut self.number, number), std::mem::replace(&mut self.frames, frames))
     }
 
     /// Announces a frame with `new_payload` bytes of new payload in `side`.
     pub fn frame(&mut self, side: Side, time_ns: u64, headers: Headers, new_payload: u64) -> FrameId {
-        self.streams[side as usize].add_frame(self.number, time_ns, headers, new_payload)
+        self.streams[side as usize].add_frame((self.number, self.frames), time_ns, headers, new_payload)
     }
 
     /// The next `len` bytes of `side` came in `frame`. Announced before they are decoded.
@@ -135,13 +143,14 @@ impl Book {
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, Class::Unmatched, "(stray)", "", tally);
         self.amounts(op, side)[Account::Unknown] += len;
-        let came_in = Some(self.streams[side as usize].origin(frame));
+        let (number, frames) = self.streams[side as usize].origin(frame);
+        let came_in = Some(number);
         let account = Account::Unknown;
         tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: came_in, len, in_order: false });
         let stream = &mut self.streams[side as usize];
         stream.strayed(frame, len);
         if stream.share(frame, op, len) {
-            self.touch(op, side);
+            self.touch(op, side, frames);
         }
         self.close_op(op, Outcome::NoReply, tally);
         self.settle(side, frame, tally);
@@ -154,8 +163,8 @@ impl Book {
             Owner::Latest => self.latest,
             Owner::Byte(of, offset) => {
                 let stream = &mut self.streams[of as usize];
-                if offset >= stream.posted {
-                    stream.defer(Deferred { offset, side, account, frame: self.number, bytes });
+                let deferred = Deferred { offset, side, account, frame: self.number, bytes };
+                if offset >= stream.posted && stream.defer(deferred) {
                     return;
                 }
                 stream.owner(offset).or(self.latest)
@@ -173,7 +182,7 @@ impl Book {
     pub fn finish<T: Tally>(&mut self, tally: &mut T) {
         for side in Side::BOTH {
             let stream = &mut self.streams[side as usize];
-            for deferred in std::mem::take(&mut stream.deferred) {
+            for deferred in std::mem::take(&mut stream.deferred).into_values() {
                 let frame = (deferred.frame, deferred.bytes);
                 self.post_frame(self.latest, deferred.side, deferred.account, frame, tally);
             }
@@ -275,9 +284,9 @@ impl Book {
         self.ops.get(op).map(|_| op.0)
     }
 
-    fn touch(&mut self, op: OpId, side: Side) {
+    fn touch(&mut self, op: OpId, side: Side, frames: u32) {
         if let Some(open) = self.ops.get_mut(op) {
-            open.sides[side as usize].frames += 1;
+            open.sides[side as usize].frames += u64::from(frames);
             open.pending_frames += 1;
         }
     }
@@ -339,7 +348,7 @@ impl Book {
                     let totals = &mut open.sides[side as usize];
                     totals.amounts[account] += piece.len;
                     if first_of_frame {
-                        totals.frames += 1;
+                        totals.frames += u64::from(piece.frames);
                         open.pending_frames += 1;
                     }
                     match side {
@@ -421,6 +430,6 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     fn note(&mut self, note: Note) {
-        *self.book.notes.entry(note).or_default() += 1;
+        self.book.note(note);
     }
 }

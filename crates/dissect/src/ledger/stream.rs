@@ -4,7 +4,7 @@ use crate::decode::OpId;
 use crate::limits;
 use crate::packet::Headers;
 use overhead_model::{Account, Side};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A frame whose payload has not all been posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,10 @@ struct Slice {
 
 #[derive(Clone, Debug, Default)]
 struct PendingFrame {
-    /// Its number in the capture.
+    /// Its number in the capture; of fragments, the last one's.
     number: u64,
+    /// Frames that it stands for: 1, or the number of fragments.
+    frames: u32,
     time_ns: u64,
     headers: Headers,
     /// New payload bytes that are not posted yet.
@@ -53,8 +55,9 @@ pub(super) struct Deferred {
 pub(super) struct Piece {
     pub len: u64,
     pub frame: Option<FrameId>,
-    /// The frame's number in the capture and its time; 0 without a frame.
+    /// The frame's number in the capture, how many it stands for, and its time; 0 without a frame.
     pub number: u64,
+    pub frames: u32,
     pub time_ns: u64,
     /// The frame's payload is all posted.
     pub frame_done: bool,
@@ -68,7 +71,9 @@ pub(super) struct Stream {
     pub end: u64,
     /// Offset up to which the receiver has acknowledged.
     pub acked: u64,
-    pub deferred: VecDeque<Deferred>,
+    /// By offset, and in order of arrival.
+    pub deferred: BTreeMap<(u64, u64), Deferred>,
+    deferred_ever: u64,
     slices: VecDeque<Slice>,
     frames: Vec<PendingFrame>,
     free: Vec<FrameId>,
@@ -76,13 +81,13 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub fn add_frame(&mut self, number: u64, time_ns: u64, headers: Headers, left: u64) -> FrameId {
+    pub fn add_frame(&mut self, (number, frames): (u64, u32), time_ns: u64, headers: Headers, left: u64) -> FrameId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.frames.push(PendingFrame::default());
             FrameId(self.frames.len() as u32 - 1)
         });
         if let Some(frame) = self.frames.get_mut(id.0 as usize) {
-            frame.number = number;
+            (frame.number, frame.frames) = (number, frames);
             frame.time_ns = time_ns;
             frame.headers = headers;
             frame.left = left;
@@ -106,13 +111,13 @@ impl Stream {
         if self.posted == slice.end {
             self.slices.pop_front();
         }
-        let (mut number, mut time_ns, mut frame_done) = (0, 0, false);
+        let (mut number, mut frames, mut time_ns, mut frame_done) = (0, 0, 0, false);
         if let Some(frame) = slice.frame.and_then(|id| self.frames.get_mut(id.0 as usize)) {
             frame.left = frame.left.saturating_sub(taken);
-            (number, time_ns) = (frame.number, frame.time_ns);
+            (number, frames, time_ns) = (frame.number, frame.frames, frame.time_ns);
             frame_done = frame.left == 0;
         }
-        Some(Piece { len: taken, frame: slice.frame, number, time_ns, frame_done })
+        Some(Piece { len: taken, frame: slice.frame, number, frames, time_ns, frame_done })
     }
 
     /// Notes that `len` payload bytes of `frame` went to `op`; true where they are the first of it. Bytes outside the
@@ -130,9 +135,9 @@ impl Stream {
         true
     }
 
-    /// The number in the capture of a pending frame.
-    pub fn origin(&self, frame: FrameId) -> u64 {
-        self.frames.get(frame.0 as usize).map_or(0, |frame| frame.number)
+    /// The number in the capture of a pending frame, and how many frames it stands for.
+    pub fn origin(&self, frame: FrameId) -> (u64, u32) {
+        self.frames.get(frame.0 as usize).map_or((0, 0), |frame| (frame.number, frame.frames))
     }
 
     /// Takes `len` bytes that are not part of the stream off what `frame` still waits for.
@@ -183,14 +188,19 @@ impl Stream {
         if spent || self.owners.len() > limits::OWNERS { self.owners.pop_front().map(|owned| owned.op) } else { None }
     }
 
-    pub fn defer(&mut self, deferred: Deferred) {
-        let at = self.deferred.partition_point(|other| other.offset <= deferred.offset);
-        self.deferred.insert(at, deferred);
+    /// Keeps a charge until its byte has an owner; false where too many are kept.
+    pub fn defer(&mut self, deferred: Deferred) -> bool {
+        if self.deferred.len() >= limits::DEFERRED {
+            return false;
+        }
+        self.deferred_ever += 1;
+        self.deferred.insert((deferred.offset, self.deferred_ever), deferred);
+        true
     }
 
     /// A deferred charge whose byte has an owner now.
     pub fn next_due(&mut self) -> Option<Deferred> {
-        let first = self.deferred.front()?;
-        if first.offset < self.posted { self.deferred.pop_front() } else { None }
+        let (&(offset, _), _) = self.deferred.first_key_value()?;
+        if offset < self.posted { self.deferred.pop_first().map(|(_, deferred)| deferred) } else { None }
     }
 }

@@ -13,8 +13,17 @@ use overhead_model::{
 #[derive(Clone, Debug)]
 pub struct Captured {
     pub time_ns: u64,
+    pub link: LinkType,
+    pub interface: u32,
     pub bytes: Vec<u8>,
     pub original_len: u32,
+}
+
+impl Captured {
+    /// A whole Ethernet frame.
+    pub fn ethernet(time_ns: u64, bytes: Vec<u8>) -> Self {
+        Self { time_ns, link: LinkType::ETHERNET, interface: 0, original_len: bytes.len() as u32, bytes }
+    }
 }
 
 /// One end's next sequence number and port.
@@ -61,9 +70,8 @@ impl Talk {
         }
         let mut bytes = Vec::new();
         builder.write(&mut bytes, payload).unwrap();
-        let original_len = bytes.len() as u32;
         let time_ns = 1_000 * (self.frames.len() as u64 + 1);
-        self.frames.push(Captured { time_ns, bytes, original_len });
+        self.frames.push(Captured::ethernet(time_ns, bytes));
     }
 
     /// SYN, SYN-ACK, ACK.
@@ -107,6 +115,32 @@ impl Talk {
             self.ends[side as usize].seq = self.ends[side as usize].seq.wrapping_add(1);
         }
         self.ack(Side::Request)
+    }
+
+    /// A segment with these flags (`SAFRP`) at the next sequence number, which moves on by all that it takes.
+    pub fn segment(mut self, side: Side, flags: &str, payload: &[u8]) -> Self {
+        self.push(side, self.ends[side as usize].seq, payload, flags);
+        let taken = payload.len() + flags.matches(['S', 'F']).count();
+        self.ends[side as usize].seq = self.ends[side as usize].seq.wrapping_add(taken as u32);
+        self
+    }
+
+    /// Has the last frame announce this window.
+    pub fn window(mut self, window: u16) -> Self {
+        self.frames.last_mut().unwrap().bytes[48..50].copy_from_slice(&window.to_be_bytes());
+        self
+    }
+
+    /// Sets the next sequence number.
+    pub fn seek(mut self, side: Side, seq: u32) -> Self {
+        self.ends[side as usize].seq = seq;
+        self
+    }
+
+    /// Leaves out all frames that this side sent.
+    pub fn without(mut self, side: Side) -> Self {
+        self.frames.retain(|frame| frame.bytes[29] != 1 + side as u8);
+        self
     }
 
     /// Cuts all frames to `len` captured bytes.
@@ -215,9 +249,9 @@ pub fn dissect(frames: &[Captured], selection: &Selection) -> Book {
     for frame in frames {
         dissector.frame(&Frame {
             time_ns: frame.time_ns,
-            link: LinkType::ETHERNET,
+            link: frame.link,
             original_len: frame.original_len,
-            interface: 0,
+            interface: frame.interface,
             bytes: &frame.bytes,
         });
     }

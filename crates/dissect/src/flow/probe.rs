@@ -1,0 +1,89 @@
+//! A byte sent into a window of 0 (RFC 9293 section 3.8.6.1).
+//!
+//! The receiver has no room for it and, as a rule, drops it; it comes again with what follows once there is room. Then the
+//! probe was a control frame. If the receiver took it after all, an acknowledgment or a segment behind it says so, and it was
+//! payload. Which of the two is not known when it is sent.
+
+use super::Flow;
+use crate::ledger::Owner;
+use crate::packet::{Headers, Segment};
+use overhead_model::{Account, Side, Tally};
+
+/// A probe whose fate is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// Offset of its byte.
+    offset: u64,
+    /// The byte, where it was captured.
+    byte: Option<u8>,
+    time_ns: u64,
+    /// Number of its frame in the capture.
+    number: u64,
+    frames: u32,
+    wire_len: u32,
+    headers: Headers,
+}
+
+impl Flow {
+    /// Takes in a segment that is a probe, and decides on an earlier one; true where this was one.
+    pub(super) fn probe<T: Tally>(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        offset: u64,
+        number: u64,
+        tally: &mut T,
+    ) -> bool {
+        let Segment { flags, payload_len, .. } = *segment;
+        if let Some(before) = &self.probes[side as usize] {
+            if offset > before.offset {
+                self.accept_probe(side, tally);
+            } else if offset + u64::from(payload_len) > before.offset {
+                self.reject_probe(side, tally);
+            }
+        }
+        let bare = !(flags.syn || flags.fin || flags.rst);
+        if !bare || !self.halves[side as usize].is_probe(offset, payload_len) {
+            return false;
+        }
+        self.probes[side as usize] = Some(Probe {
+            offset,
+            byte: segment.payload.first().copied(),
+            time_ns: segment.time_ns,
+            number,
+            frames: segment.frames,
+            wire_len: segment.wire_len,
+            headers: segment.headers,
+        });
+        true
+    }
+
+    /// The receiver acknowledged what `side` sent: that may have been a probe.
+    pub(super) fn probe_acknowledged<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        let acked = self.halves[side as usize].acked();
+        if self.probes[side as usize].is_some_and(|probe| acked > probe.offset) {
+            self.accept_probe(side, tally);
+        }
+    }
+
+    /// The byte was dropped: its frame was control.
+    pub(super) fn reject_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        let Some(probe) = self.probes[side as usize].take() else { return };
+        self.tcp.retransmitted_bytes += 1;
+        let here = self.book.at(probe.number, probe.frames);
+        self.book.charge(side, Owner::Latest, Account::Control, u64::from(probe.wire_len), tally);
+        self.book.at(here.0, here.1);
+    }
+
+    /// The byte was taken: it is payload like any other.
+    fn accept_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        let next = self.halves[side as usize].next();
+        let Some(probe) = self.probes[side as usize].take_if(|probe| probe.offset == next) else { return };
+        let here = self.book.at(probe.number, probe.frames);
+        let frame = self.book.frame(side, probe.time_ns, probe.headers, 1);
+        self.halves[side as usize].deliver(1);
+        self.book.slice(side, frame, 1);
+        self.decode(side, probe.byte.as_slice(), u64::from(probe.byte.is_none()), tally);
+        self.book.at(here.0, here.1);
+    }
+}

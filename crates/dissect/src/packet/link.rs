@@ -1,0 +1,103 @@
+//! Link layers: Ethernet and its tags, cooked captures, loopback, and what lies between them and IP.
+
+use super::net;
+use super::walk::{Layer, Stop, Walk};
+use overhead_model::LinkType;
+
+/// Ethernet types (IEEE 802 Numbers, IANA).
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const VLAN: u16 = 0x8100;
+const PROVIDER_BRIDGE: u16 = 0x88a8;
+/// Q-in-Q before IEEE 802.1ad gave it a number of its own.
+const DOUBLE_TAG: u16 = 0x9100;
+const MPLS: u16 = 0x8847;
+const MPLS_UPSTREAM: u16 = 0x8848;
+const PPPOE_SESSION: u16 = 0x8864;
+
+/// Offset and kind of what the link layer carries; `None` where the header is not whole or not known.
+pub fn header(link: LinkType, bytes: &[u8]) -> Option<(usize, Layer)> {
+    let ether_type_at = |offset: usize| {
+        let field = bytes.get(offset..)?.first_chunk()?;
+        Some(Layer::EtherType(u16::from_be_bytes(*field)))
+    };
+    match link {
+        LinkType::ETHERNET => Some((0, Layer::Ethernet)),
+        LinkType::LINUX_SLL => Some((16, ether_type_at(14)?)),
+        LinkType::LINUX_SLL2 => Some((20, ether_type_at(0)?)),
+        LinkType::NULL | LinkType::LOOP => Some((4, address_family(*bytes.first_chunk()?)?)),
+        LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
+            Some((0, ip_version(*bytes.first()?)?))
+        }
+        _ => None,
+    }
+}
+
+/// The address family of a BSD loopback header, in whichever byte order the capturing host had: `AF_INET` is 2
+/// everywhere, `AF_INET6` is 10, 24, 28 or 30.
+fn address_family(field: [u8; 4]) -> Option<Layer> {
+    let of = |family: u32| match family {
+        2 => Some(Layer::EtherType(IPV4)),
+        10 | 24 | 28 | 30 => Some(Layer::EtherType(IPV6)),
+        _ => None,
+    };
+    of(u32::from_le_bytes(field)).or_else(|| of(u32::from_be_bytes(field)))
+}
+
+fn ip_version(first: u8) -> Option<Layer> {
+    match first >> 4 {
+        4 => Some(Layer::EtherType(IPV4)),
+        6 => Some(Layer::EtherType(IPV6)),
+        _ => None,
+    }
+}
+
+/// An Ethernet header: two addresses and a type.
+pub fn ethernet(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [.., high, low] = walk.peek::<14>()?;
+    walk.at += 14;
+    Ok(Layer::EtherType(u16::from_be_bytes([high, low])))
+}
+
+/// What an Ethernet type announces: another tag, or IP.
+pub fn carried(walk: &mut Walk<'_>, ether_type: u16) -> Result<Layer, Stop> {
+    match ether_type {
+        IPV4 => net::v4(walk),
+        IPV6 => net::v6(walk),
+        VLAN | PROVIDER_BRIDGE | DOUBLE_TAG => {
+            let [_, _, high, low] = walk.peek()?;
+            walk.at += 4;
+            Ok(Layer::EtherType(u16::from_be_bytes([high, low])))
+        }
+        MPLS | MPLS_UPSTREAM => Ok(Layer::Mpls),
+        PPPOE_SESSION => pppoe(walk),
+        _ => Err(Stop::Other),
+    }
+}
+
+/// A label (RFC 3032 section 2.1). Nothing says what lies under the last one; IP shows its version.
+pub fn mpls(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [_, _, bottom, _] = walk.peek()?;
+    walk.at += 4;
+    if bottom & 1 == 0 {
+        return Ok(Layer::Mpls);
+    }
+    let [first] = walk.peek()?;
+    ip_version(first).ok_or(Stop::Other)
+}
+
+/// A session's header and the PPP protocol field (RFC 2516 section 4): version 1, type 1, code 0.
+fn pppoe(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [version, code, _, _, high, low, protocol @ ..] = walk.peek::<8>()?;
+    if (version, code) != (0x11, 0) {
+        return Err(Stop::Other);
+    }
+    walk.at += 6;
+    walk.bound(usize::from(u16::from_be_bytes([high, low])));
+    walk.at += 2;
+    match u16::from_be_bytes(protocol) {
+        0x0021 => Ok(Layer::EtherType(IPV4)),
+        0x0057 => Ok(Layer::EtherType(IPV6)),
+        _ => Err(Stop::Other),
+    }
+}

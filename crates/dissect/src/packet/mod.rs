@@ -1,0 +1,156 @@
+//! From a frame to its headers' lengths and its TCP segment.
+//!
+//! Headers are read laxly: a frame that was snapped within its payload, or whose IP length is 0 because of segmentation
+//! offload, is as good as any. The length of the payload follows from the innermost IP header, so that Ethernet padding and
+//! uncaptured trailers are not taken for payload.
+//!
+//! Everything before the first IP header is `link`, as is what follows the payload; everything from there to the TCP
+//! header of the innermost packet is `ip`, so that a tunnel's headers, an inner Ethernet header included, are in one account.
+
+mod link;
+mod net;
+mod tunnel;
+mod walk;
+
+use overhead_model::{Frame, TcpFlags};
+use std::net::{IpAddr, SocketAddr};
+use walk::Walk;
+
+/// What a frame turned out to be.
+#[derive(Debug)]
+pub enum Packet<'a> {
+    /// A TCP segment.
+    Tcp(Segment<'a>),
+    /// A part of an IP packet.
+    Fragment(Fragment<'a>),
+    /// Anything else that parses: ARP, UDP, ICMP, a link type that is not decoded.
+    Other,
+    /// Headers that break off or contradict themselves.
+    Malformed,
+}
+
+/// Lengths in bytes of a segment's headers. Trailing padding counts as `link`. Of a segment that came in several
+/// fragments, those of all its frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Link-layer header, tags and padding.
+    pub link: u32,
+    /// IP headers with options and extension headers, and the headers of tunnels.
+    pub ip: u32,
+    /// TCP header with options.
+    pub tcp: u32,
+}
+
+/// One TCP segment and the frame it came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Capture time, Unix nanoseconds; of fragments, that of the last one.
+    pub time_ns: u64,
+    /// Length of the whole frame on the wire; of fragments, of all their frames.
+    pub wire_len: u32,
+    /// Frames it came in: 1, or the number of fragments.
+    pub frames: u32,
+    /// Where the headers end.
+    pub headers: Headers,
+    /// Sender.
+    pub source: SocketAddr,
+    /// Receiver.
+    pub destination: SocketAddr,
+    /// Identification of the IPv4 packet (RFC 791 section 3.1); 0 in IPv6.
+    pub ip_id: u16,
+    /// Sequence number of the first payload byte (of the SYN, where there is one).
+    pub seq: u32,
+    /// Acknowledgment number; meaningless without `flags.ack`.
+    pub ack: u32,
+    /// Flags.
+    pub flags: TcpFlags,
+    /// The window field, unscaled.
+    pub window: u16,
+    /// TCP options.
+    pub options: &'a [u8],
+    /// Payload on the wire, in bytes.
+    pub payload_len: u32,
+    /// Its captured part.
+    pub payload: &'a [u8],
+}
+
+/// Which packet a fragment is a part of (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    /// Sender.
+    pub source: IpAddr,
+    /// Receiver.
+    pub destination: IpAddr,
+    /// Identification.
+    pub id: u32,
+    /// Protocol in IPv4; 0 in IPv6, where just the first fragment is sure to name it.
+    pub protocol: u8,
+}
+
+/// A part of an IP packet, and the frame it came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment<'a> {
+    /// Capture time, Unix nanoseconds.
+    pub time_ns: u64,
+    /// Length of the whole frame on the wire: `link`, `ip` and `len`.
+    pub wire_len: u32,
+    /// Frames it came in: 1, but more where a tunnel's packet was in fragments too.
+    pub frames: u32,
+    /// Bytes of link-layer header and padding.
+    pub link: u32,
+    /// Bytes of IP headers.
+    pub ip: u32,
+    /// The packet it is part of.
+    pub key: FragmentKey,
+    /// What the packet carries, if this is its first fragment.
+    pub protocol: u8,
+    /// Place of the first byte in the packet's payload.
+    pub offset: u32,
+    /// Other fragments follow.
+    pub more: bool,
+    /// Bytes on the wire.
+    pub len: u32,
+    /// Their captured part.
+    pub bytes: &'a [u8],
+    /// Headers passed so far, to bound tunnels in fragments in tunnels.
+    pub(crate) passed: u32,
+}
+
+/// The payload of an IP packet put together from its fragments.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// The fragments' packet.
+    pub key: FragmentKey,
+    /// What it carries.
+    pub protocol: u8,
+    /// Capture time of the last fragment.
+    pub time_ns: u64,
+    /// Lengths on the wire of all its frames.
+    pub wire_len: u32,
+    /// How many these are.
+    pub frames: u32,
+    /// Their link-layer headers and padding.
+    pub link: u32,
+    /// Their IP headers.
+    pub ip: u32,
+    /// Bytes of the payload.
+    pub len: u32,
+    /// Its captured start.
+    pub bytes: Vec<u8>,
+    /// Headers passed so far.
+    pub(crate) passed: u32,
+}
+
+/// Reads the headers of a frame.
+pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
+    match link::header(frame.link, frame.bytes) {
+        Some((at, layer)) => Walk::of_frame(frame, at).run(layer),
+        None if frame.link.name().is_some() => Packet::Malformed,
+        None => Packet::Other,
+    }
+}
+
+/// Reads the headers within a packet that came in fragments.
+pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
+    Walk::of_datagram(datagram).run(walk::Layer::Protocol(datagram.protocol))
+}

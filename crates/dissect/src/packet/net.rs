@@ -1,0 +1,102 @@
+//! IPv4 (RFC 791) and IPv6 (RFC 8200): lengths, fragments and extension headers.
+
+use super::walk::{Layer, Stop, Walk};
+use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
+use std::net::IpAddr;
+
+/// Protocol numbers (IANA).
+pub const TCP: u8 = 6;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
+const MOBILITY: u8 = 135;
+const HOST_IDENTITY: u8 = 139;
+const SHIM6: u8 = 140;
+/// The jumbo payload option of the hop-by-hop header (RFC 2675 section 2).
+const JUMBO: u8 = 0xc2;
+
+/// An IPv4 header.
+pub fn v4(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let header = Ipv4HeaderSlice::from_slice(walk.rest()).map_err(|_| Stop::Malformed)?;
+    walk.enter_ip();
+    (walk.v6, walk.jumbo, walk.ip_id) = (false, false, header.identification());
+    walk.addresses = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
+    match usize::from(header.total_len()) {
+        // The network card was to fill it in (TSO, BIG TCP): the packet ends with the frame.
+        0 => {}
+        len if len < header.slice().len() => return Err(Stop::Malformed),
+        len => walk.bound(len),
+    }
+    walk.at += header.slice().len();
+    let protocol = header.protocol().0;
+    if header.is_fragmenting_payload() {
+        let offset = u32::from(header.fragments_offset().byte_offset());
+        let more = header.more_fragments();
+        return Err(Stop::Fragment { id: u32::from(walk.ip_id), offset, more, protocol });
+    }
+    Ok(Layer::Protocol(protocol))
+}
+
+/// An IPv6 header. A length of 0 is that of a jumbogram, whose option follows, or as in IPv4.
+pub fn v6(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let header = Ipv6HeaderSlice::from_slice(walk.rest()).map_err(|_| Stop::Malformed)?;
+    walk.enter_ip();
+    (walk.v6, walk.jumbo, walk.ip_id) = (true, header.payload_length() == 0, 0);
+    walk.addresses = (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()));
+    walk.at += header.slice().len();
+    if !walk.jumbo {
+        walk.bound(usize::from(header.payload_length()));
+    }
+    Ok(Layer::Protocol(header.next_header().0))
+}
+
+/// Whether an IPv6 next header is an extension header that can be passed. What follows encryption cannot be read.
+pub fn is_extension(protocol: u8) -> bool {
+    matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS | MOBILITY | HOST_IDENTITY | SHIM6)
+}
+
+/// An extension header: next header, length in units of 8 bytes without the first.
+pub fn extension(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
+    if protocol == FRAGMENT {
+        return fragment(walk);
+    }
+    let [next, units] = walk.peek()?;
+    let len = (usize::from(units) + 1) * 8;
+    let header = walk.rest().get(..len).ok_or(Stop::Malformed)?;
+    if protocol == HOP_BY_HOP
+        && walk.jumbo
+        && let Some(len) = jumbo_payload(header.get(2..).unwrap_or_default())
+    {
+        walk.bound(len);
+    }
+    walk.at += len;
+    Ok(Layer::Protocol(next))
+}
+
+/// A fragment header. One that stands for the whole packet (RFC 6946) is passed like any other.
+fn fragment(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [protocol, _, high, low, id @ ..] = walk.peek::<8>()?;
+    walk.at += 8;
+    let field = u16::from_be_bytes([high, low]);
+    let (offset, more) = (u32::from(field & 0xfff8), field & 1 != 0);
+    if offset == 0 && !more {
+        return Ok(Layer::Protocol(protocol));
+    }
+    Err(Stop::Fragment { id: u32::from_be_bytes(id), offset, more, protocol })
+}
+
+/// The jumbo payload length among options; `None` where it is missing or no more than an ordinary length could say.
+fn jumbo_payload(mut options: &[u8]) -> Option<usize> {
+    loop {
+        options = match *options {
+            [0, ref rest @ ..] => rest,
+            [JUMBO, 4, a, b, c, d, ..] => {
+                let len = u32::from_be_bytes([a, b, c, d]);
+                return (len > u32::from(u16::MAX)).then_some(len as usize);
+            }
+            [_, len, ref rest @ ..] => rest.get(usize::from(len)..)?,
+            _ => return None,
+        };
+    }
+}

@@ -1,0 +1,90 @@
+//! What IP carries other than TCP: tunnels, whose inner packet is what counts, and everything else.
+
+use super::walk::{Layer, Stop, Walk};
+
+/// Protocol numbers (IANA).
+const IPV4: u8 = 4;
+const UDP: u8 = 17;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
+const AUTHENTICATION: u8 = 51;
+const MPLS: u8 = 137;
+/// UDP ports (IANA), and the one that Linux used for VXLAN before there was one.
+const VXLAN_PORT: u16 = 4789;
+const VXLAN_PORT_BEFORE: u16 = 8472;
+const GENEVE_PORT: u16 = 6081;
+/// Ethernet type of an Ethernet frame in a tunnel (transparent Ethernet bridging).
+const BRIDGED: u16 = 0x6558;
+
+/// The header of `protocol`, where it is that of a tunnel.
+pub fn carried(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
+    match protocol {
+        IPV4 => Ok(Layer::EtherType(0x0800)),
+        IPV6 => Ok(Layer::EtherType(0x86dd)),
+        MPLS => Ok(Layer::Mpls),
+        GRE => gre(walk),
+        UDP => udp(walk),
+        AUTHENTICATION => authentication(walk),
+        _ => Err(Stop::Other),
+    }
+}
+
+fn of_ether_type(ether_type: u16) -> Layer {
+    if ether_type == BRIDGED { Layer::Ethernet } else { Layer::EtherType(ether_type) }
+}
+
+/// GRE (RFC 2784, RFC 2890): checksum, key and sequence number are optional. Version 1 carries PPP and is not decoded.
+fn gre(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [flags, version, high, low] = walk.peek()?;
+    let (routing, version) = (flags & 0x40 != 0, version & 7);
+    if routing || version != 0 {
+        return Err(Stop::Other);
+    }
+    let optional = [0x80, 0x20, 0x10].iter().filter(|&&flag| flags & flag != 0).count();
+    walk.at += 4 + 4 * optional;
+    Ok(of_ether_type(u16::from_be_bytes([high, low])))
+}
+
+/// An authentication header (RFC 4302 section 2): its length is in units of 4 bytes without the first two.
+fn authentication(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [next, units] = walk.peek()?;
+    walk.at += (usize::from(units) + 2) * 4;
+    Ok(Layer::Protocol(next))
+}
+
+/// UDP to a tunnel's port.
+fn udp(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [_, _, high, low, len @ .., _, _] = walk.peek::<8>()?;
+    let port = u16::from_be_bytes([high, low]);
+    if !matches!(port, VXLAN_PORT | VXLAN_PORT_BEFORE | GENEVE_PORT) {
+        return Err(Stop::Other);
+    }
+    match usize::from(u16::from_be_bytes(len)) {
+        // As in the IP header.
+        0 => {}
+        len if len < 8 => return Err(Stop::Malformed),
+        len => walk.bound(len),
+    }
+    walk.at += 8;
+    if port == GENEVE_PORT { geneve(walk) } else { vxlan(walk) }
+}
+
+/// VXLAN (RFC 7348 section 5): a flag says that the network identifier is valid; the rest is reserved.
+fn vxlan(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [flags, ..] = walk.peek::<8>()?;
+    if flags & 0x08 == 0 {
+        return Err(Stop::Other);
+    }
+    walk.at += 8;
+    Ok(Layer::Ethernet)
+}
+
+/// Geneve (RFC 8926 section 3.4): version 0, length of the options in units of 4 bytes, Ethernet type.
+fn geneve(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [version, _, high, low, ..] = walk.peek::<8>()?;
+    if version >> 6 != 0 {
+        return Err(Stop::Other);
+    }
+    walk.at += 8 + usize::from(version & 0x3f) * 4;
+    Ok(of_ether_type(u16::from_be_bytes([high, low])))
+}

@@ -1,0 +1,204 @@
+//! The walk from header to header.
+
+use super::{Datagram, Fragment, FragmentKey, Headers, Packet, Segment, link, net, tunnel};
+use crate::limits;
+use etherparse::TcpHeaderSlice;
+use overhead_model::{Frame, TcpFlags};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub enum Layer {
+    /// An Ethernet header.
+    Ethernet,
+    /// What an Ethernet type field says.
+    EtherType(u16),
+    /// An MPLS label.
+    Mpls,
+    /// What an IP header's protocol field, or next header field, says.
+    Protocol(u8),
+}
+
+/// Why a walk ends without a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    /// Something that is not decoded.
+    Other,
+    /// Headers that break off or contradict themselves.
+    Malformed,
+    /// A fragment: of the packet with this identification, at this offset, and whether more follow.
+    Fragment { id: u32, offset: u32, more: bool, protocol: u8 },
+}
+
+/// The position within a frame, or within a packet put together from fragments.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    bytes: &'a [u8],
+    /// Offset of the next header.
+    pub at: usize,
+    /// End on the wire of what the innermost header announced.
+    end: usize,
+    /// Length on the wire.
+    total: usize,
+    /// Where the first IP header begins.
+    ip_at: Option<usize>,
+    /// Ends and identification in the innermost IP header.
+    pub addresses: (IpAddr, IpAddr),
+    pub ip_id: u16,
+    pub v6: bool,
+    /// The length of the IPv6 packet is still to come, in its jumbo payload option.
+    pub jumbo: bool,
+    passed: u32,
+    time_ns: u64,
+    wire_len: u32,
+    frames: u32,
+    /// Headers of the frames that a packet came in.
+    outside: Headers,
+}
+
+impl<'a> Walk<'a> {
+    pub fn of_frame(frame: &Frame<'a>, at: usize) -> Self {
+        Self {
+            bytes: frame.bytes,
+            at,
+            end: frame.original_len as usize,
+            total: frame.original_len as usize,
+            ip_at: None,
+            addresses: (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            ip_id: 0,
+            v6: false,
+            jumbo: false,
+            passed: 0,
+            time_ns: frame.time_ns,
+            wire_len: frame.original_len,
+            frames: 1,
+            outside: Headers::default(),
+        }
+    }
+
+    pub fn of_datagram(datagram: &'a Datagram) -> Self {
+        let key = datagram.key;
+        Self {
+            bytes: &datagram.bytes,
+            at: 0,
+            end: datagram.len as usize,
+            total: datagram.len as usize,
+            ip_at: Some(0),
+            addresses: (key.source, key.destination),
+            ip_id: key.id as u16,
+            v6: key.source.is_ipv6(),
+            jumbo: false,
+            passed: datagram.passed,
+            time_ns: datagram.time_ns,
+            wire_len: datagram.wire_len,
+            frames: datagram.frames,
+            outside: Headers { link: datagram.link, ip: datagram.ip, tcp: 0 },
+        }
+    }
+
+    /// Walks to the innermost packet.
+    pub fn run(mut self, mut layer: Layer) -> Packet<'a> {
+        while self.passed < limits::HEADERS {
+            self.passed += 1;
+            let next = match layer {
+                Layer::Protocol(net::TCP) => return self.segment().map_or(Packet::Malformed, Packet::Tcp),
+                Layer::Ethernet => link::ethernet(&mut self),
+                Layer::EtherType(ether_type) => link::carried(&mut self, ether_type),
+                Layer::Mpls => link::mpls(&mut self),
+                Layer::Protocol(protocol) if self.v6 && net::is_extension(protocol) => {
+                    net::extension(&mut self, protocol)
+                }
+                Layer::Protocol(protocol) => tunnel::carried(&mut self, protocol),
+            };
+            layer = match next {
+                Ok(next) => next,
+                Err(Stop::Other) => return Packet::Other,
+                Err(Stop::Malformed) => return Packet::Malformed,
+                Err(Stop::Fragment { id, offset, more, protocol }) => {
+                    return self.fragment(id, offset, more, protocol).map_or(Packet::Malformed, Packet::Fragment);
+                }
+            };
+        }
+        Packet::Other
+    }
+
+    /// The captured bytes from here on.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// The next `N` bytes.
+    pub fn peek<const N: usize>(&self) -> Result<[u8; N], Stop> {
+        self.rest().first_chunk().copied().ok_or(Stop::Malformed)
+    }
+
+    /// An IP header begins here.
+    pub fn enter_ip(&mut self) {
+        self.ip_at.get_or_insert(self.at);
+    }
+
+    /// What begins here is `len` bytes long. More than there is on the wire is not believed.
+    pub fn bound(&mut self, len: usize) {
+        self.end = self.end.min(self.at.saturating_add(len));
+    }
+
+    /// Header lengths where the headers end here.
+    fn headers(&self) -> Option<Headers> {
+        let ip_at = self.ip_at?;
+        let padding = self.total.checked_sub(self.end)?;
+        Some(Headers {
+            link: self.outside.link + (ip_at + padding) as u32,
+            ip: self.outside.ip + (self.at - ip_at) as u32,
+            tcp: 0,
+        })
+    }
+
+    /// Captured bytes up to the end of the packet.
+    fn payload(&self) -> &'a [u8] {
+        let captured_end = self.end.min(self.bytes.len());
+        self.bytes.get(self.at..captured_end).unwrap_or_default()
+    }
+
+    fn segment(mut self) -> Option<Segment<'a>> {
+        let tcp = TcpHeaderSlice::from_slice(self.rest()).ok()?;
+        let mut headers = self.headers()?;
+        headers.tcp = tcp.slice().len() as u32;
+        let options = self.rest().get(20..tcp.slice().len())?;
+        self.at += tcp.slice().len();
+        Some(Segment {
+            time_ns: self.time_ns,
+            wire_len: self.wire_len,
+            frames: self.frames,
+            headers,
+            source: SocketAddr::new(self.addresses.0, tcp.source_port()),
+            destination: SocketAddr::new(self.addresses.1, tcp.destination_port()),
+            ip_id: self.ip_id,
+            seq: tcp.sequence_number(),
+            ack: tcp.acknowledgment_number(),
+            flags: TcpFlags { syn: tcp.syn(), ack: tcp.ack(), fin: tcp.fin(), rst: tcp.rst() },
+            window: tcp.window_size(),
+            options,
+            payload_len: self.end.checked_sub(self.at)? as u32,
+            payload: self.payload(),
+        })
+    }
+
+    fn fragment(self, id: u32, offset: u32, more: bool, protocol: u8) -> Option<Fragment<'a>> {
+        let Headers { link, ip, .. } = self.headers()?;
+        let (source, destination) = self.addresses;
+        Some(Fragment {
+            time_ns: self.time_ns,
+            wire_len: self.wire_len,
+            frames: self.frames,
+            link,
+            ip,
+            key: FragmentKey { source, destination, id, protocol: if self.v6 { 0 } else { protocol } },
+            protocol,
+            offset,
+            more,
+            len: self.end.checked_sub(self.at)? as u32,
+            bytes: self.payload(),
+            passed: self.passed,
+        })
+    }
+}

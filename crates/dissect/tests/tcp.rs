@@ -1,0 +1,235 @@
+//! What TCP does: opening, closing, probing and repeating, in captures that miss a part of it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::{HEADERS, Talk};
+use overhead_dissect::decode::Note;
+use overhead_model::Account::{Control, Data, Retransmission, Unknown};
+use overhead_model::Side::{Request, Response};
+use overhead_model::{Class, DecidedBy, Outcome};
+
+const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n";
+const VALUE: &[u8] = b"$3\r\nabc\r\n";
+const OK: &[u8] = b"+OK\r\n";
+
+/// A connection with one `SET` behind it.
+fn talking() -> Talk {
+    Talk::new().handshake().send(Request, SET).send(Response, OK).ack(Request)
+}
+
+#[test]
+fn a_probe_of_a_window_of_0_is_control_with_its_byte() {
+    let talk = talking().ack(Response).window(0).again(Request, 0, &GET[..1]).ack(Response).window(0);
+    let talk = talk.again(Request, 0, &GET[..1]).ack(Response).window(0).ack(Response);
+    let book = talk.send(Request, GET).send(Response, VALUE).dissect();
+    assert_eq!(book.row("SET").amounts(Request)[Control], HEADERS + 2 * (HEADERS + 1));
+    assert_eq!(book.totals.tcp.retransmitted_bytes, 2);
+    let get = &book.row("GET").operations[0];
+    assert_eq!((get.sides[0].frames, get.sides[0].amounts.total()), (1, HEADERS + GET.len() as u64));
+}
+
+#[test]
+fn a_probe_that_was_taken_is_payload() {
+    let talk = talking().ack(Response).window(0).send(Request, &GET[..1]);
+    for talk in [talk.clone().ack(Response), talk] {
+        let book = talk.send(Request, &GET[1..]).send(Response, VALUE).dissect();
+        let get = &book.row("GET").operations[0];
+        assert_eq!((get.sides[0].frames, get.sides[0].amounts.payload()), (2, GET.len() as u64));
+        assert_eq!((book.totals.tcp.retransmitted_bytes, book.totals.tcp.gap_bytes), (0, 0));
+    }
+}
+
+#[test]
+fn a_probe_at_the_end_was_not_taken() {
+    let book = talking().ack(Response).window(0).send(Request, &GET[..1]).dissect();
+    assert_eq!(book.row("SET").amounts(Request)[Control], HEADERS + HEADERS + 1);
+    assert!(book.find("(cut off)").is_none());
+}
+
+#[test]
+fn a_byte_into_an_open_window_is_payload() {
+    let book = talking().send(Request, &GET[..1]).dissect();
+    assert_eq!(book.row("(cut off)").amounts(Request)[Unknown], 1);
+}
+
+#[test]
+fn keep_alives_are_control_whatever_their_byte() {
+    let talk = talking().again(Request, 1, b"").ack(Response).again(Request, 1, b"\0").ack(Response);
+    let book = talk.again(Response, 1, b"?").send(Request, GET).send(Response, VALUE).dissect();
+    let set = book.row("SET");
+    assert_eq!(set.amounts(Request)[Control], HEADERS + 2 * HEADERS + 1);
+    // The keep-alive of a server whose last byte was acknowledged.
+    assert_eq!(set.amounts(Response)[Control], 2 * HEADERS + HEADERS + 1);
+    assert_eq!(book.totals.tcp.retransmitted_bytes, 2);
+    assert!(book.totals.notes.is_empty(), "{:?}", book.totals.notes);
+}
+
+#[test]
+fn both_ends_open_at_once() {
+    let open = |first, second| {
+        Talk::new().segment(first, "S", b"").segment(second, "S", b"").again(first, 1, b"").again(second, 1, b"")
+    };
+    for (first, second) in [(Request, Response), (Response, Request)] {
+        let mut talk = open(first, second);
+        // The last two are SYN-ACKs.
+        talk.frames[2..].iter_mut().for_each(|frame| frame.bytes[47] |= 2);
+        let book = talk.send(Request, GET).send(Response, VALUE).close().dissect();
+        let connection = &book.list.connections[..];
+        assert_eq!((connection.len(), connection[0].server.port()), (1, 6379));
+        assert_eq!(book.row("GET").operations.len(), 1);
+        assert_eq!(book.row("CONNECT").amounts(first)[Control] % HEADERS, 0);
+        assert_eq!(book.totals.tcp.control_frames, 7);
+    }
+}
+
+#[test]
+fn half_open_connections_are_decoded() {
+    // Neither the SYN-ACK nor the last step of the handshake was captured.
+    let mut talk = Talk::new().handshake().send(Request, GET).send(Response, VALUE);
+    talk.frames.drain(1..3);
+    let book = talk.dissect();
+    assert_eq!(book.row("GET").operations[0].outcome, Outcome::Ok);
+    assert_eq!(book.list.connections[0].server_decided_by, DecidedBy::Syn);
+    // Nobody answered at all.
+    let book = Talk::new().segment(Request, "S", b"").send(Request, GET).dissect();
+    assert_eq!(book.row("GET").operations[0].outcome, Outcome::Unanswered);
+}
+
+#[test]
+fn a_syn_sent_again_is_the_same_connection() {
+    let mut talk = talking();
+    let syn = talk.frames[0].clone();
+    talk.frames.insert(1, syn);
+    let late = talk.frames[2].clone();
+    talk.frames.push(late);
+    let book = talk.dissect();
+    assert_eq!((book.totals.tcp.connections, book.row("SET").operations.len()), (1, 1));
+    assert_eq!(book.row("CONNECT").amounts(Request)[Control], 3 * HEADERS);
+}
+
+#[test]
+fn a_reset_ends_and_the_port_is_used_again() {
+    let talk = talking().segment(Response, "RA", b"").seek(Request, 900_000).seek(Response, 800_000);
+    let book = talk.handshake().send(Request, GET).send(Response, VALUE).dissect();
+    assert_eq!((book.totals.tcp.connections, book.totals.tcp.gap_bytes), (2, 0));
+    assert_eq!((book.row("SET").operations.len(), book.row("GET").operations.len()), (1, 1));
+}
+
+#[test]
+fn a_syn_ack_with_another_number_is_another_connection() {
+    // The SYN of the second connection was not captured.
+    let mut talk = talking().seek(Request, 900_000).seek(Response, 800_000).handshake();
+    talk.frames.remove(6);
+    let book = talk.send(Request, GET).send(Response, VALUE).dissect();
+    assert_eq!((book.totals.tcp.connections, book.totals.tcp.gap_bytes), (2, 0));
+    assert_eq!(book.row("GET").operations[0].outcome, Outcome::Ok);
+    assert!(book.find("(stray)").is_none());
+}
+
+#[test]
+fn data_in_a_syn_is_payload() {
+    let talk = Talk::new().segment(Request, "S", GET).segment(Response, "SA", b"").ack(Request);
+    let book = talk.send(Response, VALUE).close().dissect();
+    let get = &book.row("GET").operations[0];
+    assert_eq!((get.outcome, get.sides[0].amounts.total()), (Outcome::Ok, HEADERS + GET.len() as u64));
+    // The data was not taken and is sent again after the handshake.
+    let talk = Talk::new().segment(Request, "S", GET).seek(Request, 1001).segment(Response, "SA", b"");
+    let book = talk.ack(Request).send(Request, GET).send(Response, VALUE).dissect();
+    assert_eq!(book.totals.tcp.retransmitted_bytes, GET.len() as u64);
+    assert_eq!(book.row("GET").operations.len(), 1);
+}
+
+#[test]
+fn data_with_a_fin_is_payload() {
+    let talk = talking().segment(Request, "FA", GET).segment(Response, "FA", VALUE).ack(Request);
+    let book = talk.dissect();
+    let get = &book.row("GET").operations[0];
+    assert_eq!((get.outcome, get.sides[1].amounts.total()), (Outcome::Ok, HEADERS + VALUE.len() as u64));
+    assert_eq!(book.totals.tcp.gap_bytes, 0);
+}
+
+#[test]
+fn sequence_numbers_wrap_again_and_again() {
+    // 300 MB a frame, of which the header alone was captured: 9 GB, so that numbers wrap twice.
+    let start = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$300000000\r\n";
+    let len = start.len() as u32 + 300_000_000 + 2;
+    let mut seq = 2_000_000_000u32;
+    let mut talk = Talk::starting_at(seq.wrapping_sub(1), 5_000).handshake();
+    for _ in 0..30 {
+        talk = talk.seek(Request, seq).send(Request, start);
+        let frame = talk.frames.last_mut().unwrap();
+        frame.original_len = HEADERS as u32 + len;
+        frame.bytes[16..18].copy_from_slice(&[0, 0]);
+        seq = seq.wrapping_add(len);
+        talk = talk.seek(Request, seq).send(Response, OK).ack(Request);
+    }
+    let book = talk.dissect();
+    let set = book.row("SET");
+    assert_eq!((set.operations.len(), set.amounts(Request)[Data]), (30, 30 * 300_000_001));
+    assert!(set.operations.iter().all(|set| set.outcome == Outcome::Ok));
+    assert_eq!((book.totals.tcp.gap_bytes, book.totals.tcp.retransmitted_bytes), (0, 0));
+}
+
+#[test]
+fn bytes_before_the_first_that_was_seen() {
+    // The capture begins with the second of two requests; the first comes late.
+    let talk = Talk::new().miss(Request, GET.len() as u32).send(Request, SET);
+    let book = talk.again(Request, (GET.len() + SET.len()) as u32, GET).send(Response, OK).dissect();
+    assert_eq!(book.row("(stray)").amounts(Request)[Unknown], GET.len() as u64);
+    assert_eq!(book.row("(stray)").class, Some(Class::Unmatched));
+    assert_eq!((book.totals.tcp.retransmitted_bytes, book.row("SET").operations.len()), (0, 1));
+    // Once more is a retransmission.
+    let both = [GET, SET].concat();
+    let talk = Talk::new().miss(Request, GET.len() as u32).send(Request, SET).again(Request, both.len() as u32, &both);
+    let book = talk.again(Request, both.len() as u32, GET).dissect();
+    assert_eq!(book.totals.tcp.retransmitted_bytes, both.len() as u64);
+}
+
+#[test]
+fn one_direction_alone() {
+    let talk = talking().send(Request, GET).send(Response, VALUE).close();
+    let book = talk.clone().without(Response).dissect();
+    assert!([book.row("GET"), book.row("SET")].iter().all(|row| row.operations[0].outcome == Outcome::Unanswered));
+    let book = talk.without(Request).dissect();
+    assert_eq!(book.row("RESPONSE").amounts(Response).payload(), (OK.len() + VALUE.len()) as u64);
+    assert_eq!(book.row("RESPONSE").class, Some(Class::Unmatched));
+    assert_eq!(book.list.connections[0].server.port(), 6379);
+}
+
+#[test]
+fn a_retransmission_with_other_bytes_is_reported_and_the_first_holds() {
+    let other: Vec<u8> = GET.iter().map(|byte| if *byte == b'k' { b'x' } else { *byte }).collect();
+    let conflicts = |talk: Talk| {
+        let book = talk.send(Response, VALUE).dissect();
+        assert_eq!(book.row("GET").amounts(Request).payload(), GET.len() as u64);
+        book.totals.notes.get(&Note::Conflict).copied().unwrap_or(0)
+    };
+    let len = GET.len() as u32;
+    let sent = Talk::new().handshake().send(Request, GET);
+    assert_eq!(conflicts(sent.clone().again(Request, len, GET)), 0);
+    assert_eq!(conflicts(sent.clone().again(Request, len, &other)), 1);
+    // A longer one that holds it.
+    let longer = Talk::new().handshake().send(Request, &GET[..9]).send(Request, &GET[9..]);
+    assert_eq!(conflicts(longer.clone().again(Request, len, GET)), 0);
+    assert_eq!(conflicts(longer.again(Request, len, &other)), 1);
+    // One that waits for what is before it.
+    let early = Talk::new().handshake().miss(Request, 9).send(Request, &GET[9..]);
+    assert_eq!(conflicts(early.clone().again(Request, 4, &other[16..]).again(Request, len, &GET[..9])), 1);
+    assert_eq!(conflicts(early.clone().again(Request, 4, &GET[16..]).again(Request, len, &GET[..9])), 0);
+    let book = early.again(Request, len, &other).send(Response, VALUE).dissect();
+    assert_eq!(book.totals.notes.get(&Note::Conflict), Some(&1));
+    assert_eq!(book.row("GET").amounts(Request)[Retransmission], len as u64 - 9);
+}
+
+#[test]
+fn many_repeats_of_a_message_that_is_never_whole_are_bounded() {
+    let mut talk = talking().send(Request, &GET[..9]);
+    for _ in 0..70_000 {
+        talk = talk.again(Request, 9, &GET[..9]);
+    }
+    let book = talk.dissect();
+    assert_eq!(book.totals.tcp.retransmitted_bytes, 9 * 70_000);
+}
