@@ -256,7 +256,7 @@ impl Cql {
         if let Some(rest) = self.rest[side as usize].take()
             && rest.outcome.is_some()
         {
-            out.close(rest.op, Outcome::Unanswered);
+            self.close(Rest { outcome: Some(Outcome::Unanswered), ..rest }, out);
         }
     }
 }
