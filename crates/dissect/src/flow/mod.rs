@@ -1,6 +1,8 @@
 //! One TCP connection: segments in, ordered bytes to the decoder, every frame to the ledger.
 
 mod half;
+mod probe;
+mod recent;
 
 use crate::decode::{Engine, KeyLog, Note};
 use crate::ledger::{Book, FrameId, Ledger, Owner};
@@ -8,9 +10,10 @@ use crate::limits;
 use crate::packet::Segment;
 use crate::protocols::{AnyDecoder, Sniff, sniff};
 use crate::select::Verdict;
-use half::{Early, Half, ORIGIN, Place};
+use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_model::record::TcpTotals;
 use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally, Trace};
+use probe::Probe;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,6 +38,10 @@ pub struct Flow {
     tcp: TcpTotals,
     snapped: u64,
     tls: bool,
+    /// By side, a byte sent into a window of 0 whose fate is open.
+    probes: [Option<Probe>; 2],
+    /// The selected or well-known port, where one end has it.
+    server_port: Option<u16>,
     new_parts: Vec<Range<u64>>,
 }
 
@@ -106,14 +113,15 @@ impl Flow {
             tcp: TcpTotals { connections: 1, ..TcpTotals::default() },
             snapped: 0,
             tls: false,
+            probes: [None, None],
+            server_port: verdict.server_port,
             new_parts: Vec::new(),
         }
     }
 
     /// True where `segment` opens a new connection between the same ends.
     pub fn is_succeeded_by(&self, segment: &Segment<'_>) -> bool {
-        let opens = segment.flags.syn && !segment.flags.ack;
-        opens && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
+        segment.flags.syn && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
     }
 
     /// True once both ends have said that they are done.
@@ -125,17 +133,37 @@ impl Flow {
         if segment.source == self.ends[0] { Side::Request } else { Side::Response }
     }
 
+    /// Client and server were taken for each other.
+    fn swap_sides<T: Tally>(&mut self, tally: &mut T) {
+        self.ends.swap(0, 1);
+        self.halves.swap(0, 1);
+        self.probes.swap(0, 1);
+        self.book.swap_sides();
+        tally.trace(Trace::Swapped);
+    }
+
+    /// Where both ends open the connection at once (RFC 9293 section 3.5), the port says which is the server.
+    fn settle_sides<T: Tally>(&mut self, segment: &Segment<'_>, tally: &mut T) {
+        let answers = segment.source != self.ends[0] && segment.flags.syn && !segment.flags.ack;
+        let untouched = self.halves.iter().all(|half| half.high() <= ORIGIN);
+        if answers && untouched && self.decided_by == DecidedBy::Syn && self.server_port == Some(self.ends[0].port()) {
+            self.swap_sides(tally);
+            self.decided_by = DecidedBy::Port;
+        }
+    }
+
     /// Takes in one segment, which came in the frame of this number.
     pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
         if self.frames == 0 && matches!(self.stage, Stage::Decoding(_)) {
             tally.trace(Trace::Decoding);
         }
-        self.book.at(number);
+        self.book.at(number, segment.frames);
         self.frames += 1;
         self.wire_bytes += u64::from(segment.wire_len);
         if matches!(self.stage, Stage::Other) {
             return self.track_other(segment);
         }
+        self.settle_sides(segment, tally);
         let side = self.side_of(segment);
         if segment.flags.syn {
             self.halves[side as usize].syn(segment.seq);
@@ -145,7 +173,7 @@ impl Flow {
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
-            self.payload(side, segment, tally);
+            self.payload(side, segment, number, tally);
         } else {
             self.control(side, segment, acked, tally);
         }
@@ -173,18 +201,23 @@ impl Flow {
         }
     }
 
-    /// Takes in the acknowledgment; gives the last byte it newly acknowledges, as an offset of the other direction.
-    fn acknowledge<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<u64> {
+    /// Takes in the acknowledgment; gives whom it concerns, where it acknowledges anything new.
+    fn acknowledge<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<Owner> {
         if !segment.flags.ack {
             return None;
         }
         let of = side.other();
         let half = &mut self.halves[of as usize];
-        let before = half.acked().min(half.high());
-        let (_, fresh) = half.acknowledge(segment.ack)?;
-        if !fresh {
-            return None;
+        if !segment.flags.rst {
+            half.window(segment.window);
         }
+        let before = half.acked().min(half.high());
+        match half.acknowledge(segment.ack) {
+            Acked::Nothing => return None,
+            Acked::Handshake => return Some(Owner::Connect),
+            Acked::Bytes => {}
+        }
+        self.probe_acknowledged(of, tally);
         let half = &self.halves[of as usize];
         let now = half.acked().min(half.high());
         self.book.acknowledged(of, now.saturating_sub(ORIGIN));
@@ -195,16 +228,16 @@ impl Flow {
             }
             self.give_up(of, &hole, tally);
         }
-        (now > before).then(|| now - 1 - ORIGIN)
+        (now > before).then(|| Owner::Byte(of, now - 1 - ORIGIN))
     }
 
-    fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<u64>, tally: &mut T) {
+    fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<Owner>, tally: &mut T) {
         self.tcp.control_frames += 1;
         let flags = segment.flags;
         let owner = if flags.syn || flags.fin || flags.rst {
             Owner::Connect
-        } else if let Some(offset) = acked {
-            Owner::Byte(side.other(), offset)
+        } else if let Some(owner) = acked {
+            owner
         } else if self.halves[side.other() as usize].fin_seen() {
             Owner::Connect
         } else {
@@ -213,7 +246,7 @@ impl Flow {
         self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
     }
 
-    fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) {
+    fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
         let len = u64::from(segment.payload_len);
         self.tcp.payload_bytes += len;
         self.snapped += len - segment.payload.len() as u64;
@@ -227,6 +260,10 @@ impl Flow {
                 return;
             }
         };
+        if self.probe(side, segment, start, number, tally) {
+            return;
+        }
+        let half = &mut self.halves[side as usize];
         let mut new_parts = std::mem::take(&mut self.new_parts);
         half.unseen(start..start + len, &mut new_parts);
         let new: u64 = new_parts.iter().map(|part| part.end - part.start).sum();
@@ -266,6 +303,9 @@ impl Flow {
         let keep_alive =
             bare && segment.payload_len == 1 && start + 1 == half.high().max(ORIGIN) && half.acked() > start;
         let before_stream = bare && segment.payload_len == 1 && start + 1 == ORIGIN && half.syn_seen();
+        if !keep_alive && half.contradicts(start, segment.payload) {
+            self.book.note(Note::Conflict);
+        }
         let (owner, account, bytes) = if new > 0 {
             (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, repeated)
         } else if keep_alive || before_stream {
@@ -298,7 +338,7 @@ impl Flow {
                 self.stray(side, bytes, frame, len, tally);
             }
             Ordering::Equal => {
-                half.deliver(len);
+                half.deliver_bytes(bytes, len);
                 self.book.slice(side, frame, len);
                 self.decode(side, bytes, len - bytes.len() as u64, tally);
             }
@@ -327,7 +367,7 @@ impl Flow {
     fn drain<T: Tally>(&mut self, side: Side, tally: &mut T) {
         loop {
             while let Some(early) = self.halves[side as usize].take_next() {
-                self.halves[side as usize].deliver(early.len);
+                self.halves[side as usize].deliver_bytes(&early.bytes, early.len);
                 self.book.slice(side, early.frame, early.len);
                 self.decode(side, &early.bytes, early.len - early.bytes.len() as u64, tally);
             }
@@ -416,10 +456,7 @@ impl Flow {
         tally.trace(Trace::Decoding);
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
         if swap {
-            self.ends.swap(0, 1);
-            self.halves.swap(0, 1);
-            self.book.swap_sides();
-            tally.trace(Trace::Swapped);
+            self.swap_sides(tally);
         }
         self.book.set_protocol(protocol);
         for (side, piece) in pieces {
@@ -435,6 +472,7 @@ impl Flow {
     /// Ends the connection: open holes are given up, open operations closed.
     pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
         for side in Side::BOTH {
+            self.reject_probe(side, tally);
             while let Some(hole) = self.halves[side as usize].hole() {
                 self.give_up(side, &hole, tally);
             }
