@@ -3,21 +3,22 @@
 use crate::cli::{Output, Which};
 use crate::doubts::Doubts;
 use crate::keys::{KeyFiles, KeyReader};
-use crate::{ledger, print};
+use crate::time::Window;
+use crate::{inputs, ledger, print};
 use anyhow::Result;
 use clap::Args;
-use overhead_capture::{FileSource, Next, Source};
 use overhead_dissect::Dissector;
 use overhead_model::Measured;
 use overhead_model::record::{Input, SourceKind};
 use overhead_report::{Aggregate, NamedRun};
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Arguments of `analyze`.
 #[derive(Args, Debug)]
 pub struct Analyze {
-    /// pcap or pcapng files, plain or compressed, in order of time; - for standard input
+    /// pcap or pcapng files, plain or compressed, in any order; - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -29,6 +30,8 @@ pub struct Analyze {
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N")]
     count: Option<u64>,
+    #[command(flatten)]
+    window: Window,
 }
 
 impl Analyze {
@@ -38,11 +41,7 @@ impl Analyze {
         let mut doubts = Doubts::default();
         let keys = KeyReader::read(&self.keys, &mut doubts)?;
         let mut dissector = Dissector::new(self.which.selection()?, Aggregate::new()).with_keys(keys.log());
-        let mut inputs = Vec::new();
-        let mut left = self.count.unwrap_or(u64::MAX);
-        for path in &self.files {
-            inputs.push(read(path, &mut dissector, &keys, &mut left, &mut doubts)?);
-        }
+        let inputs = self.read(&mut dissector, &keys, &mut doubts)?;
         let (aggregate, totals) = dissector.finish();
         doubts.of_totals(&totals);
         let facts = ledger::Facts {
@@ -60,30 +59,37 @@ impl Analyze {
         print::result(&named, &self.output)?;
         Ok(named.run.exit)
     }
-}
 
-/// Feeds one file, or `left` frames of it, to the dissector.
-fn read(
-    path: &Path,
-    dissector: &mut Dissector<Aggregate>,
-    keys: &KeyReader,
-    left: &mut u64,
-    doubts: &mut Doubts,
-) -> Result<Input> {
-    let mut source = FileSource::open(path)?;
-    let secrets = source.secrets();
-    while *left > 0 {
-        let Next::Frame(frame) = source.next_frame()? else {
-            break;
-        };
-        keys.add(&secrets);
-        dissector.frame(&frame);
-        *left -= 1;
+    /// Feeds the frames that are asked for to the dissector; gives what each file had of them.
+    fn read(&self, dissector: &mut Dissector<Aggregate>, keys: &KeyReader, doubts: &mut Doubts) -> Result<Vec<Input>> {
+        self.window.check()?;
+        let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
+        let mut inputs: Vec<Input> = self.files.iter().map(input).collect();
+        let mut window = None;
+        let (mut left, mut outside) = (self.count.unwrap_or(u64::MAX), 0);
+        let cuts = inputs::read(&self.files, keys, |file, frame| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            let window = window.get_or_insert_with(|| self.window.of(frame.time_ns));
+            if !window.contains(&frame.time_ns) {
+                outside += 1;
+                return ControlFlow::Continue(());
+            }
+            if let Some(input) = inputs.get_mut(file) {
+                input.frames += 1;
+                input.wire_bytes += u64::from(frame.original_len);
+            }
+            dissector.frame(frame);
+            left -= 1;
+            ControlFlow::Continue(())
+        })?;
+        for cut in cuts {
+            doubts.partial(cut);
+        }
+        doubts.outside(outside);
+        Ok(inputs)
     }
-    if let Some(cut) = source.end().and_then(|end| end.cut.as_ref()) {
-        doubts.partial(format!("{} {cut}", source.name()));
-    }
-    Ok(source.input(path.display().to_string()))
 }
 
 /// What a table calls the result: the file's name, or the first and how many more.

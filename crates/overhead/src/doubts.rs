@@ -29,6 +29,14 @@ impl Doubts {
         (self.warnings, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
+    /// Frames that were left out because the user said so.
+    pub fn outside(&mut self, frames: u64) {
+        if frames > 0 {
+            let are = if frames == 1 { "is" } else { "are" };
+            self.remark(format!("{} outside --from and --to {are} not counted", counted(frames, "frame")));
+        }
+    }
+
     /// What the totals of a dissection give rise to.
     pub fn of_totals(&mut self, totals: &Totals) {
         if totals.frames == 0 {

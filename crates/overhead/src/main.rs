@@ -8,11 +8,13 @@ mod cli;
 mod doctor;
 mod doubts;
 mod exit;
-mod keys;
 mod explain;
+mod inputs;
+mod keys;
 mod ledger;
 mod print;
 mod report;
+mod time;
 
 use std::process::ExitCode;
 

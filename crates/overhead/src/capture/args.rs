@@ -2,6 +2,7 @@
 
 use crate::cli::{Output, Which};
 use crate::keys::KeyFiles;
+use crate::time::duration;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,21 +67,6 @@ pub struct Capture {
     pub command: Vec<String>,
 }
 
-/// `10`, `500ms`, `2m`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("{unit} is no unit of time: use ms, s, m or h")),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("{text} is not a time, such as 10s"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
-}
-
 /// `96`, `64k`, `128M`.
 fn size(text: &str) -> Result<u32, String> {
     let (digits, factor) = match text.strip_suffix(['k', 'K']) {
@@ -98,15 +84,6 @@ fn size(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_take_units() {
-        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert!(duration("3 parsecs").is_err());
-        assert!(duration("").is_err());
-    }
 
     #[test]
     fn sizes_take_suffixes() {

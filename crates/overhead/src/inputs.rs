@@ -1,0 +1,244 @@
+//! Capture files as one sequence of frames in order of time, whatever order they are given in.
+//!
+//! Files of a rotated set follow one another and are read one after the other. Files that were captured side by side are
+//! merged by time. Frames keep the order they have within a file, even where their times do not rise: a set that was cut
+//! in the middle of such a spot is still read as the one file it was.
+
+use crate::keys::KeyReader;
+use anyhow::Result;
+use overhead_capture::{FileSource, Secrets, Source};
+use overhead_model::{Frame, LinkType};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// How far the last frames of one file may reach into the next without the two being taken for side by side. Frames of
+/// several receive queues are out of order by less.
+const SLACK_NS: u64 = 100_000_000;
+/// Bytes of frames held to find that out.
+const SLACK_BYTES: usize = 32 << 20;
+
+/// What becomes of a frame; the number is that of its file, in the order given. Breaking off ends the reading.
+pub trait Take: FnMut(usize, &Frame<'_>) -> ControlFlow<()> {}
+impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {}
+
+/// Reads all files; gives what is wrong with their ends, in whole sentences without a full stop. Secrets of TLS that lie
+/// in a file go to `keys` before the frames behind them are taken.
+pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Vec<String>> {
+    let mut reading = Reading { paths, keys, waiting: VecDeque::new(), cuts: Vec::new() };
+    if let [path] = paths {
+        reading.alone(File::open(0, path, keys)?, None, &mut take)?;
+    } else {
+        reading.survey()?;
+        reading.all(&mut take)?;
+    }
+    Ok(reading.cuts)
+}
+
+struct Reading<'a> {
+    paths: &'a [PathBuf],
+    keys: &'a KeyReader,
+    /// Files to come, in order of their first frames.
+    waiting: VecDeque<Waiting<'a>>,
+    cuts: Vec<String>,
+}
+
+struct Waiting<'a> {
+    first_ns: u64,
+    index: usize,
+    /// Where it cannot be opened twice, being a pipe.
+    opened: Option<File<'a>>,
+}
+
+/// A file that is being read.
+struct File<'a> {
+    index: usize,
+    keys: &'a KeyReader,
+    secrets: Secrets,
+    source: FileSource,
+    /// Frames read before their time.
+    ahead: VecDeque<Kept>,
+    /// The one of these that was handed out last.
+    current: Option<Kept>,
+}
+
+/// A frame that owns its bytes.
+struct Kept {
+    time_ns: u64,
+    link: LinkType,
+    original_len: u32,
+    interface: u32,
+    bytes: Vec<u8>,
+}
+
+/// Whether reading goes on, and with what.
+enum Flow<'a> {
+    /// The file is at its end.
+    End,
+    /// It turned out to lie beside the next one.
+    Beside(Box<File<'a>>),
+    /// Enough.
+    Stop,
+}
+
+impl<'a> Reading<'a> {
+    /// Looks at the first frame of each file.
+    fn survey(&mut self) -> Result<()> {
+        let mut waiting = Vec::with_capacity(self.paths.len());
+        for (index, path) in self.paths.iter().enumerate() {
+            let mut file = File::open(index, path, self.keys)?;
+            let Some(first_ns) = file.look()? else {
+                self.note_end(&file);
+                continue;
+            };
+            let opened = if path.is_file() { None } else { Some(file) };
+            waiting.push(Waiting { first_ns, index, opened });
+        }
+        waiting.sort_by(|a, b| (a.first_ns, self.paths.get(a.index)).cmp(&(b.first_ns, self.paths.get(b.index))));
+        self.waiting = waiting.into();
+        Ok(())
+    }
+
+    fn all(&mut self, take: &mut impl Take) -> Result<()> {
+        while let Some(file) = self.next_file()? {
+            let next_ns = self.next_ns();
+            match self.alone(file, next_ns, take)? {
+                Flow::End => {}
+                Flow::Stop => return Ok(()),
+                Flow::Beside(file) => {
+                    if self.merge(*file, take)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.waiting.front().map(|next| next.first_ns)
+    }
+
+    fn next_file(&mut self) -> Result<Option<File<'a>>> {
+        let Some(Waiting { index, opened, .. }) = self.waiting.pop_front() else { return Ok(None) };
+        match (opened, self.paths.get(index)) {
+            (Some(file), _) => Ok(Some(file)),
+            (None, Some(path)) => Ok(Some(File::open(index, path, self.keys)?)),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Reads one file while the next, whose first frame is of `next_ns`, does not lie beside it.
+    fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut impl Take) -> Result<Flow<'a>> {
+        let mut held = VecDeque::new();
+        let mut held_bytes = 0;
+        loop {
+            let index = file.index;
+            let Some(frame) = file.next()? else { break };
+            let late = next_ns.map_or(0, |next| frame.time_ns.saturating_sub(next));
+            if late == 0 && held.is_empty() {
+                if take(index, &frame).is_break() {
+                    return Ok(Flow::Stop);
+                }
+                continue;
+            }
+            held_bytes += frame.bytes.len();
+            held.push_back(Kept::of(&frame));
+            if late > SLACK_NS || held_bytes > SLACK_BYTES {
+                held.append(&mut file.ahead);
+                file.ahead = held;
+                return Ok(Flow::Beside(Box::new(file)));
+            }
+        }
+        for kept in held {
+            if take(file.index, &kept.frame()).is_break() {
+                return Ok(Flow::Stop);
+            }
+        }
+        self.note_end(&file);
+        Ok(Flow::End)
+    }
+
+    /// Reads files side by side until they are all at their ends. Files join when their time has come.
+    fn merge(&mut self, first: File<'a>, take: &mut impl Take) -> Result<ControlFlow<()>> {
+        let mut files = vec![first];
+        // Time and rank of each file's next frame; rank is the order in which files joined.
+        let mut heads = BinaryHeap::new();
+        heads.extend(files.first_mut().map(File::look).transpose()?.flatten().map(|time| Reverse((time, 0))));
+        while let Some(&Reverse((time_ns, rank))) = heads.peek() {
+            if self.next_ns().is_some_and(|next| next < time_ns)
+                && let Some(mut file) = self.next_file()?
+            {
+                heads.extend(file.look()?.map(|time| Reverse((time, files.len()))));
+                files.push(file);
+                continue;
+            }
+            heads.pop();
+            let Some(file) = files.get_mut(rank) else { continue };
+            let index = file.index;
+            if let Some(frame) = file.next()?
+                && take(index, &frame).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            match file.look()? {
+                Some(time) => heads.push(Reverse((time, rank))),
+                None => self.note_end(file),
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Notes what a file that was read to its end lacks there.
+    fn note_end(&mut self, file: &File<'_>) {
+        if let Some(cut) = file.source.end().and_then(|end| end.cut.as_ref()) {
+            self.cuts.push(format!("{} {cut}", file.source.name()));
+        }
+    }
+}
+
+impl<'a> File<'a> {
+    fn open(index: usize, path: &Path, keys: &'a KeyReader) -> Result<Self> {
+        let source = FileSource::open(path)?;
+        let secrets = source.secrets();
+        Ok(Self { index, keys, secrets, source, ahead: VecDeque::new(), current: None })
+    }
+
+    /// The next frame of the source, and the secrets before it.
+    fn read(&mut self) -> Result<Option<Frame<'_>>> {
+        let frame = self.source.next_frame()?.frame();
+        self.keys.add(&self.secrets);
+        Ok(frame)
+    }
+
+    /// The next frame.
+    fn next(&mut self) -> Result<Option<Frame<'_>>> {
+        if let Some(kept) = self.ahead.pop_front() {
+            return Ok(Some(self.current.insert(kept).frame()));
+        }
+        self.read()
+    }
+
+    /// The time of the next frame.
+    fn look(&mut self) -> Result<Option<u64>> {
+        if self.ahead.is_empty()
+            && let Some(frame) = self.read()?.map(|frame| Kept::of(&frame))
+        {
+            self.ahead.push_back(frame);
+        }
+        Ok(self.ahead.front().map(|kept| kept.time_ns))
+    }
+}
+
+impl Kept {
+    fn of(frame: &Frame<'_>) -> Self {
+        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
+        Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
+    }
+
+    fn frame(&self) -> Frame<'_> {
+        let Self { time_ns, link, original_len, interface, ref bytes } = *self;
+        Frame { time_ns, link, original_len, interface, bytes }
+    }
+}

@@ -1,0 +1,129 @@
+//! Times on the command line: durations, and moments of a capture.
+
+use crate::exit::Fault;
+use clap::Args;
+use std::ops::Range;
+use std::time::Duration;
+
+/// `10`, `500ms`, `2m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "us" => 0.000_001,
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit} is no unit of time: use us, ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text} is not a time, such as 10s"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
+/// A time within a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Unix nanoseconds.
+    At(u64),
+    /// Nanoseconds after the first frame.
+    After(u64),
+}
+
+/// A window of time: frames outside of it are as if they had not been captured.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// Leave out what is before: +2s or 1.5s after the first frame, 2026-01-31T12:00:00Z, or Unix seconds
+    #[arg(long, value_name = "T", value_parser = moment)]
+    from: Option<Moment>,
+    /// Leave out this moment and what is after
+    #[arg(long, value_name = "T", value_parser = moment)]
+    to: Option<Moment>,
+}
+
+impl Window {
+    /// Refuses windows that no frame can be in.
+    pub fn check(&self) -> Result<(), Fault> {
+        use Moment::{After, At};
+        match (self.from, self.to) {
+            (Some(At(from)), Some(At(to))) | (Some(After(from)), Some(After(to))) if from >= to => {
+                Err(Fault::usage("--from is not before --to: nothing would be left".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
+    pub fn of(&self, first_ns: u64) -> Range<u64> {
+        let absolute = |moment: Moment| match moment {
+            Moment::At(ns) => ns,
+            Moment::After(ns) => first_ns.saturating_add(ns),
+        };
+        self.from.map_or(0, absolute)..self.to.map_or(u64::MAX, absolute)
+    }
+}
+
+/// `+2s` and `1.5s` after the first frame; `1700000000.25` and `2026-01-31T12:00:00Z` by the clock.
+fn moment(text: &str) -> Result<Moment, String> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if digits(whole) && digits(fraction) {
+        let nanoseconds = format!("{fraction:0<9}").get(..9).and_then(|digits| digits.parse::<u64>().ok());
+        let seconds = whole.parse::<u64>().ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
+        let sum = seconds.zip(nanoseconds).and_then(|(seconds, rest)| seconds.checked_add(rest));
+        return sum.map(Moment::At).ok_or_else(|| format!("{text} is too far in the future"));
+    }
+    if let Some(text) = text.strip_prefix('+') {
+        return after(text);
+    }
+    if text.bytes().take(4).all(|byte| byte.is_ascii_digit()) && text.contains(['T', 't']) {
+        let time: jiff::Timestamp =
+            text.parse().map_err(|error| format!("{error}: give it as 2026-01-31T12:00:00Z"))?;
+        return u64::try_from(time.as_nanosecond()).map(Moment::At).map_err(|_| format!("{text} is before 1970"));
+    }
+    after(text).map_err(|_| format!("{text} is not a time: give +2s, 1.5s, 2026-01-31T12:00:00Z or Unix seconds"))
+}
+
+fn after(text: &str) -> Result<Moment, String> {
+    let nanoseconds = u64::try_from(duration(text)?.as_nanos());
+    nanoseconds.map(Moment::After).map_err(|_| format!("{text} is too long"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_take_units() {
+        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(duration("3 parsecs").is_err());
+        assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn moments_are_absolute_or_after_the_first_frame() {
+        assert_eq!(moment("+2s"), Ok(Moment::After(2_000_000_000)));
+        assert_eq!(moment("+2"), Ok(Moment::After(2_000_000_000)));
+        assert_eq!(moment("1.5s"), Ok(Moment::After(1_500_000_000)));
+        assert_eq!(moment("250us"), Ok(Moment::After(250_000)));
+        assert_eq!(moment("1700000000"), Ok(Moment::At(1_700_000_000_000_000_000)));
+        assert_eq!(moment("1700000000.123456789"), Ok(Moment::At(1_700_000_000_123_456_789)));
+        assert_eq!(moment("1700000000.5"), Ok(Moment::At(1_700_000_000_500_000_000)));
+        assert_eq!(moment("2023-11-14T22:13:20.25Z"), Ok(Moment::At(1_700_000_000_250_000_000)));
+        assert_eq!(moment("2023-11-15T00:13:20+02:00"), Ok(Moment::At(1_700_000_000_000_000_000)));
+        for wrong in ["", "+", "yesterday", "2023-11-14", "2023-11-14T22:13:20", "-3s", "99999999999999", "1.2.3"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_half_open() {
+        let window = Window { from: Some(Moment::After(5)), to: Some(Moment::At(110)) };
+        assert_eq!(window.of(100), 105..110);
+        assert_eq!(Window::default().of(7), 0..u64::MAX);
+        assert!(window.check().is_ok());
+        assert!(Window { from: Some(Moment::At(9)), to: Some(Moment::At(9)) }.check().is_err());
+    }
+}

@@ -1,0 +1,201 @@
+//! Several capture files as one, and windows of time.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn overhead(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_overhead")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The record of these files, without what differs by their names and by the run.
+fn record(files: &[&Path], more: &[&str]) -> (Value, Value) {
+    let mut arguments = vec!["analyze", "--db", "redis", "--port", "7379", "--format", "json"];
+    arguments.extend(files.iter().map(|file| file.to_str().unwrap()));
+    arguments.extend(more);
+    let output = overhead(&arguments);
+    let mut record: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(record["ledger"]["balanced"], true);
+    record.as_object_mut().unwrap().remove("observer");
+    let inputs = record["source"]["inputs"].take();
+    (record, inputs)
+}
+
+/// A pcap file taken apart: its header and its records.
+struct Pcap {
+    header: Vec<u8>,
+    records: Vec<Vec<u8>>,
+}
+
+impl Pcap {
+    fn fixture(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name).join("capture.pcap");
+        let bytes = std::fs::read(path).unwrap();
+        let (header, mut rest) = bytes.split_at(24);
+        let mut records = Vec::new();
+        while !rest.is_empty() {
+            let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+            let (record, after) = rest.split_at(16 + len);
+            records.push(record.to_vec());
+            rest = after;
+        }
+        Self { header: header.to_vec(), records }
+    }
+
+    fn write<'r>(&self, path: &Path, records: impl Iterator<Item = &'r Vec<u8>>) {
+        let mut bytes = self.header.clone();
+        records.for_each(|record| bytes.extend(record));
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Time of a record in seconds and the unit of the file.
+    fn time(&self, index: usize) -> (u32, u32) {
+        let field = |at: usize| u32::from_le_bytes(self.records[index][at..at + 4].try_into().unwrap());
+        (field(0), field(4))
+    }
+
+    /// Nanoseconds per unit of the time stamps.
+    fn unit_ns(&self) -> u64 {
+        if self.header[0] == 0x4d { 1 } else { 1_000 }
+    }
+
+    fn time_ns(&self, index: usize) -> u64 {
+        let (seconds, rest) = self.time(index);
+        u64::from(seconds) * 1_000_000_000 + u64::from(rest) * self.unit_ns()
+    }
+}
+
+fn paths(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| dir.join(name)).collect()
+}
+
+#[test]
+fn a_rotated_set_in_any_order_is_the_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-pipeline");
+    let [whole, a, b, c] = &paths(dir.path(), &["whole", "a", "b", "c"])[..] else { panic!() };
+    let (third, n) = (pcap.records.len() / 3, pcap.records.len());
+    pcap.write(whole, pcap.records.iter());
+    // Names tell nothing of the order.
+    pcap.write(c, pcap.records[..third].iter());
+    pcap.write(a, pcap.records[third..2 * third].iter());
+    pcap.write(b, pcap.records[2 * third..].iter());
+    let (expected, _) = record(&[whole], &[]);
+    for order in [[c, a, b], [b, a, c], [a, b, c]] {
+        let (found, inputs) = record(&order.map(PathBuf::as_path), &[]);
+        assert_eq!(found, expected);
+        let named: Vec<&str> = inputs.as_array().unwrap().iter().map(|input| input["path"].as_str().unwrap()).collect();
+        assert_eq!(named, order.map(|path| path.to_str().unwrap()));
+        let frames: u64 = inputs.as_array().unwrap().iter().map(|input| input["frames"].as_u64().unwrap()).sum();
+        assert_eq!(frames, n as u64);
+    }
+}
+
+#[test]
+fn a_set_cut_where_times_fall_back_is_the_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pcap = Pcap::fixture("redis-get-set");
+    let at = pcap.records.len() / 2;
+    // The second half begins with a frame that is stamped before the last three of the first.
+    let early = pcap.records[at - 4][..8].to_vec();
+    pcap.records[at][..8].copy_from_slice(&early);
+    let [whole, first, second] = &paths(dir.path(), &["whole", "first", "second"])[..] else { panic!() };
+    pcap.write(whole, pcap.records.iter());
+    pcap.write(first, pcap.records[..at].iter());
+    pcap.write(second, pcap.records[at..].iter());
+    assert_eq!(record(&[second, first], &[]).0, record(&[whole], &[]).0);
+}
+
+#[test]
+fn files_captured_side_by_side_are_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pcap = Pcap::fixture("redis-get-set");
+    // Stretched to 10 ms a frame, so that the files overlap by more than a rotated set could.
+    for (index, record) in pcap.records.iter_mut().enumerate() {
+        record[..4].copy_from_slice(&(index as u32 / 100).to_le_bytes());
+        let unit_ns = if pcap.header[0] == 0x4d { 1 } else { 1_000 };
+        record[4..8].copy_from_slice(&((index as u32 % 100) * (10_000_000 / unit_ns)).to_le_bytes());
+    }
+    let [whole, even, odd] = &paths(dir.path(), &["whole", "even", "odd"])[..] else { panic!() };
+    pcap.write(whole, pcap.records.iter());
+    pcap.write(even, pcap.records.iter().step_by(2));
+    pcap.write(odd, pcap.records.iter().skip(1).step_by(2));
+    let (expected, _) = record(&[whole], &[]);
+    assert_eq!(record(&[even, odd], &[]).0, expected);
+    assert_eq!(record(&[odd, even], &[]).0, expected);
+    // And so is a third that begins within.
+    let (head, tail) = pcap.records.split_at(pcap.records.len() / 2);
+    let late = dir.path().join("late");
+    pcap.write(odd, head.iter().skip(1).step_by(2));
+    pcap.write(&late, tail.iter().skip(1 - head.len() % 2).step_by(2));
+    assert_eq!(record(&[&late, odd, even], &[]).0, expected);
+}
+
+#[test]
+fn a_pipe_can_be_one_of_several() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set");
+    let [whole, first, second] = &paths(dir.path(), &["whole", "first", "second"])[..] else { panic!() };
+    let half = pcap.records.len() / 2;
+    pcap.write(whole, pcap.records.iter());
+    pcap.write(first, pcap.records[..half].iter());
+    pcap.write(second, pcap.records[half..].iter());
+    let program = env!("CARGO_BIN_EXE_overhead");
+    let script = format!(
+        "cat {} | {program} analyze {} - --db redis --port 7379 --format json",
+        first.display(),
+        second.display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (expected, _) = record(&[whole], &[]);
+    assert_eq!(found["operations"], expected["operations"]);
+    assert_eq!(found["source"]["inputs"][1]["path"], "-");
+}
+
+#[test]
+fn frames_outside_of_a_window_are_not_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set");
+    let [whole, part] = &paths(dir.path(), &["whole", "part"])[..] else { panic!() };
+    let (from, to) = (10, pcap.records.len() - 10);
+    pcap.write(whole, pcap.records.iter());
+    let (from_ns, to_ns) = (pcap.time_ns(from), pcap.time_ns(to));
+    let inside = |index: &usize| (from_ns..to_ns).contains(&pcap.time_ns(*index));
+    let indices: Vec<usize> = (0..pcap.records.len()).filter(inside).collect();
+    pcap.write(part, indices.iter().map(|index| &pcap.records[*index]));
+    let without_warnings = |(mut record, inputs): (Value, Value)| {
+        record.as_object_mut().unwrap().remove("warnings");
+        (record, inputs[0]["frames"].clone())
+    };
+    let expected = without_warnings(record(&[part], &[]));
+    let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    let after = |ns: u64| format!("+{}s", seconds(ns - pcap.time_ns(0)));
+    for (from, to) in
+        [(seconds(from_ns), seconds(to_ns)), (after(from_ns), after(to_ns)), (after(from_ns), seconds(to_ns))]
+    {
+        let found = record(&[whole], &["--from", &from, "--to", &to]);
+        let outside = format!("{} frames outside --from and --to are not counted", pcap.records.len() - indices.len());
+        assert!(
+            found.0["warnings"].as_array().unwrap().iter().any(|warning| *warning == *outside),
+            "{}",
+            found.0["warnings"]
+        );
+        assert_eq!(without_warnings(found), expected);
+    }
+}
+
+#[test]
+fn windows_that_mean_nothing_are_refused() {
+    for (arguments, word) in [(["--from", "yesterday"], "+2s"), (["--to", "2026-01-01T00:00:00"], "2026-01-01")] {
+        let output = overhead(&[&["analyze", "x.pcap"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(word), "{said}");
+    }
+    let output = overhead(&["analyze", "x.pcap", "--from", "+5s", "--to", "2s"]);
+    assert_eq!(output.status.code(), Some(2));
+}
