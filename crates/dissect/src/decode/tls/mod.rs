@@ -108,8 +108,10 @@ impl<D: Decoder> Decoder for Layered<D> {
                 return tls.step(&mut self.inner, side, input, out);
             }
         }
-        let step = self.inner.decoder.step(side, input, out)?;
-        self.is_fresh &= step != Step::Progress;
+        let before = out.posted();
+        let step = self.inner.decoder.step(side, input, out);
+        self.is_fresh &= out.posted() == before;
+        let step = step?;
         if step == Step::Tls {
             self.begin(out);
             return Ok(Step::Progress);
