@@ -28,10 +28,7 @@ impl KernelFilter {
     /// A filter for these ports (none: any traffic) and the user's expression (blank: none).
     pub fn new(ports: impl IntoIterator<Item = u16>, user: Option<&str>) -> Self {
         let user = user.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
-        Self {
-            ports: ports.into_iter().collect(),
-            user,
-        }
+        Self { ports: ports.into_iter().collect(), user }
     }
 
     /// The user's own expression.
@@ -55,10 +52,7 @@ impl KernelFilter {
     }
 
     fn user_speaks_of_encapsulation(&self) -> bool {
-        let mut words = self
-            .user
-            .iter()
-            .flat_map(|user| user.split(|c: char| !c.is_ascii_alphanumeric()));
+        let mut words = self.user.iter().flat_map(|user| user.split(|c: char| !c.is_ascii_alphanumeric()));
         words.any(|word| ENCAPSULATIONS.contains(&word))
     }
 
@@ -87,11 +81,7 @@ impl KernelFilter {
 }
 
 fn port_term(from: u16, to: u16) -> String {
-    if from == to {
-        format!("tcp port {from}")
-    } else {
-        format!("tcp portrange {from}-{to}")
-    }
+    if from == to { format!("tcp port {from}") } else { format!("tcp portrange {from}-{to}") }
 }
 
 /// The ports behind a hop-by-hop header of eight bytes, which is all that a jumbo payload option takes.
@@ -118,50 +108,33 @@ mod tests {
     fn without_ports_the_users_expression_stands_alone() {
         assert_eq!(KernelFilter::new([], None).expression(LinkType::ETHERNET), None);
         assert_eq!(KernelFilter::new([], Some("  ")).expression(LinkType::ETHERNET), None);
-        assert_eq!(
-            KernelFilter::new([], Some(" host ::1 "))
-                .expression(LinkType::RAW)
-                .as_deref(),
-            Some("host ::1")
-        );
+        assert_eq!(KernelFilter::new([], Some(" host ::1 ")).expression(LinkType::RAW).as_deref(), Some("host ::1"));
     }
 
     #[test]
     fn ethernet_gets_a_branch_for_tagged_frames() {
         let plain = KernelFilter::new([6379], None);
-        assert_eq!(
-            plain.expression(LinkType::ETHERNET).unwrap(),
-            format!("({TCP_6379}) or (vlan and {TCP_6379})")
-        );
+        assert_eq!(plain.expression(LinkType::ETHERNET).unwrap(), format!("({TCP_6379}) or (vlan and {TCP_6379})"));
         assert_eq!(plain.expression(LinkType::LINUX_SLL2).unwrap(), TCP_6379);
     }
 
     #[test]
     fn the_users_expression_binds_in_both_branches() {
-        let both = KernelFilter::new([6379], Some("host a or host b"))
-            .expression(LinkType::ETHERNET)
-            .unwrap();
+        let both = KernelFilter::new([6379], Some("host a or host b")).expression(LinkType::ETHERNET).unwrap();
         let half = format!("(host a or host b) and {TCP_6379}");
         assert_eq!(both, format!("({half}) or (vlan and {half})"));
     }
 
     #[test]
     fn a_user_who_speaks_of_tags_is_left_alone() {
-        let own = KernelFilter::new([6379], Some("vlan 7"))
-            .expression(LinkType::ETHERNET)
-            .unwrap();
+        let own = KernelFilter::new([6379], Some("vlan 7")).expression(LinkType::ETHERNET).unwrap();
         assert_eq!(own, format!("(vlan 7) and {TCP_6379}"));
     }
 
     #[test]
     fn neighbouring_ports_become_a_range() {
-        let text = KernelFilter::new([7001, 7000, 65_535, 7002, 7000], None)
-            .expression(LinkType::RAW)
-            .unwrap();
-        assert!(
-            text.starts_with("(tcp portrange 7000-7002 or tcp port 65535 or "),
-            "{text}"
-        );
+        let text = KernelFilter::new([7001, 7000, 65_535, 7002, 7000], None).expression(LinkType::RAW).unwrap();
+        assert!(text.starts_with("(tcp portrange 7000-7002 or tcp port 65535 or "), "{text}");
         assert!(text.contains("(ip6[48:2] >= 7000 and ip6[48:2] <= 7002)"), "{text}");
     }
 }

@@ -31,11 +31,7 @@ pub struct Totals {
 impl Totals {
     /// These totals as the record lists an input.
     pub fn input(&self, path: impl Into<String>) -> Input {
-        Input {
-            path: path.into(),
-            frames: self.frames,
-            wire_bytes: self.wire_bytes,
-        }
+        Input { path: path.into(), frames: self.frames, wire_bytes: self.wire_bytes }
     }
 
     /// Adds a frame; `timed` says whether its time is its own.

@@ -144,10 +144,7 @@ impl PcapngWriter<Box<dyn Write + Send>> {
         let output = path.to_string_lossy();
         match File::create(path) {
             Ok(file) => Self::new(&output, Box::new(file), options),
-            Err(source) => Err(WriteError::Create {
-                output: output.into_owned(),
-                source,
-            }),
+            Err(source) => Err(WriteError::Create { output: output.into_owned(), source }),
         }
     }
 }
@@ -161,14 +158,7 @@ impl<W: Write> PcapngWriter<W> {
     pub fn new(output: &str, writer: W, options: &WriterOptions) -> Result<Self, WriteError> {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
         let output = output.to_owned();
-        let mut this = Self {
-            output,
-            writer,
-            link: options.link,
-            frames: 0,
-            first_ns: None,
-            last_ns: 0,
-        };
+        let mut this = Self { output, writer, link: options.link, frames: 0, first_ns: None, last_ns: 0 };
         this.put(&section_header(options))?;
         this.put(&interface_description(options))?;
         Ok(this)
@@ -181,20 +171,11 @@ impl<W: Write> PcapngWriter<W> {
     /// [`WriteError::LinkType`] for a frame of another link type, [`WriteError::Write`] when the writer fails.
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WriteError> {
         if frame.link != self.link {
-            return Err(WriteError::LinkType {
-                output: self.output.clone(),
-                expected: self.link,
-                link: frame.link,
-            });
+            return Err(WriteError::LinkType { output: self.output.clone(), expected: self.link, link: frame.link });
         }
         let bytes = frame.bytes.len();
-        let captured = u32::try_from(bytes)
-            .ok()
-            .filter(|bytes| *bytes <= crate::limits::MAX_FRAME_BYTES);
-        let captured = captured.ok_or_else(|| WriteError::TooLong {
-            output: self.output.clone(),
-            bytes,
-        })?;
+        let captured = u32::try_from(bytes).ok().filter(|bytes| *bytes <= crate::limits::MAX_FRAME_BYTES);
+        let captured = captured.ok_or_else(|| WriteError::TooLong { output: self.output.clone(), bytes })?;
         let padding = captured.wrapping_neg() % 4;
         let length = 32 + captured + padding;
         let fields = [
@@ -231,10 +212,7 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// [`WriteError::Write`] when the writer fails.
     pub fn flush(&mut self) -> Result<(), WriteError> {
-        self.writer.flush().map_err(|source| WriteError::Write {
-            output: self.output.clone(),
-            source,
-        })
+        self.writer.flush().map_err(|source| WriteError::Write { output: self.output.clone(), source })
     }
 
     /// Ends the file with the statistics of the interface, where known, and returns the writer.
@@ -247,10 +225,7 @@ impl<W: Write> PcapngWriter<W> {
         self.put(&statistics)?;
         self.flush()?;
         let output = self.output;
-        self.writer.into_inner().map_err(|error| WriteError::Write {
-            output,
-            source: error.into_error(),
-        })
+        self.writer.into_inner().map_err(|error| WriteError::Write { output, source: error.into_error() })
     }
 
     fn statistics(&self, kernel: Option<&crate::KernelStats>) -> Vec<u8> {
@@ -270,10 +245,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        self.writer.write_all(bytes).map_err(|source| WriteError::Write {
-            output: self.output.clone(),
-            source,
-        })
+        self.writer.write_all(bytes).map_err(|source| WriteError::Write { output: self.output.clone(), source })
     }
 }
 
@@ -318,10 +290,7 @@ fn time(ns: u64) -> [u8; 8] {
 }
 
 fn clipped(value: &str) -> &[u8] {
-    value
-        .get(..value.floor_char_boundary(MAX_TEXT_BYTES))
-        .unwrap_or_default()
-        .as_bytes()
+    value.get(..value.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default().as_bytes()
 }
 
 fn text(body: &mut Vec<u8>, code: u16, value: &str) {

@@ -15,12 +15,7 @@ fn frames_and_bytes_agree_with_the_oracle() {
     };
     let oracle: serde_json::Value = serde_json::from_str(&text).unwrap();
     let mut files = 0;
-    for (name, case) in oracle
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(name, _)| !name.starts_with('_'))
-    {
+    for (name, case) in oracle.as_object().unwrap().iter().filter(|(name, _)| !name.starts_with('_')) {
         let (_, end, source) = drain(FileSource::open(folder.join(name)).unwrap());
         let totals = source.totals();
         let figures = [
@@ -31,17 +26,9 @@ fn frames_and_bytes_agree_with_the_oracle() {
         ];
         for (key, figure) in figures {
             let expected = &case["expected"][key];
-            assert!(
-                expected.is_null() || *expected == figure,
-                "{name}: {key} is {figure}, expected {expected}"
-            );
+            assert!(expected.is_null() || *expected == figure, "{name}: {key} is {figure}, expected {expected}");
         }
-        assert_eq!(
-            case["capture"]["cut_tail"].as_bool(),
-            Some(end.cut.is_some()),
-            "{name}: {:?}",
-            end.cut
-        );
+        assert_eq!(case["capture"]["cut_tail"].as_bool(), Some(end.cut.is_some()), "{name}: {:?}", end.cut);
         files += 1;
     }
     eprintln!("{files} captures agree");

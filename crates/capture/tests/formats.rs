@@ -20,19 +20,13 @@ fn pcap_in_both_byte_orders_and_both_units() {
                 record(order, 1_700_000_000, 123, 5, b"defgh"),
             ];
             let (frames, end, source) = drain(open(&file.concat()).unwrap());
-            assert_eq!(
-                frames,
-                [owned(time_ns, 1, 60, 0, b"abc"), owned(time_ns, 1, 5, 0, b"defgh")]
-            );
+            assert_eq!(frames, [owned(time_ns, 1, 60, 0, b"abc"), owned(time_ns, 1, 5, 0, b"defgh")]);
             assert_eq!(end.cut, None);
             assert_eq!(source.format(), Format::Pcap);
             assert_eq!(source.interfaces()[0].snaplen, 262_144);
             let totals = source.totals();
             assert_eq!((totals.frames, totals.wire_bytes, totals.captured_bytes), (2, 65, 8));
-            assert_eq!(
-                (totals.truncated_frames, totals.overlong_frames, totals.untimed_frames),
-                (1, 0, 0)
-            );
+            assert_eq!((totals.truncated_frames, totals.overlong_frames, totals.untimed_frames), (1, 0, 0));
             assert_eq!((totals.first_ns, totals.last_ns), (Some(time_ns), Some(time_ns)));
         }
     }
@@ -40,10 +34,7 @@ fn pcap_in_both_byte_orders_and_both_units() {
 
 #[test]
 fn pcap_time_reaches_the_year_2106() {
-    let file = [
-        pcap_header(Order::Little, NANO, 1),
-        record(Order::Little, u32::MAX, 999_999_999, 1, b"a"),
-    ];
+    let file = [pcap_header(Order::Little, NANO, 1), record(Order::Little, u32::MAX, 999_999_999, 1, b"a")];
     assert_eq!(frames(&file.concat())[0].time_ns, 4_294_967_295_999_999_999);
 }
 
@@ -57,11 +48,7 @@ fn modified_pcap_has_longer_record_headers() {
 
 #[test]
 fn a_version_in_the_wrong_byte_order_is_read_all_the_same() {
-    let mut file = [
-        pcap_header(Order::Little, MICRO, 1),
-        record(Order::Little, 0, 0, 1, b"a"),
-    ]
-    .concat();
+    let mut file = [pcap_header(Order::Little, MICRO, 1), record(Order::Little, 0, 0, 1, b"a")].concat();
     file[4..8].copy_from_slice(&[0, 2, 0, 4]);
     assert_eq!(frames(&file).len(), 1);
 }
@@ -76,24 +63,15 @@ fn the_frame_check_sequence_bits_are_no_part_of_the_link_type() {
 
 #[test]
 fn a_link_type_nobody_knows_is_delivered_all_the_same() {
-    let file = [
-        pcap_header(Order::Little, MICRO, 65_000),
-        record(Order::Little, 0, 0, 1, b"a"),
-    ];
+    let file = [pcap_header(Order::Little, MICRO, 65_000), record(Order::Little, 0, 0, 1, b"a")];
     let (frames, _, source) = drain(open(&file.concat()).unwrap());
     assert_eq!(frames.len(), 1);
-    assert_eq!(
-        source.totals().link_types.iter().copied().collect::<Vec<_>>(),
-        [LinkType(65_000)]
-    );
+    assert_eq!(source.totals().link_types.iter().copied().collect::<Vec<_>>(), [LinkType(65_000)]);
 }
 
 #[test]
 fn a_frame_longer_than_it_was_counts_with_its_captured_length() {
-    let file = [
-        pcap_header(Order::Little, MICRO, 1),
-        record(Order::Little, 0, 0, 2, b"abcde"),
-    ];
+    let file = [pcap_header(Order::Little, MICRO, 1), record(Order::Little, 0, 0, 2, b"abcde")];
     let (frames, _, source) = drain(open(&file.concat()).unwrap());
     assert_eq!(frames[0].original_len, 5);
     assert_eq!((source.totals().overlong_frames, source.totals().wire_bytes), (1, 5));
@@ -106,26 +84,9 @@ fn pcapng_with_interfaces_of_different_link_types_and_clocks() {
             section(order),
             interface(order, 1, 0, &[option(order, 2, b"eth0"), option(order, 0, b"")]),
             interface(order, 113, 96, &[option(order, 9, &[9])]),
-            interface(
-                order,
-                101,
-                0,
-                &[option(order, 9, &[0x80 | 0x0a]), option(order, 14, &order.u64(100))],
-            ),
-            interface(
-                order,
-                276,
-                0,
-                &[option(order, 9, &[6]), option(order, 14, &order.u64(-2_i64 as u64))],
-            ),
-            enhanced(
-                order,
-                2,
-                1536,
-                7,
-                b"raw",
-                &[option(order, 2, &[0; 4]), option(order, 0, b"")],
-            ),
+            interface(order, 101, 0, &[option(order, 9, &[0x80 | 0x0a]), option(order, 14, &order.u64(100))]),
+            interface(order, 276, 0, &[option(order, 9, &[6]), option(order, 14, &order.u64(-2_i64 as u64))]),
+            enhanced(order, 2, 1536, 7, b"raw", &[option(order, 2, &[0; 4]), option(order, 0, b"")]),
             enhanced(order, 0, 1_700_000_000_000_001, 60, b"ether", &[]),
             enhanced(order, 1, 1_700_000_000_000_000_001, 4, b"cook", &[]),
             enhanced(order, 3, 5_000_001, 2, b"v2", &[]),
@@ -140,10 +101,7 @@ fn pcapng_with_interfaces_of_different_link_types_and_clocks() {
         assert_eq!(frames, expected, "{order:?}");
         assert_eq!(end.cut, None);
         assert_eq!(source.interfaces()[0].name.as_deref(), Some("eth0"));
-        assert_eq!(
-            (source.interfaces()[1].name.as_deref(), source.interfaces()[1].snaplen),
-            (None, 96)
-        );
+        assert_eq!((source.interfaces()[1].name.as_deref(), source.interfaces()[1].snaplen), (None, 96));
         assert_eq!(source.totals().link_types.len(), 4);
     }
 }
@@ -152,11 +110,7 @@ fn pcapng_with_interfaces_of_different_link_types_and_clocks() {
 fn options_behind_the_end_mark_are_not_options() {
     let order = Order::Little;
     let options = [option(order, 0, b""), option(order, 9, &[0])];
-    let file = [
-        section(order),
-        interface(order, 1, 0, &options),
-        enhanced(order, 0, 7, 1, b"a", &[]),
-    ];
+    let file = [section(order), interface(order, 1, 0, &options), enhanced(order, 0, 7, 1, b"a", &[])];
     assert_eq!(frames(&file.concat())[0].time_ns, 7_000);
 }
 
@@ -171,11 +125,7 @@ fn pcapng_with_obsolete_and_simple_packets() {
             simple(order, 100, b"snap"),
         ];
         let (frames, _, source) = drain(open(&file.concat()).unwrap());
-        let expected = [
-            owned(5_000, 1, 9, 0, b"abc"),
-            owned(5_000, 1, 3, 0, b"xyz"),
-            owned(5_000, 1, 100, 0, b"snap"),
-        ];
+        let expected = [owned(5_000, 1, 9, 0, b"abc"), owned(5_000, 1, 3, 0, b"xyz"), owned(5_000, 1, 100, 0, b"snap")];
         assert_eq!(frames, expected);
         assert_eq!(source.totals().untimed_frames, 2);
     }
@@ -199,10 +149,7 @@ fn a_section_has_its_own_byte_order_and_interfaces() {
         interface(big, 113, 0, &[]),
         enhanced(big, 0, 2, 1, b"b", &[]),
     ];
-    assert_eq!(
-        frames(&file.concat()),
-        [owned(1_000, 1, 1, 0, b"a"), owned(2_000, 113, 1, 1, b"b")]
-    );
+    assert_eq!(frames(&file.concat()), [owned(1_000, 1, 1, 0, b"a"), owned(2_000, 113, 1, 1, b"b")]);
 }
 
 #[test]
@@ -224,10 +171,7 @@ fn blocks_without_packets_are_passed_over_whatever_their_length() {
 fn the_last_drop_count_of_each_interface_stands() {
     for order in BOTH {
         let drops = |interface, ifdrop: u64, osdrop: u64| {
-            let options = [
-                option(order, 5, &order.u64(ifdrop)),
-                option(order, 7, &order.u64(osdrop)),
-            ];
+            let options = [option(order, 5, &order.u64(ifdrop)), option(order, 7, &order.u64(osdrop))];
             statistics(order, interface, &options)
         };
         let file = [
@@ -240,11 +184,7 @@ fn the_last_drop_count_of_each_interface_stands() {
         ];
         assert_eq!(drain(open(&file.concat()).unwrap()).2.recorded_drops(), Some(35));
     }
-    let none = [
-        section(Order::Big),
-        interface(Order::Big, 1, 0, &[]),
-        statistics(Order::Big, 0, &[]),
-    ];
+    let none = [section(Order::Big), interface(Order::Big, 1, 0, &[]), statistics(Order::Big, 0, &[])];
     assert_eq!(drain(open(&none.concat()).unwrap()).2.recorded_drops(), None);
 }
 
@@ -252,11 +192,7 @@ fn the_last_drop_count_of_each_interface_stands() {
 fn a_frame_larger_than_the_buffer_is_delivered_whole() {
     let big: Vec<u8> = (0..3_000_000_u32).map(|i| i as u8).collect();
     let order = Order::Little;
-    let pcap = [
-        pcap_header(order, MICRO, 1),
-        record(order, 1, 0, 3_000_000, &big),
-        record(order, 2, 0, 1, b"z"),
-    ];
+    let pcap = [pcap_header(order, MICRO, 1), record(order, 1, 0, 3_000_000, &big), record(order, 2, 0, 1, b"z")];
     let pcapng = [
         section(order),
         interface(order, 1, 0, &[]),
@@ -265,13 +201,7 @@ fn a_frame_larger_than_the_buffer_is_delivered_whole() {
     ];
     for file in [pcap.concat(), pcapng.concat()] {
         let frames = frames(&file);
-        assert_eq!(
-            frames,
-            [
-                owned(1_000_000_000, 1, 3_000_000, 0, &big),
-                owned(2_000_000_000, 1, 1, 0, b"z")
-            ]
-        );
+        assert_eq!(frames, [owned(1_000_000_000, 1, 3_000_000, 0, &big), owned(2_000_000_000, 1, 1, 0, b"z")]);
     }
 }
 
@@ -334,12 +264,7 @@ impl std::io::Read for Trickle {
 #[test]
 fn a_reader_may_give_as_little_as_it_likes() {
     let order = Order::Big;
-    let file = [
-        section(order),
-        interface(order, 1, 0, &[]),
-        enhanced(order, 0, 1, 3, b"abc", &[]),
-    ]
-    .concat();
+    let file = [section(order), interface(order, 1, 0, &[]), enhanced(order, 0, 1, 3, b"abc", &[])].concat();
     let trickle = Trickle(std::io::Cursor::new(file.clone()));
     let (found, ..) = drain(overhead_capture::FileSource::from_reader("pipe", trickle).unwrap());
     assert_eq!(found, frames(&file));

@@ -25,18 +25,13 @@ fn open(options: &LiveOptions) -> Option<LiveSource> {
 }
 
 fn loopback(ports: &[u16], user: Option<&str>) -> LiveOptions {
-    LiveOptions {
-        filter: KernelFilter::new(ports.iter().copied(), user),
-        ..LiveOptions::new("lo")
-    }
+    LiveOptions { filter: KernelFilter::new(ports.iter().copied(), user), ..LiveOptions::new("lo") }
 }
 
 /// Sends numbered datagrams to a socket of this test.
 fn send(count: u32, socket: &UdpSocket) {
     for number in 0..count {
-        socket
-            .send_to(&number.to_be_bytes(), socket.local_addr().unwrap())
-            .unwrap();
+        socket.send_to(&number.to_be_bytes(), socket.local_addr().unwrap()).unwrap();
     }
 }
 
@@ -69,9 +64,7 @@ fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     }
     assert_eq!(numbers, (0..50).collect::<Vec<u32>>());
     assert_eq!(source.totals().wire_bytes, 50 * 46);
-    let Measured::Value(kernel) = source.kernel() else {
-        panic!("no statistics")
-    };
+    let Measured::Value(kernel) = source.kernel() else { panic!("no statistics") };
     assert!(kernel.received >= 100 && kernel.dropped == 0, "{kernel:?}");
 }
 
@@ -97,10 +90,7 @@ fn a_lone_frame_is_delivered_soon_and_an_idle_interface_stops_promptly() {
     while !matches!(source.next_frame().unwrap(), Next::End) {}
     let stop = stopper.join().unwrap().elapsed();
     eprintln!("latency of a lone frame {latency:?}, of a stop {stop:?}");
-    assert!(
-        latency < Duration::from_millis(500) && stop < Duration::from_millis(500),
-        "{latency:?} {stop:?}"
-    );
+    assert!(latency < Duration::from_millis(500) && stop < Duration::from_millis(500), "{latency:?} {stop:?}");
 }
 
 #[test]
@@ -134,10 +124,7 @@ fn a_port_filter_takes_in_a_whole_connection() {
 #[test]
 fn frames_are_snapped_and_keep_their_length() {
     let (socket, filter) = udp();
-    let Some(mut source) = open(&LiveOptions {
-        snaplen: 42,
-        ..loopback(&[], Some(&filter))
-    }) else {
+    let Some(mut source) = open(&LiveOptions { snaplen: 42, ..loopback(&[], Some(&filter)) }) else {
         return;
     };
     send(1, &socket);
@@ -152,10 +139,7 @@ fn frames_are_snapped_and_keep_their_length() {
 #[test]
 fn any_is_captured_with_the_header_that_names_interfaces() {
     let (socket, filter) = udp();
-    let Some(mut source) = open(&LiveOptions {
-        interface: "any".into(),
-        ..loopback(&[1], Some(&filter))
-    }) else {
+    let Some(mut source) = open(&LiveOptions { interface: "any".into(), ..loopback(&[1], Some(&filter)) }) else {
         return;
     };
     assert!(!source.filter().unwrap().contains("vlan"));
@@ -167,25 +151,14 @@ fn any_is_captured_with_the_header_that_names_interfaces() {
 #[test]
 fn errors_name_the_interface_or_the_filter_and_the_remedy() {
     let text = LiveSource::open(&LiveOptions::new("nosuch0")).unwrap_err().to_string();
-    assert!(
-        text.starts_with("there is no interface nosuch0: choose one of "),
-        "{text}"
-    );
+    assert!(text.starts_with("there is no interface nosuch0: choose one of "), "{text}");
     assert!(text.contains("lo"), "{text}");
-    let text = LiveSource::open(&LiveOptions {
-        snaplen: 0,
-        ..LiveOptions::new("lo")
-    })
-    .unwrap_err()
-    .to_string();
+    let text = LiveSource::open(&LiveOptions { snaplen: 0, ..LiveOptions::new("lo") }).unwrap_err().to_string();
     assert_eq!(text, "snap length 0 is out of range: give 1 to 2147483647 bytes");
     if open(&LiveOptions::new("lo")).is_some() {
         for bad in ["tcp prt 80", "host a) or (host b", "vlan and no such word"] {
             let text = LiveSource::open(&loopback(&[6379], Some(bad))).unwrap_err().to_string();
-            assert!(
-                text.starts_with(&format!("the filter `{bad}` is not valid (")),
-                "{text}"
-            );
+            assert!(text.starts_with(&format!("the filter `{bad}` is not valid (")), "{text}");
             assert!(text.ends_with("): correct it as `man pcap-filter` says"), "{text}");
         }
     }
@@ -204,20 +177,11 @@ fn many_ports_still_compile() {
 fn facts_of_the_loopback_interface() {
     let list = list_interfaces().unwrap();
     let lo = list.iter().find(|interface| interface.name == "lo").unwrap();
-    assert!(
-        lo.flags.contains(&InterfaceFlag::Loopback) && lo.flags.contains(&InterfaceFlag::Up),
-        "{lo:?}"
-    );
+    assert!(lo.flags.contains(&InterfaceFlag::Loopback) && lo.flags.contains(&InterfaceFlag::Up), "{lo:?}");
     let facts = interface_facts("lo");
     assert!(facts.mtu.is_some_and(|mtu| mtu >= 1_280), "{facts:?}");
     assert_eq!(facts.driver, None);
     assert!(facts.offloads.contains_key("gso"), "{facts:?}");
-    assert_eq!(
-        interface_facts("any"),
-        overhead_model::record::Interface {
-            name: "any".into(),
-            ..Default::default()
-        }
-    );
+    assert_eq!(interface_facts("any"), overhead_model::record::Interface { name: "any".into(), ..Default::default() });
     assert_eq!(interface_facts("../net/lo").mtu, None);
 }

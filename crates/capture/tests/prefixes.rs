@@ -104,12 +104,7 @@ fn of_compressed_files() {
 
 #[test]
 fn every_changed_byte_gives_frames_or_a_reason_but_no_panic() {
-    for file in [
-        pcap(Order::Little, NANO),
-        pcap(Order::Big, MICRO),
-        pcapng(Order::Little),
-        pcapng(Order::Big),
-    ] {
+    for file in [pcap(Order::Little, NANO), pcap(Order::Big, MICRO), pcapng(Order::Little), pcapng(Order::Big)] {
         for at in 0..file.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut changed = file.clone();

@@ -26,21 +26,9 @@ const STARTS: [&[u8]; 9] = [
 
 /// Blocks of a pcapng section, right in their lengths and wrong in anything else.
 fn blocks() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![
-        Just(1_u32),
-        Just(2),
-        Just(3),
-        Just(5),
-        Just(6),
-        Just(0x0a0d_0d0a),
-        any::<u32>()
-    ];
+    let kind = prop_oneof![Just(1_u32), Just(2), Just(3), Just(5), Just(6), Just(0x0a0d_0d0a), any::<u32>()];
     let one = (kind, vec(prop_oneof![Just(0_u8), Just(1), any::<u8>()], 0..80));
-    vec(one, 0..12).prop_map(|list| {
-        list.iter()
-            .flat_map(|(kind, body)| block(Order::Little, *kind, body))
-            .collect()
-    })
+    vec(one, 0..12).prop_map(|list| list.iter().flat_map(|(kind, body)| block(Order::Little, *kind, body)).collect())
 }
 
 fn read(bytes: &[u8]) {
@@ -48,19 +36,9 @@ fn read(bytes: &[u8]) {
         let (frames, _, source) = drain(source);
         let totals = source.totals();
         assert_eq!(totals.frames, frames.len() as u64);
-        assert_eq!(
-            totals.wire_bytes,
-            frames.iter().map(|frame| u64::from(frame.original_len)).sum::<u64>()
-        );
-        assert_eq!(
-            totals.captured_bytes,
-            frames.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>()
-        );
-        assert!(
-            frames
-                .iter()
-                .all(|frame| frame.bytes.len() <= frame.original_len as usize)
-        );
+        assert_eq!(totals.wire_bytes, frames.iter().map(|frame| u64::from(frame.original_len)).sum::<u64>());
+        assert_eq!(totals.captured_bytes, frames.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>());
+        assert!(frames.iter().all(|frame| frame.bytes.len() <= frame.original_len as usize));
         assert!(totals.captured_bytes <= bytes.len() as u64 * 2048, "out of proportion");
     }
 }

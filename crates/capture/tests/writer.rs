@@ -20,13 +20,7 @@ const FRAME: [u8; 63] = [
 ];
 
 fn frame(time_ns: u64, bytes: &[u8]) -> Frame<'_> {
-    Frame {
-        time_ns,
-        link: LinkType::ETHERNET,
-        original_len: 63,
-        interface: 0,
-        bytes,
-    }
+    Frame { time_ns, link: LinkType::ETHERNET, original_len: 63, interface: 0, bytes }
 }
 
 fn options() -> WriterOptions {
@@ -40,11 +34,7 @@ fn options() -> WriterOptions {
     }
 }
 
-const STATS: KernelStats = KernelStats {
-    received: 12,
-    dropped: 3,
-    interface_dropped: 4,
-};
+const STATS: KernelStats = KernelStats { received: 12, dropped: 3, interface_dropped: 4 };
 
 fn written(path: &Path) {
     let mut writer = PcapngWriter::create(path, &options()).unwrap();
@@ -63,20 +53,15 @@ fn our_own_reader_reads_it() {
     let path = scratch("own.pcapng");
     written(&path);
     let (frames, end, source) = drain(FileSource::open(&path).unwrap());
-    let expected = [
-        owned(1_700_000_000_123_456_789, 1, 63, 0, &FRAME),
-        owned(1_700_000_001_000_000_001, 1, 63, 0, &FRAME[..60]),
-    ];
+    let expected =
+        [owned(1_700_000_000_123_456_789, 1, 63, 0, &FRAME), owned(1_700_000_001_000_000_001, 1, 63, 0, &FRAME[..60])];
     assert_eq!(frames, expected);
     assert_eq!(end.cut, None);
     assert_eq!(source.recorded_drops(), Some(7));
     assert_eq!(source.interfaces()[0].name.as_deref(), Some("eth0"));
     assert_eq!(source.interfaces()[0].snaplen, 60);
     let input = source.input("own.pcapng");
-    assert_eq!(
-        (input.path.as_str(), input.frames, input.wire_bytes),
-        ("own.pcapng", 2, 126)
-    );
+    assert_eq!((input.path.as_str(), input.frames, input.wire_bytes), ("own.pcapng", 2, 126));
     assert_eq!(source.totals().truncated_frames, 1);
     std::fs::remove_file(path).unwrap();
 }
@@ -100,13 +85,7 @@ fn tshark_reads_it() {
     let path = scratch("tshark.pcapng");
     written(&path);
     let name = path.to_str().unwrap();
-    let fields = [
-        "frame.time_epoch",
-        "frame.len",
-        "frame.cap_len",
-        "frame.interface_name",
-        "tcp.dstport",
-    ];
+    let fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "tcp.dstport"];
     let mut arguments = vec!["-n", "-r", name, "-T", "fields"];
     arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
     if let Some(text) = output("tshark", &arguments) {
@@ -116,15 +95,9 @@ fn tshark_reads_it() {
     }
     if let Some(text) = output("capinfos", &[name]) {
         let expected = concat!("overhead ", env!("CARGO_PKG_VERSION"));
-        for part in [
-            expected,
-            "a test bench",
-            "Linux 6.1",
-            "Name = eth0",
-            "nanoseconds (9)",
-            "Filter string",
-            "tcp port 6379",
-        ] {
+        for part in
+            [expected, "a test bench", "Linux 6.1", "Name = eth0", "nanoseconds (9)", "Filter string", "tcp port 6379"]
+        {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
     }
@@ -134,12 +107,7 @@ fn tshark_reads_it() {
 #[test]
 fn a_frame_of_another_link_type_is_refused() {
     let mut writer = PcapngWriter::new("out.pcapng", Vec::new(), &options()).unwrap();
-    let error = writer
-        .write(&Frame {
-            link: LinkType::RAW,
-            ..frame(0, &FRAME)
-        })
-        .unwrap_err();
+    let error = writer.write(&Frame { link: LinkType::RAW, ..frame(0, &FRAME) }).unwrap_err();
     assert_eq!(
         error.to_string(),
         "out.pcapng holds EN10MB frames and cannot take one of RAW: write each link type to its own file"
@@ -148,11 +116,7 @@ fn a_frame_of_another_link_type_is_refused() {
 
 #[test]
 fn a_long_text_is_cut_at_a_character() {
-    let long = WriterOptions {
-        hardware: "ä".repeat(40_000),
-        filter: "é".repeat(40_000),
-        ..options()
-    };
+    let long = WriterOptions { hardware: "ä".repeat(40_000), filter: "é".repeat(40_000), ..options() };
     let mut writer = PcapngWriter::new("memory", Vec::new(), &long).unwrap();
     writer.write(&frame(1, &FRAME)).unwrap();
     assert_eq!(frames(&writer.finish(None).unwrap()).len(), 1);
@@ -162,14 +126,8 @@ fn a_long_text_is_cut_at_a_character() {
 fn a_place_that_does_not_exist_is_named() {
     let path = scratch("no-such-folder").join("x.pcapng");
     let text = PcapngWriter::create(&path, &options()).unwrap_err().to_string();
-    assert!(
-        text.starts_with(&format!("{} cannot be created (", path.display())),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("choose a folder that exists and may be written to"),
-        "{text}"
-    );
+    assert!(text.starts_with(&format!("{} cannot be created (", path.display())), "{text}");
+    assert!(text.ends_with("choose a folder that exists and may be written to"), "{text}");
 }
 
 /// A pipe whose reader went away.
@@ -190,8 +148,5 @@ fn a_broken_pipe_can_be_told_from_other_errors() {
     let mut writer = PcapngWriter::new("standard output", Broken, &options()).unwrap();
     writer.write(&frame(1, &FRAME)).unwrap();
     let error = writer.flush().unwrap_err();
-    assert!(
-        error.is_broken_pipe() && matches!(error, WriteError::Write { .. }),
-        "{error}"
-    );
+    assert!(error.is_broken_pipe() && matches!(error, WriteError::Write { .. }), "{error}");
 }

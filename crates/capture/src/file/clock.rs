@@ -33,10 +33,7 @@ impl Clock {
             0 => Scale::Divide(10_u64.checked_pow(power - NANO).unwrap_or(0)),
             _ => Scale::Shift(power),
         };
-        Self {
-            scale,
-            offset_ns: i128::from(offset_s) * i128::from(NS_PER_SECOND),
-        }
+        Self { scale, offset_ns: i128::from(offset_s) * i128::from(NS_PER_SECOND) }
     }
 
     /// Unix nanoseconds, rounded down; clamped to what 64 bits hold (the years 1970 to 2554).
@@ -49,9 +46,7 @@ impl Clock {
         let ns = match self.scale {
             Scale::Multiply(factor) => u128::from(ticks) * u128::from(factor),
             Scale::Divide(divisor) => u128::from(ticks.checked_div(divisor).unwrap_or(0)),
-            Scale::Shift(bits) => (u128::from(ticks) * u128::from(NS_PER_SECOND))
-                .checked_shr(bits)
-                .unwrap_or(0),
+            Scale::Shift(bits) => (u128::from(ticks) * u128::from(NS_PER_SECOND)).checked_shr(bits).unwrap_or(0),
         };
         // At most 2^94, so the sum of the two cannot overflow.
         let shifted = i128::try_from(ns).unwrap_or(i128::MAX).saturating_add(self.offset_ns);
@@ -77,23 +72,14 @@ mod tests {
             (0x80, 0, 7, 7_000_000_000),
             (0x80 | 0x0a, 0, 1024 + 512, 1_500_000_000),
             (0x80 | 0x1e, 0, (1 << 30) + 1, 1_000_000_000),
-            (
-                0x80 | 32,
-                0,
-                (1_700_000_000 << 32) | (1 << 31),
-                1_700_000_000_500_000_000,
-            ),
+            (0x80 | 32, 0, (1_700_000_000 << 32) | (1 << 31), 1_700_000_000_500_000_000),
             (0x80 | 0x3f, 0, 1 << 63, 1_000_000_000),
             (0xff, 0, u64::MAX, 0),
             (6, 1_700_000_000, 5, 1_700_000_000_000_005_000),
             (6, -3, 10_000_000, 7_000_000_000),
         ];
         for (resolution, offset, ticks, expected) in table {
-            assert_eq!(
-                Clock::new(resolution, offset).ns(ticks),
-                expected,
-                "resolution {resolution:#x} ticks {ticks}"
-            );
+            assert_eq!(Clock::new(resolution, offset).ns(ticks), expected, "resolution {resolution:#x} ticks {ticks}");
         }
     }
 

@@ -59,9 +59,7 @@ impl Input {
         let file = File::open(path).map_err(|source| open_error(&name, source))?;
         let directory = file.metadata().map_err(|source| open_error(&name, source))?.is_dir();
         if directory {
-            Err(SourceError::Directory {
-                input: name.into_owned(),
-            })
+            Err(SourceError::Directory { input: name.into_owned() })
         } else {
             Self::new(&name, Box::new(file))
         }
@@ -69,25 +67,14 @@ impl Input {
 
     pub(super) fn stdin() -> Result<Self, SourceError> {
         let stdin = io::stdin();
-        if stdin.is_terminal() {
-            Err(SourceError::Terminal)
-        } else {
-            Self::new("standard input", Box::new(stdin))
-        }
+        if stdin.is_terminal() { Err(SourceError::Terminal) } else { Self::new("standard input", Box::new(stdin)) }
     }
 
     /// Looks at the first bytes and puts the right decompressor around the reader.
     pub(super) fn new(name: &str, mut reader: Reader) -> Result<Self, SourceError> {
-        let failed = |source| SourceError::Read {
-            input: name.to_owned(),
-            source,
-        };
+        let failed = |source| SourceError::Read { input: name.to_owned(), source };
         let mut head = Vec::with_capacity(SNIFF_BYTES);
-        reader
-            .by_ref()
-            .take(SNIFF_BYTES as u64)
-            .read_to_end(&mut head)
-            .map_err(failed)?;
+        reader.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
         if head.is_empty() {
             return Err(SourceError::Empty { input: name.to_owned() });
         }
@@ -123,10 +110,7 @@ const LZ4_EMPTY_FRAME_BYTES: u64 = 11;
 
 impl<R: Read> Lz4Frames<R> {
     fn new(reader: R) -> Self {
-        Self {
-            decoder: FrameDecoder::new(Counted { reader, bytes: 0 }),
-            in_frame: false,
-        }
+        Self { decoder: FrameDecoder::new(Counted { reader, bytes: 0 }), in_frame: false }
     }
 }
 
@@ -140,11 +124,7 @@ impl<R: Read> Read for Lz4Frames<R> {
                 return Ok(bytes);
             }
             let taken = self.decoder.get_ref().bytes - before;
-            let least = if self.in_frame {
-                LZ4_END_BYTES
-            } else {
-                LZ4_EMPTY_FRAME_BYTES
-            };
+            let least = if self.in_frame { LZ4_END_BYTES } else { LZ4_EMPTY_FRAME_BYTES };
             match taken {
                 0 if !self.in_frame => return Ok(0),
                 taken if taken < least => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -181,26 +161,14 @@ const EDITCAP: &str = "convert it with `editcap -F pcapng`";
 
 /// Files that people take for captures, by their first bytes.
 const FOREIGN: [(&[u8], &str, &str); 10] = [
-    (
-        b"\xfd7zX",
-        "xz-compressed",
-        "decompress it first, as in `xz -dc FILE | overhead analyze -`",
-    ),
-    (
-        b"BZh",
-        "bzip2-compressed",
-        "decompress it first, as in `bzip2 -dc FILE | overhead analyze -`",
-    ),
+    (b"\xfd7zX", "xz-compressed", "decompress it first, as in `xz -dc FILE | overhead analyze -`"),
+    (b"BZh", "bzip2-compressed", "decompress it first, as in `bzip2 -dc FILE | overhead analyze -`"),
     (b"PK\x03\x04", "a zip archive", "unpack it and name the captures in it"),
     (b"snoop\0\0\0", "a snoop capture", EDITCAP),
     (b"RTSS", "a Network Monitor 1 capture", EDITCAP),
     (b"GMBU", "a Network Monitor 2 capture", EDITCAP),
     (b"TRSNIFF ", "a Sniffer capture", EDITCAP),
-    (
-        b"\xa1\xb2\x34\xcd",
-        "a big-endian capture of the modified pcap format",
-        EDITCAP,
-    ),
+    (b"\xa1\xb2\x34\xcd", "a big-endian capture of the modified pcap format", EDITCAP),
     (b"\x1c\x00\x01\xac", "an IXIA variant of pcap", EDITCAP),
     (b"\xac\x01\x00\x1c", "an IXIA variant of pcap", EDITCAP),
 ];
@@ -212,12 +180,7 @@ pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
         Some(&(_, format, remedy)) => SourceError::Foreign { input, format, remedy },
         None if head.is_empty() => SourceError::HeaderCut { input, bytes: 0 },
         None => {
-            let start = head
-                .iter()
-                .take(MAGIC_BYTES)
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<Vec<_>>()
-                .join(" ");
+            let start = head.iter().take(MAGIC_BYTES).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
             SourceError::NotACapture { input, start }
         }
     }
@@ -226,7 +189,5 @@ pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
 /// Whether these first bytes, fewer than a header, start one.
 pub(super) fn may_be_header(head: &[u8]) -> bool {
     let magics = super::legacy::MAGICS.iter().chain([&super::pcapng::MAGIC]);
-    magics
-        .into_iter()
-        .any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))
+    magics.into_iter().any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))
 }

@@ -52,10 +52,7 @@ impl LegacyReader {
     pub(super) fn open(window: &mut Window) -> Result<Self, String> {
         let (_, header) = parse_pcap_header(window.bytes()).map_err(|error| error.to_string())?;
         if header.version_major < FIRST_MAJOR {
-            return Err(format!(
-                "pcap version {}.{}",
-                header.version_major, header.version_minor
-            ));
+            return Err(format!("pcap version {}.{}", header.version_major, header.version_minor));
         }
         let (parse, record_header): (fn(&[u8]) -> Parsed<'_>, _) = if header.is_modified_format() {
             (parse_pcap_frame_modified, 24)
@@ -67,17 +64,8 @@ impl LegacyReader {
         let link = LinkType((header.network.0.cast_unsigned() & LINK_TYPE_MASK) as u16);
         let fraction_ns = if header.is_nanosecond_precision() { 1 } else { 1_000 };
         window.consume(HEADER_BYTES);
-        let interface = [FileInterface {
-            name: None,
-            link,
-            snaplen: header.snaplen,
-        }];
-        Ok(Self {
-            parse,
-            record_header,
-            fraction_ns,
-            interface,
-        })
+        let interface = [FileInterface { name: None, link, snaplen: header.snaplen }];
+        Ok(Self { parse, record_header, fraction_ns, interface })
     }
 
     pub(super) fn interfaces(&self) -> &[FileInterface] {
@@ -96,9 +84,7 @@ impl LegacyReader {
             let limit = MAX_FRAME_BYTES as usize + self.record_header;
             if wanted > limit {
                 let frame = wanted - self.record_header;
-                return Ok(window.damaged(format!(
-                    "a frame of {frame} bytes, where {MAX_FRAME_BYTES} is the limit"
-                )));
+                return Ok(window.damaged(format!("a frame of {frame} bytes, where {MAX_FRAME_BYTES} is the limit")));
             }
             if !window.need(wanted)? {
                 return Ok(window.end(wanted as u64));

@@ -84,21 +84,13 @@ impl fmt::Display for CutTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.reason, self.bytes) {
             (CutReason::Incomplete { wanted }, Some(bytes)) => {
-                write!(
-                    f,
-                    "is cut: of the record at byte {}, {bytes} of {wanted} bytes are there",
-                    self.offset
-                )
+                write!(f, "is cut: of the record at byte {}, {bytes} of {wanted} bytes are there", self.offset)
             }
             (CutReason::Incomplete { wanted }, None) => {
                 write!(f, "is cut: the record at byte {} needs {wanted} bytes", self.offset)
             }
             (CutReason::Damaged(why), _) => {
-                write!(
-                    f,
-                    "is damaged at byte {} ({why}): nothing from there on was read",
-                    self.offset
-                )
+                write!(f, "is damaged at byte {} ({why}): nothing from there on was read", self.offset)
             }
             (CutReason::Compression(why), _) => {
                 write!(f, "is cut at byte {} of its decompressed data ({why})", self.offset)
@@ -170,15 +162,7 @@ impl FileSource {
         let mut window = Window::new(input);
         let format = FormatReader::open(name, &mut window)?;
         let name = name.to_owned();
-        Ok(Self {
-            name,
-            compression,
-            window,
-            format,
-            delivered: 0,
-            totals: Totals::default(),
-            end: None,
-        })
+        Ok(Self { name, compression, window, format, delivered: 0, totals: Totals::default(), end: None })
     }
 
     /// What errors call this input: its path, or `standard input`.
@@ -252,13 +236,7 @@ impl Source for FileSource {
                 let overlong = bytes.len() > at.original_len as usize;
                 self.totals.overlong_frames += u64::from(overlong);
                 let original_len = if overlong { bytes.len() as u32 } else { at.original_len };
-                let frame = Frame {
-                    time_ns: at.time_ns,
-                    link: at.link,
-                    original_len,
-                    interface: at.interface,
-                    bytes,
-                };
+                let frame = Frame { time_ns: at.time_ns, link: at.link, original_len, interface: at.interface, bytes };
                 self.totals.add(&frame, at.timed);
                 Ok(Next::Frame(frame))
             }
@@ -266,10 +244,7 @@ impl Source for FileSource {
                 self.end = Some(FileEnd { cut });
                 Ok(Next::End)
             }
-            Err(source) => Err(SourceError::Read {
-                input: self.name.clone(),
-                source,
-            }),
+            Err(source) => Err(SourceError::Read { input: self.name.clone(), source }),
         }
     }
 
@@ -297,10 +272,7 @@ impl fmt::Debug for FileSource {
 impl FormatReader {
     /// Tells the format by its magic number and reads the header.
     fn open(name: &str, window: &mut Window) -> Result<Self, SourceError> {
-        let read = |source| SourceError::Read {
-            input: name.to_owned(),
-            source,
-        };
+        let read = |source| SourceError::Read { input: name.to_owned(), source };
         if !window.need(input::MAGIC_BYTES).map_err(read)? {
             return Err(short_header(name, window));
         }
@@ -317,10 +289,7 @@ impl FormatReader {
         }
         match LegacyReader::open(window) {
             Ok(reader) => Ok(Self::Legacy(reader)),
-            Err(reason) => Err(SourceError::HeaderDamaged {
-                input: name.to_owned(),
-                reason,
-            }),
+            Err(reason) => Err(SourceError::HeaderDamaged { input: name.to_owned(), reason }),
         }
     }
 
@@ -336,10 +305,7 @@ impl FormatReader {
 fn short_header(name: &str, window: &Window) -> SourceError {
     let (input, bytes) = (name.to_owned(), window.bytes().len() as u64);
     match window.failure() {
-        Some(reason) => SourceError::HeaderDamaged {
-            input,
-            reason: reason.to_owned(),
-        },
+        Some(reason) => SourceError::HeaderDamaged { input, reason: reason.to_owned() },
         None if input::may_be_header(window.bytes()) => SourceError::HeaderCut { input, bytes },
         None => input::foreign(name, window.bytes()),
     }
@@ -348,9 +314,6 @@ fn short_header(name: &str, window: &Window) -> SourceError {
 fn bad_header(name: &str, window: &Window, cut: &CutTail) -> SourceError {
     match &cut.reason {
         CutReason::Incomplete { .. } | CutReason::Compression(_) => short_header(name, window),
-        CutReason::Damaged(reason) => SourceError::HeaderDamaged {
-            input: name.to_owned(),
-            reason: reason.clone(),
-        },
+        CutReason::Damaged(reason) => SourceError::HeaderDamaged { input: name.to_owned(), reason: reason.clone() },
     }
 }

@@ -73,11 +73,7 @@ impl PcapngReader {
     }
 
     pub(super) fn recorded_drops(&self) -> Option<u64> {
-        (!self.drops.is_empty()).then(|| {
-            self.drops
-                .values()
-                .fold(0, |sum, drops| u64::saturating_add(sum, *drops))
-        })
+        (!self.drops.is_empty()).then(|| self.drops.values().fold(0, |sum, drops| u64::saturating_add(sum, *drops)))
     }
 
     pub(super) fn secrets(&self) -> Secrets {
@@ -116,10 +112,7 @@ impl PcapngReader {
             _ => return self.skip(window, head),
         };
         if head.bytes > limit {
-            let text = format!(
-                "a block of {} bytes, where {limit} is the limit for its type",
-                head.bytes
-            );
+            let text = format!("a block of {} bytes, where {limit} is the limit for its type", head.bytes);
             return Ok(Some(window.damaged(text)));
         }
         if !window.need(head.bytes as usize)? {
@@ -180,12 +173,7 @@ impl PcapngReader {
         let offset = window.offset();
         if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
             let there = window.offset() + window.bytes().len() as u64 - offset;
-            return Ok(Some(moved_back(
-                window.end(u64::from(head.bytes)),
-                offset,
-                there,
-                head.bytes,
-            )));
+            return Ok(Some(moved_back(window.end(u64::from(head.bytes)), offset, there, head.bytes)));
         }
         if self.order.u32(window.bytes(), 0) != Some(head.bytes) {
             return Ok(Some(window.damaged("a block whose two lengths differ")));
@@ -198,10 +186,7 @@ impl PcapngReader {
     fn section_header(&mut self, block: &[u8]) -> Result<(), Damage> {
         let header = parsed(parse_sectionheaderblock(block), "a section header")?;
         if header.major_version != MAJOR {
-            return Err(format!(
-                "pcapng version {}.{}",
-                header.major_version, header.minor_version
-            ));
+            return Err(format!("pcapng version {}.{}", header.major_version, header.minor_version));
         }
         self.section = self.interfaces.len();
         Ok(())
@@ -220,11 +205,7 @@ impl PcapngReader {
         self.clocks.push(self.clock(&interface));
         let link = LinkType(interface.linktype.0 as u16);
         let name = option(&interface.options, OptionCode::IfName).map(name);
-        self.interfaces.push(FileInterface {
-            name,
-            link,
-            snaplen: interface.snaplen,
-        });
+        self.interfaces.push(FileInterface { name, link, snaplen: interface.snaplen });
         Ok(())
     }
 
@@ -233,10 +214,7 @@ impl PcapngReader {
     fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> Clock {
         let resolution = option(&interface.options, OptionCode::IfTsresol).and_then(|value| value.first().copied());
         let offset_s = option(&interface.options, OptionCode::IfTsoffset).and_then(|value| self.order.u64(value, 0));
-        Clock::new(
-            resolution.unwrap_or(DEFAULT_RESOLUTION),
-            offset_s.unwrap_or(0).cast_signed(),
-        )
+        Clock::new(resolution.unwrap_or(DEFAULT_RESOLUTION), offset_s.unwrap_or(0).cast_signed())
     }
 
     /// Section 4.6. The counts run from the start of the capture, so the last block of an interface stands.
@@ -250,8 +228,7 @@ impl PcapngReader {
         let count = |code| option(&statistics.options, code).and_then(|value| self.order.u64(value, 0));
         let drops = [OptionCode::IsbIfDrop, OptionCode::IsbOsDrop].map(count);
         if drops.iter().any(Option::is_some) {
-            self.drops
-                .insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
+            self.drops.insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
         }
         Ok(())
     }
@@ -290,18 +267,9 @@ impl PcapngReader {
     fn timed_packet(&self, block: &[u8], interface: u32) -> Result<FrameAt, Damage> {
         let field = |at| self.order.u32(block, at).unwrap_or_default();
         let interface = self.interface(interface)?;
-        let clock = self
-            .clocks
-            .get(interface)
-            .copied()
-            .ok_or("an interface without clock")?;
+        let clock = self.clocks.get(interface).copied().ok_or("an interface without clock")?;
         let time_ns = clock.ns(u64::from(field(12)) << 32 | u64::from(field(16)));
-        self.frame(block, interface, 28, field(20), field(24))
-            .map(|frame| FrameAt {
-                time_ns,
-                timed: true,
-                ..frame
-            })
+        self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameAt { time_ns, timed: true, ..frame })
     }
 
     /// Section 4.4: original u32, data; the captured length is what interface 0 lets through.
@@ -330,11 +298,7 @@ impl PcapngReader {
         if end > block.len() - 4 {
             return Err(format!("a packet of {captured} bytes in a block of {}", block.len()));
         }
-        let link = self
-            .interfaces
-            .get(interface)
-            .ok_or("an interface without link type")?
-            .link;
+        let link = self.interfaces.get(interface).ok_or("an interface without link type")?.link;
         Ok(FrameAt {
             time_ns: self.time_ns,
             timed: false,
@@ -369,10 +333,7 @@ fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) 
 
 /// The first value of an option before the end-of-options mark.
 fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
-    let found = options
-        .iter()
-        .take_while(|option| option.code.0 != 0)
-        .find(|option| option.code == code)?;
+    let found = options.iter().take_while(|option| option.code.0 != 0).find(|option| option.code == code)?;
     found.value.get(..usize::from(found.len))
 }
 
@@ -385,17 +346,8 @@ fn name(value: &[u8]) -> String {
 fn moved_back(end: Step, offset: u64, there: u64, wanted: u32) -> Step {
     use super::CutReason;
     let reason = match end {
-        Step::End(Some(CutTail {
-            reason: reason @ CutReason::Compression(_),
-            ..
-        })) => reason,
-        Step::End(_) | Step::Frame(_) => CutReason::Incomplete {
-            wanted: u64::from(wanted),
-        },
+        Step::End(Some(CutTail { reason: reason @ CutReason::Compression(_), .. })) => reason,
+        Step::End(_) | Step::Frame(_) => CutReason::Incomplete { wanted: u64::from(wanted) },
     };
-    Step::End(Some(CutTail {
-        offset,
-        bytes: Some(there),
-        reason,
-    }))
+    Step::End(Some(CutTail { offset, bytes: Some(there), reason }))
 }

@@ -20,15 +20,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(input: Input) -> Self {
-        Self {
-            input,
-            buffer: vec![0; WINDOW_BYTES],
-            start: 0,
-            end: 0,
-            offset: 0,
-            ended: false,
-            failure: None,
-        }
+        Self { input, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0, offset: 0, ended: false, failure: None }
     }
 
     /// The bytes at hand.
@@ -48,11 +40,7 @@ impl Window {
 
     /// Reads until `bytes` are at hand; false when the input ends before.
     pub(super) fn need(&mut self, bytes: usize) -> io::Result<bool> {
-        if self.end - self.start >= bytes {
-            Ok(true)
-        } else {
-            self.fill(bytes)
-        }
+        if self.end - self.start >= bytes { Ok(true) } else { self.fill(bytes) }
     }
 
     #[cold]
@@ -123,20 +111,12 @@ impl Window {
             None if bytes == 0 => return Step::End(None),
             None => CutReason::Incomplete { wanted },
         };
-        Step::End(Some(CutTail {
-            offset: self.offset,
-            bytes: Some(bytes),
-            reason,
-        }))
+        Step::End(Some(CutTail { offset: self.offset, bytes: Some(bytes), reason }))
     }
 
     /// The end of what can be read, because the record at hand makes no sense.
     pub(super) fn damaged(&self, why: impl Into<String>) -> Step {
-        Step::End(Some(CutTail {
-            offset: self.offset,
-            bytes: None,
-            reason: CutReason::Damaged(why.into()),
-        }))
+        Step::End(Some(CutTail { offset: self.offset, bytes: None, reason: CutReason::Damaged(why.into()) }))
     }
 }
 

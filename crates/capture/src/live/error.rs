@@ -17,10 +17,7 @@ pub(super) fn live(interface: &str, error: &pcap::Error) -> SourceError {
     if says(&["ermission", "not permitted", "CAP_NET"]) {
         SourceError::NotPermitted { interface }
     } else if says(&["No such device", "does not exist", "doesn't exist", "disappeared"]) {
-        SourceError::NoSuchInterface {
-            interface,
-            available: super::interfaces::available(),
-        }
+        SourceError::NoSuchInterface { interface, available: super::interfaces::available() }
     } else if says(&["is not up", "went down", "Network is down", "is down"]) {
         SourceError::InterfaceDown { interface }
     } else {
@@ -40,14 +37,8 @@ mod tests {
                 "capturing on eth0 is not permitted to this user: run with `sudo`, or once \
                  `sudo setcap cap_net_raw,cap_net_admin=eip` on this program",
             ),
-            (
-                "That device is not up",
-                "interface eth0 is down: bring it up with `ip link set eth0 up`",
-            ),
-            (
-                "The interface went down",
-                "interface eth0 is down: bring it up with `ip link set eth0 up`",
-            ),
+            ("That device is not up", "interface eth0 is down: bring it up with `ip link set eth0 up`"),
+            ("The interface went down", "interface eth0 is down: bring it up with `ip link set eth0 up`"),
             (
                 "can't mmap rx ring: Cannot allocate memory",
                 "capturing on eth0 failed (can't mmap rx ring: Cannot allocate memory): \
@@ -55,10 +46,7 @@ mod tests {
             ),
         ];
         for (text, expected) in table {
-            assert_eq!(
-                live("eth0", &pcap::Error::PcapError(text.to_owned())).to_string(),
-                expected
-            );
+            assert_eq!(live("eth0", &pcap::Error::PcapError(text.to_owned())).to_string(), expected);
         }
     }
 }

@@ -18,14 +18,9 @@ const ETH_FLAG_LRO: u32 = 1 << 15;
 
 /// MTU, driver and offloads of an interface. What the system does not say stays empty, as it does for `any`.
 pub fn interface_facts(name: &str) -> Interface {
-    let mut facts = Interface {
-        name: name.to_owned(),
-        ..Interface::default()
-    };
+    let mut facts = Interface { name: name.to_owned(), ..Interface::default() };
     let Some(folder) = folder(name) else { return facts };
-    facts.mtu = fs::read_to_string(folder.join("mtu"))
-        .ok()
-        .and_then(|text| text.trim().parse().ok());
+    facts.mtu = fs::read_to_string(folder.join("mtu")).ok().and_then(|text| text.trim().parse().ok());
     facts.driver = driver(&folder);
     facts.offloads = offloads(name).unwrap_or_default();
     facts
@@ -79,16 +74,10 @@ fn ethtool(socket: &OwnedFd, name: &str, command: u32) -> io::Result<u32> {
     for (place, byte) in ifr_name.iter_mut().zip(name.bytes()) {
         *place = libc::c_char::from_ne_bytes([byte]);
     }
-    let ifr_ifru = libc::__c_anonymous_ifr_ifru {
-        ifru_data: (&raw mut answer).cast(),
-    };
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut answer).cast() };
     let mut request = libc::ifreq { ifr_name, ifr_ifru };
     // SAFETY: the descriptor is open; `request` is a `struct ifreq` with a terminated name, and its data points to a
     // `struct ethtool_value`, which is all that the four commands above read and write. Both outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result == 0 {
-        Ok(answer.value)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(answer.value) } else { Err(io::Error::last_os_error()) }
 }

@@ -61,9 +61,7 @@ pub fn list_interfaces() -> Result<Vec<LiveInterface>, SourceError> {
 
 impl From<Device> for LiveInterface {
     fn from(device: Device) -> Self {
-        let holds = InterfaceFlag::ALL
-            .into_iter()
-            .filter(|(_, flag)| device.flags.contains(*flag));
+        let holds = InterfaceFlag::ALL.into_iter().filter(|(_, flag)| device.flags.contains(*flag));
         Self {
             flags: holds.map(|(flag, _)| flag).collect(),
             addresses: device.addresses.iter().map(|address| address.addr).collect(),
@@ -75,18 +73,9 @@ impl From<Device> for LiveInterface {
 
 /// The names of network interfaces, as an error lists them: without libpcap's other sources (USB, Bluetooth, netlink).
 pub(super) fn available() -> String {
-    let names: Vec<String> = Device::list()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|device| device.name)
-        .collect();
+    let names: Vec<String> = Device::list().unwrap_or_default().into_iter().map(|device| device.name).collect();
     let network = |name: &&str| *name == super::ANY || super::facts::is_network(name);
-    names
-        .iter()
-        .map(String::as_str)
-        .filter(network)
-        .collect::<Vec<_>>()
-        .join(", ")
+    names.iter().map(String::as_str).filter(network).collect::<Vec<_>>().join(", ")
 }
 
 /// Says that an interface does not exist before libpcap complains of a missing privilege to look.
@@ -95,9 +84,6 @@ pub(super) fn check_exists(name: &str) -> Result<(), SourceError> {
     if known || Device::list().is_ok_and(|list| list.iter().any(|device| device.name == name)) {
         Ok(())
     } else {
-        Err(SourceError::NoSuchInterface {
-            interface: name.to_owned(),
-            available: available(),
-        })
+        Err(SourceError::NoSuchInterface { interface: name.to_owned(), available: available() })
     }
 }

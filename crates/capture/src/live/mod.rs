@@ -93,14 +93,8 @@ impl LiveSource {
     pub fn open(options: &LiveOptions) -> Result<Self, SourceError> {
         let name = &options.interface;
         let mut capture = activate(options)?;
-        if name == ANY
-            && capture
-                .list_datalinks()
-                .is_ok_and(|list| list.contains(&Linktype::LINUX_SLL2))
-        {
-            capture
-                .set_datalink(Linktype::LINUX_SLL2)
-                .map_err(|error| error::live(name, &error))?;
+        if name == ANY && capture.list_datalinks().is_ok_and(|list| list.contains(&Linktype::LINUX_SLL2)) {
+            capture.set_datalink(Linktype::LINUX_SLL2).map_err(|error| error::live(name, &error))?;
         }
         let link = link_type(capture.get_datalink());
         let filter = set_filter(&mut capture, &options.filter, link)?;
@@ -116,11 +110,7 @@ impl LiveSource {
             waits: false,
             totals: Totals::default(),
             kernel: KernelStats::default(),
-            last_stat: Stat {
-                received: 0,
-                dropped: 0,
-                if_dropped: 0,
-            },
+            last_stat: Stat { received: 0, dropped: 0, if_dropped: 0 },
         })
     }
 
@@ -141,23 +131,12 @@ impl LiveSource {
 
     /// Waits for the ring, a stop, or `WAIT` to pass.
     fn wait(&mut self) -> rustix::io::Result<()> {
-        let longest = self
-            .stopping
-            .map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: i64::from(longest.subsec_nanos()),
-        };
-        let mut ready = [
-            PollFd::new(&self.capture, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN),
-        ];
+        let longest = self.stopping.map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(longest.subsec_nanos()) };
+        let mut ready =
+            [PollFd::new(&self.capture, PollFlags::IN), PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
         // The stop handle stays readable once used, so it is waited for just until it was seen.
-        let watched = if self.stopping.is_some() {
-            &mut ready[..1]
-        } else {
-            &mut ready[..]
-        };
+        let watched = if self.stopping.is_some() { &mut ready[..1] } else { &mut ready[..] };
         match poll(watched, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error),
@@ -180,8 +159,7 @@ impl Source for LiveSource {
     /// After a stop, frames from before it are still delivered; the end comes within a twentieth of a second.
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
         if self.waits {
-            self.wait()
-                .map_err(|error| error::live(&self.interface, &std::io::Error::from(error).into()))?;
+            self.wait().map_err(|error| error::live(&self.interface, &std::io::Error::from(error).into()))?;
         }
         let stopped_ns = self.stop.requested_ns();
         if stopped_ns.is_some() {
@@ -195,13 +173,7 @@ impl Source for LiveSource {
                     return Ok(Next::End);
                 }
                 let original_len = packet.header.len.max(packet.data.len() as u32);
-                let frame = Frame {
-                    time_ns,
-                    link: self.link,
-                    original_len,
-                    interface: 0,
-                    bytes: packet.data,
-                };
+                let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes: packet.data };
                 self.totals.add(&frame, true);
                 Ok(Next::Frame(frame))
             }
@@ -243,16 +215,9 @@ fn activate(options: &LiveOptions) -> Result<Capture<Active>, SourceError> {
     let signed = |option, value: u32| {
         let range = "1 to 2147483647 bytes";
         let signed = i32::try_from(value).ok().filter(|value| *value > 0);
-        signed.ok_or(SourceError::Option {
-            option,
-            value: u64::from(value),
-            range,
-        })
+        signed.ok_or(SourceError::Option { option, value: u64::from(value), range })
     };
-    let (snaplen, buffer) = (
-        signed("snap length", options.snaplen)?,
-        signed("buffer size", options.buffer_bytes)?,
-    );
+    let (snaplen, buffer) = (signed("snap length", options.snaplen)?, signed("buffer size", options.buffer_bytes)?);
     interfaces::check_exists(name)?;
     Capture::from_device(name.as_str())
         .and_then(|capture| {
@@ -271,10 +236,8 @@ fn set_filter(
     filter: &KernelFilter,
     link: LinkType,
 ) -> Result<Option<String>, SourceError> {
-    let invalid = |text: &str, error| SourceError::Filter {
-        expression: text.to_owned(),
-        reason: error::reason(&error),
-    };
+    let invalid =
+        |text: &str, error| SourceError::Filter { expression: text.to_owned(), reason: error::reason(&error) };
     if let Some(user) = filter.user() {
         capture.compile(user, true).map_err(|error| invalid(user, error))?;
     }
@@ -296,7 +259,5 @@ fn link_type(data_link: Linktype) -> LinkType {
 /// The capture was opened for nanoseconds, so the field for microseconds holds those.
 fn time_ns(time: &libc::timeval) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))
 }

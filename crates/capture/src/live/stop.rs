@@ -22,15 +22,8 @@ impl StopHandle {
     /// changes nothing. This reads a clock, stores an integer and writes to a file descriptor, all of which a signal
     /// handler may do.
     pub fn stop(&self) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |since| since.as_nanos() as u64);
-        if self
-            .0
-            .at_ns
-            .compare_exchange(0, now.max(1), Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+        if self.0.at_ns.compare_exchange(0, now.max(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             // Fails only when the counter is full, and then the reader has been woken already.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
@@ -43,10 +36,7 @@ pub(super) struct Stop(StopHandle);
 impl Stop {
     pub(super) fn new() -> std::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(StopHandle(Arc::new(Shared {
-            at_ns: AtomicU64::new(0),
-            wake,
-        }))))
+        Ok(Self(StopHandle(Arc::new(Shared { at_ns: AtomicU64::new(0), wake }))))
     }
 
     pub(super) fn handle(&self) -> StopHandle {

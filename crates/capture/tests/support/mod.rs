@@ -45,16 +45,8 @@ pub const NANO: u32 = 0xa1b2_3c4d;
 pub const MODIFIED: u32 = 0xa1b2_cd34;
 
 pub fn pcap_header(order: Order, magic: u32, link: u32) -> Vec<u8> {
-    [
-        order.u32(magic),
-        order.u16(2),
-        order.u16(4),
-        order.u32(0),
-        order.u32(0),
-        order.u32(262_144),
-        order.u32(link),
-    ]
-    .concat()
+    [order.u32(magic), order.u16(2), order.u16(4), order.u32(0), order.u32(0), order.u32(262_144), order.u32(link)]
+        .concat()
 }
 
 pub fn record(order: Order, seconds: u32, fraction: u32, original: u32, data: &[u8]) -> Vec<u8> {
@@ -65,25 +57,12 @@ pub fn record(order: Order, seconds: u32, fraction: u32, original: u32, data: &[
 pub fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let length = order.u32(padded as u32 + 12);
-    [
-        order.u32(kind),
-        length.clone(),
-        body.to_vec(),
-        vec![0; padded - body.len()],
-        length,
-    ]
-    .concat()
+    [order.u32(kind), length.clone(), body.to_vec(), vec![0; padded - body.len()], length].concat()
 }
 
 pub fn option(order: Order, code: u16, value: &[u8]) -> Vec<u8> {
     let padding = value.len().next_multiple_of(4) - value.len();
-    [
-        order.u16(code),
-        order.u16(value.len() as u16),
-        value.to_vec(),
-        vec![0; padding],
-    ]
-    .concat()
+    [order.u16(code), order.u16(value.len() as u16), value.to_vec(), vec![0; padding]].concat()
 }
 
 pub fn section(order: Order) -> Vec<u8> {
@@ -97,13 +76,7 @@ pub fn interface(order: Order, link: u16, snaplen: u32, options: &[Vec<u8>]) -> 
 }
 
 pub fn enhanced(order: Order, interface: u32, ticks: u64, original: u32, data: &[u8], options: &[Vec<u8>]) -> Vec<u8> {
-    let head = [
-        interface,
-        (ticks >> 32) as u32,
-        ticks as u32,
-        data.len() as u32,
-        original,
-    ];
+    let head = [interface, (ticks >> 32) as u32, ticks as u32, data.len() as u32, original];
     let padding = vec![0; data.len().next_multiple_of(4) - data.len()];
     let head: Vec<u8> = head.iter().flat_map(|field| order.u32(*field)).collect();
     block(order, 6, &[head, data.to_vec(), padding, options.concat()].concat())
@@ -112,11 +85,7 @@ pub fn enhanced(order: Order, interface: u32, ticks: u64, original: u32, data: &
 pub fn obsolete(order: Order, interface: u16, ticks: u64, original: u32, data: &[u8]) -> Vec<u8> {
     let head = [(ticks >> 32) as u32, ticks as u32, data.len() as u32, original];
     let head: Vec<u8> = head.iter().flat_map(|field| order.u32(*field)).collect();
-    block(
-        order,
-        2,
-        &[order.u16(interface), order.u16(9), head, data.to_vec()].concat(),
-    )
+    block(order, 2, &[order.u16(interface), order.u16(9), head, data.to_vec()].concat())
 }
 
 pub fn simple(order: Order, original: u32, data: &[u8]) -> Vec<u8> {
@@ -124,11 +93,7 @@ pub fn simple(order: Order, original: u32, data: &[u8]) -> Vec<u8> {
 }
 
 pub fn statistics(order: Order, interface: u32, options: &[Vec<u8>]) -> Vec<u8> {
-    block(
-        order,
-        5,
-        &[order.u32(interface), order.u64(0), options.concat()].concat(),
-    )
+    block(order, 5, &[order.u32(interface), order.u64(0), options.concat()].concat())
 }
 
 /// A frame that outlives its source.
@@ -142,13 +107,7 @@ pub struct Owned {
 }
 
 pub fn owned(time_ns: u64, link: u16, original_len: u32, interface: u32, bytes: &[u8]) -> Owned {
-    Owned {
-        time_ns,
-        link,
-        original_len,
-        interface,
-        bytes: bytes.to_vec(),
-    }
+    Owned { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
 }
 
 pub fn open(bytes: &[u8]) -> Result<FileSource, SourceError> {
@@ -161,13 +120,7 @@ pub fn drain(mut source: FileSource) -> (Vec<Owned>, FileEnd, FileSource) {
     loop {
         match source.next_frame().unwrap() {
             Next::Frame(frame) => {
-                frames.push(owned(
-                    frame.time_ns,
-                    frame.link.0,
-                    frame.original_len,
-                    frame.interface,
-                    frame.bytes,
-                ));
+                frames.push(owned(frame.time_ns, frame.link.0, frame.original_len, frame.interface, frame.bytes));
             }
             Next::Idle => panic!("a file is never idle"),
             Next::End => break,

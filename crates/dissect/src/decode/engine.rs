@@ -87,8 +87,16 @@ impl<D: Decoder> Driver<D> {
     /// A loop at the start of a connection, or somewhere in it.
     pub(super) fn new(decoder: D, mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
-        let stream =
-            || Stream { state, tail: Vec::new(), opaque: 0, need: None, current: None, stretch: None, doubtful: false, tried: false };
+        let stream = || Stream {
+            state,
+            tail: Vec::new(),
+            opaque: 0,
+            need: None,
+            current: None,
+            stretch: None,
+            doubtful: false,
+            tried: false,
+        };
         Self { decoder, streams: [stream(), stream()] }
     }
 

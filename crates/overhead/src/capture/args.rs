@@ -30,7 +30,7 @@ pub struct Capture {
     /// Server processes for the counters: those of this control group
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
     pub cgroup: Option<PathBuf>,
-    /// Run folder [default: runs/<time>-<db>]
+    /// Run folder [default: runs/TIME-DB]
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Overwrite an existing run

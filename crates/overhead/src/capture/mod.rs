@@ -11,8 +11,8 @@ mod progress;
 pub use args::Capture;
 
 use crate::doubts::Doubts;
-use crate::keys::KeyReader;
 use crate::exit::Fault;
+use crate::keys::KeyReader;
 use crate::{ledger, print};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
