@@ -233,3 +233,36 @@ fn many_repeats_of_a_message_that_is_never_whole_are_bounded() {
     let book = talk.dissect();
     assert_eq!(book.totals.tcp.retransmitted_bytes, 9 * 70_000);
 }
+
+/// Four commands in two frames, and their replies in two.
+const BATCH: [&[u8]; 2] = [GET, SET];
+
+#[test]
+fn pairing_recovers_from_lost_replies_at_a_quiet_point() {
+    let (half, replies) = (BATCH.concat(), [VALUE, OK].concat());
+    let talk = Talk::new().handshake().send(Request, &half).send(Request, &half);
+    let talk = talk.miss(Response, replies.len() as u32).send(Response, &replies).ack(Request);
+    let book = talk.send(Request, GET).send(Response, VALUE).send(Request, SET).send(Response, OK).close().dissect();
+    assert_eq!(book.totals.tcp.gap_bytes, replies.len() as u64);
+    // Which of the four commands were answered in the gap cannot be told; what follows is paired again.
+    for name in ["GET", "SET"] {
+        let outcomes: Vec<Outcome> = book.row(name).operations.iter().map(|operation| operation.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Unanswered, Outcome::Unanswered, Outcome::Ok], "{name}");
+    }
+    assert_eq!(book.row("RESPONSE").operations.len(), 2);
+    assert!(book.row("GET").operations[2].latency_ns.is_some_and(|latency| latency == 1_000));
+}
+
+#[test]
+fn pairing_recovers_from_lost_commands_at_a_quiet_point() {
+    let (half, replies) = (BATCH.concat(), [VALUE, OK, VALUE, OK].concat());
+    let talk = Talk::new().handshake().miss(Request, half.len() as u32).send(Request, &half);
+    let talk = talk.send(Response, &replies).ack(Request);
+    let book = talk.send(Request, GET).send(Response, VALUE).send(Request, SET).send(Response, OK).close().dissect();
+    assert_eq!(book.totals.tcp.gap_bytes, half.len() as u64);
+    assert_eq!(book.row("RESPONSE").operations.len(), 2);
+    for name in ["GET", "SET"] {
+        let last = book.row(name).operations.last().unwrap();
+        assert_eq!((last.outcome, last.latency_ns), (Outcome::Ok, Some(1_000)), "{name}");
+    }
+}
