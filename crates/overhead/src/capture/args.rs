@@ -12,7 +12,7 @@ use std::time::Duration;
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct Capture {
     /// Interface to capture on; `any` works
-    #[arg(short, long, value_name = "IF", default_value = "lo")]
+    #[arg(short, long, value_name = "IF", default_value = "lo", overrides_with = "iface")]
     pub iface: String,
     /// List the interfaces and end
     #[arg(short = 'D', long)]
