@@ -140,7 +140,9 @@ impl Flow {
         self.probes.swap(0, 1);
         self.book.swap_sides();
         if let Stage::Sniffing { pieces, .. } = &mut self.stage {
-            pieces.iter_mut().for_each(|(side, _)| *side = side.other());
+            for (side, _) in pieces {
+                *side = side.other();
+            }
         }
         tally.trace(Trace::Swapped);
     }
