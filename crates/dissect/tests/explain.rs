@@ -13,9 +13,10 @@ use overhead_dissect::explain::{Explained, Found, Item, Seen};
 use overhead_model::Side::{self, Request, Response};
 use overhead_model::{Account, LinkType, Protocol};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn explain_as(talk: &Talk, protocol: Protocol) -> Vec<(Found, Explained)> {
-    check(&stored(talk), &Selection { ports: vec![(6379, vec![protocol])] })
+    check(&stored(talk), &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default())
 }
 
 fn explain(talk: &Talk) -> Vec<(Found, Explained)> {
@@ -138,7 +139,7 @@ fn sides_that_were_guessed_wrongly_are_exchanged() {
     let talk =
         Talk::new().ack(Request).send(Response, b"+OK\r\n").ack(Request).send(Request, GET).send(Response, b"$-1\r\n");
     let selection = Selection { ports: vec![(6379, vec![Protocol::Resp]), (40_000, vec![Protocol::Resp])] };
-    let all = check(&stored(&talk), &selection);
+    let all = check(&stored(&talk), &selection, &Arc::default());
     assert!(named(&all, "CONNECT").amounts[0].total() > 0);
 }
 

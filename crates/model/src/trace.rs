@@ -64,6 +64,15 @@ pub enum Trace<'a> {
         /// How many follow that were not: snapped, or in no captured frame.
         opaque: u64,
     },
+    /// Bytes that were decrypted: what the wire has there is the ciphertext of [`Trace::Bytes`].
+    Decrypted {
+        /// The direction.
+        side: Side,
+        /// How many bytes of the direction are to be posted before these.
+        ahead: u64,
+        /// The bytes in clear, as many as in the ciphertext.
+        bytes: &'a [u8],
+    },
     /// Bytes that lie outside the ordered stream, about to be posted to an operation of their own.
     Stray {
         /// The captured ones.

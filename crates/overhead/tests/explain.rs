@@ -11,12 +11,14 @@ use common::Talk;
 use explained::{Stored, check};
 use overhead_capture::{FileSource, Next, Source};
 use overhead_dissect::Selection;
+use overhead_dissect::decode::KeyLog;
 use overhead_dissect::explain::Explained;
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, LinkType, Protocol, System};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -25,25 +27,46 @@ fn root() -> PathBuf {
 /// The recorded sessions, with the options that belong to them.
 fn fixtures() -> Vec<(PathBuf, Vec<String>)> {
     let folders = std::fs::read_dir(root().join("fixtures")).unwrap().map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders.filter(|case| case.join("capture.pcap").is_file()).collect();
+    let mut cases: Vec<PathBuf> = folders.filter(|case| case.is_dir()).collect();
     cases.sort();
     let args = |case: &PathBuf| std::fs::read_to_string(case.join("args")).unwrap();
     cases.into_iter().map(|case| (case.clone(), args(&case).split_whitespace().map(str::to_owned).collect())).collect()
 }
 
-fn frames(file: &Path) -> Vec<Stored> {
+fn capture(case: &Path) -> PathBuf {
+    let [pcap, pcapng] = ["capture.pcap", "capture.pcapng"].map(|name| case.join(name));
+    if pcap.is_file() { pcap } else { pcapng }
+}
+
+/// The frames of a file; its secrets go to `keys`.
+fn frames(file: &Path, keys: &KeyLog) -> Vec<Stored> {
     let mut source = FileSource::open(file).unwrap();
+    let secrets = source.secrets();
     let mut frames = Vec::new();
     while let Next::Frame(frame) = source.next_frame().unwrap() {
         let (time_ns, link, original_len) = (frame.time_ns, frame.link, frame.original_len);
         frames.push(Stored { time_ns, link, original_len, bytes: frame.bytes.to_vec() });
     }
+    keys.add(&secrets.take());
     frames
+}
+
+fn option<'a>(args: &'a [String], flag: &str) -> Option<&'a String> {
+    args.iter().skip_while(|arg| *arg != flag).nth(1)
+}
+
+/// The secrets that a fixture names.
+fn keys(case: &Path, args: &[String]) -> Arc<KeyLog> {
+    let keys = Arc::<KeyLog>::default();
+    if let Some(file) = option(args, "--keylog") {
+        assert!(keys.add(&std::fs::read(case.join(file)).unwrap()) > 0, "{}", case.display());
+    }
+    keys
 }
 
 /// What `--db` and `--port` of a fixture select.
 fn selection(args: &[String]) -> Selection {
-    let of = |flag: &str| args.iter().skip_while(|arg| *arg != flag).nth(1);
+    let of = |flag: &str| option(args, flag);
     let protocols = of("--db").map_or(Protocol::ALL.to_vec(), |db| vec![System::named(db).unwrap().protocol]);
     let ports = of("--port").map(|port| (port.parse().unwrap(), protocols)).into_iter().collect();
     Selection { ports }
@@ -53,7 +76,8 @@ fn selection(args: &[String]) -> Selection {
 fn every_operation_of_every_fixture_adds_up_to_the_ledger() {
     let mut operations = 0;
     for (case, args) in fixtures() {
-        let all = check(&frames(&case.join("capture.pcap")), &selection(&args));
+        let keys = keys(&case, &args);
+        let all = check(&frames(&capture(&case), &keys), &selection(&args), &keys);
         assert!(!all.is_empty(), "{}", case.display());
         operations += all.len();
     }
@@ -134,6 +158,25 @@ fn the_document_says_the_same_as_the_text() {
     }
     let text = printed(&root(), &redis(&["--op", &number]));
     assert!(text.starts_with(&format!("operation {number} of 107: GET (array), workload, ok")), "{text}");
+}
+
+#[test]
+fn what_was_decrypted_is_shown_in_clear() {
+    for (case, keylog) in [("redis-tls13", Some("keys.log")), ("redis-tls12-embedded", None)] {
+        let folder = root().join("fixtures").join(case);
+        let file = capture(&folder);
+        let args = [file.to_str().unwrap(), "--db", "redis", "--port", "7379", "--name", "GET", "--format", "json"];
+        let keylog = keylog.map(|file| ["--keylog", file]);
+        let args: Vec<&str> = args.into_iter().chain(keylog.into_iter().flatten()).collect();
+        let document: Value = serde_json::from_str(&printed(&folder, &args)).unwrap();
+        let payload =
+            document["frames"].as_array().unwrap().iter().flat_map(|frame| frame["payload"].as_array().unwrap());
+        let fields: Vec<&Value> = payload.collect();
+        let command = fields.iter().find(|field| field["field"] == "command").expect(case);
+        assert_eq!((&command["hex"], &command["decrypted"]), (&"474554".into(), &true.into()), "{case}");
+        let header = fields.iter().find(|field| field["field"] == "record type").expect(case);
+        assert_eq!((&header["hex"], &header["decrypted"]), (&"17".into(), &Value::Null), "{case}");
+    }
 }
 
 #[test]
@@ -257,7 +300,7 @@ fn conversations_made_for_the_documents_are_understood() {
             bytes: frame.bytes.clone(),
         };
         let frames: Vec<Stored> = talk.frames.iter().map(store).collect();
-        let all = check(&frames, &Selection { ports: vec![(6379, vec![protocol])] });
+        let all = check(&frames, &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default());
         let unknown = |explained: &Explained| explained.amounts.iter().map(|side| side[Account::Unknown]).sum::<u64>();
         assert_eq!(all.iter().map(|(_, explained)| unknown(explained)).sum::<u64>(), 0, "{protocol}");
     }

@@ -65,6 +65,11 @@ pub trait Reader {
         let _ = (side, version);
     }
 
+    /// What lies `ahead` bytes beyond the next byte to be posted on `side` is encrypted; in clear it is `bytes`.
+    fn decrypted(&mut self, side: Side, ahead: u64, bytes: &[u8]) {
+        let _ = (side, ahead, bytes);
+    }
+
     /// A doubt or fact to be counted.
     fn note(&mut self, note: Note);
 }
@@ -189,6 +194,11 @@ impl<'r, R: Reader> Out<'r, R> {
     /// See [`Reader::software_version`].
     pub fn software_version(&mut self, side: Side, version: &str) {
         self.reader.software_version(side, version);
+    }
+
+    /// See [`Reader::decrypted`].
+    pub(super) fn decrypted(&mut self, ahead: u64, bytes: &[u8]) {
+        self.reader.decrypted(self.side, ahead, bytes);
     }
 
     /// See [`Reader::note`].

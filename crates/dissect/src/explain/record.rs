@@ -272,7 +272,7 @@ impl Recorder {
         self.kept += run.bytes.len() as u64;
         if posted.frame.is_none() {
             piece.seen = Seen::Gap;
-        } else if run.seen == Seen::Captured && self.kept > limits::EXPLAINED_BYTES {
+        } else if run.seen.is_at_hand() && self.kept > limits::EXPLAINED_BYTES {
             piece.seen = Seen::NotKept;
         } else {
             piece.bytes = run.bytes;
@@ -335,6 +335,7 @@ impl Recorder {
         match step {
             Trace::Swapped => self.swap(),
             Trace::Bytes { side, bytes, opaque } => self.sides[side as usize].stream.push(bytes, opaque),
+            Trace::Decrypted { side, ahead, bytes } => self.sides[side as usize].stream.decrypt(ahead, bytes),
             Trace::Stray { bytes } => self.stray = bytes.to_vec(),
             Trace::Enter { side, group } => self.sides[side as usize].groups.push(group),
             Trace::Leave { side } => _ = self.sides[side as usize].groups.pop(),

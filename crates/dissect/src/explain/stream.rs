@@ -8,12 +8,21 @@ use std::collections::VecDeque;
 pub enum Seen {
     /// It is at hand.
     Captured,
+    /// It is at hand, in clear; on the wire it is encrypted.
+    Decrypted,
     /// It was on the wire, and not captured: snapped.
     Snapped,
     /// It is in no captured frame.
     Gap,
     /// It was captured, and not kept because the operation is longer than [`limits::EXPLAINED_BYTES`].
     NotKept,
+}
+
+impl Seen {
+    /// Its value is known.
+    pub fn is_at_hand(self) -> bool {
+        matches!(self, Self::Captured | Self::Decrypted)
+    }
 }
 
 /// Bytes of one direction that are not posted yet.
@@ -49,6 +58,30 @@ impl Stream {
         }
     }
 
+    /// Replaces what lies `ahead` bytes further on by what it is in clear, if all of it is at hand.
+    pub fn decrypt(&mut self, mut ahead: u64, clear: &[u8]) {
+        let len = clear.len() as u64;
+        let mut at_hand = 0;
+        for index in 0..self.runs.len() {
+            let Some(&(seen, run)) = self.runs.get(index) else { return };
+            if ahead >= run {
+                ahead -= run;
+                at_hand += if seen.is_at_hand() { run } else { 0 };
+                continue;
+            }
+            if seen != Seen::Captured || ahead + len > run {
+                return;
+            }
+            let start = usize::try_from(at_hand + ahead).unwrap_or(usize::MAX);
+            self.bytes.iter_mut().skip(start).zip(clear).for_each(|(byte, clear)| *byte = *clear);
+            let parts = [(seen, ahead), (Seen::Decrypted, len), (seen, run - ahead - len)];
+            let after = self.runs.split_off(index + 1);
+            self.runs.truncate(index);
+            self.runs.extend(parts.into_iter().filter(|(_, len)| *len > 0).chain(after));
+            return;
+        }
+    }
+
     /// Passes over `len` bytes, and hands them to `keep` run by run.
     pub fn take(&mut self, mut len: u64, mut keep: impl FnMut(u64, Run)) {
         while len > 0 {
@@ -59,7 +92,7 @@ impl Stream {
             if *left == 0 {
                 self.runs.pop_front();
             }
-            let at_hand = if seen == Seen::Captured { usize::try_from(taken).unwrap_or(usize::MAX) } else { 0 };
+            let at_hand = if seen.is_at_hand() { usize::try_from(taken).unwrap_or(usize::MAX) } else { 0 };
             let bytes = self.bytes.drain(..at_hand.min(self.bytes.len())).collect();
             keep(self.posted, Run { seen, len: taken, bytes });
             self.posted += taken;

@@ -411,6 +411,10 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         self.tally.trace(Trace::Leave { side });
     }
 
+    fn decrypted(&mut self, side: Side, ahead: u64, bytes: &[u8]) {
+        self.tally.trace(Trace::Decrypted { side, ahead, bytes });
+    }
+
     fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
         self.book.label_row(op, class, name, via, self.tally);
     }

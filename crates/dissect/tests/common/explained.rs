@@ -1,11 +1,13 @@
 //! What must hold for the explanation of every operation of a capture.
 
+use overhead_dissect::decode::KeyLog;
 use overhead_dissect::explain::{Explained, Finder, Found, Item, Piece, Recorder, Seen, Wanted};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{
     Amounts, Class, ConnectionSummary, Frame, LinkType, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A captured frame that owns its bytes.
 #[derive(Clone, Debug)]
@@ -24,6 +26,7 @@ struct Books {
     rows: Vec<(Key, [Amounts; 2])>,
     connection: u64,
     streams: BTreeMap<(u64, Side), Vec<Option<u8>>>,
+    posted: BTreeMap<(u64, Side), u64>,
 }
 
 impl Tally for Books {
@@ -49,13 +52,22 @@ impl Tally for Books {
                 stream.extend(bytes.iter().copied().map(Some));
                 stream.extend((0..opaque).map(|_| None));
             }
+            Trace::Posted { side, len, in_order: true, .. } => {
+                *self.posted.entry((self.connection, side)).or_default() += len;
+            }
+            Trace::Decrypted { side, ahead, bytes } => {
+                let key = (self.connection, side);
+                let at = (self.posted.get(&key).copied().unwrap_or(0) + ahead) as usize;
+                let stream = &mut self.streams.get_mut(&key).unwrap()[at..at + bytes.len()];
+                stream.iter_mut().zip(bytes).for_each(|(byte, clear)| *byte = Some(*clear));
+            }
             _ => {}
         }
     }
 }
 
-fn run<T: Tally>(frames: &[Stored], selection: &Selection, tally: T) -> T {
-    let mut dissector = Dissector::new(selection.clone(), tally);
+fn run<T: Tally>(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>, tally: T) -> T {
+    let mut dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(keys));
     for frame in frames {
         let Stored { time_ns, link, original_len, .. } = *frame;
         dissector.frame(&Frame { time_ns, link, original_len, interface: 0, bytes: &frame.bytes });
@@ -94,14 +106,15 @@ pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &Piece>
 ///
 /// - each has the amounts that the ledger gave it when it closed, and all together have those of the ledger's rows;
 /// - what is listed adds up to these amounts;
-/// - every byte of every stream is in one field of one operation, in order, and is the byte that was captured.
-pub fn check(frames: &[Stored], selection: &Selection) -> Vec<(Found, Explained)> {
-    let books = run(frames, selection, Books::default());
-    let finder = run(frames, selection, Finder::new(Wanted::Fitting { name: None, kind: None, nth: u64::MAX }));
+/// - every byte of every stream is in one field of one operation, in order, and is the byte that was captured, in clear
+///   where it was decrypted.
+pub fn check(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>) -> Vec<(Found, Explained)> {
+    let books = run(frames, selection, keys, Books::default());
+    let finder = run(frames, selection, keys, Finder::new(Wanted::Fitting { name: None, kind: None, nth: u64::MAX }));
     let found: Vec<Found> = finder.fitting().collect();
     assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
     let recorders = found.iter().map(|found| Recorder::new(found.connection, found.op)).collect();
-    let recorded = run(frames, selection, Recorders(recorders)).0.into_iter().map(Recorder::into_explained);
+    let recorded = run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(Recorder::into_explained);
     let all: Vec<(Found, Explained)> = found.into_iter().zip(recorded).collect();
     for (_, explained) in &all {
         check_one(explained);
@@ -162,7 +175,7 @@ fn check_streams(all: &[(Found, Explained)], streams: &BTreeMap<(u64, Side), Vec
             end += piece.len;
             let sent = &stream[offset as usize..end as usize];
             let shown: Vec<Option<u8>> = match piece.seen {
-                Seen::Captured => piece.bytes.iter().copied().map(Some).collect(),
+                Seen::Captured | Seen::Decrypted => piece.bytes.iter().copied().map(Some).collect(),
                 _ => vec![None; piece.len as usize],
             };
             assert_eq!(shown, sent, "{}", piece.path);

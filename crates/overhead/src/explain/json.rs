@@ -95,6 +95,9 @@ struct Field<'a> {
     at: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
+    /// `hex` is in clear; the wire has its ciphertext.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    decrypted: bool,
     /// Why there is no `hex`.
     #[serde(skip_serializing_if = "Option::is_none")]
     absent: Option<&'static str>,
@@ -183,9 +186,10 @@ fn field(piece: &Piece) -> Field<'_> {
         length: piece.len,
         whole: piece.field_len,
         at: piece.field_at,
-        hex: (piece.seen == Seen::Captured).then_some(hex),
+        hex: piece.seen.is_at_hand().then_some(hex),
+        decrypted: piece.seen == Seen::Decrypted,
         absent: match piece.seen {
-            Seen::Captured => None,
+            Seen::Captured | Seen::Decrypted => None,
             Seen::Snapped => Some("snapped"),
             Seen::Gap => Some("gap"),
             Seen::NotKept => Some("not kept"),

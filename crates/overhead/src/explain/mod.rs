@@ -4,22 +4,26 @@ mod json;
 mod text;
 
 use crate::cli::{Color, Which};
-use crate::exit::{self, Fault};
+use crate::doubts::Doubts;
+use crate::exit::Fault;
+use crate::inputs;
+use crate::keys::{KeyFiles, KeyReader};
 use anyhow::{Context, Error, Result, anyhow};
 use clap::{Args, ValueEnum};
-use overhead_capture::{FileSource, Next, Source};
 use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Class, FrameFacts};
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 const NUMBERING: &str = "\
 Operations are numbered from 1, in the order in which the capture has their first bytes. All of them
 count, CONNECT (handshake and teardown) and undecoded stretches too, so a number depends on nothing
-but the capture, --db and --port. Without --op, --name and --first it is the first of the workload.
+but the capture, --db, --port and --keylog. Without --op, --name and --first it is the first of the
+workload.
 
 Examples:
   overhead explain trace.pcap
@@ -48,6 +52,8 @@ pub struct Explain {
     nth: u64,
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    keys: KeyFiles,
     /// Show every byte, also of long fields
     #[arg(long)]
     full: bool,
@@ -107,18 +113,23 @@ impl Explain {
             ))
             .into());
         }
-        let selection = self.which.selection()?;
+        let mut doubts = Doubts::default();
+        let keys = KeyReader::read(&self.keys, &mut doubts)?;
+        let capture = Capture { file: std::slice::from_ref(&self.file), selection: self.which.selection()?, keys };
         let mut finder = Finder::new(self.wanted());
-        let cut = read(&self.file, &selection, &mut finder)?;
+        let cuts = capture.read(&mut finder)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
-        let explanation = explain(&self.file, &selection, found, finder.count())?;
+        let explanation = capture.explain(found, finder.count())?;
         let text = match self.format {
             Form::Json => json::render(&explanation)?,
             Form::Table => text::render(&explanation, text::Style { color: self.color.wanted(), full: self.full }),
         };
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("standard output")?;
-        Ok(status(&explanation.explained, cut))
+        for cut in cuts {
+            doubts.partial(cut);
+        }
+        Ok(status(&explanation.explained, doubts))
     }
 
     fn wanted(&self) -> Wanted {
@@ -155,15 +166,19 @@ impl Explain {
 }
 
 /// Says what is missing, if anything is, and gives the status that goes with it.
-fn status(explained: &Explained, cut: Option<String>) -> u8 {
+fn status(explained: &Explained, mut doubts: Doubts) -> u8 {
     let missing = explained.missing();
-    let missing = (missing > 0).then(|| format!("{} of the operation were not captured", counted(missing, "byte")));
-    let off = (!explained.is_balanced()).then(|| "what is shown differs from the ledger: this is a defect".to_owned());
-    let doubts: Vec<String> = cut.into_iter().chain(missing).chain(off).collect();
-    for doubt in &doubts {
-        eprintln!("overhead: warning: {doubt}");
+    if missing > 0 {
+        doubts.partial(format!("{} of the operation were not captured", counted(missing, "byte")));
     }
-    if doubts.is_empty() { exit::COMPLETE } else { exit::PARTIAL }
+    if !explained.is_balanced() {
+        doubts.partial("what is shown differs from the ledger: this is a defect");
+    }
+    let (warnings, status) = doubts.settle();
+    for warning in warnings {
+        eprintln!("overhead: warning: {warning}");
+    }
+    status
 }
 
 /// Names in an error message.
@@ -197,26 +212,35 @@ impl First {
     }
 }
 
-/// Records the operation, then the headers of its frames.
-fn explain(file: &Path, selection: &Selection, found: Found, count: u64) -> Result<Explanation> {
-    let mut recorder = Recorder::new(found.connection, found.op);
-    read(file, selection, &mut recorder)?;
-    let explained = recorder.into_explained();
-    let mut frames = FrameFinder::new(explained.frames());
-    read(file, selection, &mut frames)?;
-    Ok(Explanation { found, count, explained, frames: frames.into_frames() })
+/// The capture that is read again and again.
+struct Capture<'a> {
+    file: &'a [PathBuf],
+    selection: Selection,
+    keys: KeyReader,
 }
 
-/// Dissects the file until the reading is done; says where the file was cut, if it was.
-fn read(file: &Path, selection: &Selection, reading: &mut dyn Reading) -> Result<Option<String>> {
-    let mut source = FileSource::open(file)?;
-    let mut dissector = Dissector::new(selection.clone(), reading);
-    while !dissector.tally().is_done() {
-        let Next::Frame(frame) = source.next_frame()? else {
-            break;
-        };
-        dissector.frame(&frame);
+impl Capture<'_> {
+    /// Records the operation, then the headers of its frames.
+    fn explain(&self, found: Found, count: u64) -> Result<Explanation> {
+        let mut recorder = Recorder::new(found.connection, found.op);
+        self.read(&mut recorder)?;
+        let explained = recorder.into_explained();
+        let mut frames = FrameFinder::new(explained.frames());
+        self.read(&mut frames)?;
+        Ok(Explanation { found, count, explained, frames: frames.into_frames() })
     }
-    dissector.finish();
-    Ok(source.end().and_then(|end| end.cut.as_ref()).map(|cut| format!("{} {cut}", source.name())))
+
+    /// Dissects the file until the reading is done; says where the file was cut, if it was.
+    fn read(&self, reading: &mut dyn Reading) -> Result<Vec<String>> {
+        let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
+        let cuts = inputs::read(self.file, &self.keys, |_, frame| {
+            if dissector.tally().is_done() {
+                return ControlFlow::Break(());
+            }
+            dissector.frame(frame);
+            ControlFlow::Continue(())
+        })?;
+        dissector.finish();
+        Ok(cuts)
+    }
 }

@@ -236,17 +236,18 @@ fn flags(facts: &FrameFacts) -> String {
     if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) }
 }
 
-/// Which part of a field a piece is, where it is not the whole.
+/// Which part of a field a piece is, where it is not the whole, and whether it is what the wire has.
 fn extent(piece: &Piece) -> String {
-    if piece.len == piece.field_len {
-        return String::new();
-    }
-    format!(" (from byte {} of {})", grouped(piece.field_at), grouped(piece.field_len))
+    let part = (piece.len != piece.field_len)
+        .then(|| format!("from byte {} of {}", grouped(piece.field_at), grouped(piece.field_len)));
+    let decrypted = (piece.seen == Seen::Decrypted).then(|| "decrypted".to_owned());
+    let words: Vec<String> = part.into_iter().chain(decrypted).collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
 fn absence(seen: Seen) -> &'static str {
     match seen {
-        Seen::Captured | Seen::NotKept => "(captured, not shown)",
+        Seen::Captured | Seen::Decrypted | Seen::NotKept => "(captured, not shown)",
         Seen::Snapped => "(not captured: snapped)",
         Seen::Gap => "(in no captured frame, and in no sum)",
     }

@@ -154,7 +154,11 @@ impl Tls {
         out.note(Note::Tls);
         let mut text = std::mem::take(&mut self.text);
         let record = Record { header: header.bytes, fragment: header.fragment(input), length: header.length() };
-        match self.session.record(side, record, &mut text) {
+        let content = self.session.record(side, record, &mut text);
+        if let Content::Opened(layout) = content {
+            out.decrypted(self.weaves[side as usize].ahead(layout), &text);
+        }
+        match content {
             Content::Opened(layout) | Content::Unread(layout)
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {

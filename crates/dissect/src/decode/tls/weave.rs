@@ -24,6 +24,8 @@ struct Laid {
 pub(super) struct Weave {
     pub tape: Tape,
     records: VecDeque<Laid>,
+    /// Bytes of the records that wait.
+    held: u64,
     /// Records posted.
     posted: u64,
     /// Bytes of the tape posted.
@@ -43,7 +45,14 @@ impl Weave {
 
     /// The next record, whose content is put on the tape now or later, or which is posted to an operation of its own.
     pub fn push(&mut self, layout: Opened, own: Option<(OpId, &'static str)>) {
+        self.held += layout.total();
         self.records.push_back(Laid { layout, own });
+    }
+
+    /// Bytes between the next one to be posted and the content of a record that is pushed next.
+    pub fn ahead(&self, layout: Opened) -> u64 {
+        let (before, _) = surroundings(layout);
+        self.held + before.iter().map(|(_, len)| len).sum::<u64>()
     }
 
     /// Number of the record up to which all must be posted before everything pushed so far is.
@@ -73,6 +82,7 @@ impl Weave {
                 None => self.post_shared(record.layout, &mut aside),
             }
             self.records.pop_front();
+            self.held -= record.layout.total();
             self.posted += 1;
         }
         self.depth = aside.depth();
@@ -97,6 +107,14 @@ impl Weave {
         self.played += content;
         let position = player.position();
         self.tape.forget(position);
+    }
+}
+
+impl Opened {
+    /// Bytes of the record on the wire.
+    fn total(self) -> u64 {
+        let (before, after) = surroundings(self);
+        self.content as u64 + before.iter().chain(&after).map(|(_, len)| len).sum::<u64>()
     }
 }
 
