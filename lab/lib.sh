@@ -5,6 +5,9 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Everything the lab writes at run time lives below this directory.
 LAB=${OVERHEAD_LAB:-$ROOT/.lab}
+# What was fetched or built for a server stays here, where the server's user can read it, for the next checkout too.
+if [ "$(id -u)" -eq 0 ]; then CACHE=/var/cache/overhead; else CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/overhead; fi
+CACHE=${OVERHEAD_CACHE:-$CACHE}
 # Where rustup puts cargo, also before the user has logged in again.
 PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
 SERVERS=$ROOT/lab/servers
@@ -41,6 +44,16 @@ known_servers() {
     done
 }
 
+# required NAME…: these servers, each after those that it cannot do without, each once.
+required() {
+    local name
+    known_servers "$@"
+    for name in "$@"; do
+        "$SERVERS/$name" requires
+        echo "$name"
+    done | awk '!seen[$0]++'
+}
+
 # end_as_root PID: asks a process of root to end. The shell's own kill, because a small system has no other.
 # shellcheck disable=SC2016 # the inner shell's variable
 end_as_root() { as_root sh -c 'kill -s TERM "$1"' sh "$1"; }
@@ -50,13 +63,18 @@ with_servers() {
     local name
     "$ROOT/lab/install" "$@"
     at_exit drop_servers
-    for name in "$@"; do
+    for name in $(required "$@"); do
         "$SERVERS/$name" ready || BORROWED+=("$name")
     done
     "$ROOT/lab/up" "$@" >&2
 }
 BORROWED=()
-drop_servers() { [ "${#BORROWED[@]}" -eq 0 ] || "$ROOT/lab/down" "${BORROWED[@]}"; }
+# The latest first: a server goes before the one that it requires.
+drop_servers() {
+    local at
+    for ((at = ${#BORROWED[@]} - 1; at >= 0; at--)); do "$ROOT/lab/down" "${BORROWED[at]}"; done
+    BORROWED=()
+}
 
 # pgbench_tables SCALE: fills the tables of pgbench in the lab's PostgreSQL.
 PGBENCH=(pgbench -h 127.0.0.1 -p "${OVERHEAD_POSTGRES_PORT:-7432}" -U postgres)
@@ -101,6 +119,13 @@ wait_until() {
 # port_open PORT: something accepts connections on 127.0.0.1:PORT.
 port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
+# ask_port PORT BYTES COUNT: sends BYTES, as printf spells them, and prints the first COUNT bytes of the answer in hex.
+# shellcheck disable=SC2016 # the inner shell's variables
+ask_port() {
+    timeout 5 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "$2" >&3 && head -c "$3" <&3 | od -A n -v -t x1 | tr -d " \n"' \
+        ask_port "$@" 2>/dev/null
+}
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Packages
 
@@ -114,6 +139,27 @@ missing_packages() {
 
 # in_archive PACKAGE: the machine's sources have it.
 in_archive() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+
+# release: the code name of this Debian.
+# shellcheck source=/dev/null
+release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
+
+# with_backports: apt_install also reads the backports of Debian 12, for this one installation, from the mirror that the
+# machine already uses. The machine's own list of sources stays as it is.
+with_backports() {
+    local mirror
+    # shellcheck disable=SC2016 # apt expands it
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | grep '/debian/$' | head -n 1)
+    SOURCES=$(mktemp -d)
+    at_exit drop_sources
+    chmod 755 "$SOURCES"
+    mkdir "$SOURCES/parts" "$SOURCES/lists"
+    find /etc/apt/sources.list.d -maxdepth 1 \( -name '*.list' -o -name '*.sources' \) -exec cp -t "$SOURCES/parts" {} +
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s bookworm-backports main\n' \
+        "${mirror:?no Debian mirror among the sources of this machine}" >"$SOURCES/parts/backports.list"
+    APT_OPTIONS=(-o "Dir::Etc::SourceParts=$SOURCES/parts" -o "Dir::State::Lists=$SOURCES/lists")
+}
+drop_sources() { rm -rf -- "$SOURCES"; }
 
 # apt_install PACKAGE…: installs what is missing and nothing else. Services that come with the packages are neither
 # started nor left to start at the next boot; services that were there before are not touched.
@@ -179,12 +225,15 @@ release_services() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # A private server. A file in lab/servers sets NAME, PORT and RUN_AS, defines the functions `packages`, `installed`,
-# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `prepare` (before the start) and `settle`
-# (once it answers), and ends with: server_main "$@"
+# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `fetch` (what no package has), `prepare`
+# (before the start) and `settle` (once it answers), and ends with: server_main "$@"
+# REQUIRES names the servers without which it does not start.
 
 STOP_SIGNAL=TERM
 READY_SECONDS=10
 STARTING=
+REQUIRES=()
+fetch() { :; }
 prepare() { :; }
 settle() { :; }
 
@@ -192,6 +241,7 @@ server_main() {
     DIR=$LAB/${NAME:?set by the file in lab/servers}
     case ${1:-} in
         packages) packages ;;
+        requires) printf '%s\n' "${REQUIRES[@]}" | sed '/^$/d' ;;
         install) server_install ;;
         start) server_start ;;
         ready) server_running && answers ;;
@@ -200,14 +250,33 @@ server_main() {
         port) echo "$PORT" ;;
         pid) server_running && server_pid ;;
         version) version ;;
-        *) die "usage: $0 packages|install|start|ready|stop|status|port|pid|version" ;;
+        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|pid|version" ;;
     esac
 }
 
 server_install() {
-    # shellcheck disable=SC2046 # one package per word
-    installed || apt_install $(packages)
+    installed && return
+    local names
+    names=$(packages)
+    # shellcheck disable=SC2086 # one package per word
+    [ -z "$names" ] || apt_install $names
+    installed || fetch
     installed || die "$NAME is still not found after its installation"
+}
+
+# cached FOLDER COMMAND…: COMMAND fills the folder that is its last argument; half of one is not kept.
+cached() {
+    local folder=$1 part
+    shift
+    mkdir -p "$CACHE"
+    part=$(mktemp -d "$CACHE/part.XXXXXX")
+    if "$@" "$part"; then
+        chmod -R u=rwX,go=rX "$part"
+        mv -T -- "$part" "$folder"
+    else
+        rm -rf -- "$part"
+        die "$NAME could not be fetched: is its registry within reach?"
+    fi
 }
 
 server_pid() { cut -d' ' -f1 "$DIR/pid"; }
@@ -293,11 +362,11 @@ server_gone() { ! server_running; }
 
 server_status() {
     if server_running && answers; then
-        printf '%-10s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "$(version)"
+        printf '%-13s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "$(version)"
     elif server_running; then
-        printf '%-10s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "does not answer"
+        printf '%-13s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "does not answer"
     else
-        printf '%-10s down\n' "$NAME"
+        printf '%-13s down\n' "$NAME"
         return 3
     fi
 }
