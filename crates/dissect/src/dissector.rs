@@ -6,6 +6,7 @@ use crate::flow::{Finished, Flow};
 use crate::fragments::{Fragments, Outcome};
 use crate::limits;
 use crate::packet::{self, Fragment, Packet, Segment};
+use crate::protocols::Commons;
 use crate::select::Selection;
 use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, FrameFacts, LinkType, Tally, Trace};
@@ -52,6 +53,7 @@ type Key = (SocketAddr, SocketAddr);
 pub struct Dissector<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
+    commons: Commons,
     tally: T,
     totals: Totals,
     copies: Copies,
@@ -77,6 +79,7 @@ impl<T: Tally> Dissector<T> {
         Self {
             selection,
             keys: None,
+            commons: Commons::default(),
             tally,
             totals: Totals::default(),
             copies: Copies::default(),
@@ -178,9 +181,11 @@ impl<T: Tally> Dissector<T> {
             self.end(entry);
         }
         let (selection, keys, connections) = (&self.selection, &self.keys, &mut self.connections);
+        let commons = &self.commons;
+        commons.at(self.totals.frames);
         let entry = self.flows.entry(key).or_insert_with(|| {
             *connections += 1;
-            let flow = Flow::new(segment, &selection.judge(segment), keys.clone());
+            let flow = Flow::new(segment, &selection.judge(segment), keys.clone(), commons.clone());
             Entry { flow, number: *connections, closed_ns: None }
         });
         let facts = facts(segment, entry.number, self.totals.frames);

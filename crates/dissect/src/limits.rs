@@ -21,6 +21,9 @@ pub const OUTSTANDING: usize = 1 << 20;
 /// Prepared statements remembered per connection; the oldest are forgotten first.
 pub const STATEMENTS: usize = 16 << 10;
 
+/// Prepared statements that connections share, each time that one is prepared; the earliest are kept.
+pub const SHARED_STATEMENTS: usize = 32 << 10;
+
 /// Length of an operation's name in bytes; longer ones are cut.
 pub const NAME: usize = 64;
 

@@ -3,7 +3,7 @@
 
 use crate::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_dissect::decode::{Engine, Note, OpId, Reader};
-use overhead_dissect::protocols::AnyDecoder;
+use overhead_dissect::protocols::{AnyDecoder, Commons};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
 
 /// STARTUP and READY of CQL version 5, after which both sides send segments; without and with `COMPRESSION` lz4.
@@ -43,7 +43,7 @@ fn wrap(turns: &mut Vec<Turn>, segments: Segments) {
 }
 
 fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> Heard {
-    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream), mid_stream);
+    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &Commons::default()), mid_stream);
     let mut heard = Heard::default();
     for turn in turns {
         match turn {

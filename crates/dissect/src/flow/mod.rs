@@ -8,7 +8,7 @@ use crate::decode::{Engine, KeyLog, Note};
 use crate::ledger::{Book, FrameId, Ledger, Owner};
 use crate::limits;
 use crate::packet::Segment;
-use crate::protocols::{AnyDecoder, Sniff, sniff};
+use crate::protocols::{AnyDecoder, Commons, Sniff, sniff};
 use crate::select::Verdict;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_model::record::TcpTotals;
@@ -30,6 +30,8 @@ pub struct Flow {
     stage: Stage,
     /// Secrets that TLS is decrypted with.
     keys: Option<Arc<KeyLog>>,
+    /// What other connections know.
+    commons: Commons,
     decided_by: DecidedBy,
     mid_stream: bool,
     first_ns: u64,
@@ -84,7 +86,7 @@ pub struct Finished {
 
 impl Flow {
     /// A connection whose first segment is `segment`.
-    pub fn new(segment: &Segment<'_>, verdict: &Verdict, keys: Option<Arc<KeyLog>>) -> Self {
+    pub fn new(segment: &Segment<'_>, verdict: &Verdict, keys: Option<Arc<KeyLog>>, commons: Commons) -> Self {
         let (source, destination) = (segment.source, segment.destination);
         let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
             (true, _) => (!segment.flags.ack, DecidedBy::Syn),
@@ -95,7 +97,9 @@ impl Flow {
         let mid_stream = !segment.flags.syn;
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
-            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys.clone()),
+            [protocol] if decided_by != DecidedBy::Content => {
+                Stage::decoding(*protocol, mid_stream, keys.clone(), &commons)
+            }
             _ => Stage::Sniffing { candidates: verdict.candidates.clone(), pieces: Vec::new() },
         };
         let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
@@ -105,6 +109,7 @@ impl Flow {
             book: Book::new(protocol),
             stage,
             keys,
+            commons,
             decided_by,
             mid_stream,
             first_ns: segment.time_ns,
@@ -456,7 +461,8 @@ impl Flow {
 
     /// Begins to decode; what waited is decoded first.
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
-        let stage = std::mem::replace(&mut self.stage, Stage::decoding(protocol, self.mid_stream, self.keys.clone()));
+        let decoding = Stage::decoding(protocol, self.mid_stream, self.keys.clone(), &self.commons);
+        let stage = std::mem::replace(&mut self.stage, decoding);
         let Stage::Sniffing { pieces, .. } = stage else { return };
         tally.trace(Trace::Decoding);
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
@@ -517,8 +523,9 @@ impl Flow {
 }
 
 impl Stage {
-    fn decoding(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self::Decoding(Box::new(Engine::with_keys(AnyDecoder::new(protocol, mid_stream), mid_stream, keys)))
+    fn decoding(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, commons: &Commons) -> Self {
+        let decoder = AnyDecoder::new(protocol, mid_stream, commons);
+        Self::Decoding(Box::new(Engine::with_keys(decoder, mid_stream, keys)))
     }
 }
 

@@ -8,6 +8,8 @@
 
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the first bytes of a direction look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +24,28 @@ pub enum Sniff {
     Response,
 }
 
+/// What the connections of a capture know of one another.
+#[derive(Clone, Debug, Default)]
+pub struct Commons {
+    statements: Arc<cql::Statements>,
+    /// Number of the frame at hand.
+    frame: Arc<AtomicU64>,
+}
+
+impl Commons {
+    /// What follows comes of this frame.
+    pub fn at(&self, frame: u64) {
+        self.frame.store(frame, Ordering::Relaxed);
+    }
+
+    fn frame(&self) -> u64 {
+        self.frame.load(Ordering::Relaxed)
+    }
+}
+
 /// Makes the enum of all decoders, and dispatches to them, from one line per protocol.
 macro_rules! registry {
-    ($($variant:ident => $module:ident :: $decoder:ident),+ $(,)?) => {
+    ($($variant:ident => $module:ident :: $decoder:ident, $make:expr);+ $(;)?) => {
         $(pub mod $module;)+
 
         /// A decoder of any protocol.
@@ -35,9 +56,12 @@ macro_rules! registry {
 
         impl AnyDecoder {
             /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
-            pub fn new(protocol: Protocol, mid_stream: bool) -> Self {
+            pub fn new(protocol: Protocol, mid_stream: bool, commons: &Commons) -> Self {
                 match protocol {
-                    $(Protocol::$variant => Self::$variant($module::$decoder::new(mid_stream)),)+
+                    $(Protocol::$variant => {
+                        let make: fn(bool, &Commons) -> $module::$decoder = $make;
+                        Self::$variant(make(mid_stream, commons))
+                    })+
                 }
             }
         }
@@ -72,8 +96,8 @@ macro_rules! registry {
 }
 
 registry! {
-    Resp => resp::Resp,
-    Cql => cql::Cql,
-    Pgwire => pgwire::Pgwire,
-    Mongo => mongo::Mongo,
+    Resp => resp::Resp, |mid_stream, _| resp::Resp::new(mid_stream);
+    Cql => cql::Cql, |mid_stream, commons| cql::Cql::sharing(mid_stream, commons.clone());
+    Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
+    Mongo => mongo::Mongo, |mid_stream, _| mongo::Mongo::new(mid_stream);
 }

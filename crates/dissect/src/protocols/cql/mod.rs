@@ -13,15 +13,15 @@
 //!
 //! The parts: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells` (typed
 //! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (messages to postings),
-//! `segment`, `segmented` and `compression` (messages that do not lie plainly on the stream).
+//! `known` (statements that connections share), `segment`, `segmented` and `compression` (messages that do not lie plainly on the stream).
 //!
-//! Prepared statements are resolved per connection. A server knows a statement on all of its connections, so a driver
-//! that prepares on one and executes on another is not resolved: such operations are called `EXECUTE` (or `SELECT`,
-//! where the response says so), and their values are untyped.
+//! Prepared statements are resolved wherever in the capture they were prepared: see `known`. Where that was before the
+//! capture, operations are called `EXECUTE` (or `SELECT`, where the response says so), and their values are untyped.
 
 mod cells;
 mod compression;
 mod decode;
+mod known;
 mod pair;
 mod probe;
 mod request;
@@ -34,8 +34,10 @@ mod tests;
 mod types;
 mod wire;
 
-use super::Sniff;
+use super::{Commons, Sniff};
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+pub use known::Statements;
+
 use decode::{Framing, Rest, Scratch};
 use overhead_model::Side;
 use pair::Session;
@@ -58,9 +60,14 @@ pub struct Cql {
 impl Cql {
     /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, Commons::default())
+    }
+
+    /// The same, for one of several connections.
+    pub fn sharing(mid_stream: bool, commons: Commons) -> Self {
         let framing = if mid_stream { Framing::Either } else { Framing::Messages };
         Self {
-            session: Session::new(mid_stream),
+            session: Session::new(mid_stream, commons),
             framing: [framing; 2],
             format: None,
             rest: [None; 2],

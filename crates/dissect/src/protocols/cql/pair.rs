@@ -1,9 +1,10 @@
 //! Messages to operations: which response answers which request, and what an operation is called.
 //!
 //! A response carries the stream id of its request; a client reuses an id once it was answered. Everything that a
-//! message needs to know of earlier ones of its connection lives here: prepared statements with the types of their bind
+//! message needs to know of earlier ones lives here: prepared statements with the types of their bind
 //! markers and results, what was negotiated in the handshake, the keyspace in use.
 
+use super::super::Commons;
 use super::statement::{self, Statement};
 use super::types::Types;
 use super::wire::{Header, opcode};
@@ -11,6 +12,7 @@ use crate::decode::{Malformed, OpId};
 use crate::limits;
 use overhead_model::Class;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 /// Entries of types that all prepared statements of a connection may hold together, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
@@ -39,14 +41,21 @@ pub(super) struct Exchange {
 pub(super) struct StatementRef(u64);
 
 /// A prepared statement.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Prepared {
-    id: Box<[u8]>,
+    pub id: Box<[u8]>,
     name: &'static str,
     class: Class,
     guessed: bool,
     pub bind: Types,
     pub result: Types,
+}
+
+impl Prepared {
+    /// Entries of types that it holds.
+    pub fn weight(&self) -> usize {
+        self.bind.weight() + self.result.weight()
+    }
 }
 
 /// Requests that wait on one stream id; more than one just where a client breaks the rules or a response was lost.
@@ -94,11 +103,13 @@ pub(super) struct Session {
     waiting: HashMap<i16, Waiting>,
     outstanding: usize,
     losses: u32,
-    prepared: VecDeque<Prepared>,
+    prepared: VecDeque<Arc<Prepared>>,
     /// Number of the first of `prepared`.
     first_prepared: u64,
     prepared_ids: HashMap<Box<[u8]>, u64>,
     type_entries: usize,
+    /// What other connections have prepared.
+    commons: Commons,
     sent: Sent,
     /// The keyspace in use is the server's own.
     in_system_keyspace: bool,
@@ -109,7 +120,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new(mid_stream: bool) -> Self {
+    pub fn new(mid_stream: bool, commons: Commons) -> Self {
         Self {
             waiting: HashMap::new(),
             outstanding: 0,
@@ -118,6 +129,7 @@ impl Session {
             first_prepared: 0,
             prepared_ids: HashMap::new(),
             type_entries: 0,
+            commons,
             sent: Sent { startup: mid_stream, statement: mid_stream },
             in_system_keyspace: false,
             compression: if mid_stream { Compression::NotSeen } else { Compression::None },
@@ -247,9 +259,14 @@ impl Session {
         self.sent.statement = true;
     }
 
-    /// The statement with this id, as prepared on this connection.
-    pub fn find(&self, id: &[u8]) -> Option<StatementRef> {
-        self.prepared_ids.get(id).copied().map(StatementRef)
+    /// The statement with this id, as prepared on this connection, or else on another.
+    pub fn find(&mut self, id: &[u8]) -> Option<StatementRef> {
+        let own = self.prepared_ids.get(id).copied().map(StatementRef);
+        own.or_else(|| {
+            let statement = self.commons.statement(id)?;
+            self.keep(statement);
+            self.prepared_ids.get(id).copied().map(StatementRef)
+        })
     }
 
     fn index(&self, statement: StatementRef) -> Option<usize> {
@@ -257,7 +274,7 @@ impl Session {
     }
 
     pub fn prepared(&self, statement: StatementRef) -> Option<&Prepared> {
-        self.prepared.get(self.index(statement)?)
+        self.prepared.get(self.index(statement)?).map(Arc::as_ref)
     }
 
     /// Remembers a statement as its `PREPARE` was answered. `rows` says whether it gives rows of a keyspace of the server, where
@@ -267,16 +284,21 @@ impl Session {
             Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
             None => ("EXECUTE", Class::Workload),
         });
-        self.type_entries += bind.weight() + result.weight();
-        let prepared = Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result };
-        if let Some(known) = self.find(id).and_then(|statement| self.index(statement))
-            && let Some(slot) = self.prepared.get_mut(known)
-        {
-            self.type_entries -= slot.bind.weight() + slot.result.weight();
+        let prepared = Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result });
+        self.commons.publish(&prepared);
+        self.keep(prepared);
+    }
+
+    /// Keeps a statement in place of an earlier one with its id.
+    fn keep(&mut self, prepared: Arc<Prepared>) {
+        self.type_entries += prepared.weight();
+        let known = self.prepared_ids.get(&prepared.id).and_then(|number| self.index(StatementRef(*number)));
+        if let Some(slot) = known.and_then(|known| self.prepared.get_mut(known)) {
+            self.type_entries -= slot.weight();
             *slot = prepared;
         } else {
             let number = self.first_prepared + self.prepared.len() as u64;
-            self.prepared_ids.insert(id.into(), number);
+            self.prepared_ids.insert(prepared.id.clone(), number);
             self.prepared.push_back(prepared);
         }
         while self.prepared.len() > limits::STATEMENTS || self.type_entries > TYPE_ENTRIES {
@@ -284,19 +306,19 @@ impl Session {
                 break;
             };
             self.first_prepared += 1;
-            self.type_entries -= oldest.bind.weight() + oldest.result.weight();
+            self.type_entries -= oldest.weight();
             self.prepared_ids.remove(&oldest.id);
         }
     }
 
-    /// The shape of a statement's rows has changed since it was prepared.
+    /// The shape of a statement's rows has changed since it was prepared. Other connections learn of it by themselves.
     pub fn result_changed(&mut self, statement: StatementRef, result: &Types) {
         if let Some(index) = self.index(statement)
             && let Some(prepared) = self.prepared.get_mut(index)
         {
             self.type_entries -= prepared.result.weight();
             self.type_entries += result.weight();
-            prepared.result.clone_from(result);
+            Arc::make_mut(prepared).result.clone_from(result);
         }
     }
 

@@ -3,6 +3,7 @@
 mod bodies;
 mod build;
 mod damage;
+mod known;
 mod pairing;
 mod segments;
 mod values;

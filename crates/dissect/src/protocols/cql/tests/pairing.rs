@@ -282,21 +282,3 @@ fn the_server_answers_in_the_version_it_knows() {
     ];
     assert_eq!(named(&conversation), ["setup OPTIONS [] error"]);
 }
-
-#[test]
-fn prepared_statements_are_forgotten_oldest_first() {
-    let mut engine = Engine::new(Cql::new(false), false);
-    let mut transcript = Transcript::default();
-    for number in 0..=crate::limits::STATEMENTS as u32 {
-        engine.bytes(Request, &prepare(0, "SELECT a FROM t"), &mut transcript);
-        engine.bytes(Response, &prepared(0, &int(number), "lab", &[], &[]), &mut transcript);
-    }
-    let mut name = |number: u32| {
-        engine.bytes(Request, &execute(0, &int(number), 0, &[]), &mut transcript);
-        engine.bytes(Response, &void(0), &mut transcript);
-        transcript.ops.last().unwrap().name().to_owned()
-    };
-    assert_eq!(name(0), "EXECUTE");
-    assert_eq!(name(1), "SELECT");
-    assert_eq!(name(crate::limits::STATEMENTS as u32), "SELECT");
-}
