@@ -7,7 +7,8 @@ use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
 
 /// Where a byte of a captured frame is posted. The identifiers ([`Account::name`]) are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Account {
     /// Link-layer header and trailing padding of frames that carry new payload.
@@ -194,6 +195,7 @@ mod tests {
         for (position, account) in Account::ALL.into_iter().enumerate() {
             assert_eq!(account as usize, position);
             assert_eq!(Account::from_name(account.name()), Some(account));
+            assert_eq!(serde_json::to_value(account).unwrap(), account.name());
         }
         assert!(!Account::Retransmission.is_payload());
         assert!(Account::Tls.is_payload());

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// A direction of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Side {
     /// Client to server.
@@ -19,6 +20,14 @@ pub enum Side {
 impl Side {
     /// Both sides, request first.
     pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
+
+    /// The identifier that records use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
 
     /// The opposite direction.
     #[must_use]

@@ -3,8 +3,8 @@
 //! Sizes are bytes, times nanoseconds, counts integers. A quantity that was not measured is [`Measured::Unavailable`]
 //! with the reason, never zero and never missing. Readers ignore fields they do not know.
 
-use crate::account::Amounts;
-use crate::operation::{Class, DecidedBy};
+use crate::account::{Account, Amounts};
+use crate::operation::{Class, DecidedBy, Side};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -245,6 +245,22 @@ pub struct OperationRow {
     pub response: SideRow,
     /// First byte of the request to last byte of the response.
     pub latency_ns: Latency,
+    /// What the payload of all its operations is made of, by side, account and field; absent unless it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<FieldRow>>,
+}
+
+/// One field of a row's messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldRow {
+    /// Direction.
+    pub side: Side,
+    /// Where it is posted.
+    pub account: Account,
+    /// The field and the groups it lies in, joined by dots, as `explain` names it.
+    pub field: String,
+    /// Total over the row's operations.
+    pub bytes: u64,
 }
 
 impl OperationRow {

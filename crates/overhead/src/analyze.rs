@@ -2,14 +2,16 @@
 
 use crate::cli::{Output, Which};
 use crate::doubts::Doubts;
+use crate::exit::Fault;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::time::Window;
-use crate::{inputs, ledger, print};
+use crate::{fields, inputs, ledger, print};
 use anyhow::Result;
 use clap::Args;
 use overhead_dissect::Dissector;
-use overhead_model::Measured;
+use overhead_dissect::explain::FieldSums;
 use overhead_model::record::{Input, SourceKind};
+use overhead_model::{Measured, Tally};
 use overhead_report::{Aggregate, NamedRun};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -32,12 +34,19 @@ pub struct Analyze {
     count: Option<u64>,
     #[command(flatten)]
     window: Window,
+    /// Also sum up the fields of the messages, in a second reading
+    #[arg(long)]
+    fields: bool,
 }
 
 impl Analyze {
     /// Reads the files and prints the result.
     pub fn run(self) -> Result<u8> {
         let started = Instant::now();
+        if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
+            let file = file.display();
+            return Err(Fault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
+        }
         let mut doubts = Doubts::default();
         let keys = KeyReader::read(&self.keys, &mut doubts)?;
         let mut dissector = Dissector::new(self.which.selection()?, Aggregate::new()).with_keys(keys.log());
@@ -53,7 +62,14 @@ impl Analyze {
             bpf_ns: Measured::unavailable("offline"),
             started,
         };
-        let run = ledger::run(&aggregate, &totals, doubts, facts);
+        let mut run = ledger::run(&aggregate, &totals, doubts, facts);
+        if self.fields {
+            let mut sums = FieldSums::default();
+            let mut dissector = fields::dissector(&mut sums, self.which.selection()?, &keys);
+            self.read(&mut dissector, &keys, &mut Doubts::default())?;
+            dissector.finish();
+            fields::add(&mut run, sums);
+        }
         let named = NamedRun::new(name(&self.files), run);
         print::warnings(&named, &self.output);
         print::result(&named, &self.output)?;
@@ -61,7 +77,12 @@ impl Analyze {
     }
 
     /// Feeds the frames that are asked for to the dissector; gives what each file had of them.
-    fn read(&self, dissector: &mut Dissector<Aggregate>, keys: &KeyReader, doubts: &mut Doubts) -> Result<Vec<Input>> {
+    fn read<T: Tally>(
+        &self,
+        dissector: &mut Dissector<T>,
+        keys: &KeyReader,
+        doubts: &mut Doubts,
+    ) -> Result<Vec<Input>> {
         self.window.check()?;
         let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
         let mut inputs: Vec<Input> = self.files.iter().map(input).collect();

@@ -1,7 +1,7 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
 use crate::exit::Fault;
-use crate::{analyze, explain, report};
+use crate::{analyze, compare, explain, report};
 use anyhow::Result;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
@@ -27,6 +27,7 @@ Examples:
   overhead analyze trace.pcap --db postgres --port 5433
   overhead explain trace.pcap --name GET
   overhead report runs/* -o report/
+  overhead compare runs/a runs/b
 
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
 
@@ -42,6 +43,8 @@ pub enum Command {
     Explain(explain::Explain),
     /// Draw runs side by side: figure and Markdown table
     Report(report::Report),
+    /// Set one run against another: which accounts, fields and system calls make the difference per operation
+    Compare(compare::Compare),
     /// Say what this machine can measure, and what would enable the rest
     #[cfg(feature = "live")]
     Doctor,
@@ -56,6 +59,7 @@ impl Command {
             Self::Analyze(analyze) => analyze.run(),
             Self::Explain(explain) => explain.run(),
             Self::Report(report) => report.run(),
+            Self::Compare(compare) => compare.run(),
             #[cfg(feature = "live")]
             Self::Doctor => Ok(crate::doctor::run()),
         }

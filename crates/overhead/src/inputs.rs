@@ -36,6 +36,11 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     Ok(reading.cuts)
 }
 
+/// True for what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
+pub fn can_be_read_again(path: &Path) -> bool {
+    path.as_os_str() != "-" && (path.is_file() || path.is_dir() || !path.exists())
+}
+
 struct Reading<'a> {
     paths: &'a [PathBuf],
     keys: &'a KeyReader,

@@ -4,11 +4,13 @@ mod analyze;
 #[cfg(feature = "live")]
 mod capture;
 mod cli;
+mod compare;
 #[cfg(feature = "live")]
 mod doctor;
 mod doubts;
 mod exit;
 mod explain;
+mod fields;
 mod inputs;
 mod keys;
 mod ledger;

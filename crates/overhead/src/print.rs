@@ -11,8 +11,18 @@ pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
         Format::Json => text::json(&named.run)?,
         Format::Csv => text::csv(std::slice::from_ref(named)),
         Format::Markdown => text::markdown(named),
-        Format::Table => text::table(named, Style { color: output.colored(), width: terminal_width() }),
+        Format::Table => text::table(named, style(output.colored())),
     };
+    verbatim(&text)
+}
+
+/// How tables are printed here.
+pub fn style(color: bool) -> Style {
+    Style { color, width: terminal_width() }
+}
+
+/// Prints a result that is text already.
+pub fn verbatim(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("standard output")
 }

@@ -1,12 +1,14 @@
 //! Aggregates of operations, and what people read of them: tables, records and figures.
 //!
 //! [`Aggregate`] adds closed operations up; [`build_run`] makes the run record of it, with the proof that the ledger
-//! balances. [`text`] prints a record; [`figure`] and [`write_report`] compare any number of them side by side. No network,
+//! balances. [`text`] prints a record; [`figure`] and [`write_report`] put any number of
+//! them side by side, [`compare`] sets one against another. No network,
 //! no clock, no system font: the same records give the same output everywhere.
 
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod compare;
 mod error;
 pub mod figure;
 #[cfg(test)]

@@ -9,11 +9,15 @@
 //! 3. [`FrameFinder`] keeps the headers of the frames that it touches.
 //!
 //! Memory is bounded by the operation at hand and by [`crate::limits`], not by the capture.
+//!
+//! [`FieldSums`] adds the same postings up over all operations, in one reading.
 
+mod fields;
 mod find;
 mod record;
 mod stream;
 
+pub use fields::{FieldSums, RowName};
 pub use find::{Finder, Found, Kind, Wanted};
 pub use record::{Explained, Item, Part, Piece, Recorder, View};
 pub use stream::Seen;

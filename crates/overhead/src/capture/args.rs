@@ -54,6 +54,9 @@ pub struct Capture {
     /// Kernel buffer (64k, 128M)
     #[arg(short = 'B', long = "buffer", value_name = "SIZE", default_value = "64M", value_parser = size)]
     pub buffer: u32,
+    /// Also sum up the fields of the messages, from the packets, once the capture is over
+    #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
+    pub fields: bool,
     /// Packets without counters
     #[arg(long, conflicts_with = "bpf_only")]
     pub no_bpf: bool,

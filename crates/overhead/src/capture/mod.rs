@@ -13,7 +13,7 @@ pub use args::Capture;
 use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::KeyReader;
-use crate::{ledger, print};
+use crate::{fields, ledger, print};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
 use folder::{Folder, PACKETS};
@@ -54,7 +54,13 @@ impl Capture {
             captured.doubts.remark(doubt);
         }
         let facts = self.facts(&captured, exit_code, counters, &counting, started);
-        let run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
+        let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
+        if let Some(folder) = folder.as_ref().filter(|_| self.fields) {
+            let keys = KeyReader::read(&self.keys, &mut Doubts::default())?;
+            if let Err(error) = fields::read(&mut run, &[folder.packets()], self.which.selection()?, &keys) {
+                run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
+            }
+        }
         self.publish(folder.as_ref(), run, exit_code)
     }
 

@@ -105,9 +105,7 @@ impl Explain {
     /// Finds the operation, reads it and prints it.
     pub fn run(self) -> Result<u8> {
         let file = self.file.display();
-        // What is missing, or a folder, is for the reader to complain of.
-        let readable = self.file.is_file() || self.file.is_dir() || !self.file.exists();
-        if self.file.as_os_str() == "-" || !readable {
+        if !inputs::can_be_read_again(&self.file) {
             return Err(Fault::usage(format!(
                 "{file}: explain reads its file three times: save a pipe to a file first"
             ))

@@ -274,6 +274,7 @@ impl Row {
             request: request.to_record(self.count + self.unsolicited),
             response: response.to_record(self.count + self.unsolicited),
             latency_ns: latency(&self.latency),
+            fields: None,
         }
     }
 }

@@ -1,0 +1,161 @@
+//! Adds the postings of all operations up by field, in one reading of a capture.
+
+use super::Reading;
+use crate::limits;
+use overhead_model::record::FieldRow;
+use overhead_model::{
+    Account, Class, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// What names a row of the record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RowName {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its class.
+    pub class: Class,
+    /// Its name.
+    pub name: String,
+    /// The way of sending.
+    pub via: &'static str,
+}
+
+/// The fields of each row, with the bytes of all its operations.
+#[derive(Debug, Default)]
+pub struct FieldSums {
+    connection: u64,
+    over: bool,
+    connections: HashMap<u64, Connection>,
+    paths: Paths,
+    rows: Vec<(RowName, Sums)>,
+    numbers: HashMap<RowName, RowId>,
+    /// Of the operation that has just closed.
+    closed: Sums,
+}
+
+type Sums = BTreeMap<(Side, Account, u32), u64>;
+
+#[derive(Debug, Default)]
+struct Connection {
+    sides: [Place; 2],
+    open: HashMap<Option<u64>, Sums>,
+}
+
+/// Where the decoder of a direction is.
+#[derive(Debug, Default)]
+struct Place {
+    /// Groups, the field last.
+    path: Vec<&'static str>,
+    field: &'static str,
+}
+
+/// Every path has a number.
+#[derive(Debug, Default)]
+struct Paths {
+    numbers: HashMap<Vec<&'static str>, u32>,
+    names: Vec<String>,
+}
+
+impl Paths {
+    /// Beyond the limit all paths share the last number.
+    fn number(&mut self, place: &mut Place) -> u32 {
+        place.path.push(place.field);
+        let number = match self.numbers.get(&place.path) {
+            Some(&number) => number,
+            None if self.names.len() >= limits::SUMMED_FIELDS => limits::SUMMED_FIELDS as u32,
+            None => {
+                let number = self.names.len() as u32;
+                self.names.push(place.path.join("."));
+                self.numbers.insert(place.path.clone(), number);
+                number
+            }
+        };
+        place.path.pop();
+        number
+    }
+
+    fn name(&self, number: u32) -> &str {
+        self.names.get(number as usize).map_or("(others)", String::as_str)
+    }
+}
+
+impl FieldSums {
+    /// The fields of each row, in order of side, account and name.
+    pub fn into_rows(self) -> HashMap<RowName, Vec<FieldRow>> {
+        let Self { rows, paths, .. } = self;
+        let fields = |sums: Sums| {
+            let field =
+                |((side, account, path), bytes)| FieldRow { side, account, field: paths.name(path).to_owned(), bytes };
+            let mut fields: Vec<FieldRow> = sums.into_iter().map(field).collect();
+            fields.sort_by(|a, b| (a.side, a.account, &a.field).cmp(&(b.side, b.account, &b.field)));
+            fields
+        };
+        rows.into_iter().map(|(name, sums)| (name, fields(sums))).collect()
+    }
+
+    /// What follows is of this connection; one that ended is forgotten.
+    fn turn(&mut self, connection: u64, over: bool) {
+        if self.over {
+            self.connections.remove(&self.connection);
+        }
+        (self.connection, self.over) = (connection, over);
+    }
+
+    fn step(&mut self, connection: u64, step: Trace<'_>) {
+        let connection = self.connections.entry(connection).or_default();
+        match step {
+            Trace::Swapped => connection.sides.swap(0, 1),
+            Trace::Enter { side, group } => connection.sides[side as usize].path.push(group),
+            Trace::Leave { side } => _ = connection.sides[side as usize].path.pop(),
+            Trace::Field { side, field, .. } => connection.sides[side as usize].field = field,
+            // Bytes in no captured frame are in nobody's books.
+            Trace::Posted { frame: None, .. } => {}
+            Trace::Posted { side, op, account, len, in_order, .. } => {
+                let mut outside = Place { path: Vec::new(), field: "outside the stream" };
+                let place = if in_order { &mut connection.sides[side as usize] } else { &mut outside };
+                let path = self.paths.number(place);
+                *connection.open.entry(op).or_default().entry((side, account, path)).or_default() += len;
+            }
+            Trace::Closed { op, .. } => self.closed = connection.open.remove(&op).unwrap_or_default(),
+            _ => {}
+        }
+    }
+}
+
+impl Reading for FieldSums {}
+
+impl Tally for FieldSums {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        let name = RowName { protocol: key.protocol, class: key.class, name: key.name.to_owned(), via: key.via };
+        if let Some(&number) = self.numbers.get(&name) {
+            return number;
+        }
+        if self.rows.len() >= limits::SUMMED_ROWS {
+            return RowId(u32::MAX);
+        }
+        let number = RowId(self.rows.len() as u32);
+        self.rows.push((name.clone(), Sums::new()));
+        self.numbers.insert(name, number);
+        number
+    }
+
+    fn operation(&mut self, row: RowId, _: &Operation) {
+        let closed = std::mem::take(&mut self.closed);
+        let Some((_, sums)) = self.rows.get_mut(row.0 as usize) else { return };
+        for (field, bytes) in closed {
+            *sums.entry(field).or_default() += bytes;
+        }
+    }
+
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+    fn connection(&mut self, _: ConnectionSummary) {}
+
+    fn trace(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => self.turn(facts.connection, false),
+            Trace::Ending { connection } => self.turn(connection, true),
+            step => self.step(self.connection, step),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `overhead compare`: one run against another.
+
+use crate::cli::Color;
+use crate::doubts::Doubts;
+use crate::keys::{KeyFiles, KeyReader};
+use crate::{fields, print};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use overhead_dissect::Selection;
+use overhead_model::{Protocol, Run};
+use overhead_report::{NamedRun, compare, load_named_run};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+const PAIRING: &str = "\
+Operations are paired by protocol, name and way of sending; between protocols, a GET stands against
+a SELECT or a find, and a SET against an INSERT. All figures are per operation, and a difference is
+the second run's minus the first's.
+
+Fields come from the records (analyze --fields, capture --fields), or else from the packets in the
+run folders.
+
+Examples:
+  overhead compare runs/redis runs/postgres
+  overhead compare runs/metadata runs/skipped --format markdown";
+
+/// Arguments of `compare`.
+#[derive(Args, Debug)]
+#[command(after_help = PAIRING)]
+pub struct Compare {
+    /// Run folder, or record written by `analyze --format json`
+    #[arg(value_name = "RUN")]
+    first: PathBuf,
+    /// The run to set against it
+    #[arg(value_name = "RUN")]
+    second: PathBuf,
+    #[command(flatten)]
+    keys: KeyFiles,
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value = "table")]
+    format: Form,
+    /// Colours in tables
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+/// Form of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// For documents
+    Markdown,
+}
+
+impl Compare {
+    /// Reads both runs and prints what sets them apart.
+    pub fn run(self) -> Result<u8> {
+        let mut doubts = Doubts::default();
+        let keys = KeyReader::read(&self.keys, &mut doubts)?;
+        let (first, second) = (load(&self.first, &keys)?, load(&self.second, &keys)?);
+        let comparison = compare::compare(&first, &second);
+        let text = match self.format {
+            Form::Json => compare::json(&comparison)?,
+            Form::Markdown => compare::markdown(&comparison),
+            Form::Table => compare::table(&comparison, print::style(self.color.wanted())),
+        };
+        print::verbatim(&text)?;
+        let (warnings, _) = doubts.settle();
+        for warning in warnings {
+            eprintln!("overhead: warning: {warning}");
+        }
+        // A comparison with a partial run is partial.
+        Ok(first.run.exit.max(second.run.exit))
+    }
+}
+
+/// A record, with fields where there is anything to read them from.
+fn load(path: &Path, keys: &KeyReader) -> Result<NamedRun> {
+    let mut named = load_named_run(path)?;
+    let packets = packets(path, &named.run);
+    if named.run.operations.iter().all(|row| row.fields.is_none()) && !packets.is_empty() {
+        let selection = selection(&named.run);
+        fields::read(&mut named.run, &packets, selection, keys)
+            .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))?;
+    }
+    Ok(named)
+}
+
+/// The files that the record was made of, if they are all still there.
+fn packets(path: &Path, run: &Run) -> Vec<PathBuf> {
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    let place = |input: &overhead_model::record::Input| {
+        let inside = folder.map(|folder| folder.join(&input.path));
+        inside.filter(|path| path.is_file()).or_else(|| Some(PathBuf::from(&input.path)).filter(|path| path.is_file()))
+    };
+    run.source.inputs.iter().map(place).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The connections of the record: their servers' ports, and what was spoken there.
+fn selection(run: &Run) -> Selection {
+    let mut ports: BTreeMap<u16, Vec<Protocol>> = BTreeMap::new();
+    for connection in &run.connections {
+        let port = connection.server.parse().map(|server: SocketAddr| server.port());
+        let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == connection.protocol);
+        if let (Ok(port), Some(protocol)) = (port, protocol) {
+            let spoken = ports.entry(port).or_default();
+            if !spoken.contains(&protocol) {
+                spoken.push(protocol);
+            }
+        }
+    }
+    Selection { ports: ports.into_iter().collect() }
+}

@@ -1,0 +1,42 @@
+//! Which operations of one run stand against which of the other.
+
+use crate::summary::workload;
+use overhead_model::Run;
+use overhead_model::record::OperationRow;
+
+/// What each protocol calls reading by a key, and what it calls writing.
+const ALIKE: [&[&str]; 2] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"]];
+
+type Pairs<'a> = Vec<[&'a OperationRow; 2]>;
+type Rest<'a> = [Vec<&'a OperationRow>; 2];
+
+/// Pairs workload operations of the same protocol, name and way of sending; then those of the same protocol and name; then
+/// those that do the same in two protocols, a `GET` and a `SELECT`, those of most bytes first; then what is left, where it
+/// is one operation of each run. The others have no partner.
+pub(super) fn pairs<'a>(first: &'a Run, second: &'a Run) -> (Pairs<'a>, Rest<'a>) {
+    let mut rest = [workload(first), workload(second)];
+    let mut pairs = Vec::new();
+    take(&mut rest, &mut pairs, |a, b| (&a.protocol, &a.name, &a.via) == (&b.protocol, &b.name, &b.via));
+    take(&mut rest, &mut pairs, |a, b| (&a.protocol, &a.name) == (&b.protocol, &b.name));
+    for names in ALIKE {
+        take(&mut rest, &mut pairs, |a, b| {
+            a.protocol != b.protocol && names.contains(&&*a.name) && names.contains(&&*b.name)
+        });
+    }
+    if rest.iter().all(|rows| rows.len() == 1) {
+        take(&mut rest, &mut pairs, |_, _| true);
+    }
+    (pairs, rest)
+}
+
+/// Moves what fits from the rest to the pairs.
+fn take<'a>(rest: &mut Rest<'a>, pairs: &mut Pairs<'a>, fits: impl Fn(&OperationRow, &OperationRow) -> bool) {
+    let [firsts, seconds] = rest;
+    firsts.retain(|first| match seconds.iter().position(|second| fits(first, second)) {
+        Some(at) => {
+            pairs.push([first, seconds.remove(at)]);
+            false
+        }
+        None => true,
+    });
+}
