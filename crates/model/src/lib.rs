@@ -1,4 +1,4 @@
-//! The vocabulary that every room of `overhead` shares: accounts, frames, operations and the run record.
+//! The vocabulary that every room of `overhead` shares: accounts, frames, operations, the records of a run and of a load.
 //!
 //! No behaviour lives here beyond arithmetic on amounts and (de)serialisation, so that every other crate can depend on
 //! this one and none has to depend on a neighbour for a name.
@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod frame;
+pub mod load;
 pub mod operation;
 pub mod record;
 pub mod system;
@@ -14,6 +15,7 @@ pub mod trace;
 
 pub use account::{Account, Amounts};
 pub use frame::{Frame, LinkType};
+pub use load::Load;
 pub use operation::{Class, ConnectionSummary, DecidedBy, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
 pub use record::{Measured, Run};
 pub use system::{Protocol, System};

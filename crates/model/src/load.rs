@@ -1,0 +1,201 @@
+//! The record of a load, version 1: what `overhead bench` writes with `--output` (`bench.json`) and prints with
+//! `--format json`. It is the client's side of the same operations that a [`Run`](crate::Run) is the wire's side of.
+//!
+//! Times are nanoseconds, sizes bytes, counts integers. What a protocol does not have is `null`, never a default that looks
+//! like a choice. Readers ignore fields they do not know.
+
+use crate::record::{Latency, Tool};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The only version of the record that this code writes and reads.
+pub const LOAD_VERSION: u32 = 1;
+
+/// One invocation of `overhead bench`: one driver, one or more servers, one result per combination of swept options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// [`LOAD_VERSION`].
+    pub schema_version: u32,
+    /// What wrote the record.
+    pub tool: Tool,
+    /// The command line, without the password.
+    pub command_line: Vec<String>,
+    /// The database as it was named on the command line (`redis`, `cassandra`, …).
+    pub db: String,
+    /// The protocol's name, as in the run record (`resp`, `pgwire`, `cql`, `mongo`).
+    pub protocol: String,
+    /// The client library.
+    pub driver: LoadDriver,
+    /// The servers in the order in which they were named; more than one where the client shards.
+    pub servers: Vec<LoadServer>,
+    /// Rows that `read` chooses from.
+    pub rows: u64,
+    /// Length of a row's text. A row is 8 bytes of id, 64 of numbers and this.
+    pub payload_bytes: u64,
+    /// How operations were sent.
+    pub settings: LoadSettings,
+    /// One per combination of operation, clients and pipeline, in the order in which they ran.
+    pub results: Vec<LoadResult>,
+    /// Why not everything that was asked for is in here; `null` for a complete record.
+    pub partial: Option<String>,
+}
+
+/// The client library of a [`Load`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadDriver {
+    /// Name of the crate.
+    pub name: String,
+    /// Its exact version.
+    pub version: String,
+}
+
+/// One server of a [`Load`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadServer {
+    /// `host:port`.
+    pub address: String,
+    /// As the server names itself (`Redis 7.0.15`); `null` where it was not asked, as with `--no-setup`.
+    pub version: Option<String>,
+}
+
+/// How operations were sent; `null` for what the protocol does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadSettings {
+    /// Statements were prepared once per connection.
+    pub prepared: Option<bool>,
+    /// CQL: rows came without the description of their columns.
+    pub skip_metadata: Option<bool>,
+    /// PostgreSQL: parameters and results in binary format, else in text.
+    pub binary: Option<bool>,
+    /// RESP version, 2 or 3.
+    pub resp: Option<u8>,
+    /// Compression of messages: `none`, `lz4`, `snappy`, `zlib` or `zstd`.
+    pub compression: Option<String>,
+    /// Connections were encrypted.
+    pub tls: bool,
+    /// Threads of the client.
+    pub threads: u32,
+}
+
+/// The runs of one combination of swept options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// `empty`, `read`, `insert` or `mix`.
+    pub operation: String,
+    /// Of a `mix`: the weight of each operation; empty otherwise.
+    #[serde(default)]
+    pub mix: BTreeMap<String, u32>,
+    /// Clients that worked at the same time, each with a connection of its own to each server.
+    pub clients: u32,
+    /// Operations that a client sends together before it waits.
+    pub pipeline: u32,
+    /// Operations per second that were to be started, over all clients; `null` where each client went on as soon as it was answered.
+    pub rate: Option<f64>,
+    /// One per repetition, in order. The last one may be partial.
+    pub runs: Vec<LoadRun>,
+    /// What the runs come to; `null` where no run answered any operation.
+    pub summary: Option<LoadSummary>,
+    /// Why this result is not what was asked for; `null` for a complete one.
+    pub partial: Option<String>,
+}
+
+/// One repetition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRun {
+    /// Start of the measurement, Unix time.
+    pub started_ns: u64,
+    /// From there to the last answer.
+    pub elapsed_ns: u64,
+    /// Operations that were answered as they should be, each operation of a pipeline counted.
+    pub operations: u64,
+    /// Operations that were answered by an error, or by something else than was asked for.
+    pub errors: u64,
+    /// The first of these errors; `null` without any.
+    pub first_error: Option<String>,
+    /// `operations` over `elapsed_ns`.
+    pub per_second: f64,
+    /// From sending to the complete answer; with a `rate`, from the time at which the operation was due to be sent.
+    /// All operations of a pipeline have the latency of the whole pipeline. Errors are not in it.
+    pub latency_ns: Latency,
+    /// Time of the client process on a CPU during the run.
+    pub cpu_ns: LoadCpu,
+    /// Why the run ended early; `null` where it did not.
+    pub partial: Option<String>,
+}
+
+/// Time on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadCpu {
+    /// In user mode.
+    pub user: u64,
+    /// In the kernel.
+    pub kernel: u64,
+}
+
+/// What the runs of a [`LoadResult`] come to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadSummary {
+    /// The run with the median rate (of an even number of runs: the lower of the two), as an index into `runs`.
+    pub median_run: usize,
+    /// Its operations per second.
+    pub per_second: f64,
+    /// Those of the slowest run.
+    pub per_second_min: f64,
+    /// Those of the fastest run.
+    pub per_second_max: f64,
+}
+
+impl LoadSummary {
+    /// Sums up runs; partial ones count only where there is no other. `None` where no operation was answered.
+    pub fn of(runs: &[LoadRun]) -> Option<Self> {
+        let mut order: Vec<usize> = (0..runs.len()).filter(|&run| runs[run].operations > 0).collect();
+        if order.iter().any(|&run| runs[run].partial.is_none()) {
+            order.retain(|&run| runs[run].partial.is_none());
+        }
+        order.sort_by(|&a, &b| runs[a].per_second.total_cmp(&runs[b].per_second));
+        let (&slowest, &fastest) = (order.first()?, order.last()?);
+        let median_run = order[(order.len() - 1) / 2];
+        Some(Self {
+            median_run,
+            per_second: runs[median_run].per_second,
+            per_second_min: runs[slowest].per_second,
+            per_second_max: runs[fastest].per_second,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(per_second: f64, partial: Option<&str>) -> LoadRun {
+        LoadRun {
+            started_ns: 0,
+            elapsed_ns: 1_000_000_000,
+            operations: per_second as u64,
+            errors: 0,
+            first_error: None,
+            per_second,
+            latency_ns: Latency::default(),
+            cpu_ns: LoadCpu::default(),
+            partial: partial.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_median_is_a_run() {
+        let summary = LoadSummary::of(&[run(30.0, None), run(10.0, None), run(20.0, None)]).unwrap();
+        let wanted = LoadSummary { median_run: 2, per_second: 20.0, per_second_min: 10.0, per_second_max: 30.0 };
+        assert_eq!(summary, wanted);
+        assert_eq!(LoadSummary::of(&[run(30.0, None), run(10.0, None)]).unwrap().median_run, 1);
+    }
+
+    #[test]
+    fn a_partial_run_counts_only_alone() {
+        let cut = || run(1.0, Some("the server went away"));
+        let alone = |rate| LoadSummary { median_run: 0, per_second: rate, per_second_min: rate, per_second_max: rate };
+        assert_eq!(LoadSummary::of(&[run(30.0, None), cut()]), Some(alone(30.0)));
+        assert_eq!(LoadSummary::of(&[cut()]), Some(alone(1.0)));
+        assert_eq!(LoadSummary::of(&[run(0.0, Some("cut"))]), None);
+    }
+}
