@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{HEADERS, Talk, dissect};
+use common::{Book, HEADERS, Talk, dissect};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Control, Data, Ip, Link, Retransmission, Tcp, Unknown};
 use overhead_model::Side::{Request, Response};
@@ -173,20 +173,38 @@ fn a_connection_that_was_open_before_is_decided_by_port_or_content() {
     let book = talk.dissect();
     assert_eq!(book.list.connections[0].server_decided_by, DecidedBy::Port);
     assert_eq!(book.row("GET").operations.len(), 1);
-    // The same on ports that say nothing.
-    let mut elsewhere = talk;
-    for frame in &mut elsewhere.frames {
+    let book = elsewhere(talk);
+    let connection = &book.list.connections[0];
+    assert_eq!((connection.server_decided_by, connection.protocol), (DecidedBy::Content, Protocol::Resp));
+    assert_eq!(connection.server.port(), 50_000);
+    assert_eq!(book.row("GET").operations.len(), 1);
+}
+
+/// The same on ports that say nothing.
+fn elsewhere(mut talk: Talk) -> Book {
+    for frame in &mut talk.frames {
         for at in [34, 36] {
             if frame.bytes[at..at + 2] == 6379u16.to_be_bytes() {
                 frame.bytes[at..at + 2].copy_from_slice(&50_000u16.to_be_bytes());
             }
         }
     }
-    let book = dissect(&elsewhere.frames, &Selection::default());
-    let connection = &book.list.connections[0];
-    assert_eq!((connection.server_decided_by, connection.protocol), (DecidedBy::Content, Protocol::Resp));
-    assert_eq!(connection.server.port(), 50_000);
-    assert_eq!(book.row("GET").operations.len(), 1);
+    dissect(&talk.frames, &Selection::default())
+}
+
+#[test]
+fn text_that_may_be_of_another_protocol_is_told_by_both_directions() {
+    let inline = Talk::new().handshake().send(Request, b"PING\r\n").send(Response, b"+PONG\r\n");
+    assert_eq!(elsewhere(inline).row("PING").operations.len(), 1);
+    let later = Talk::new().send(Response, b"+PONG\r\n").send(Request, b"GET key\r\n").send(Response, VALUE);
+    assert_eq!(elsewhere(later).row("GET").operations.len(), 1);
+    let pop3 = Talk::new().handshake().send(Response, b"+OK ready\r\n").send(Request, b"USER me\r\n");
+    let pop3_auth = Talk::new().handshake().send(Response, b"+OK ready\r\n").send(Request, b"AUTH PLAIN\r\n");
+    let http = Talk::new().handshake().send(Request, b"GET / HTTP/1.1\r\n\r\n").send(Response, b"HTTP/1.1 200 OK\r\n");
+    for talk in [pop3, pop3_auth, http] {
+        let book = elsewhere(talk);
+        assert_eq!(book.totals.other, book.totals.wire_bytes, "{:?}", book.list.connections);
+    }
 }
 
 #[test]

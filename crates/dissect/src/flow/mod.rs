@@ -433,17 +433,28 @@ impl Flow {
         }
         let mut undecided = false;
         let mut found = None;
+        // No server of a protocol that may look like others speaks first.
+        let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
+        let starts = Side::BOTH.map(|side| start_of(pieces, side));
         for side in Side::BOTH {
-            let start = start_of(pieces, side);
+            let start = &starts[side as usize];
             if start.is_empty() {
                 continue;
             }
             for &protocol in candidates.iter() {
-                match sniff(protocol, &start) {
+                match sniff(protocol, start) {
                     Sniff::No => {}
                     Sniff::More => undecided |= start.len() < limits::SNIFF,
                     Sniff::Request => found = found.or(Some((protocol, side))),
                     Sniff::Response => found = found.or(Some((protocol, side.other()))),
+                    Sniff::Perhaps(of) => {
+                        let client = if of == Side::Request { side } else { side.other() };
+                        let other = &starts[side.other() as usize];
+                        undecided |= other.len() < limits::SNIFF;
+                        if first != Some(client.other()) && sniff(protocol, other) == Sniff::Perhaps(of.other()) {
+                            found = found.or(Some((protocol, client)));
+                        }
+                    }
                 }
             }
         }

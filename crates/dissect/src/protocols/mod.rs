@@ -22,6 +22,8 @@ pub enum Sniff {
     Request,
     /// A server of this protocol sends such bytes.
     Response,
+    /// One of this side sends such bytes, and so do ends of other protocols: it takes both directions to tell.
+    Perhaps(Side),
 }
 
 /// What the connections of a capture know of one another.

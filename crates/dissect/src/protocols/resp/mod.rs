@@ -28,8 +28,17 @@ use crate::decode::Boundary;
 use crate::limits::BOUNDARY_WINDOW;
 use overhead_model::Side;
 
-/// What the first bytes of a direction look like. Inline commands cannot be told from other text and are not detected.
+/// What the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
 pub fn sniff(bytes: &[u8]) -> Sniff {
+    match (value(bytes), inline_command(bytes)) {
+        (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),
+        (Sniff::No, Boundary::More) => Sniff::More,
+        (value, _) => value,
+    }
+}
+
+/// Whether a RESP value begins here.
+fn value(bytes: &[u8]) -> Sniff {
     match bytes {
         [] => Sniff::More,
         [b'*' | b'+' | b'-' | b'$' | b':' | b'%' | b'>', ..] => {
@@ -47,7 +56,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
                     Sniff::Response
                 }
                 [b'+' | b'-', text @ .., b'\r'] if whole && text.iter().all(|byte| (b' '..0x7f).contains(byte)) => {
-                    Sniff::Response
+                    Sniff::Perhaps(Side::Response)
                 }
                 _ if whole => Sniff::No,
                 _ => Sniff::More,
@@ -61,9 +70,10 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 fn boundary(side: Side, bytes: &[u8]) -> Boundary {
     // Asked at every byte: what lies further ahead must not be looked at each time.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
-    match (side, sniff(bytes)) {
+    match (side, value(bytes)) {
         (_, Sniff::More) => Boundary::More,
-        (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response | Sniff::Request) => Boundary::Yes,
+        (Side::Request, Sniff::Request)
+        | (Side::Response, Sniff::Response | Sniff::Request | Sniff::Perhaps(Side::Response)) => Boundary::Yes,
         (Side::Request, _) => inline_command(bytes),
         _ => Boundary::No,
     }
