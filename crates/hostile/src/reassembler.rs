@@ -109,13 +109,18 @@ impl Wire {
     /// trailer.
     fn payload(&mut self, what: u8, position: u32, len: usize) {
         let stream = STREAMS[usize::from(what & 1)];
+        let end = self.bytes.len() + len;
         match what >> 2 & 3 {
             0 | 1 => {
                 let from = position as usize % stream.len();
-                self.bytes.extend(stream.iter().cycle().skip(from).take(len));
+                self.bytes.extend(&stream[from..]);
+                while self.bytes.len() < end {
+                    self.bytes.extend(stream);
+                }
+                self.bytes.truncate(end);
             }
             2 => self.bytes.extend(stream.iter().rev().cycle().take(len)),
-            _ => self.bytes.resize(self.bytes.len() + len, 0),
+            _ => self.bytes.resize(end, 0),
         }
         if what & 32 != 0 {
             self.bytes.extend([0; 6]);
