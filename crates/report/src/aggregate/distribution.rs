@@ -4,13 +4,13 @@
 //! is read from them does not depend on when one became the other.
 
 use crate::limits::SPARSE_VALUES;
-use hdrhistogram::Histogram;
 
-/// Digits that a bucket keeps: its width is at most 1/1,024 of its values, which keeps the promised 0.1%.
-const SIGNIFICANT_DIGITS: u8 = 3;
-
-/// Values below this (2 to the 11th) have a bucket each.
+/// Values below this (2 to the 11th) have a bucket each; above, each power of two has half as many. So a bucket's width is
+/// at most 1/1,024 of its values, which keeps the promised 0.1%.
 const EXACT_BITS: u32 = 11;
+
+/// Buckets of one power of two.
+const BUCKETS: usize = 1 << (EXACT_BITS - 1);
 
 /// Counts, exact extremes and sum of `u64` values.
 #[derive(Clone, Debug)]
@@ -22,19 +22,21 @@ pub(crate) struct Values {
     buckets: Buckets,
 }
 
-/// How many values fell into each bucket, by its highest value.
+/// How many values fell into each bucket.
 ///
-/// A histogram holds 8 bytes for each bucket up to the largest value: 57 kB for sizes up to 64 kB, 172 kB for latencies
+/// The histogram holds 8 bytes for each bucket up to the largest value: 57 kB for sizes up to 64 kB, 172 kB for latencies
 /// up to a second, 250 kB for a minute. The list is under 8 kB, and empty for a row without operations.
 #[derive(Clone, Debug)]
 enum Buckets {
-    Sparse(Vec<(u64, u64)>),
-    Dense(Box<Histogram<u64>>),
+    /// By highest value, in ascending order; and the place of the one added to last, for most values come again.
+    Sparse(Vec<(u64, u64)>, usize),
+    /// By [`index_of`].
+    Dense(Vec<u64>),
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Self { count: 0, sum: 0, min: u64::MAX, max: 0, buckets: Buckets::Sparse(Vec::new()) }
+        Self { count: 0, sum: 0, min: u64::MAX, max: 0, buckets: Buckets::Sparse(Vec::new(), 0) }
     }
 }
 
@@ -46,7 +48,7 @@ impl Values {
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        self.buckets.add(highest_equivalent(value), 1);
+        self.buckets.add(value, 1);
     }
 
     /// Takes in the values of another distribution.
@@ -97,58 +99,90 @@ impl Values {
 
 impl Buckets {
     #[inline]
-    fn add(&mut self, bucket: u64, count: u64) {
+    fn add(&mut self, value: u64, count: u64) {
         match self {
-            Self::Sparse(list) => match list.binary_search_by_key(&bucket, |entry| entry.0) {
-                Ok(at) => list[at].1 += count,
-                Err(at) if list.len() < SPARSE_VALUES => list.insert(at, (bucket, count)),
-                Err(_) => self.add_growing(bucket, count),
+            Self::Sparse(list, last) => {
+                let bucket = highest_equivalent(value);
+                match list.get_mut(*last) {
+                    Some(entry) if entry.0 == bucket => entry.1 += count,
+                    _ => self.add_elsewhere(bucket, count),
+                }
+            }
+            Self::Dense(counts) => match counts.get_mut(index_of(value)) {
+                Some(place) => *place += count,
+                None => grow(counts, value, count),
             },
-            Self::Dense(histogram) => record_n(histogram, bucket, count),
         }
     }
 
-    #[cold]
-    fn add_growing(&mut self, bucket: u64, count: u64) {
-        // Fails for digits above 5 only; then the list just keeps growing, which is correct and slower.
-        let Ok(mut histogram) = Histogram::<u64>::new(SIGNIFICANT_DIGITS) else {
-            if let Self::Sparse(list) = self {
-                let at = list.partition_point(|entry| entry.0 < bucket);
-                list.insert(at, (bucket, count));
+    fn add_elsewhere(&mut self, bucket: u64, count: u64) {
+        let Self::Sparse(list, last) = self else { return };
+        match list.binary_search_by_key(&bucket, |entry| entry.0) {
+            Ok(at) => {
+                list[at].1 += count;
+                *last = at;
             }
-            return;
-        };
-        histogram.auto(true);
-        self.for_each(|bucket, count| record_n(&mut histogram, bucket, count));
-        record_n(&mut histogram, bucket, count);
-        *self = Self::Dense(Box::new(histogram));
+            Err(at) if list.len() < SPARSE_VALUES => {
+                list.insert(at, (bucket, count));
+                *last = at;
+            }
+            Err(_) => {
+                let mut counts = Vec::new();
+                for &(bucket, count) in list.iter() {
+                    grow(&mut counts, bucket, count);
+                }
+                grow(&mut counts, bucket, count);
+                *self = Self::Dense(counts);
+            }
+        }
     }
 
     /// Every bucket that is not empty, by its highest value, in ascending order.
     fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
         match self {
-            Self::Sparse(list) => list.iter().for_each(|&(bucket, count)| visit(bucket, count)),
-            Self::Dense(histogram) => {
-                for step in histogram.iter_recorded() {
-                    visit(highest_equivalent(step.value_iterated_to()), step.count_since_last_iteration());
-                }
+            Self::Sparse(list, _) => list.iter().for_each(|&(bucket, count)| visit(bucket, count)),
+            Self::Dense(counts) => {
+                let filled = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+                filled.for_each(|(index, &count)| visit(highest_at(index), count));
             }
         }
     }
 }
 
-/// A histogram that resizes itself takes any value; its range ends with `u64` itself.
-fn record_n(histogram: &mut Histogram<u64>, bucket: u64, count: u64) {
-    if histogram.record_n(bucket, count).is_err() {
-        histogram.saturating_record_n(bucket, count);
+/// Adds to a bucket that the histogram may be too short for.
+#[cold]
+fn grow(counts: &mut Vec<u64>, value: u64, count: u64) {
+    let index = index_of(value);
+    if index >= counts.len() {
+        counts.resize((index + 1).next_multiple_of(BUCKETS), 0);
     }
+    counts[index] += count;
 }
 
-/// The largest value that shares a histogram bucket with `value`.
+/// By how many bits a value is too long for a bucket of its own.
+#[inline]
+const fn width_bits(value: u64) -> u32 {
+    (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS)
+}
+
+/// The largest value that shares a bucket with `value`.
 #[inline]
 const fn highest_equivalent(value: u64) -> u64 {
-    let width_bits = (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS);
-    value | ((1 << width_bits) - 1)
+    value | ((1 << width_bits(value)) - 1)
+}
+
+/// The place of the bucket of `value`: buckets are in the order of their values.
+#[inline]
+const fn index_of(value: u64) -> usize {
+    let bits = width_bits(value);
+    (value >> bits) as usize + bits as usize * BUCKETS
+}
+
+/// The largest value of the bucket at `index`.
+const fn highest_at(index: usize) -> u64 {
+    let bits = (index / BUCKETS).saturating_sub(1);
+    let value = (index - bits * BUCKETS) as u64;
+    (value << bits) | ((1 << bits) - 1)
 }
 
 #[cfg(test)]
@@ -176,10 +210,12 @@ mod tests {
     proptest! {
         #[test]
         fn buckets_are_those_of_the_histogram(value in any::<u64>()) {
-            let histogram = Histogram::<u64>::new_with_bounds(1, u64::MAX, SIGNIFICANT_DIGITS).unwrap();
+            let histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, u64::MAX, 3).unwrap();
             let top = highest_equivalent(value);
             prop_assert!(histogram.equivalent(value, top));
             prop_assert!(top == u64::MAX || !histogram.equivalent(value, top + 1));
+            prop_assert_eq!(highest_at(index_of(value)), top);
+            prop_assert!(top == u64::MAX || index_of(top + 1) == index_of(top) + 1);
         }
 
         #[test]

@@ -29,7 +29,12 @@ pub(crate) struct Rows {
     shared: BTreeMap<(Class, Protocol), RowId>,
     /// Position of the row that gives way to the next one that precedes it; known once `list` is full.
     last: Option<u32>,
+    /// Positions found before, by [`RowKey`]'s looks: operations of few kinds follow one another.
+    recent: [u32; RECENT],
 }
+
+/// Places in [`Rows::recent`].
+const RECENT: usize = 16;
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -81,9 +86,20 @@ impl Rows {
     /// The number of the row with this key. Allocates just when the row is new.
     #[inline]
     pub(crate) fn id_of(&mut self, key: RowKey<'_>) -> RowId {
+        let looks = looks(key);
+        match self.list.get(self.recent[looks] as usize) {
+            Some(row) if row.key.borrowed() == key => row.id,
+            _ => self.search(key, looks),
+        }
+    }
+
+    fn search(&mut self, key: RowKey<'_>, looks: usize) -> RowId {
         let hash = self.hasher.hash_one(key);
         match self.index.find(hash, |&at| self.list[at as usize].key.borrowed() == key) {
-            Some(&at) => self.list[at as usize].id,
+            Some(&at) => {
+                self.recent[looks] = at;
+                self.list[at as usize].id
+            }
             None => self.new_id(key, hash),
         }
     }
@@ -294,6 +310,13 @@ impl SideSums {
             accounts: self.amounts,
         }
     }
+}
+
+/// What a key looks like at a glance: a place in [`Rows::recent`].
+#[inline]
+fn looks(key: RowKey<'_>) -> usize {
+    let first = key.name.as_bytes().first().copied().unwrap_or_default();
+    (usize::from(first) + 5 * key.name.len() + 3 * key.via.len() + key.class as usize) % RECENT
 }
 
 fn distribution(values: &Values, total: u64, count: u64) -> Distribution {
