@@ -38,6 +38,7 @@ type Parsed<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]
 pub(super) struct LegacyReader {
     parse: fn(&[u8]) -> Parsed<'_>,
     record_header: usize,
+    big_endian: bool,
     /// Nanoseconds per unit of the fraction.
     fraction_ns: u64,
     interface: [FileInterface; 1],
@@ -65,14 +66,43 @@ impl LegacyReader {
         let fraction_ns = if header.is_nanosecond_precision() { 1 } else { 1_000 };
         window.consume(HEADER_BYTES);
         let interface = [FileInterface { name: None, link, snaplen: header.snaplen }];
-        Ok(Self { parse, record_header, fraction_ns, interface })
+        Ok(Self { parse, record_header, big_endian: header.is_bigendian(), fraction_ns, interface })
     }
 
     pub(super) fn interfaces(&self) -> &[FileInterface] {
         &self.interface
     }
 
+    /// The record at hand as a whole, if it is: all but a few are.
+    #[inline]
+    pub(super) fn at_hand(&self, bytes: &[u8]) -> Option<FrameAt> {
+        let (fields, _) = bytes.first_chunk::<16>()?.as_chunks::<4>();
+        let field = |at: usize| {
+            let field = fields.get(at).copied().unwrap_or_default();
+            if self.big_endian { u32::from_be_bytes(field) } else { u32::from_le_bytes(field) }
+        };
+        let record = self.record_header.checked_add(field(2) as usize)?;
+        (self.record_header == 16 && field(2) <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
+            time_ns: u64::from(field(0)) * 1_000_000_000 + u64::from(field(1)) * self.fraction_ns,
+            timed: true,
+            link: self.interface[0].link,
+            interface: 0,
+            original_len: field(3),
+            record,
+            data: self.record_header..record,
+        })
+    }
+
+    #[inline]
     pub(super) fn step(&self, window: &mut Window) -> io::Result<Step> {
+        match self.at_hand(window.bytes()) {
+            Some(frame) => Ok(Step::Frame(frame)),
+            None => self.search(window),
+        }
+    }
+
+    /// A record that has to be read yet, or that ends the file.
+    fn search(&self, window: &mut Window) -> io::Result<Step> {
         loop {
             let have = window.bytes().len();
             let wanted = match (self.parse)(window.bytes()) {

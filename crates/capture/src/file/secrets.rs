@@ -2,25 +2,40 @@
 
 use crate::limits::MAX_SECRETS_BLOCK_BYTES;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Key logs that a file carries (pcapng decryption secrets), as far as it was read. A handle of its own, so that the
 /// secrets before a frame can be had while the frame is borrowed.
 #[derive(Clone, Default)]
-pub struct Secrets(Arc<Mutex<Vec<u8>>>);
+pub struct Secrets(Arc<Held>);
+
+#[derive(Default)]
+struct Held {
+    /// There is something: asked for before each frame.
+    any: AtomicBool,
+    text: Mutex<Vec<u8>>,
+}
 
 impl Secrets {
     /// What was read and not taken before: whole lines, empty where there is nothing new.
+    #[inline]
     pub fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        if !self.0.any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut text = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.any.store(false, Ordering::Release);
+        std::mem::take(&mut text)
     }
 
     /// Adds a key log, unless too many wait already.
     pub(super) fn add(&self, text: &[u8]) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
         if held.len() + text.len() <= MAX_SECRETS_BLOCK_BYTES as usize {
             held.extend_from_slice(text);
             held.push(b'\n');
+            self.0.any.store(true, Ordering::Release);
         }
     }
 }
