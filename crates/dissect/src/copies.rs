@@ -4,6 +4,7 @@
 //! loopback, on a bridge and on the port behind it. Copies are told from retransmissions by where they were seen: the same
 //! headers at another interface, or with another packet type, are a copy; at the same place they are a retransmission.
 
+use crate::digest::Digest;
 use crate::limits;
 use crate::packet::{Fragment, FragmentKey, Segment};
 use overhead_model::{Frame, LinkType};
@@ -86,30 +87,18 @@ fn place(frame: &Frame<'_>) -> Place {
     Place { interface, index: u32::from_be_bytes(index), packet_type: packet_type.copied().unwrap_or_default() }
 }
 
-/// Mixes words into one; a multiplication carries low bits up and the rotation brings high ones down.
-struct Digest(u64);
-
-impl Digest {
-    fn word(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(26) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.word(u64::from_le_bytes(*word));
+fn addresses(digest: &mut Digest, source: IpAddr, destination: IpAddr) {
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            digest.words(u64::from(source.to_bits()), u64::from(destination.to_bits()));
         }
-        let last = rest.iter().fold(rest.len() as u64, |word, &byte| word << 8 | u64::from(byte));
-        self.word(last);
-    }
-
-    fn address(&mut self, address: IpAddr) {
-        match address {
-            IpAddr::V4(address) => self.word(u64::from(address.to_bits())),
-            IpAddr::V6(address) => {
-                let bits = address.to_bits();
-                self.word((bits >> 64) as u64);
-                self.word(bits as u64);
+        _ => {
+            for address in [source, destination] {
+                let bits = match address {
+                    IpAddr::V4(address) => u128::from(address.to_bits()),
+                    IpAddr::V6(address) => address.to_bits(),
+                };
+                digest.words((bits >> 64) as u64, bits as u64);
             }
         }
     }
@@ -117,26 +106,28 @@ impl Digest {
 
 /// Hop limit and checksums are left out: they change on the way, or are filled in by the network card.
 fn of_segment(segment: &Segment<'_>) -> u64 {
-    let mut digest = Digest(0);
-    digest.address(segment.source.ip());
-    digest.address(segment.destination.ip());
+    let mut digest = Digest::new(0);
+    addresses(&mut digest, segment.source.ip(), segment.destination.ip());
     let flags = segment.flags;
     let bits = [flags.syn, flags.ack, flags.fin, flags.rst].iter().fold(0, |bits, &flag| bits << 1 | u64::from(flag));
-    digest.word(u64::from(segment.source.port()) << 48 | u64::from(segment.destination.port()) << 32 | bits);
-    digest.word(u64::from(segment.seq) << 32 | u64::from(segment.ack));
-    digest.word(u64::from(segment.payload_len) << 32 | u64::from(segment.window) << 16 | u64::from(segment.ip_id));
+    digest.words(
+        u64::from(segment.source.port()) << 48 | u64::from(segment.destination.port()) << 32 | bits,
+        u64::from(segment.seq) << 32 | u64::from(segment.ack),
+    );
+    digest.words(u64::from(segment.payload_len), u64::from(segment.window) << 16 | u64::from(segment.ip_id));
     digest.bytes(segment.options);
     let start = segment.payload.len().min(limits::COPY_PAYLOAD);
     digest.bytes(segment.payload.get(..start).unwrap_or_default());
-    digest.0
+    digest.value()
 }
 
 fn of_fragment(fragment: &Fragment<'_>) -> u64 {
     let FragmentKey { source, destination, id, protocol } = fragment.key;
-    let mut digest = Digest(1);
-    digest.address(source);
-    digest.address(destination);
-    digest.word(u64::from(id) << 32 | u64::from(fragment.offset) << 8 | u64::from(protocol));
-    digest.word(u64::from(fragment.len) << 1 | u64::from(fragment.more));
-    digest.0
+    let mut digest = Digest::new(1);
+    addresses(&mut digest, source, destination);
+    digest.words(
+        u64::from(id) << 32 | u64::from(fragment.offset) << 8 | u64::from(protocol),
+        u64::from(fragment.len) << 1 | u64::from(fragment.more),
+    );
+    digest.value()
 }

@@ -1,17 +1,14 @@
 //! Frames in, closed operations out, totals at the end.
 
+use crate::connections::{Connections, Moment};
 use crate::copies::Copies;
 use crate::decode::{KeyLog, Note};
-use crate::flow::{Finished, Flow};
 use crate::fragments::{Fragments, Outcome};
-use crate::limits;
 use crate::packet::{self, Fragment, Packet, Segment};
-use crate::protocols::Commons;
 use crate::select::Selection;
 use overhead_model::record::TcpTotals;
-use overhead_model::{Frame, FrameFacts, LinkType, Tally, Trace};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::SocketAddr;
+use overhead_model::{Frame, LinkType, Tally};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Totals over all frames, as the run record has them in `source`, `tcp` and `ledger.other`.
@@ -45,205 +42,163 @@ pub struct Totals {
     pub notes: BTreeMap<Note, u64>,
 }
 
-/// Both ends of a connection, the lesser first.
-type Key = (SocketAddr, SocketAddr);
+impl Totals {
+    /// Adds what one connection, or the connections of one thread, came to.
+    pub fn add(&mut self, part: &Self) {
+        self.other += part.other;
+        self.snapped_payload_bytes += part.snapped_payload_bytes;
+        for (&note, count) in &part.notes {
+            *self.notes.entry(note).or_default() += count;
+        }
+        let (sum, tcp) = (&mut self.tcp, part.tcp);
+        sum.connections += tcp.connections;
+        sum.payload_bytes += tcp.payload_bytes;
+        sum.retransmitted_bytes += tcp.retransmitted_bytes;
+        sum.out_of_order_frames += tcp.out_of_order_frames;
+        sum.gap_bytes += tcp.gap_bytes;
+        sum.control_frames += tcp.control_frames;
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        self.wire_bytes += u64::from(frame.original_len);
+        self.captured_bytes += frame.bytes.len() as u64;
+        self.truncated_frames += u64::from(frame.bytes.len() < frame.original_len as usize);
+        self.first_ns = Some(self.first_ns.map_or(frame.time_ns, |first| first.min(frame.time_ns)));
+        self.last_ns = Some(self.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
+    }
+}
+
+/// Takes frames apart, and counts those that hold no segment.
+#[derive(Debug, Default)]
+pub struct Frames {
+    totals: Totals,
+    copies: Copies,
+    fragments: Fragments,
+    last_link: Option<LinkType>,
+}
+
+impl Frames {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Totals so far, but for what connections hold.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Takes in one frame; a TCP segment that it holds or completes is handed to `take`.
+    #[inline]
+    pub fn frame(&mut self, frame: &Frame<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+        self.totals.frame(frame);
+        if self.last_link != Some(frame.link) {
+            self.last_link = Some(frame.link);
+            self.totals.link_types.insert(frame.link);
+        }
+        match packet::parse(frame) {
+            Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
+            Packet::Tcp(segment) => take(&segment, self.moment()),
+            packet => self.rare(frame, &packet, take),
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { number: self.totals.frames, clock_ns: self.totals.last_ns.unwrap_or_default() }
+    }
+
+    fn copy(&mut self, frame: &Frame<'_>) {
+        self.totals.duplicate_frames += 1;
+        self.totals.other += u64::from(frame.original_len);
+    }
+
+    /// A frame that does not hold a whole segment.
+    #[cold]
+    fn rare(&mut self, frame: &Frame<'_>, packet: &Packet<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+        match packet {
+            Packet::Fragment(fragment) if self.copies.has_fragment(frame, fragment) => self.copy(frame),
+            Packet::Fragment(fragment) => self.fragment(fragment, take),
+            packet => self.without_segment(packet, u64::from(frame.original_len), 1),
+        }
+    }
+
+    /// Headers add up towards a limit, so packets in fragments within packets in fragments come to an end.
+    fn fragment(&mut self, fragment: &Fragment<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+        let mut whole = self.add(fragment);
+        while let Some(datagram) = whole {
+            match packet::parse_datagram(&datagram) {
+                Packet::Tcp(segment) => return take(&segment, self.moment()),
+                Packet::Fragment(fragment) => whole = self.add(&fragment),
+                packet => {
+                    return self.without_segment(&packet, u64::from(datagram.wire_len), u64::from(datagram.frames));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, fragment: &Fragment<'_>) -> Option<packet::Datagram> {
+        let Outcome { whole, discarded } = self.fragments.add(fragment);
+        self.totals.other += discarded;
+        whole
+    }
+
+    fn without_segment(&mut self, packet: &Packet<'_>, wire_len: u64, frames: u64) {
+        self.totals.other += wire_len;
+        if matches!(packet, Packet::Malformed) {
+            self.totals.malformed_frames += frames;
+        }
+    }
+
+    /// The capture is over: the totals, but for what connections hold.
+    pub fn finish(mut self) -> Totals {
+        self.totals.other += self.fragments.finish();
+        self.totals
+    }
+}
 
 /// Takes frames apart and hands closed operations to a [`Tally`].
 #[derive(Debug)]
 pub struct Dissector<T> {
-    selection: Selection,
-    keys: Option<Arc<KeyLog>>,
-    commons: Commons,
-    tally: T,
-    totals: Totals,
-    copies: Copies,
-    fragments: Fragments,
-    flows: HashMap<Key, Entry>,
-    closing: VecDeque<(u64, Key)>,
-    /// Connections so far, selected or not.
-    connections: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    flow: Flow,
-    /// In order of appearance, from 1.
-    number: u64,
-    /// When both ends had closed.
-    closed_ns: Option<u64>,
+    frames: Frames,
+    connections: Connections<T>,
 }
 
 impl<T: Tally> Dissector<T> {
     /// A dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self {
-            selection,
-            keys: None,
-            commons: Commons::default(),
-            tally,
-            totals: Totals::default(),
-            copies: Copies::default(),
-            fragments: Fragments::default(),
-            flows: HashMap::new(),
-            closing: VecDeque::new(),
-            connections: 0,
-        }
+        Self { frames: Frames::new(), connections: Connections::new(selection, tally) }
     }
 
     /// Decrypts TLS with these secrets, which may become more while frames come in.
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
-        self.keys = Some(keys);
+        self.connections = self.connections.with_keys(keys);
         self
     }
 
-    /// Totals so far; what open connections hold is added when they end.
+    /// Totals so far over all frames; what connections hold is added at the end.
     pub fn totals(&self) -> &Totals {
-        &self.totals
+        self.frames.totals()
     }
 
     /// What was tallied so far.
     pub fn tally(&self) -> &T {
-        &self.tally
+        self.connections.tally()
     }
 
     /// Takes in one frame.
+    #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        self.count(frame);
-        let packet = packet::parse(frame);
-        let copy = match &packet {
-            Packet::Tcp(segment) => self.copies.has_segment(frame, segment),
-            Packet::Fragment(fragment) => self.copies.has_fragment(frame, fragment),
-            Packet::Other | Packet::Malformed => false,
-        };
-        if copy {
-            self.totals.duplicate_frames += 1;
-            self.totals.other += u64::from(frame.original_len);
-        } else {
-            self.packet(&packet, u64::from(frame.original_len), 1);
-        }
-        self.retire(frame.time_ns);
-    }
-
-    /// Takes in what a frame holds, or what `frames` fragments hold together.
-    fn packet(&mut self, packet: &Packet<'_>, wire_len: u64, frames: u64) {
-        match packet {
-            Packet::Tcp(segment) => self.segment(segment),
-            Packet::Fragment(fragment) => self.fragment(fragment),
-            Packet::Other => self.totals.other += wire_len,
-            Packet::Malformed => {
-                self.totals.malformed_frames += frames;
-                self.totals.other += wire_len;
-            }
-        }
-    }
-
-    /// Headers add up towards a limit, so packets in fragments within packets in fragments come to an end.
-    fn fragment(&mut self, fragment: &Fragment<'_>) {
-        let Outcome { whole, discarded } = self.fragments.add(fragment);
-        self.totals.other += discarded;
-        if let Some(whole) = whole {
-            let packet = packet::parse_datagram(&whole);
-            self.packet(&packet, u64::from(whole.wire_len), u64::from(whole.frames));
-        }
+        let Self { frames, connections } = self;
+        frames.frame(frame, |segment, at| connections.segment(segment, at));
     }
 
     /// Ends all connections and gives the tally and the totals.
-    pub fn finish(mut self) -> (T, Totals) {
-        let mut open: Vec<Entry> = std::mem::take(&mut self.flows).into_values().collect();
-        open.sort_unstable_by_key(|entry| entry.number);
-        for entry in open {
-            self.end(entry);
-        }
-        self.totals.other += self.fragments.finish();
-        (self.tally, self.totals)
+    pub fn finish(self) -> (T, Totals) {
+        let mut totals = self.frames.finish();
+        let (tally, of_connections) = self.connections.finish();
+        totals.add(&of_connections);
+        (tally, totals)
     }
-
-    fn count(&mut self, frame: &Frame<'_>) {
-        let totals = &mut self.totals;
-        totals.link_types.insert(frame.link);
-        totals.frames += 1;
-        totals.wire_bytes += u64::from(frame.original_len);
-        totals.captured_bytes += frame.bytes.len() as u64;
-        totals.truncated_frames += u64::from(frame.bytes.len() < frame.original_len as usize);
-        totals.first_ns = Some(totals.first_ns.map_or(frame.time_ns, |first| first.min(frame.time_ns)));
-        totals.last_ns = Some(totals.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
-    }
-
-    fn segment(&mut self, segment: &Segment<'_>) {
-        let key = key(segment);
-        let lingered = |closed: u64| segment.time_ns.saturating_sub(closed) > limits::LINGER_NS;
-        let over = self
-            .flows
-            .get(&key)
-            .is_some_and(|entry| entry.flow.is_succeeded_by(segment) || entry.closed_ns.is_some_and(lingered));
-        if over && let Some(entry) = self.flows.remove(&key) {
-            self.end(entry);
-        }
-        let (selection, keys, connections) = (&self.selection, &self.keys, &mut self.connections);
-        let commons = &self.commons;
-        commons.at(self.totals.frames);
-        let entry = self.flows.entry(key).or_insert_with(|| {
-            *connections += 1;
-            let flow = Flow::new(segment, &selection.judge(segment), keys.clone(), commons.clone());
-            Entry { flow, number: *connections, closed_ns: None }
-        });
-        let facts = facts(segment, entry.number, self.totals.frames);
-        self.tally.trace(Trace::Frame(facts));
-        entry.flow.segment(segment, facts.number, &mut self.tally);
-        if entry.closed_ns.is_none() && entry.flow.is_closed() {
-            entry.closed_ns = Some(segment.time_ns);
-            self.closing.push_back((segment.time_ns, key));
-        }
-    }
-
-    /// Ends connections that closed long ago.
-    fn retire(&mut self, now_ns: u64) {
-        while let Some(&(closed_ns, key)) = self.closing.front() {
-            if now_ns.saturating_sub(closed_ns) <= limits::LINGER_NS {
-                return;
-            }
-            self.closing.pop_front();
-            if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
-                && let Some(entry) = self.flows.remove(&key)
-            {
-                self.end(entry);
-            }
-        }
-    }
-
-    fn end(&mut self, entry: Entry) {
-        self.tally.trace(Trace::Ending { connection: entry.number });
-        let Finished { tcp, other, snapped, notes } = entry.flow.finish(&mut self.tally);
-        self.totals.other += other;
-        self.totals.snapped_payload_bytes += snapped;
-        for (note, count) in notes {
-            *self.totals.notes.entry(note).or_default() += count;
-        }
-        let Some(tcp) = tcp else { return };
-        let totals = &mut self.totals.tcp;
-        totals.connections += tcp.connections;
-        totals.payload_bytes += tcp.payload_bytes;
-        totals.retransmitted_bytes += tcp.retransmitted_bytes;
-        totals.out_of_order_frames += tcp.out_of_order_frames;
-        totals.gap_bytes += tcp.gap_bytes;
-        totals.control_frames += tcp.control_frames;
-    }
-}
-
-fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {
-    FrameFacts {
-        number,
-        connection,
-        time_ns: segment.time_ns,
-        wire_len: segment.wire_len,
-        headers: [segment.headers.link, segment.headers.ip, segment.headers.tcp],
-        payload_len: segment.payload_len,
-        flags: segment.flags,
-    }
-}
-
-fn key(segment: &Segment<'_>) -> Key {
-    let (a, b) = (segment.source, segment.destination);
-    if a <= b { (a, b) } else { (b, a) }
 }

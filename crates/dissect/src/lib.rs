@@ -9,8 +9,11 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
+mod connections;
 mod copies;
 pub mod decode;
+mod digest;
 mod dissector;
 pub mod explain;
 mod flow;
@@ -21,5 +24,7 @@ pub mod packet;
 pub mod protocols;
 mod select;
 
-pub use dissector::{Dissector, Totals};
+pub use batch::Batch;
+pub use connections::{Connections, Moment, route};
+pub use dissector::{Dissector, Frames, Totals};
 pub use select::{Selection, Verdict};

@@ -76,7 +76,7 @@ pub const OWNERS: usize = 4 << 10;
 /// of 100 MB and more. Further ones go to the latest operation.
 pub const DEFERRED: usize = 1 << 16;
 
-/// Segments delivered last, per direction, whose checksums are kept to tell a retransmission with other bytes.
+/// Segments delivered last, per direction, whose digests are kept to tell a retransmission with other bytes.
 pub const RECENT: usize = 8;
 
 /// Bytes of the first payload looked at to tell the protocol of a connection on an unknown port.

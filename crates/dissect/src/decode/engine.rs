@@ -37,6 +37,12 @@ impl<D: Decoder> Engine<D> {
         self.driver.opaque(side, n, reader);
     }
 
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.driver.shrink();
+        self.driver.decoder.shrink();
+    }
+
     /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
     pub fn finish<R: Reader>(&mut self, reader: &mut R) {
         self.driver.decoder.end(reader);
@@ -98,6 +104,11 @@ impl<D: Decoder> Driver<D> {
             tried: false,
         };
         Self { decoder, streams: [stream(), stream()] }
+    }
+
+    /// Gives back room that nothing is in.
+    pub(super) fn shrink(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.tail.shrink_to_fit());
     }
 
     /// The next bytes of `side`.

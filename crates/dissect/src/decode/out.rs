@@ -3,7 +3,7 @@
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpId(pub u64);
 
 /// A doubt or fact about a connection that is counted and reported.

@@ -159,6 +159,12 @@ impl Half {
         self.low = self.low.min(offset);
     }
 
+    /// Whether payload that begins at `offset` just goes on: nothing is held or was given up, and it is no probe.
+    #[inline]
+    pub fn is_next(&self, offset: u64) -> bool {
+        offset == self.next && !self.closed && self.early.is_empty() && self.holes.is_empty()
+    }
+
     /// The parts of `range` that were never seen, lowest first, appended to `new`.
     pub fn unseen(&self, range: Range<u64>, new: &mut Vec<Range<u64>>) {
         let mut keep = |part: Range<u64>| {

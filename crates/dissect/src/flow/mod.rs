@@ -134,6 +134,15 @@ impl Flow {
         self.halves.iter().all(Half::fin_seen)
     }
 
+    /// The connection has closed: what is kept for stragglers takes no more room than it needs.
+    pub fn shrink(&mut self) {
+        self.new_parts = Vec::new();
+        self.book.shrink();
+        if let Stage::Decoding(engine) = &mut self.stage {
+            engine.shrink();
+        }
+    }
+
     fn side_of(&self, segment: &Segment<'_>) -> Side {
         if segment.source == self.ends[0] { Side::Request } else { Side::Response }
     }
@@ -270,6 +279,10 @@ impl Flow {
                 return;
             }
         };
+        if half.is_next(start) && self.probes[side as usize].is_none() {
+            self.next_bytes(side, segment, len, tally);
+            return;
+        }
         if self.probe(side, segment, start, number, tally) {
             return;
         }
@@ -290,6 +303,15 @@ impl Flow {
         }
         new_parts.clear();
         self.new_parts = new_parts;
+    }
+
+    /// The payload begins at the next byte and nothing else is at hand: the rule.
+    #[inline]
+    fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
+        let frame = self.book.frame(side, segment.time_ns, segment.headers, len);
+        self.halves[side as usize].deliver_bytes(segment.payload, len);
+        self.book.slice(side, frame, len);
+        self.decode(side, segment.payload, len - segment.payload.len() as u64, tally);
     }
 
     /// Charges what a frame repeats: all of it where it brings nothing new.
@@ -409,7 +431,9 @@ impl Flow {
                 tally.trace(Trace::Bytes { side, bytes, opaque });
                 let mut ledger = Ledger { book: &mut self.book, tally };
                 engine.bytes(side, bytes, &mut ledger);
-                engine.opaque(side, opaque, &mut ledger);
+                if opaque > 0 {
+                    engine.opaque(side, opaque, &mut ledger);
+                }
             }
             Stage::Sniffing { pieces, .. } => {
                 if !bytes.is_empty() {

@@ -1,16 +1,17 @@
 //! The bytes delivered last, as far as that needs no room: to tell whether a retransmission repeats or contradicts them.
 
+use crate::digest::Digest;
 use crate::limits;
 
 /// A delivered segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
     start: u64,
-    len: usize,
-    checksum: u32,
+    len: u32,
+    digest: u32,
 }
 
-/// Checksums of the segments delivered last.
+/// Digests of the segments delivered last.
 #[derive(Debug, Default)]
 pub struct Recent {
     kept: [Piece; limits::RECENT],
@@ -21,7 +22,7 @@ impl Recent {
     /// `bytes` were delivered at `start`.
     pub fn remember(&mut self, start: u64, bytes: &[u8]) {
         if let Some(piece) = self.kept.get_mut(self.next) {
-            *piece = Piece { start, len: bytes.len(), checksum: crc32fast::hash(bytes) };
+            *piece = Piece { start, len: bytes.len() as u32, digest: digest(bytes) };
         }
         self.next = (self.next + 1) % limits::RECENT;
     }
@@ -30,8 +31,14 @@ impl Recent {
     pub fn contradicts(&self, start: u64, bytes: &[u8]) -> bool {
         self.kept.iter().filter(|piece| piece.len > 0).any(|piece| {
             let from = piece.start.checked_sub(start).and_then(|from| usize::try_from(from).ok());
-            let within = from.and_then(|from| bytes.get(from..from.checked_add(piece.len)?));
-            within.is_some_and(|bytes| crc32fast::hash(bytes) != piece.checksum)
+            let within = from.and_then(|from| bytes.get(from..from.checked_add(piece.len as usize)?));
+            within.is_some_and(|bytes| digest(bytes) != piece.digest)
         })
     }
+}
+
+fn digest(bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new(2);
+    digest.bytes(bytes);
+    digest.value() as u32
 }

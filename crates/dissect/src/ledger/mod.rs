@@ -14,6 +14,7 @@ use crate::decode::{Note, OpId, Reader};
 use crate::packet::Headers;
 use ops::{Ops, State};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
+use split::Split;
 use std::collections::BTreeMap;
 use stream::{Deferred, Stream};
 
@@ -38,7 +39,7 @@ pub struct Book {
 #[derive(Debug, Default)]
 struct Scratch {
     shares: Vec<(OpId, u64)>,
-    weights: Vec<u64>,
+    split: Split,
 }
 
 /// Whom a frame is charged to.
@@ -77,6 +78,7 @@ impl Book {
 
     /// Exchanges client and server. Only before anything was decoded.
     pub fn swap_sides(&mut self) {
+        self.streams.iter_mut().for_each(Stream::sync);
         self.streams.swap(0, 1);
         self.connect.swap(0, 1);
         for stream in &mut self.streams {
@@ -84,6 +86,13 @@ impl Book {
                 deferred.side = deferred.side.other();
             }
         }
+    }
+
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.streams.iter_mut().for_each(Stream::shrink);
+        self.ops.shrink();
+        self.scratch = Scratch::default();
     }
 
     /// What the ends said they are, by the side that sends it.
@@ -143,6 +152,7 @@ impl Book {
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, Class::Unmatched, "(stray)", "", tally);
         self.amounts(op, side)[Account::Unknown] += len;
+        self.streams[side as usize].sync();
         let (number, frames) = self.streams[side as usize].origin(frame);
         let came_in = Some(number);
         let account = Account::Unknown;
@@ -243,18 +253,19 @@ impl Book {
                     self.post_header(op, side, account, (number, u64::from(bytes)), tally);
                 }
             } else {
-                shares.sort_by_key(|&(op, _)| Ops::age(op));
-                let mut weights = std::mem::take(&mut self.scratch.weights);
-                weights.clear();
-                weights.extend(shares.iter().map(|&(_, bytes)| bytes));
+                if !shares.is_sorted_by_key(|&(op, _)| Ops::age(op)) {
+                    shares.sort_by_key(|&(op, _)| Ops::age(op));
+                }
+                let mut split = std::mem::take(&mut self.scratch.split);
+                split.begin(shares.iter().map(|&(_, bytes)| bytes));
                 for (account, bytes) in parts {
-                    split::largest_remainder(u64::from(bytes), &weights, |index, share| {
+                    split.amount(u64::from(bytes), |index, share| {
                         if let Some(&(op, _)) = shares.get(index) {
                             self.post_header(op, side, account, (number, share), tally);
                         }
                     });
                 }
-                self.scratch.weights = weights;
+                self.scratch.split = split;
             }
             for &(op, _) in &shares {
                 if self.ops.release_frame(op) {
@@ -330,7 +341,21 @@ impl Book {
         tally.operation(row, &operation);
     }
 
-    fn post_payload<T: Tally>(&mut self, side: Side, op: OpId, account: Account, mut len: u64, tally: &mut T) {
+    /// Posts the next bytes of `side`.
+    #[inline]
+    fn post_payload<T: Tally>(&mut self, side: Side, op: OpId, account: Account, len: u64, tally: &mut T) {
+        if let Some((open, number)) = self.streams[side as usize].advance_same(op, len) {
+            let (op, frame) = (Some(op.0), Some(number));
+            tally.trace(Trace::Posted { side, op, account, frame, len, in_order: true });
+            self.ops.at(open).sides[side as usize].amounts[account] += len;
+        } else {
+            self.post_pieces(side, op, account, len, tally);
+        }
+    }
+
+    /// Posts bytes that are the first of an operation or a frame, or the last.
+    fn post_pieces<T: Tally>(&mut self, side: Side, op: OpId, account: Account, mut len: u64, tally: &mut T) {
+        self.streams[side as usize].sync();
         while len > 0 {
             let stream = &mut self.streams[side as usize];
             let Some(piece) = stream.advance(len) else { return };
@@ -360,6 +385,8 @@ impl Book {
                 }
                 if piece.frame_done {
                     self.settle(side, frame, tally);
+                } else if let State::Open(open) = self.ops.state(op) {
+                    self.streams[side as usize].heat(op, open, (frame, piece.number));
                 }
             }
             self.catch_up(side, tally);

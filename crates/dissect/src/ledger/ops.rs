@@ -89,6 +89,13 @@ impl Ops {
         OpId(fresh.serial << SLOT_BITS | u64::from(slot))
     }
 
+    /// Gives back room that no operation is in.
+    pub fn shrink(&mut self) {
+        if self.free_open.len() == self.open.len() {
+            (self.open, self.free_open) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// Order of opening.
     pub fn age(op: OpId) -> u64 {
         op.0 >> SLOT_BITS

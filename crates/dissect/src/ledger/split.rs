@@ -1,29 +1,74 @@
 //! Sharing a number of bytes in proportion, in integers that add up.
 
-/// Splits `amount` in proportion to `weights` by largest remainder, ties to the earliest, and calls `give` with the
-/// index and the share of each. The shares add up to `amount` where any weight is positive.
-pub fn largest_remainder(amount: u64, weights: &[u64], mut give: impl FnMut(usize, u64)) {
-    let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
-    if total == 0 {
-        return;
+/// Shares in proportion to the same weights, for one amount after the other.
+#[derive(Debug, Default)]
+pub struct Split {
+    weights: Vec<u64>,
+    total: u64,
+    /// Of the amount at hand, each one's share and the remainder of its division.
+    shares: Vec<(u64, u64)>,
+    order: Vec<u32>,
+}
+
+impl Split {
+    /// Begins with these weights, whose sum is that of a frame's payload.
+    pub fn begin(&mut self, weights: impl Iterator<Item = u64>) {
+        self.weights.clear();
+        self.weights.extend(weights);
+        self.total = self.weights.iter().sum();
     }
-    let product = |weight: u64| u128::from(amount) * u128::from(weight);
-    let floor = |weight: u64| (product(weight) / total) as u64;
-    let given: u64 = weights.iter().map(|&weight| floor(weight)).sum();
-    let extra = usize::try_from(amount - given).unwrap_or(usize::MAX);
-    if extra == 0 {
-        for (index, &weight) in weights.iter().enumerate() {
-            give(index, floor(weight));
+
+    /// Splits `amount` by largest remainder, ties to the earliest, and calls `give` with the index and the share of each.
+    /// The shares add up to `amount` where any weight is positive.
+    pub fn amount(&mut self, amount: u64, give: impl FnMut(usize, u64)) {
+        if self.total == 0 {
+            return;
         }
-        return;
+        let first = self.weights.first();
+        if self.weights.iter().all(|weight| Some(weight) == first) {
+            self.equally(amount, give);
+        } else {
+            self.in_proportion(amount, give);
+        }
     }
-    let mut order: Vec<usize> = (0..weights.len()).collect();
-    let remainder = |index: &usize| weights.get(*index).map_or(0, |&weight| product(weight) % total);
-    order.sort_by_key(|index| (std::cmp::Reverse(remainder(index)), *index));
-    for (rank, index) in order.into_iter().enumerate() {
-        let weight = weights.get(index).copied().unwrap_or(0);
-        give(index, floor(weight) + u64::from(rank < extra));
+
+    fn equally(&self, amount: u64, mut give: impl FnMut(usize, u64)) {
+        let heads = self.weights.len() as u64;
+        let (share, extra) = (amount / heads, amount % heads);
+        for index in 0..self.weights.len() {
+            give(index, share + u64::from((index as u64) < extra));
+        }
     }
+
+    fn in_proportion(&mut self, amount: u64, mut give: impl FnMut(usize, u64)) {
+        let total = self.total;
+        self.shares.clear();
+        self.shares.extend(self.weights.iter().map(|&weight| divided(amount, weight, total)));
+        let given: u64 = self.shares.iter().map(|&(share, _)| share).sum();
+        let extra = usize::try_from(amount - given).unwrap_or(usize::MAX);
+        if extra > 0 {
+            self.order.clear();
+            self.order.extend(0..self.shares.len() as u32);
+            let shares = &mut self.shares;
+            let remainder = |index: u32| shares.get(index as usize).map_or(0, |&(_, remainder)| remainder);
+            self.order.sort_unstable_by_key(|&index| (std::cmp::Reverse(remainder(index)), index));
+            for &index in self.order.iter().take(extra) {
+                if let Some((share, _)) = shares.get_mut(index as usize) {
+                    *share += 1;
+                }
+            }
+        }
+        self.shares.iter().enumerate().for_each(|(index, &(share, _))| give(index, share));
+    }
+}
+
+/// `amount * weight / total`, and the remainder.
+fn divided(amount: u64, weight: u64, total: u64) -> (u64, u64) {
+    if let Some(product) = amount.checked_mul(weight) {
+        return (product / total, product % total);
+    }
+    let (product, total) = (u128::from(amount) * u128::from(weight), u128::from(total));
+    ((product / total) as u64, (product % total) as u64)
 }
 
 #[cfg(test)]
@@ -33,7 +78,9 @@ mod tests {
 
     fn shares(amount: u64, weights: &[u64]) -> Vec<u64> {
         let mut shares = vec![0; weights.len()];
-        largest_remainder(amount, weights, |index, share| shares[index] += share);
+        let mut split = Split::default();
+        split.begin(weights.iter().copied());
+        split.amount(amount, |index, share| shares[index] += share);
         shares
     }
 

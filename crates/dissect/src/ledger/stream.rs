@@ -63,10 +63,26 @@ pub(super) struct Piece {
     pub frame_done: bool,
 }
 
+/// The operation that got the last bytes, as long as more of the same frame may go to it. Such bytes are only added up
+/// here; the frame and the run of bytes learn of them by [`Stream::sync`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Hot {
+    op: OpId,
+    /// Where the operation is among the open ones.
+    open: u32,
+    /// Bytes left in the slice; 0 where there is no such operation.
+    left: u64,
+    /// Bytes added up.
+    run: u64,
+    /// The frame's number.
+    number: u64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// Offset up to which bytes have been posted.
     pub posted: u64,
+    hot: Hot,
     /// Offset up to which bytes have been announced.
     pub end: u64,
     /// Offset up to which the receiver has acknowledged.
@@ -103,6 +119,46 @@ impl Stream {
         }
     }
 
+    /// Moves `len` bytes on where they go where the last ones went, and something of their frame is left then: where the
+    /// operation is among the open ones, and the number of the frame.
+    #[inline]
+    pub fn advance_same(&mut self, op: OpId, len: u64) -> Option<(u32, u64)> {
+        let hot = &mut self.hot;
+        if hot.op != op || len >= hot.left {
+            return None;
+        }
+        hot.left -= len;
+        hot.run += len;
+        self.posted += len;
+        Some((hot.open, hot.number))
+    }
+
+    /// Further bytes of `frame`, if it goes on, may go to `op`, which is open at `open`, without further ado.
+    pub fn heat(&mut self, op: OpId, open: u32, (frame, number): (FrameId, u64)) {
+        let Some(slice) = self.slices.front().filter(|slice| slice.frame == Some(frame)) else { return };
+        // What is deferred must be looked at after every posting.
+        if self.deferred.is_empty() {
+            self.hot = Hot { op, open, left: slice.end - self.posted, run: 0, number };
+        }
+    }
+
+    /// Books what was added up since.
+    pub fn sync(&mut self) {
+        let Hot { op, run, .. } = std::mem::take(&mut self.hot);
+        if run == 0 {
+            return;
+        }
+        if let Some(frame) = self.slices.front().and_then(|slice| slice.frame) {
+            self.share(frame, op, run);
+            if let Some(frame) = self.frames.get_mut(frame.0 as usize) {
+                frame.left = frame.left.saturating_sub(run);
+            }
+        }
+        if let Some(last) = self.owners.back_mut() {
+            last.end = self.posted;
+        }
+    }
+
     /// Moves up to `len` bytes on, at most to the end of the slice; `None` where nothing was announced.
     pub fn advance(&mut self, len: u64) -> Option<Piece> {
         let slice = *self.slices.front()?;
@@ -126,6 +182,12 @@ impl Stream {
         let Some(frame) = self.frames.get_mut(frame.0 as usize) else {
             return false;
         };
+        if let Some((of, bytes)) = frame.shares.last_mut()
+            && *of == op
+        {
+            *bytes += len;
+            return false;
+        }
         // Operations of one frame hardly ever alternate; looking further back would make long pipelines quadratic.
         if let Some((_, bytes)) = frame.shares.iter_mut().rev().take(8).find(|(of, _)| *of == op) {
             *bytes += len;
@@ -181,6 +243,16 @@ impl Stream {
         self.owners.get(index).or(self.owners.back()).map(|owned| owned.op)
     }
 
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.sync();
+        self.slices.shrink_to_fit();
+        self.owners.shrink_to_fit();
+        if self.free.len() == self.frames.len() {
+            (self.frames, self.free) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// Drops one remembered owner that is no longer needed.
     pub fn forget_owner(&mut self) -> Option<OpId> {
         let oldest = self.owners.front()?;
@@ -193,6 +265,7 @@ impl Stream {
         if self.deferred.len() >= limits::DEFERRED {
             return false;
         }
+        self.sync();
         self.deferred_ever += 1;
         self.deferred.insert((deferred.offset, self.deferred_ever), deferred);
         true

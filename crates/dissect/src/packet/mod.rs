@@ -9,6 +9,7 @@
 
 mod link;
 mod net;
+mod plain;
 mod tunnel;
 mod walk;
 
@@ -142,7 +143,12 @@ pub struct Datagram {
 }
 
 /// Reads the headers of a frame.
+#[inline]
 pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
+    plain::segment(frame).map_or_else(|| walk_through(frame), Packet::Tcp)
+}
+
+fn walk_through<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
         Some((at, layer)) => Walk::of_frame(frame, at).run(layer),
         None if frame.link.name().is_some() => Packet::Malformed,

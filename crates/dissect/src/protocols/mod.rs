@@ -9,7 +9,7 @@
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What the first bytes of a direction look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,22 +26,60 @@ pub enum Sniff {
     Perhaps(Side),
 }
 
-/// What the connections of a capture know of one another.
+/// What the connections of a capture know of one another, as the connections of one thread see it.
+///
+/// It depends on the frames before the one at hand and on nothing else, so that it is the same with any number of
+/// threads: who asks waits until the others have come as far.
 #[derive(Clone, Debug, Default)]
 pub struct Commons {
     statements: Arc<cql::Statements>,
-    /// Number of the frame at hand.
+    /// Number of the frame at hand: all before it are done with.
     frame: Arc<AtomicU64>,
+    /// The same of the other threads.
+    others: Arc<[Arc<AtomicU64>]>,
+    /// What is said now comes of no frame.
+    is_withheld: Arc<AtomicBool>,
 }
 
 impl Commons {
-    /// What follows comes of this frame.
-    pub fn at(&self, frame: u64) {
-        self.frame.store(frame, Ordering::Relaxed);
+    /// For as many threads.
+    pub fn divided(threads: usize) -> Vec<Self> {
+        let statements = Arc::default();
+        let frames: Vec<Arc<AtomicU64>> = (0..threads).map(|_| Arc::default()).collect();
+        let of = |own: usize| {
+            let others = frames.iter().enumerate().filter(|(index, _)| *index != own);
+            let others = others.map(|(_, frame)| Arc::clone(frame)).collect();
+            let frame = frames.get(own).cloned().unwrap_or_default();
+            Self { statements: Arc::clone(&statements), frame, others, is_withheld: Arc::default() }
+        };
+        (0..threads).map(of).collect()
     }
 
-    fn frame(&self) -> u64 {
-        self.frame.load(Ordering::Relaxed)
+    /// What follows comes of this frame; `u64::MAX` when there is nothing to follow.
+    #[inline]
+    pub fn at(&self, frame: u64) {
+        self.frame.store(frame, Ordering::Release);
+    }
+
+    /// What is said in the meantime comes of no frame: nobody is to know of it, nor does it know of others.
+    pub(crate) fn withhold(&self, withheld: bool) {
+        self.is_withheld.store(withheld, Ordering::Relaxed);
+    }
+
+    /// The frame at hand, for what is to be shared.
+    fn frame(&self) -> Option<u64> {
+        (!self.is_withheld.load(Ordering::Relaxed)).then(|| self.frame.load(Ordering::Relaxed))
+    }
+
+    /// The frame at hand, once the other threads have come as far: they share what the frames before brought.
+    fn settled_frame(&self) -> Option<u64> {
+        let frame = self.frame()?;
+        for other in self.others.iter() {
+            while other.load(Ordering::Acquire) < frame {
+                std::thread::yield_now();
+            }
+        }
+        Some(frame)
     }
 }
 

@@ -80,6 +80,14 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
+    /// Gives back room that nothing is in.
+    pub(super) fn shrink(&mut self) {
+        self.inner.shrink();
+        if let Some(tls) = &mut self.tls {
+            tls.text = Vec::new();
+        }
+    }
+
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
         self.tls = Some(Box::new(Tls {

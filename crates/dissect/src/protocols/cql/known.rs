@@ -15,12 +15,14 @@ const TYPE_ENTRIES: usize = 1 << 20;
 impl Commons {
     /// A statement was prepared by what the frame at hand brought.
     pub(super) fn publish(&self, statement: &Arc<Prepared>) {
-        self.statements.publish(self.frame(), statement);
+        if let Some(frame) = self.frame() {
+            self.statements.publish(frame, statement);
+        }
     }
 
     /// The statement with this id, as far as the frames before this one tell.
     pub(super) fn statement(&self, id: &[u8]) -> Option<Arc<Prepared>> {
-        self.statements.find(self.frame(), id)
+        self.statements.find(self.settled_frame()?, id)
     }
 }
 

@@ -82,7 +82,7 @@ impl Resp {
     /// A line that ends in LF; where there is none yet, the step to return.
     fn line<'a>(&mut self, input: &Input<'a>) -> Result<Result<&'a [u8], Step>, Malformed> {
         let from = self.request.scanned.min(input.bytes.len());
-        if let Some(end) = memchr::memchr(b'\n', input.bytes.get(from..).unwrap_or_default()) {
+        if let Some(end) = wire::line_feed(input.bytes.get(from..).unwrap_or_default()) {
             self.request.scanned = 0;
             return Ok(Ok(input.bytes.get(..=from + end).unwrap_or_default()));
         }

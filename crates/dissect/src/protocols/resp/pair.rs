@@ -11,14 +11,18 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Command {
     op: OpId,
-    name: Word,
-    entry: Option<&'static wire::Command>,
+    /// By its first word; kept from command to command, for most are what the one before was.
+    first: Named,
+    /// By both words, where it has two.
+    both: Named,
     /// Arguments in all, the command word counted.
     count: u64,
     /// Place of the next argument; 0 is the command word.
     place: u64,
     /// Words that make the name: 1, or 2 with a subcommand.
     words: u64,
+    /// Of these, the ones that were read.
+    known: u64,
     /// Values that still belong to the last option token.
     values: u8,
     options_over: bool,
@@ -32,6 +36,8 @@ enum Kind {
     Plain,
     Hello,
     Info,
+    /// What follows says which of the next three it is.
+    Reply,
     ReplyOn,
     ReplyOff,
     ReplySkip,
@@ -53,11 +59,12 @@ impl Default for Command {
     fn default() -> Self {
         Self {
             op: OpId(0),
-            name: Word::EMPTY,
-            entry: None,
+            first: Named::NOTHING,
+            both: Named::NOTHING,
             count: 0,
             place: 0,
             words: 1,
+            known: 0,
             values: 0,
             options_over: false,
             inline: false,
@@ -66,10 +73,56 @@ impl Default for Command {
     }
 }
 
+/// A name, and what follows from it.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    name: Word,
+    entry: Option<&'static wire::Command>,
+    kind: Kind,
+    class: Class,
+}
+
+impl Named {
+    const NOTHING: Self = Self { name: Word::EMPTY, entry: None, kind: Kind::Plain, class: Class::Workload };
+
+    fn one(word: &[u8]) -> Self {
+        let mut name = Word::EMPTY;
+        name.push(b"", word);
+        Self::of(name, wire::Command::named(name.as_str()))
+    }
+
+    fn two(first: Word, word: &[u8]) -> Self {
+        let (mut full, mut name) = (first, first);
+        full.push(b"|", word);
+        name.push(b" ", word);
+        Self::of(name, wire::Command::named(full.as_str()))
+    }
+
+    fn of(name: Word, entry: Option<&'static wire::Command>) -> Self {
+        let class = match name.as_str() {
+            "HELLO" | "AUTH" | "CLIENT SETINFO" | "CLIENT SETNAME" | "CLIENT ID" => Class::Setup,
+            "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
+            _ => Class::Workload,
+        };
+        Self { name, entry, kind: Kind::of(name.as_str()), class }
+    }
+}
+
 impl Command {
     /// A new command of `count` arguments.
     pub fn begin(&mut self, op: OpId, count: u64) {
-        *self = Self { op, count, ..Self::default() };
+        (self.op, self.count, self.place) = (op, count, 0);
+        (self.words, self.known, self.values) = (1, 0, 0);
+        (self.options_over, self.inline, self.kind) = (false, false, Kind::Plain);
+    }
+
+    /// What is known of it by its words so far.
+    fn named(&self) -> &Named {
+        match self.known {
+            0 => &Named::NOTHING,
+            1 => &self.first,
+            _ => &self.both,
+        }
     }
 
     pub fn set_inline(&mut self) {
@@ -82,9 +135,10 @@ impl Command {
 
     /// Whether it matters what the next argument says.
     pub fn needs_content(&self) -> bool {
-        let options = self
-            .entry
-            .is_some_and(|entry| !entry.tokens.is_empty() && self.arguments_before() >= u64::from(entry.leading));
+        let has_options = |entry: &wire::Command| {
+            !entry.tokens.is_empty() && self.arguments_before() >= u64::from(entry.leading)
+        };
+        let options = self.named().entry.is_some_and(has_options);
         self.place < self.words
             || options && !self.options_over && self.values == 0
             || matches!(self.kind, Kind::SetInfo | Kind::LibraryName | Kind::LibraryVersion | Kind::ReplicaConfig)
@@ -103,7 +157,7 @@ impl Command {
             self.name_word(place, word.unwrap_or(b"(long)"));
             return (Account::Query, if place == 0 { "command" } else { "subcommand" });
         }
-        let Some(entry) = self.entry else { return (Account::Data, "argument") };
+        let Some(entry) = self.named().entry else { return (Account::Data, "argument") };
         if self.values > 0 {
             self.values = if self.values == REST { REST } else { self.values - 1 };
             return (Account::Data, "option value");
@@ -125,56 +179,38 @@ impl Command {
     }
 
     fn name_word(&mut self, place: u64, word: &[u8]) {
-        if place == 0 {
-            self.name = Word::EMPTY;
-            self.name.push(b"", word);
-            self.entry = wire::Command::named(self.name.as_str());
-            if self.entry.is_some_and(|entry| entry.container) && self.count > 1 {
-                self.words = 2;
-            }
-        } else {
-            let mut full = self.name;
-            full.push(b"|", word);
-            self.entry = wire::Command::named(full.as_str());
-            self.name.push(b" ", word);
+        if place > 0 {
+            self.both = Named::two(self.first.name, word);
+        } else if !self.first.name.is(word) {
+            self.first = Named::one(word);
         }
-        self.kind = Kind::of(self.name.as_str());
+        self.known = place + 1;
+        if place == 0 && self.first.entry.is_some_and(|entry| entry.container) && self.count > 1 {
+            self.words = 2;
+        }
+        self.kind = self.named().kind;
     }
 
     /// Looks at an argument that says more than its bytes.
     pub fn content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
         let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
         // The place is that of the argument after this one.
-        match (self.name.as_str(), self.place) {
-            ("CLIENT REPLY", 3) if is("OFF") => self.kind = Kind::ReplyOff,
-            ("CLIENT REPLY", 3) if is("SKIP") => self.kind = Kind::ReplySkip,
-            ("CLIENT REPLY", 3) => self.kind = Kind::ReplyOn,
-            ("REPLCONF", 2) if is("ACK") => self.kind = Kind::ReplicaAck,
-            ("CLIENT SETINFO", 3) if is("LIB-NAME") => self.kind = Kind::LibraryName,
-            ("CLIENT SETINFO", 3) if is("LIB-VER") => self.kind = Kind::LibraryVersion,
-            ("CLIENT SETINFO", 4) => {
-                let text = String::from_utf8_lossy(word);
-                match self.kind {
-                    Kind::LibraryName => out.software(Side::Request, &text),
-                    Kind::LibraryVersion => out.software_version(Side::Request, &text),
-                    _ => {}
-                }
-            }
+        match (self.kind, self.place) {
+            (Kind::Reply, 3) if is("OFF") => self.kind = Kind::ReplyOff,
+            (Kind::Reply, 3) if is("SKIP") => self.kind = Kind::ReplySkip,
+            (Kind::Reply, 3) => self.kind = Kind::ReplyOn,
+            (Kind::ReplicaConfig, 2) if is("ACK") => self.kind = Kind::ReplicaAck,
+            (Kind::SetInfo, 3) if is("LIB-NAME") => self.kind = Kind::LibraryName,
+            (Kind::SetInfo, 3) if is("LIB-VER") => self.kind = Kind::LibraryVersion,
+            (Kind::LibraryName, 4) => out.software(Side::Request, &String::from_utf8_lossy(word)),
+            (Kind::LibraryVersion, 4) => out.software_version(Side::Request, &String::from_utf8_lossy(word)),
             _ => {}
-        }
-    }
-
-    fn class(&self) -> Class {
-        match self.name.as_str() {
-            "HELLO" | "AUTH" | "CLIENT SETINFO" | "CLIENT SETNAME" | "CLIENT ID" => Class::Setup,
-            "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
-            _ => Class::Workload,
         }
     }
 
     /// Accounts of the reply's leaves.
     fn leaves(&self) -> Leaves {
-        let write = self.entry.is_some_and(|entry| entry.write);
+        let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };
         Leaves { status: Account::Status, integer, data: Account::Data }
     }
@@ -187,6 +223,7 @@ impl Kind {
             "INFO" => Self::Info,
             "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" => Self::Subscribe,
             "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" => Self::Unsubscribe,
+            "CLIENT REPLY" => Self::Reply,
             "CLIENT SETINFO" => Self::SetInfo,
             "REPLCONF" => Self::ReplicaConfig,
             "MONITOR" => Self::Monitor,
@@ -262,7 +299,8 @@ impl Pairing {
     pub fn request<R: Reader>(&mut self, command: &Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
-        out.label(op, command.class(), command.name.as_str(), via);
+        let named = command.named();
+        out.label(op, named.class, named.name.as_str(), via);
         let silent = match kind {
             Kind::ReplyOff | Kind::ReplySkip | Kind::ReplicaAck => true,
             Kind::ReplyOn => false,

@@ -67,6 +67,12 @@ pub(super) struct Word {
 impl Word {
     pub const EMPTY: Self = Self { bytes: [0; limits::NAME], len: 0 };
 
+    /// Whether `text` is this word, in whichever case.
+    #[inline]
+    pub fn is(&self, text: &[u8]) -> bool {
+        self.bytes.get(..usize::from(self.len)).is_some_and(|bytes| bytes.eq_ignore_ascii_case(text))
+    }
+
     /// Appends `text` after `separator`, what does not fit is left out.
     pub fn push(&mut self, separator: &[u8], text: &[u8]) {
         for &byte in separator.iter().chain(text) {
@@ -94,7 +100,7 @@ impl Word {
 /// [`Malformed`] where it is too long, or ends in a bare LF.
 pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malformed> {
     let from = scanned.min(bytes.len());
-    let Some(end) = memchr::memchr(b'\n', bytes.get(from..).unwrap_or_default()) else {
+    let Some(end) = line_feed(bytes.get(from..).unwrap_or_default()) else {
         return if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) };
     };
     match bytes.get(..from + end) {
@@ -103,8 +109,28 @@ pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malfor
     }
 }
 
+/// Header lines are short: most end before a vector search would have begun.
+const NEAR: usize = 8;
+
+/// Where the first LF is.
+#[inline]
+pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
+    let (near, far) = bytes.split_at_checked(NEAR).unwrap_or((bytes, &[]));
+    let found = near.iter().position(|&byte| byte == b'\n');
+    found.or_else(|| memchr::memchr(b'\n', far).map(|at| NEAR + at))
+}
+
 /// The number that a header line carries after its type byte.
+#[inline]
 pub(super) fn number(digits: &[u8]) -> Option<i64> {
+    // As many digits as fit, whatever they are.
+    if (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
+        return Some(digits.iter().fold(0, |number, &digit| number * 10 + i64::from(digit - b'0')));
+    }
+    signed(digits)
+}
+
+fn signed(digits: &[u8]) -> Option<i64> {
     if digits.len() > MAX_NUMBER_LINE {
         return None;
     }

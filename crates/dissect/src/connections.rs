@@ -1,0 +1,222 @@
+//! The connections at hand, and which of them a segment belongs to.
+
+use crate::decode::KeyLog;
+use crate::digest::Digest;
+use crate::dissector::Totals;
+use crate::flow::{Finished, Flow};
+use crate::limits;
+use crate::packet::Segment;
+use crate::protocols::Commons;
+use crate::select::Selection;
+use overhead_model::{FrameFacts, Tally, Trace};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Where a segment stands in the capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The number of its frame, from 1; of fragments, that of the last one.
+    pub number: u64,
+    /// The latest time of any frame up to it, Unix nanoseconds.
+    pub clock_ns: u64,
+}
+
+/// All connections, or those that fall to one thread: segments in, closed operations out to a [`Tally`].
+///
+/// What becomes of a connection depends on its own segments, their [`Moment`]s and [`Commons`] alone, so that a capture may
+/// be divided by connection.
+#[derive(Debug)]
+pub struct Connections<T> {
+    selection: Selection,
+    keys: Option<Arc<KeyLog>>,
+    commons: Commons,
+    tally: T,
+    totals: Totals,
+    flows: HashMap<Key, Box<Entry>, foldhash::fast::RandomState>,
+    /// Closed ones in order of their closing, to be forgotten in time.
+    closing: VecDeque<(u64, Key)>,
+    /// Connections so far, selected or not.
+    count: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    flow: Flow,
+    /// In order of appearance, from 1.
+    number: u64,
+    /// When both ends had closed.
+    closed_ns: Option<u64>,
+}
+
+impl Entry {
+    /// Closed for so long that nothing more can belong to it.
+    fn is_gone(&self, clock_ns: u64) -> bool {
+        self.closed_ns.is_some_and(|closed_ns| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS)
+    }
+}
+
+impl<T: Tally> Connections<T> {
+    /// None yet.
+    pub fn new(selection: Selection, tally: T) -> Self {
+        let (flows, closing) = (HashMap::default(), VecDeque::new());
+        let commons = Commons::default();
+        Self { selection, keys: None, commons, tally, totals: Totals::default(), flows, closing, count: 0 }
+    }
+
+    /// Decrypts TLS with these secrets.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Knows what the connections of other threads know.
+    #[must_use]
+    pub fn with_commons(mut self, commons: Commons) -> Self {
+        self.commons = commons;
+        self
+    }
+
+    /// What was tallied so far.
+    pub fn tally(&self) -> &T {
+        &self.tally
+    }
+
+    /// Takes in one segment.
+    #[inline]
+    pub fn segment(&mut self, segment: &Segment<'_>, at: Moment) {
+        let key = Key::of(segment);
+        self.commons.at(at.number);
+        match self.flows.get_mut(&key) {
+            Some(entry) if !(entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(segment)) => {
+                let facts = facts(segment, entry.number, at.number);
+                self.tally.trace(Trace::Frame(facts));
+                entry.flow.segment(segment, at.number, &mut self.tally);
+                if entry.closed_ns.is_none() && entry.flow.is_closed() {
+                    entry.closed_ns = Some(segment.time_ns);
+                    entry.flow.shrink();
+                    self.closing.push_back((segment.time_ns, key));
+                }
+            }
+            _ => self.first(segment, key, at),
+        }
+        self.retire(at.clock_ns);
+    }
+
+    /// No frame up to this one, and no segment that it completed, is to come any more.
+    pub fn passed(&self, frame: u64) {
+        self.commons.at(frame.saturating_add(1));
+    }
+
+    /// The first segment of a connection, which may follow another one between the same ends.
+    #[cold]
+    fn first(&mut self, segment: &Segment<'_>, key: Key, at: Moment) {
+        if let Some(entry) = self.flows.remove(&key) {
+            self.end(*entry);
+        }
+        self.count += 1;
+        let flow = Flow::new(segment, &self.selection.judge(segment), self.keys.clone(), self.commons.clone());
+        self.flows.insert(key, Box::new(Entry { flow, number: self.count, closed_ns: None }));
+        self.segment(segment, at);
+    }
+
+    /// Ends connections that closed long ago.
+    #[inline]
+    fn retire(&mut self, clock_ns: u64) {
+        while let Some(&(closed_ns, key)) = self.closing.front() {
+            if clock_ns.saturating_sub(closed_ns) <= limits::LINGER_NS {
+                return;
+            }
+            self.closing.pop_front();
+            if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
+                && let Some(entry) = self.flows.remove(&key)
+            {
+                self.end(*entry);
+            }
+        }
+    }
+
+    /// Ends all connections and gives the tally, and what is to be added to the totals.
+    pub fn finish(mut self) -> (T, Totals) {
+        let mut open: Vec<Box<Entry>> = std::mem::take(&mut self.flows).into_values().collect();
+        open.sort_unstable_by_key(|entry| entry.number);
+        for entry in open {
+            self.end(*entry);
+        }
+        (self.tally, self.totals)
+    }
+
+    fn end(&mut self, entry: Entry) {
+        // When that is depends on when this thread sees a further segment.
+        self.commons.withhold(true);
+        self.tally.trace(Trace::Ending { connection: entry.number });
+        let Finished { tcp, other, snapped, notes } = entry.flow.finish(&mut self.tally);
+        self.commons.withhold(false);
+        let tcp = tcp.unwrap_or_default();
+        self.totals.add(&Totals { tcp, other, snapped_payload_bytes: snapped, notes, ..Totals::default() });
+    }
+}
+
+/// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 just the first two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key([u64; 5]);
+
+impl Key {
+    #[inline]
+    fn of(segment: &Segment<'_>) -> Self {
+        match (segment.source, segment.destination) {
+            (SocketAddr::V4(a), SocketAddr::V4(b)) => {
+                let end = |end: std::net::SocketAddrV4| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port());
+                let (a, b) = (end(a), end(b));
+                Self([a.min(b), a.max(b), 0, 0, 0])
+            }
+            (a, b) => {
+                let end = |end: SocketAddr| match end {
+                    SocketAddr::V4(end) => (u128::from(end.ip().to_bits()), end.port()),
+                    SocketAddr::V6(end) => (end.ip().to_bits(), end.port()),
+                };
+                let (a, b) = (end(a), end(b));
+                let (a, b) = (a.min(b), a.max(b));
+                let ports = 1 << 32 | u64::from(a.1) << 16 | u64::from(b.1);
+                Self([(a.0 >> 64) as u64, a.0 as u64, (b.0 >> 64) as u64, b.0 as u64, ports])
+            }
+        }
+    }
+}
+
+impl std::hash::Hash for Key {
+    #[inline]
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        let [a, b, rest @ ..] = self.0;
+        state.write_u64(a);
+        state.write_u64(b);
+        if rest[2] != 0 {
+            for word in rest {
+                state.write_u64(word);
+            }
+        }
+    }
+}
+
+/// A number that is the same for all segments of a connection, to divide connections by.
+#[inline]
+pub fn route(segment: &Segment<'_>) -> u64 {
+    let Key([a, b, c, d, ports]) = Key::of(segment);
+    let mut digest = Digest::new(ports);
+    digest.words(a, b);
+    digest.words(c, d);
+    digest.value()
+}
+
+fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {
+    FrameFacts {
+        number,
+        connection,
+        time_ns: segment.time_ns,
+        wire_len: segment.wire_len,
+        headers: [segment.headers.link, segment.headers.ip, segment.headers.tcp],
+        payload_len: segment.payload_len,
+        flags: segment.flags,
+    }
+}
