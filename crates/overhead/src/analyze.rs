@@ -1,6 +1,7 @@
 //! `overhead analyze`: capture files to a run record.
 
 use crate::cli::{Output, Which};
+use crate::divide::{Dissect, Division};
 use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::{KeyFiles, KeyReader};
@@ -8,11 +9,11 @@ use crate::time::Window;
 use crate::{fields, inputs, ledger, print};
 use anyhow::Result;
 use clap::Args;
-use overhead_dissect::Dissector;
 use overhead_dissect::explain::FieldSums;
+use overhead_model::Measured;
 use overhead_model::record::{Input, SourceKind};
-use overhead_model::{Measured, Tally};
-use overhead_report::{Aggregate, NamedRun};
+use overhead_report::NamedRun;
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -37,7 +38,15 @@ pub struct Analyze {
     /// Also sum up the fields of the messages, in a second reading
     #[arg(long)]
     fields: bool,
+    /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
 }
+
+/// Inputs below this many bytes are done before further threads would have started.
+const SMALL: u64 = 4 << 20;
+/// Threads at most, unless asked for: one that reads has no more work for them.
+const THREADS: usize = 8;
 
 impl Analyze {
     /// Reads the files and prints the result.
@@ -49,9 +58,9 @@ impl Analyze {
         }
         let mut doubts = Doubts::default();
         let keys = KeyReader::read(&self.keys, &mut doubts)?;
-        let mut dissector = Dissector::new(self.which.selection()?, Aggregate::new()).with_keys(keys.log());
-        let inputs = self.read(&mut dissector, &keys, &mut doubts)?;
-        let (aggregate, totals) = dissector.finish();
+        let mut division = Division::new(self.threads(), &self.which.selection()?, &keys.log());
+        let inputs = self.read(&mut division, &keys, &mut doubts)?;
+        let (aggregate, totals) = division.finish()?;
         doubts.of_totals(&totals);
         let facts = ledger::Facts {
             kind: SourceKind::File,
@@ -76,13 +85,17 @@ impl Analyze {
         Ok(named.run.exit)
     }
 
-    /// Feeds the frames that are asked for to the dissector; gives what each file had of them.
-    fn read<T: Tally>(
-        &self,
-        dissector: &mut Dissector<T>,
-        keys: &KeyReader,
-        doubts: &mut Doubts,
-    ) -> Result<Vec<Input>> {
+    fn threads(&self) -> NonZero<usize> {
+        let sizes = self.files.iter().map(|file| file.metadata().map_or(SMALL, |about| about.len()));
+        let processors = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        self.threads.unwrap_or(match NonZero::new(THREADS) {
+            Some(most) if sizes.sum::<u64>() >= SMALL => processors.min(most),
+            _ => NonZero::<usize>::MIN,
+        })
+    }
+
+    /// Feeds the frames that are asked for to the dissection; gives what each file had of them.
+    fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, doubts: &mut Doubts) -> Result<Vec<Input>> {
         self.window.check()?;
         let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
         let mut inputs: Vec<Input> = self.files.iter().map(input).collect();
@@ -101,7 +114,11 @@ impl Analyze {
                 input.frames += 1;
                 input.wire_bytes += u64::from(frame.original_len);
             }
-            dissector.frame(frame);
+            if keys.has_brought() {
+                dissection.catch_up();
+                keys.commit();
+            }
+            dissection.frame(frame);
             left -= 1;
             ControlFlow::Continue(())
         })?;

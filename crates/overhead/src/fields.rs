@@ -14,6 +14,7 @@ pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyRe
     let mut sums = FieldSums::default();
     let mut dissector = dissector(&mut sums, selection, keys);
     inputs::read(files, keys, |_, frame| {
+        keys.commit();
         dissector.frame(frame);
         ControlFlow::Continue(())
     })?;

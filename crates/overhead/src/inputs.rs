@@ -24,7 +24,7 @@ pub trait Take: FnMut(usize, &Frame<'_>) -> ControlFlow<()> {}
 impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {}
 
 /// Reads all files; gives what is wrong with their ends, in whole sentences without a full stop. Secrets of TLS that lie
-/// in a file go to `keys` before the frames behind them are taken.
+/// in a file are brought to `keys` before the frames behind them are taken.
 pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Vec<String>> {
     let mut reading = Reading { paths, keys, waiting: VecDeque::new(), cuts: Vec::new() };
     if let [path] = paths {
@@ -213,7 +213,7 @@ impl<'a> File<'a> {
     /// The next frame of the source, and the secrets before it.
     fn read(&mut self) -> Result<Option<Frame<'_>>> {
         let frame = self.source.next_frame()?.frame();
-        self.keys.add(&self.secrets);
+        self.keys.bring(&self.secrets);
         Ok(frame)
     }
 

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use overhead_capture::Secrets;
 use overhead_dissect::decode::KeyLog;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ impl KeyFiles {
 pub struct KeyReader {
     log: Arc<KeyLog>,
     files: Vec<Followed>,
+    /// What capture files have brought, and is not in the log yet.
+    brought: RefCell<Vec<u8>>,
 }
 
 /// A file as far as it was read.
@@ -86,7 +89,7 @@ impl KeyReader {
 
     fn of(paths: Vec<PathBuf>) -> Self {
         let files = paths.into_iter().map(|path| Followed { path, offset: 0, rest: Vec::new() });
-        Self { log: Arc::default(), files: files.collect() }
+        Self { log: Arc::default(), files: files.collect(), brought: RefCell::default() }
     }
 
     /// What the dissection looks into.
@@ -94,11 +97,24 @@ impl KeyReader {
         Arc::clone(&self.log)
     }
 
-    /// Adds the secrets that a capture file has brought.
-    pub fn add(&self, secrets: &Secrets) {
+    /// Takes the secrets that a capture file has brought; they are of no effect until [`KeyReader::commit`].
+    #[inline]
+    pub fn bring(&self, secrets: &Secrets) {
         let text = secrets.take();
         if !text.is_empty() {
-            self.log.add(&text);
+            self.brought.borrow_mut().extend(text);
+        }
+    }
+
+    /// Whether secrets wait to be committed.
+    pub fn has_brought(&self) -> bool {
+        !self.brought.borrow().is_empty()
+    }
+
+    /// Adds what was brought to the log: for all frames that are dissected from here on.
+    pub fn commit(&self) {
+        if self.has_brought() {
+            self.log.add(&self.brought.take());
         }
     }
 

@@ -5,6 +5,7 @@ mod analyze;
 mod capture;
 mod cli;
 mod compare;
+mod divide;
 #[cfg(feature = "live")]
 mod doctor;
 mod doubts;

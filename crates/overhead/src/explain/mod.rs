@@ -232,6 +232,7 @@ impl Capture<'_> {
     fn read(&self, reading: &mut dyn Reading) -> Result<Vec<String>> {
         let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
         let cuts = inputs::read(self.file, &self.keys, |_, frame| {
+            self.keys.commit();
             if dissector.tally().is_done() {
                 return ControlFlow::Break(());
             }
