@@ -9,6 +9,7 @@
 
 pub mod aggregate;
 pub mod compare;
+pub mod comparison;
 mod error;
 pub mod figure;
 #[cfg(test)]

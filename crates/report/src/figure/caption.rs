@@ -42,6 +42,11 @@ const HOW_TO_READ: &str = "request is client to server, response server to clien
 payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
 all of a role's processes in the window, over all workload operations of the run.";
 
+/// A paragraph that begins with strong words.
+pub(crate) fn note(lead: &str, text: &str) -> Paragraph {
+    led(lead, STRONG, text, PLAIN)
+}
+
 fn led(lead: &str, lead_face: Face, text: &str, face: Face) -> Paragraph {
     words(lead, lead_face).chain(words(text, face)).collect()
 }

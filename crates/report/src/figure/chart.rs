@@ -39,7 +39,7 @@ pub(crate) struct Panel {
     pub unit: String,
     pub legend: Vec<(String, Rgb)>,
     /// Tags of the two bars of a row.
-    pub tags: [&'static str; 2],
+    pub tags: [String; 2],
     /// `None` where a row shares the bars of the row before.
     pub rows: Vec<Option<[Bar; 2]>>,
     /// Prints a bar's total.
@@ -138,7 +138,7 @@ fn words(row: &OperationRow) -> (String, String, String) {
     let count = format!("n = {}", crate::text::number::grouped(row.count));
     let total = both_sides(row).total();
     let total = match crate::summary::per_operation(total, row.count) {
-        Some(mean) => format!("{} B/op", panels::bytes_label(mean)),
+        Some(mean) => format!("{} B/op", crate::text::number::bytes_label(mean)),
         None => String::new(),
     };
     (operation, count, total)

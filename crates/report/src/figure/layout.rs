@@ -322,7 +322,8 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64) {
         scene.rect((from, y), (to - from, BAR), part.color);
         let ink = Face::new(INSIDE, Weight::Regular, part.color.ink_on());
         let label = (panel.print)(part.value);
-        if ink.width(&label) + 5.0 <= to - from {
+        // The total says the same of a bar of one part.
+        if parts.len() > 1 && ink.width(&label) + 5.0 <= to - from {
             scene.text(&label, (f64::midpoint(from, to), y + BAR_BASELINE - 0.5), Anchor::Middle, ink);
         }
         sum += part.value;

@@ -5,6 +5,7 @@ mod caption;
 mod chart;
 mod font;
 mod layout;
+mod load;
 mod paint;
 mod palette;
 mod panels;
@@ -13,6 +14,7 @@ mod scene;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
+pub(crate) use load::{LoadFigure, LoadRow, draw_load};
 #[cfg(test)]
 use scene::Scene;
 

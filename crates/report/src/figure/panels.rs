@@ -6,7 +6,7 @@ use crate::limits::FIGURE_SYSCALLS;
 use crate::run::NamedRun;
 use crate::summary::{CpuUnit, RoleName, per_operation, workload_count};
 use crate::text::clean;
-use crate::text::number::{significant, with_digits};
+use crate::text::number::{bytes_label, significant, with_digits};
 use overhead_model::record::Role;
 use overhead_model::{Account, Amounts};
 use std::cmp::Reverse;
@@ -17,12 +17,6 @@ const LARGE: f64 = 10_000.0;
 
 /// Why a row has no bars at all.
 const NO_OPERATIONS: &str = "no workload operations";
-
-/// Whole bytes as such, means of mixed sizes with one digit.
-pub(crate) fn bytes_label(value: f64) -> String {
-    let is_whole = (value - value.round()).abs() < 0.05;
-    with_digits(value, usize::from(!is_whole && value < 1_000.0))
-}
 
 /// Bytes per operation, request above response, by account.
 pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
@@ -50,7 +44,7 @@ pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
         title: "Bytes per operation",
         unit: "B on the wire, by account".to_owned(),
         legend: legend.collect(),
-        tags: ["request", "response"],
+        tags: ["request", "response"].map(str::to_owned),
         rows,
         print: bytes_label,
         whole_run: false,
@@ -97,7 +91,7 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
         title: "Syscalls per operation",
         unit: "calls, by name".to_owned(),
         legend: legend.chain(others.then(|| ("other".to_owned(), OTHER_SYSCALLS))).collect(),
-        tags: RoleName::BOTH.map(RoleName::name),
+        tags: RoleName::BOTH.map(|role| role.name().to_owned()),
         rows,
         print: |value| with_digits(value, 2),
         whole_run: true,
@@ -135,7 +129,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
         title: if unit == CpuUnit::OnCpuNs { "CPU time per operation" } else { "CPU cycles per operation" },
         unit: unit_in_words(unit, scale > 1.0).to_owned(),
         legend: vec![("user".to_owned(), USER), ("kernel".to_owned(), KERNEL)],
-        tags: RoleName::BOTH.map(RoleName::name),
+        tags: RoleName::BOTH.map(|role| role.name().to_owned()),
         rows,
         print: significant,
         whole_run: true,

@@ -30,6 +30,12 @@ pub(crate) fn with_digits(value: f64, digits: usize) -> String {
     }
 }
 
+/// Whole bytes as such, means of mixed sizes with one digit.
+pub(crate) fn bytes_label(value: f64) -> String {
+    let is_whole = (value - value.round()).abs() < 0.05;
+    with_digits(value, usize::from(!is_whole && value < 1_000.0))
+}
+
 /// About three significant digits: `0.032`, `3.21`, `32.1`, `1,234`.
 pub(crate) fn significant(value: f64) -> String {
     match value {

@@ -1,0 +1,315 @@
+//! Rates and latencies, what limits them, and the same beside other tools.
+
+use super::page::{Page, bytes, signed_bytes};
+use super::study::{Cell, OPERATIONS, Peer, Setting, Study, title};
+use crate::summary::{RoleName, both_sides, per_operation, present, workload_count};
+use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
+use overhead_model::load::{LoadResult, LoadRun};
+
+/// A thread, or all CPUs together, that works this part of the time is what limits a rate.
+const SATURATED: f64 = 0.9;
+
+/// The run that stands for a result.
+pub(super) fn median(result: &LoadResult) -> Option<&LoadRun> {
+    result.runs.get(result.summary?.median_run)
+}
+
+/// Clients of the loads, in order.
+pub(super) fn clients(study: &Study) -> Vec<u32> {
+    let mut clients: Vec<u32> =
+        study.systems().into_iter().flat_map(|db| study.results(db)).map(|result| result.clients).collect();
+    clients.sort_unstable();
+    clients.dedup();
+    clients
+}
+
+/// Requests per second and latency, with what is busy at that rate.
+pub(super) fn rates(page: &mut Page, study: &Study) {
+    let mut rows = Vec::new();
+    for db in study.systems() {
+        for operation in OPERATIONS {
+            for clients in clients(study) {
+                rows.extend(study.result(db, operation, clients).and_then(|result| rate(study, db, result)));
+            }
+        }
+    }
+    let columns = [
+        "system",
+        "operation",
+        "clients",
+        "requests/s",
+        "slowest to fastest run",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "client CPU µs/op",
+        "client busy",
+        "server CPU µs/op",
+        "limit",
+    ];
+    page.table(&columns, 2, &rows);
+}
+
+fn rate(study: &Study, db: &str, result: &LoadResult) -> Option<Vec<String>> {
+    let (summary, run) = (result.summary?, median(result)?);
+    let whole = |value: f64| grouped(value.round() as u64);
+    let latency = &run.latency_ns;
+    let busy = Busy::of(study, db, result)?;
+    Some(vec![
+        title(db).to_owned(),
+        result.operation.clone(),
+        result.clients.to_string(),
+        whole(summary.per_second),
+        format!("{} to {}", whole(summary.per_second_min), whole(summary.per_second_max)),
+        microseconds(latency.p50),
+        microseconds(latency.p99),
+        microseconds(latency.p999),
+        decimal(busy.client_ns / 1e3),
+        share(busy.client),
+        busy.server_ns.map_or_else(|| DASH.to_owned(), |ns| decimal(ns / 1e3)),
+        busy.limit().to_owned(),
+    ])
+}
+
+fn share(part: f64) -> String {
+    percent((part * 1e6) as u64, 1_000_000)
+}
+
+/// Who works how much at a rate.
+pub(super) struct Busy {
+    /// CPU time of the client per operation.
+    pub client_ns: f64,
+    /// Part of the time that a thread of the client is on a CPU.
+    pub client: f64,
+    /// CPU time of the server per operation, from the captured cell; absent where it was not measured.
+    pub server_ns: Option<f64>,
+    /// CPUs that the server uses at this rate.
+    server: f64,
+    cpus: f64,
+    threads: f64,
+}
+
+impl Busy {
+    pub(super) fn of(study: &Study, db: &str, result: &LoadResult) -> Option<Self> {
+        let run = median(result)?;
+        let cell = study.cell(db, &result.operation, result.clients);
+        let client_ns = (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64;
+        let server_ns = cell.and_then(|cell| on_cpu_ns(cell, RoleName::Server));
+        let threads = study.loads.iter().find(|load| load.db == db).map_or(1, |load| load.settings.threads);
+        let cpus = cell.and_then(|cell| cell.run.environment.as_ref()).map_or(1, |environment| environment.cpus);
+        let threads = f64::from(threads);
+        let client = client_ns * run.per_second / 1e9 / threads;
+        let server = server_ns.unwrap_or(0.0) * run.per_second / 1e9;
+        Some(Self { client_ns, client, server_ns, server, cpus: f64::from(cpus), threads })
+    }
+
+    /// What keeps the rate from being higher.
+    pub(super) fn limit(&self) -> &'static str {
+        if self.client >= SATURATED {
+            "client"
+        } else if self.client * self.threads + self.server >= SATURATED * self.cpus {
+            "CPUs of the machine"
+        } else {
+            "round trips and the server"
+        }
+    }
+}
+
+fn on_cpu_ns(cell: &Cell, role: RoleName) -> Option<f64> {
+    let on_cpu = present(&role.of(&cell.run).ok()?.on_cpu_ns).ok()?;
+    per_operation(on_cpu.user + on_cpu.kernel, workload_count(&cell.run))
+}
+
+/// Where the client is the limit, in a sentence.
+pub(super) fn limited_by_client(study: &Study) -> String {
+    let mut limited = Vec::new();
+    let mut all = 0;
+    for db in study.systems() {
+        for result in study.results(db).filter(|result| result.pipeline == 1) {
+            let Some(busy) = Busy::of(study, db, result) else { continue };
+            all += 1;
+            if busy.limit() == "client" {
+                limited.push(format!(
+                    "{} `{}` with {} clients ({} busy)",
+                    title(db),
+                    result.operation,
+                    result.clients,
+                    share(busy.client)
+                ));
+            }
+        }
+    }
+    if limited.is_empty() {
+        return format!(
+            "In none of the {all} combinations is the client's thread the limit: it is never busy 90% of the time."
+        );
+    }
+    format!(
+        "In {} of {all} combinations the limit is the client's thread, busy 90% of the time or more, so that the rate says little \
+         about the server: {}.",
+        limited.len(),
+        limited.join("; ")
+    )
+}
+
+/// What a pipeline changes, on the wire and in rate.
+pub(super) fn pipelines(page: &mut Page, study: &Study, db: &str) {
+    let mut rows = Vec::new();
+    for operation in OPERATIONS {
+        let cells = study.pipeline(db, operation);
+        if cells.len() < 2 {
+            continue;
+        }
+        let base = rate_of(study, db, operation, 1);
+        for cell in cells {
+            let Some(row) = cell.row() else { continue };
+            let per = |bytes: u64| per_operation(bytes, row.samples()).map_or_else(|| DASH.to_owned(), bytes_of);
+            let amounts = both_sides(row);
+            let headers: u64 =
+                amounts.iter().filter(|(account, _)| !account.is_payload()).map(|(_, bytes)| bytes).sum();
+            let rate = rate_of(study, db, operation, cell.pipeline());
+            let times = rate.zip(base).map_or_else(|| DASH.to_owned(), |(rate, base)| with_digits(rate / base, 1));
+            let calls = |role| {
+                super::bytes::syscalls(cell, role).map_or_else(|| DASH.to_owned(), |calls| with_digits(calls, 2))
+            };
+            let mut cells = vec![
+                operation.to_owned(),
+                cell.pipeline().to_string(),
+                per(amounts.total()),
+                per(headers),
+                per(amounts.payload()),
+            ];
+            cells.extend(RoleName::BOTH.map(calls));
+            cells.push(rate.map_or_else(|| DASH.to_owned(), |rate| grouped(rate.round() as u64)));
+            cells.push(times);
+            rows.push(cells);
+        }
+    }
+    let columns = [
+        "operation",
+        "pipeline",
+        "wire B/op",
+        "headers",
+        "payload",
+        "server syscalls/op",
+        "client syscalls/op",
+        "requests/s",
+        "times that of 1",
+    ];
+    page.table(&columns, 1, &rows);
+}
+
+fn bytes_of(value: f64) -> String {
+    bytes(value)
+}
+
+fn rate_of(study: &Study, db: &str, operation: &str, pipeline: u32) -> Option<f64> {
+    let mut results = study.results(db);
+    let result =
+        results.find(|result| result.operation == operation && result.pipeline == pipeline && result.clients == 1)?;
+    Some(result.summary?.per_second)
+}
+
+/// This program beside the tools that people use, in turns.
+pub(super) fn peers(page: &mut Page, study: &Study) {
+    let mut rows = Vec::new();
+    let mut combinations: Vec<(&str, &str, u32)> = Vec::new();
+    for peer in &study.peers {
+        let combination = (peer.db.as_str(), peer.operation.as_str(), peer.clients);
+        if !combinations.contains(&combination) {
+            combinations.push(combination);
+        }
+    }
+    for (db, operation, clients) in combinations {
+        let rounds = |own: bool| {
+            let of = move |peer: &&Peer| {
+                (peer.db.as_str(), peer.operation.as_str(), peer.clients) == (db, operation, clients)
+            };
+            middle(study.peers.iter().filter(of).filter(|peer| peer.tool.is_empty() == own).collect())
+        };
+        let (Some(own), Some(other)) = (rounds(true), rounds(false)) else { continue };
+        let whole = |value: f64| grouped(value.round() as u64);
+        let times = |own: f64, other: f64| with_digits(own / other, 2);
+        rows.push(vec![
+            title(db).to_owned(),
+            other.tool.clone(),
+            clients.to_string(),
+            whole(own.per_second),
+            whole(other.per_second),
+            times(own.per_second, other.per_second),
+            decimal(own.cpu_ns_per_operation / 1e3),
+            decimal(other.cpu_ns_per_operation / 1e3),
+            times(own.cpu_ns_per_operation, other.cpu_ns_per_operation),
+        ]);
+    }
+    let columns = [
+        "system",
+        "beside",
+        "clients",
+        "bench requests/s",
+        "its requests/s",
+        "ratio",
+        "bench CPU µs/op",
+        "its CPU µs/op",
+        "ratio of CPU",
+    ];
+    page.table(&columns, 2, &rows);
+    let mut commands: Vec<String> = study.peers.iter().map(|peer| format!("`{}`", peer.command)).collect();
+    commands.sort();
+    commands.dedup();
+    page.list(&commands);
+}
+
+/// The round with the median rate.
+fn middle(mut rounds: Vec<&Peer>) -> Option<&Peer> {
+    rounds.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
+    rounds.get(rounds.len().checked_sub(1)? / 2).copied()
+}
+
+/// What settings of the drivers change.
+pub(super) fn settings(page: &mut Page, study: &Study) {
+    let mut rows = Vec::new();
+    for setting in study.settings() {
+        let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };
+        let wire = [default, with].map(|row| {
+            [&row.request, &row.response].map(|side| per_operation(side.accounts.total(), row.samples()).unwrap_or(0.0))
+        });
+        let sides = |sides: [f64; 2]| format!("{}/{}", bytes(sides[0]), bytes(sides[1]));
+        let saved = wire[1].iter().sum::<f64>() - wire[0].iter().sum::<f64>();
+        let cells = [setting.default, setting.with];
+        let cpu = |role| {
+            let [default, with] =
+                cells.map(|cell| on_cpu_ns(cell, role).map_or_else(|| DASH.to_owned(), |ns| significant(ns / 1e3)));
+            format!("{default} → {with}")
+        };
+        let mut line = vec![
+            title(&setting.with.load.db).to_owned(),
+            setting.label.clone(),
+            format!("{}, {}", setting.with.operation(), super::words::label(with)),
+            sides(wire[0]),
+            sides(wire[1]),
+            signed_bytes(saved),
+        ];
+        line.extend(RoleName::BOTH.map(cpu));
+        rows.push(line);
+    }
+    let columns = [
+        "system",
+        "setting",
+        "operation",
+        "default B/op",
+        "with it",
+        "difference",
+        "server CPU µs/op",
+        "client CPU µs/op",
+    ];
+    page.table(&columns, 3, &rows);
+    page.list(&study.settings().iter().filter_map(where_it_lies).collect::<Vec<_>>());
+}
+
+/// What the bytes that a setting changes are for.
+fn where_it_lies(setting: &Setting<'_>) -> Option<String> {
+    let changes = super::bytes::changes([setting.default.row()?, setting.with.row()?])?;
+    let (db, operation) = (title(&setting.with.load.db), setting.with.operation());
+    (!changes.is_empty()).then(|| format!("{db}, `{operation}`, {}: {changes}.", setting.label))
+}

@@ -1,0 +1,282 @@
+//! What `lab/comparison` leaves: a folder per captured cell of the matrix, loads without a capture, other tools' figures.
+
+use crate::error::ReportError;
+use crate::run::{NamedRun, load_run};
+use overhead_model::load::{Load, LoadResult, LoadSettings};
+use overhead_model::record::OperationRow;
+use overhead_model::{Class, Run};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The operations of the reference workload, in the order of the write-up.
+pub(super) const OPERATIONS: [&str; 3] = ["empty", "read", "insert"];
+
+/// Everything that was measured.
+#[derive(Debug, Default)]
+pub(super) struct Study {
+    /// Captured, in order of their folders' names.
+    pub cells: Vec<Cell>,
+    /// Not captured: rates and latencies.
+    pub loads: Vec<Load>,
+    /// Rounds of other tools and of this one in turn.
+    pub peers: Vec<Peer>,
+    /// Payload that was published.
+    pub published: Vec<Published>,
+}
+
+/// One captured combination.
+#[derive(Debug)]
+pub(super) struct Cell {
+    /// What the wire and the kernel saw.
+    pub run: Run,
+    /// What the client saw.
+    pub load: Load,
+}
+
+/// Another tool's round, or one of ours beside it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct Peer {
+    /// `redis-benchmark 7.0.15`; empty for this program.
+    pub tool: String,
+    /// As in [`Load::db`].
+    pub db: String,
+    /// As in [`LoadResult::operation`].
+    pub operation: String,
+    pub clients: u32,
+    pub per_second: f64,
+    /// Time of the client's process on a CPU, user and kernel, over the operations.
+    pub cpu_ns_per_operation: f64,
+    /// The command that was run.
+    pub command: String,
+}
+
+/// A line of the published table: TCP payload per operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Published {
+    pub db: String,
+    pub operation: String,
+    pub request: u64,
+    pub response: u64,
+    /// Driver and version.
+    pub driver: String,
+}
+
+impl Study {
+    /// Reads `runs/*/{run.json,bench.json}`, `load/*.json`, `peers.json` and `published.csv` of a folder.
+    pub(super) fn read(folder: &Path) -> Result<Self, ReportError> {
+        let mut study = Self { published: published(&folder.join("published.csv"))?, ..Self::default() };
+        for cell in entries(&folder.join("runs"))? {
+            study.cells.push(Cell { run: load_run(&cell)?, load: parsed(&cell.join("bench.json"))? });
+        }
+        for load in entries(&folder.join("load"))? {
+            study.loads.push(parsed(&load)?);
+        }
+        study.peers = parsed(&folder.join("peers.json"))?;
+        if study.systems().is_empty() {
+            return Err(ReportError::NoRuns);
+        }
+        Ok(study)
+    }
+
+    /// The databases in the order of the published comparison, each once. A Redis in several processes is not one of them.
+    pub(super) fn systems(&self) -> Vec<&str> {
+        let mut systems: Vec<&str> = Vec::new();
+        for cell in self.cells.iter().filter(|cell| !cell.is_sharded()) {
+            if !systems.contains(&&*cell.load.db) {
+                systems.push(&cell.load.db);
+            }
+        }
+        systems.sort_by_key(|db| (ORDER.iter().position(|(name, _)| name == db).unwrap_or(ORDER.len()), *db));
+        systems
+    }
+
+    /// The cell of a system with default settings, one operation at a time.
+    pub(super) fn cell(&self, db: &str, operation: &str, clients: u32) -> Option<&Cell> {
+        self.cells.iter().find(|cell| {
+            cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == 1 && self.is_default(cell)
+        })
+    }
+
+    /// True where the settings are those of most cells of the system.
+    fn is_default(&self, cell: &Cell) -> bool {
+        self.default_settings(&cell.load.db) == Some(&cell.load.settings) && !cell.is_sharded()
+    }
+
+    /// The settings that most cells of a system have.
+    fn default_settings(&self, db: &str) -> Option<&LoadSettings> {
+        let all: Vec<&LoadSettings> =
+            self.cells.iter().filter(|cell| cell.load.db == db).map(|cell| &cell.load.settings).collect();
+        let times = |settings: &LoadSettings| all.iter().filter(|other| **other == settings).count();
+        all.iter().copied().max_by_key(|settings| times(settings))
+    }
+
+    /// Cells that differ from the default one by a setting of the driver, each with that default one.
+    pub(super) fn settings(&self) -> Vec<Setting<'_>> {
+        let differing = self.cells.iter().filter(|cell| !cell.is_sharded() && !self.is_default(cell));
+        differing.filter_map(|cell| self.setting(cell)).collect()
+    }
+
+    fn setting<'a>(&'a self, with: &'a Cell) -> Option<Setting<'a>> {
+        let default = self.cell(&with.load.db, with.operation(), with.clients())?;
+        Some(Setting { label: changed(&default.load.settings, &with.load.settings), default, with })
+    }
+
+    /// Cells of growing pipelines, the one without first.
+    pub(super) fn pipeline(&self, db: &str, operation: &str) -> Vec<&Cell> {
+        let mut cells: Vec<&Cell> = self
+            .cells
+            .iter()
+            .filter(|cell| cell.is(db, operation) && cell.clients() == 1 && self.is_default(cell))
+            .collect();
+        cells.sort_by_key(|cell| cell.pipeline());
+        cells
+    }
+
+    /// Results of loads without a capture.
+    pub(super) fn results(&self, db: &str) -> impl Iterator<Item = &LoadResult> {
+        let loads = self.loads.iter().filter(move |load| load.db == db && load.servers.len() == 1);
+        loads.flat_map(|load| &load.results)
+    }
+
+    /// The result of one combination, one operation at a time.
+    pub(super) fn result(&self, db: &str, operation: &str, clients: u32) -> Option<&LoadResult> {
+        self.results(db)
+            .find(|result| result.operation == operation && result.clients == clients && result.pipeline == 1)
+    }
+
+    /// What was published for an operation.
+    pub(super) fn published(&self, db: &str, operation: &str) -> Option<&Published> {
+        self.published.iter().find(|line| line.db == db && line.operation == operation)
+    }
+
+    /// `Cassandra 5.0.5`, as the server said; its name where it did not.
+    pub(super) fn software(&self, db: &str) -> String {
+        let said =
+            self.loads.iter().filter(|load| load.db == db).find_map(|load| load.servers.first()?.version.clone());
+        said.unwrap_or_else(|| title(db).to_owned())
+    }
+
+    /// `scylla 1.9.0`.
+    pub(super) fn driver(&self, db: &str) -> String {
+        let load = self.cells.iter().map(|cell| &cell.load).find(|load| load.db == db);
+        load.map_or_else(String::new, |load| format!("{} {}", load.driver.name, load.driver.version))
+    }
+}
+
+impl Cell {
+    fn result(&self) -> Option<&LoadResult> {
+        self.load.results.first()
+    }
+
+    pub(super) fn operation(&self) -> &str {
+        self.result().map_or("", |result| &result.operation)
+    }
+
+    pub(super) fn clients(&self) -> u32 {
+        self.result().map_or(0, |result| result.clients)
+    }
+
+    pub(super) fn pipeline(&self) -> u32 {
+        self.result().map_or(0, |result| result.pipeline)
+    }
+
+    pub(super) fn is_sharded(&self) -> bool {
+        self.load.servers.len() > 1
+    }
+
+    fn is(&self, db: &str, operation: &str) -> bool {
+        self.load.db == db && self.operation() == operation
+    }
+
+    /// The operation that was measured: of the workload, the one that there is most of.
+    pub(super) fn row(&self) -> Option<&OperationRow> {
+        let workload = self.run.operations.iter().filter(|row| row.class == Class::Workload);
+        workload.max_by_key(|row| row.count)
+    }
+
+    /// The run under a name, for a figure.
+    pub(super) fn named(&self, name: &str) -> NamedRun {
+        NamedRun::new(name, self.run.clone())
+    }
+}
+
+/// A setting of a driver.
+pub(super) struct Setting<'a> {
+    /// What is different.
+    pub label: String,
+    /// Without it.
+    pub default: &'a Cell,
+    /// With it.
+    pub with: &'a Cell,
+}
+
+/// Systems by their names on the command line and in prose, in the order of the published comparison.
+const ORDER: [(&str, &str); 6] = [
+    ("redis", "Redis"),
+    ("postgres", "PostgreSQL"),
+    ("cassandra", "Cassandra"),
+    ("scylla", "ScyllaDB"),
+    ("mongodb", "MongoDB"),
+    ("ferretdb", "FerretDB"),
+];
+
+/// A system's name in prose.
+pub(super) fn title(db: &str) -> &str {
+    ORDER.iter().find(|(name, _)| *name == db).map_or(db, |(_, title)| title)
+}
+
+/// What sets settings apart, in words.
+fn changed(default: &LoadSettings, with: &LoadSettings) -> String {
+    let mut said = Vec::new();
+    let mut differs = |is: bool, words: String| said.extend(is.then_some(words));
+    let switched =
+        |to: Option<bool>, on: &str, off: &str| if to == Some(true) { on.to_owned() } else { off.to_owned() };
+    differs(with.prepared != default.prepared, switched(with.prepared, "prepared", "not prepared"));
+    differs(
+        with.skip_metadata != default.skip_metadata,
+        switched(with.skip_metadata, "result metadata skipped", "result metadata sent"),
+    );
+    differs(with.binary != default.binary, switched(with.binary, "values in binary", "values as text"));
+    differs(with.resp != default.resp, format!("RESP{}", with.resp.unwrap_or(0)));
+    differs(
+        with.compression != default.compression,
+        format!("compression {}", with.compression.as_deref().unwrap_or("none")),
+    );
+    differs(with.tls != default.tls, "TLS".to_owned());
+    said.join(", ")
+}
+
+/// The entries of a folder in order; none where there is no such folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let unreadable = |source| ReportError::Unreadable { path: folder.to_owned(), source };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        paths.push(entry.map_err(unreadable)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn text(path: &Path) -> Result<String, ReportError> {
+    fs::read_to_string(path).map_err(|source| ReportError::Unreadable { path: path.to_owned(), source })
+}
+
+fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, ReportError> {
+    serde_json::from_str(&text(path)?).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })
+}
+
+/// Lines of `db,operation,request,response,driver`; the first one is the header.
+fn published(path: &Path) -> Result<Vec<Published>, ReportError> {
+    let line = |line: &str| {
+        let mut cells = line.split(',');
+        let mut word = || cells.next().map(str::to_owned);
+        let (db, operation, request, response, driver) = (word()?, word()?, word()?, word()?, word()?);
+        Some(Published { db, operation, request: request.parse().ok()?, response: response.parse().ok()?, driver })
+    };
+    Ok(text(path)?.lines().skip(1).filter_map(line).collect())
+}
