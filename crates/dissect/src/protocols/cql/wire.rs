@@ -1,6 +1,7 @@
 //! The fixed parts of the protocol: header, opcodes, flags, primitives.
 
 use crate::decode::{Cursor, Reader, Short};
+use std::ops::RangeInclusive;
 use overhead_model::{Account, Side};
 
 /// Longest body that any server accepts (`native_protocol_v4.spec`, section 2.5: 256 MB).
@@ -60,6 +61,10 @@ pub(super) const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
     })
 }
 
+/// Versions of DataStax Enterprise, which DataStax' drivers try first. Their headers are those of version 4; a server that
+/// does not know them says so in a version of its own.
+const DATASTAX: RangeInclusive<u8> = 65..=66;
+
 /// Header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
@@ -90,7 +95,8 @@ impl Header {
             return Err(NoHeader::Short);
         };
         let version = first & 0x7F;
-        if !(1..=6).contains(&version) || (first & 0x80 != 0) != (side == Side::Response) {
+        let known = (1..=6).contains(&version) || DATASTAX.contains(&version);
+        if !known || (first & 0x80 != 0) != (side == Side::Response) {
             return Err(NoHeader::Bad("not a protocol version of this direction"));
         }
         let (stream, opcode, length) = match *rest {
@@ -104,6 +110,9 @@ impl Header {
         };
         match kind(opcode) {
             _ if length > MAX_BODY => Err(NoHeader::Bad("a body longer than the protocol allows")),
+            Some(_) if DATASTAX.contains(&version) && ![opcode::OPTIONS, opcode::STARTUP].contains(&opcode) => {
+                Err(NoHeader::Bad("a version of DataStax Enterprise"))
+            }
             Some((name, of)) if of == side => Ok(Self { side, version, flags, stream, opcode, name, length }),
             _ => Err(NoHeader::Bad("not an opcode of this direction")),
         }

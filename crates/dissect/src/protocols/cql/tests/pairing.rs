@@ -49,6 +49,19 @@ fn options_are_setup_before_startup_and_a_heartbeat_after_it() {
     );
 }
 
+/// As the Python driver does at a Cassandra 5.
+#[test]
+fn a_version_of_datastax_is_tried_first_and_refused() {
+    let text = [&int(0x0A)[..], &string("Invalid or unsupported protocol version (66)")].concat();
+    let refused = [
+        (Request, message(66, 0, 0, opcode::OPTIONS, &[])),
+        (Response, message(0x85, 0, 0, opcode::ERROR, &text)),
+    ];
+    assert_eq!(named(&refused), ["setup OPTIONS [] error"]);
+    let foreign = [(Request, message(66, 0, 0, opcode::QUERY, &[0; 9]))];
+    assert_eq!(named(&foreign), ["unmatched (undecoded) [] open"]);
+}
+
 #[test]
 fn the_driver_names_itself_and_scylla_shows_itself_by_its_options() {
     let options = [&short(1)[..], &string("SCYLLA_SHARD"), &short(1), &string("3")].concat();
