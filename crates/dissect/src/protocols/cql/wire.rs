@@ -61,7 +61,7 @@ pub(super) const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
     })
 }
 
-/// Versions of DataStax Enterprise, which DataStax' drivers try first. Their headers are those of version 4; a server that
+/// Versions of `DataStax` Enterprise, which its drivers try first. Their headers are those of version 4; a server that
 /// does not know them says so in a version of its own.
 const DATASTAX: RangeInclusive<u8> = 65..=66;
 
