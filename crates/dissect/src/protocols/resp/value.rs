@@ -45,6 +45,8 @@ struct Body {
     /// Bytes of a type tag before the string itself (`txt:` of a verbatim string).
     tag: u64,
     left: u64,
+    /// Waited for as a whole where somebody listens.
+    is_moderate: bool,
     account: Account,
 }
 
@@ -134,7 +136,7 @@ impl Value {
         let body = Body { tag: 0, ..body };
         self.body = Some(body);
         if body.left > 0 {
-            if ear.wanted && body.left <= INSPECTED {
+            if ear.wanted && body.is_moderate {
                 if input.available() < body.left {
                     return Ok(Some(Step::Need(body.left)));
                 }
@@ -219,7 +221,8 @@ impl Value {
             return Ok(true);
         }
         let tag = if kind == b'=' { len.min(4) } else { 0 };
-        self.body = Some(Body { tag, left: len - tag, account });
+        let left = len - tag;
+        self.body = Some(Body { tag, left, is_moderate: left <= INSPECTED, account });
         Ok(false)
     }
 
