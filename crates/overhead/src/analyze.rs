@@ -14,7 +14,7 @@ use overhead_model::Measured;
 use overhead_model::record::{Input, SourceKind};
 use overhead_report::NamedRun;
 use std::num::NonZero;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeBounds};
 use std::path::PathBuf;
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use crate::exit::Fault;
 use clap::Args;
-use std::ops::Range;
+use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 /// `10`, `500ms`, `2m`.
@@ -54,12 +54,14 @@ impl Window {
     }
 
     /// What it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
-    pub fn of(&self, first_ns: u64) -> Range<u64> {
+    pub fn of(&self, first_ns: u64) -> impl RangeBounds<u64> + use<> {
         let absolute = |moment: Moment| match moment {
             Moment::At(ns) => ns,
             Moment::After(ns) => first_ns.saturating_add(ns),
         };
-        self.from.map_or(0, absolute)..self.to.map_or(u64::MAX, absolute)
+        // A broken time stamp may be the latest that there is.
+        let to = self.to.map_or(Bound::Unbounded, |to| Bound::Excluded(absolute(to)));
+        (Bound::Included(self.from.map_or(0, absolute)), to)
     }
 }
 
@@ -121,8 +123,9 @@ mod tests {
     #[test]
     fn a_window_is_half_open() {
         let window = Window { from: Some(Moment::After(5)), to: Some(Moment::At(110)) };
-        assert_eq!(window.of(100), 105..110);
-        assert_eq!(Window::default().of(7), 0..u64::MAX);
+        let inside = |time_ns| window.of(100).contains(&time_ns);
+        assert_eq!([104, 105, 109, 110].map(inside), [false, true, true, false]);
+        assert!([0, u64::MAX].iter().all(|time_ns| Window::default().of(7).contains(time_ns)));
         assert!(window.check().is_ok());
         assert!(Window { from: Some(Moment::At(9)), to: Some(Moment::At(9)) }.check().is_err());
     }
