@@ -2,8 +2,8 @@
 
 use super::page::{Page, bytes, signed_bytes};
 use super::study::{Cell, OPERATIONS, Peer, Setting, Study, title};
-use crate::summary::{RoleName, both_sides, per_operation, present, workload_count};
-use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
+use crate::summary::{RoleName, both_sides, per_operation, present, window_ns, workload_count};
+use crate::text::number::{DASH, counted, decimal, grouped, microseconds, percent, significant, with_digits};
 use overhead_model::load::{LoadResult, LoadRun};
 
 /// A thread, or all CPUs together, that works this part of the time is what limits a rate.
@@ -16,8 +16,7 @@ pub(super) fn median(result: &LoadResult) -> Option<&LoadRun> {
 
 /// Clients of the loads, in order.
 pub(super) fn clients(study: &Study) -> Vec<u32> {
-    let mut clients: Vec<u32> =
-        study.systems().into_iter().flat_map(|db| study.results(db)).map(|result| result.clients).collect();
+    let mut clients: Vec<u32> = study.loads.iter().map(Cell::clients).collect();
     clients.sort_unstable();
     clients.dedup();
     clients
@@ -29,7 +28,7 @@ pub(super) fn rates(page: &mut Page, study: &Study) {
     for db in study.systems() {
         for operation in OPERATIONS {
             for clients in clients(study) {
-                rows.extend(study.result(db, operation, clients).and_then(|result| rate(study, db, result)));
+                rows.extend(study.load(db, operation, clients, 1).and_then(|cell| rate(db, cell)));
             }
         }
     }
@@ -45,16 +44,19 @@ pub(super) fn rates(page: &mut Page, study: &Study) {
         "client CPU µs/op",
         "client busy",
         "server CPU µs/op",
+        "server CPUs",
         "limit",
     ];
     page.table(&columns, 2, &rows);
 }
 
-fn rate(study: &Study, db: &str, result: &LoadResult) -> Option<Vec<String>> {
+fn rate(db: &str, cell: &Cell) -> Option<Vec<String>> {
+    let result = cell.result()?;
     let (summary, run) = (result.summary?, median(result)?);
     let whole = |value: f64| grouped(value.round() as u64);
     let latency = &run.latency_ns;
-    let busy = Busy::of(study, db, result)?;
+    let busy = Busy::of(cell)?;
+    let absent = || DASH.to_owned();
     Some(vec![
         title(db).to_owned(),
         result.operation.clone(),
@@ -65,8 +67,9 @@ fn rate(study: &Study, db: &str, result: &LoadResult) -> Option<Vec<String>> {
         microseconds(latency.p99),
         microseconds(latency.p999),
         decimal(busy.client_ns / 1e3),
-        share(busy.client),
-        busy.server_ns.map_or_else(|| DASH.to_owned(), |ns| decimal(ns / 1e3)),
+        share(busy.client / busy.threads),
+        busy.server.map_or_else(absent, |(ns, _)| decimal(ns / 1e3)),
+        busy.server.map_or_else(absent, |(_, cpus)| with_digits(cpus, 2)),
         busy.limit().to_owned(),
     ])
 }
@@ -76,78 +79,92 @@ fn share(part: f64) -> String {
 }
 
 /// Who works how much at a rate.
-pub(super) struct Busy {
+struct Busy {
     /// CPU time of the client per operation.
-    pub client_ns: f64,
-    /// Part of the time that a thread of the client is on a CPU.
-    pub client: f64,
-    /// CPU time of the server per operation, from the captured cell; absent where it was not measured.
-    pub server_ns: Option<f64>,
-    /// CPUs that the server uses at this rate.
-    server: f64,
-    cpus: f64,
+    client_ns: f64,
+    /// CPUs that the client uses, and the threads that it has.
+    client: f64,
     threads: f64,
+    /// CPU time of the server per operation, and CPUs that it uses; absent where it was not measured.
+    server: Option<(f64, f64)>,
+    /// Of the machine.
+    cpus: f64,
 }
 
 impl Busy {
-    pub(super) fn of(study: &Study, db: &str, result: &LoadResult) -> Option<Self> {
-        let run = median(result)?;
-        let cell = study.cell(db, &result.operation, result.clients);
+    fn of(cell: &Cell) -> Option<Self> {
+        let run = median(cell.result()?)?;
         let client_ns = (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64;
-        let server_ns = cell.and_then(|cell| on_cpu_ns(cell, RoleName::Server));
-        let threads = study.loads.iter().find(|load| load.db == db).map_or(1, |load| load.settings.threads);
-        let cpus = cell.and_then(|cell| cell.run.environment.as_ref()).map_or(1, |environment| environment.cpus);
-        let threads = f64::from(threads);
-        let client = client_ns * run.per_second / 1e9 / threads;
-        let server = server_ns.unwrap_or(0.0) * run.per_second / 1e9;
-        Some(Self { client_ns, client, server_ns, server, cpus: f64::from(cpus), threads })
+        let cpus = cell.run.environment.as_ref().map_or(1, |environment| environment.cpus);
+        let server = server_cpus(cell).map(|cpus| (cpus * 1e9 / run.per_second, cpus));
+        Some(Self {
+            client_ns,
+            client: client_ns * run.per_second / 1e9,
+            threads: f64::from(cell.load.settings.threads),
+            server,
+            cpus: f64::from(cpus),
+        })
     }
 
     /// What keeps the rate from being higher.
-    pub(super) fn limit(&self) -> &'static str {
-        if self.client >= SATURATED {
+    fn limit(&self) -> &'static str {
+        let server = self.server.map_or(0.0, |(_, cpus)| cpus);
+        if self.is_client() {
             "client"
-        } else if self.client * self.threads + self.server >= SATURATED * self.cpus {
+        } else if self.client + server >= SATURATED * self.cpus {
             "CPUs of the machine"
         } else {
-            "round trips and the server"
+            "waiting"
         }
+    }
+
+    fn is_client(&self) -> bool {
+        self.client >= SATURATED * self.threads
     }
 }
 
-fn on_cpu_ns(cell: &Cell, role: RoleName) -> Option<f64> {
+/// CPUs that the server used over the window, which holds warming up and all runs.
+fn server_cpus(cell: &Cell) -> Option<f64> {
+    let on_cpu = present(&RoleName::Server.of(&cell.run).ok()?.on_cpu_ns).ok()?;
+    let window = window_ns(&cell.run);
+    (window > 0).then(|| (on_cpu.user + on_cpu.kernel) as f64 / window as f64)
+}
+
+/// CPU time of a role per operation of a captured cell, in microseconds.
+pub(super) fn on_cpu_us(cell: &Cell, role: RoleName) -> Option<f64> {
     let on_cpu = present(&role.of(&cell.run).ok()?.on_cpu_ns).ok()?;
-    per_operation(on_cpu.user + on_cpu.kernel, workload_count(&cell.run))
+    per_operation(on_cpu.user + on_cpu.kernel, workload_count(&cell.run)).map(|ns| ns / 1e3)
 }
 
 /// Where the client is the limit, in a sentence.
 pub(super) fn limited_by_client(study: &Study) -> String {
-    let mut limited = Vec::new();
-    let mut all = 0;
-    for db in study.systems() {
-        for result in study.results(db).filter(|result| result.pipeline == 1) {
-            let Some(busy) = Busy::of(study, db, result) else { continue };
-            all += 1;
-            if busy.limit() == "client" {
-                limited.push(format!(
-                    "{} `{}` with {} clients ({} busy)",
-                    title(db),
-                    result.operation,
-                    result.clients,
-                    share(busy.client)
-                ));
-            }
-        }
-    }
+    let loads: Vec<(&Cell, Busy)> = study
+        .loads
+        .iter()
+        .filter(|cell| cell.pipeline() == 1 && !cell.is_sharded())
+        .filter_map(|cell| Some((cell, Busy::of(cell)?)))
+        .collect();
+    let name = |(cell, busy): &(&Cell, Busy)| {
+        let clients = counted(u64::from(cell.clients()), "client");
+        format!(
+            "{} `{}` with {clients} ({} busy)",
+            title(&cell.load.db),
+            cell.operation(),
+            share(busy.client / busy.threads)
+        )
+    };
+    let limited: Vec<String> = loads.iter().filter(|(_, busy)| busy.is_client()).map(name).collect();
     if limited.is_empty() {
+        let all = loads.len();
         return format!(
             "In none of the {all} combinations is the client's thread the limit: it is never busy 90% of the time."
         );
     }
     format!(
-        "In {} of {all} combinations the limit is the client's thread, busy 90% of the time or more, so that the rate says little \
+        "In {} of {} combinations the limit is the client's thread, busy 90% of the time or more, so that the rate says little \
          about the server: {}.",
         limited.len(),
+        loads.len(),
         limited.join("; ")
     )
 }
@@ -204,10 +221,23 @@ fn bytes_of(value: f64) -> String {
 }
 
 fn rate_of(study: &Study, db: &str, operation: &str, pipeline: u32) -> Option<f64> {
-    let mut results = study.results(db);
-    let result =
-        results.find(|result| result.operation == operation && result.pipeline == pipeline && result.clients == 1)?;
-    Some(result.summary?.per_second)
+    Some(study.load(db, operation, 1, pipeline)?.result()?.summary?.per_second)
+}
+
+/// Requests per second of one process and of several, for the combination of a captured cell.
+pub(super) fn both_rates(study: &Study, cell: &Cell) -> String {
+    let fits = |load: &&Cell| {
+        load.load.db == cell.load.db
+            && load.operation() == cell.operation()
+            && load.clients() == cell.clients()
+            && load.pipeline() == 1
+    };
+    let rate = |sharded| {
+        let load = study.loads.iter().filter(fits).find(|load| load.is_sharded() == sharded);
+        let summary = load.and_then(Cell::result).and_then(|result| result.summary);
+        summary.map_or_else(|| DASH.to_owned(), |summary| grouped(summary.per_second.round() as u64))
+    };
+    format!("{} and {}", rate(false), rate(true))
 }
 
 /// This program beside the tools that people use, in turns.
@@ -278,8 +308,7 @@ pub(super) fn settings(page: &mut Page, study: &Study) {
         let saved = wire[1].iter().sum::<f64>() - wire[0].iter().sum::<f64>();
         let cells = [setting.default, setting.with];
         let cpu = |role| {
-            let [default, with] =
-                cells.map(|cell| on_cpu_ns(cell, role).map_or_else(|| DASH.to_owned(), |ns| significant(ns / 1e3)));
+            let [default, with] = cells.map(|cell| on_cpu_us(cell, role).map_or_else(|| DASH.to_owned(), significant));
             format!("{default} → {with}")
         };
         let mut line = vec![

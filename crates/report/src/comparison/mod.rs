@@ -7,6 +7,7 @@ mod bytes;
 mod figures;
 mod load;
 mod page;
+mod questions;
 mod study;
 mod topics;
 mod words;
@@ -19,8 +20,9 @@ use study::Study;
 
 /// Reads what was measured from `folder`, and writes `README.md` and `figures/` beside it. Gives the files written.
 ///
-/// The folder holds `runs/NAME/{run.json,bench.json}` for each captured cell, `load/*.json` for what was measured without
-/// a capture, `peers.json` for other tools, and `published.csv`, the table to compare with.
+/// The folder holds `runs/NAME/{run.json,bench.json}` for each captured combination, `load/NAME/…` for each that was counted
+/// only, `conditions.json` for what the servers are, `peers.json` for other tools, and `published.csv`, the table to compare
+/// with.
 ///
 /// # Errors
 ///

@@ -7,6 +7,7 @@ use overhead_model::record::OperationRow;
 use overhead_model::{Class, Run};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,18 +19,29 @@ pub(super) const OPERATIONS: [&str; 3] = ["empty", "read", "insert"];
 pub(super) struct Study {
     /// Captured, in order of their folders' names.
     pub cells: Vec<Cell>,
-    /// Not captured: rates and latencies.
-    pub loads: Vec<Load>,
+    /// Counted, but not captured: rates and latencies.
+    pub loads: Vec<Cell>,
+    /// What it was measured on.
+    pub conditions: Conditions,
     /// Rounds of other tools and of this one in turn.
     pub peers: Vec<Peer>,
     /// Payload that was published.
     pub published: Vec<Published>,
 }
 
-/// One captured combination.
+/// What the records of the runs do not say.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Conditions {
+    /// Software by system.
+    pub servers: BTreeMap<String, String>,
+    /// CPUs that others had in use before the first run; absent where it is not known.
+    pub cpus_in_use: Option<f64>,
+}
+
+/// One combination.
 #[derive(Debug)]
 pub(super) struct Cell {
-    /// What the wire and the kernel saw.
+    /// What the wire, where it was captured, and the kernel saw.
     pub run: Run,
     /// What the client saw.
     pub load: Load,
@@ -64,15 +76,12 @@ pub(super) struct Published {
 }
 
 impl Study {
-    /// Reads `runs/*/{run.json,bench.json}`, `load/*.json`, `peers.json` and `published.csv` of a folder.
+    /// Reads `{runs,load}/*/{run.json,bench.json}`, `conditions.json`, `peers.json` and `published.csv` of a folder.
     pub(super) fn read(folder: &Path) -> Result<Self, ReportError> {
         let mut study = Self { published: published(&folder.join("published.csv"))?, ..Self::default() };
-        for cell in entries(&folder.join("runs"))? {
-            study.cells.push(Cell { run: load_run(&cell)?, load: parsed(&cell.join("bench.json"))? });
-        }
-        for load in entries(&folder.join("load"))? {
-            study.loads.push(parsed(&load)?);
-        }
+        study.cells = cells(&folder.join("runs"))?;
+        study.loads = cells(&folder.join("load"))?;
+        study.conditions = parsed(&folder.join("conditions.json"))?;
         study.peers = parsed(&folder.join("peers.json"))?;
         if study.systems().is_empty() {
             return Err(ReportError::NoRuns);
@@ -134,16 +143,15 @@ impl Study {
         cells
     }
 
-    /// Results of loads without a capture.
-    pub(super) fn results(&self, db: &str) -> impl Iterator<Item = &LoadResult> {
-        let loads = self.loads.iter().filter(move |load| load.db == db && load.servers.len() == 1);
-        loads.flat_map(|load| &load.results)
+    /// The load of one combination without a capture.
+    pub(super) fn load(&self, db: &str, operation: &str, clients: u32, pipeline: u32) -> Option<&Cell> {
+        let fits = |cell: &&Cell| cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == pipeline;
+        self.loads.iter().filter(|cell| !cell.is_sharded()).find(fits)
     }
 
-    /// The result of one combination, one operation at a time.
+    /// Its result, one operation at a time.
     pub(super) fn result(&self, db: &str, operation: &str, clients: u32) -> Option<&LoadResult> {
-        self.results(db)
-            .find(|result| result.operation == operation && result.clients == clients && result.pipeline == 1)
+        self.load(db, operation, clients, 1)?.result()
     }
 
     /// What was published for an operation.
@@ -151,11 +159,9 @@ impl Study {
         self.published.iter().find(|line| line.db == db && line.operation == operation)
     }
 
-    /// `Cassandra 5.0.5`, as the server said; its name where it did not.
-    pub(super) fn software(&self, db: &str) -> String {
-        let said =
-            self.loads.iter().filter(|load| load.db == db).find_map(|load| load.servers.first()?.version.clone());
-        said.unwrap_or_else(|| title(db).to_owned())
+    /// `Cassandra 5.0.5`; its name where nobody said.
+    pub(super) fn software<'a>(&'a self, db: &'a str) -> &'a str {
+        self.conditions.servers.get(db).map_or_else(|| title(db), String::as_str)
     }
 
     /// `scylla 1.9.0`.
@@ -166,7 +172,7 @@ impl Study {
 }
 
 impl Cell {
-    fn result(&self) -> Option<&LoadResult> {
+    pub(super) fn result(&self) -> Option<&LoadResult> {
         self.load.results.first()
     }
 
@@ -246,6 +252,12 @@ fn changed(default: &LoadSettings, with: &LoadSettings) -> String {
     );
     differs(with.tls != default.tls, "TLS".to_owned());
     said.join(", ")
+}
+
+/// The combinations in a folder.
+fn cells(folder: &Path) -> Result<Vec<Cell>, ReportError> {
+    let cell = |path: PathBuf| Ok(Cell { run: load_run(&path)?, load: parsed(&path.join("bench.json"))? });
+    entries(folder)?.into_iter().map(cell).collect()
 }
 
 /// The entries of a folder in order; none where there is no such folder.

@@ -115,7 +115,6 @@ fn folder(name: &str) -> PathBuf {
     let json = |value: &Load| serde_json::to_vec(value).unwrap();
     for named in fixture::databases(true) {
         let db = named.name.as_str();
-        let mut results = Vec::new();
         for (at, operation) in [(0, "read"), (1, "insert")] {
             for clients in [1, 16] {
                 let cell = folder.join(format!("runs/{db}-{operation}-{clients}"));
@@ -123,10 +122,11 @@ fn folder(name: &str) -> PathBuf {
                     result(operation, clients, 1, 1_000.0 * f64::from(clients), if clients == 1 { 0.1 } else { 0.95 });
                 write(cell.join("run.json"), serde_json::to_vec(&only(&named.run, at)).unwrap());
                 write(cell.join("bench.json"), json(&load(db, settings(false), vec![one.clone()])));
-                results.push(one);
+                let counted = folder.join(format!("load/{db}-{operation}-{clients}"));
+                write(counted.join("run.json"), serde_json::to_vec(&named.run).unwrap());
+                write(counted.join("bench.json"), json(&load(db, settings(false), vec![one])));
             }
         }
-        write(folder.join(format!("load/{db}.json")), json(&load(db, settings(false), results)));
         if db == "cassandra" {
             let mut run = only(&named.run, 0);
             run.operations[0].response.accounts[Account::Schema] = 0;
@@ -150,6 +150,7 @@ fn folder(name: &str) -> PathBuf {
     ];
     write(folder.join("peers.json"), serde_json::to_vec(&peers).unwrap());
     write(folder.join("published.csv"), PUBLISHED);
+    write(folder.join("conditions.json"), r#"{"servers": {"redis": "Redis 7.7"}, "cpus_in_use": 1.5}"#);
     folder
 }
 
@@ -186,6 +187,15 @@ fn each_pair_is_explained_by_account_purpose_and_field() {
     for pair in ["Redis and PostgreSQL", "Redis and MongoDB", "Cassandra and MongoDB"] {
         says(&text, &[&format!("### {pair}\n")]);
     }
+}
+
+#[test]
+fn servers_are_named_and_a_busy_machine_is_too() {
+    let text = written("conditions");
+    says(
+        &text,
+        &["| Redis | Redis 7.7 | resp | driver 1.2 |", "The machine had other work as well: 1.50 CPUs were in use"],
+    );
 }
 
 #[test]
@@ -244,7 +254,8 @@ fn fields_of_every_protocol_have_their_topics() {
         ("cql", Account::Metadata, "EXECUTE.flags", Steering),
         ("cql", Account::Framing, "RESULT.rows.element length", Elements),
         ("cql", Account::Metadata, "EXECUTE.statement id", Statement),
-        ("cql", Account::Framing, "compressed", Opaque),
+        ("cql", Account::Data, "RESULT.compressed", Opaque),
+        ("cql", Account::Query, "QUERY.statement", Statement),
         ("pgwire", Account::Framing, "row.value.dimensions", Elements),
         ("pgwire", Account::Framing, "row.value length", Values),
         ("pgwire", Account::Schema, "row description.column.name", Columns),

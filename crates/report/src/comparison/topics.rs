@@ -57,9 +57,9 @@ impl Topic {
     pub(super) fn of(protocol: &str, field: &FieldRow) -> Self {
         let path = field.field.as_str();
         match field.account {
-            Account::Data => return if path == "compressed" { Self::Opaque } else { Self::Data },
             Account::Unknown | Account::Tls => return Self::Opaque,
-            _ if path == "compressed" => return Self::Opaque,
+            _ if leaf(path) == "compressed" => return Self::Opaque,
+            Account::Data => return Self::Data,
             Account::Status => return Self::Outcome,
             _ => {}
         }
@@ -82,7 +82,7 @@ fn cql(path: &str) -> Topic {
         "keyspace name" | "table name" => Topic::Namespace,
         "element length" | "element count" => Topic::Elements,
         "value length" | "value count" | "row count" => Topic::Values,
-        "statement id" | "result metadata id" | "query" => Topic::Statement,
+        "statement id" | "result metadata id" | "statement" => Topic::Statement,
         _ if path.contains(".metadata.") => Topic::Columns,
         "consistency" | "serial consistency" | "page size" | "timestamp" => Topic::Steering,
         "flags" if path.starts_with("EXECUTE") || path.starts_with("QUERY") => Topic::Steering,
@@ -96,8 +96,9 @@ fn pgwire(path: &str) -> Topic {
     match leaf(path) {
         _ if in_list => Topic::Elements,
         "value length" | "parameter count" | "column count" if !path.contains("description") => Topic::Values,
-        "statement name" | "portal name" | "query" | "sql" => Topic::Statement,
+        "statement name" | "portal name" | "statement" => Topic::Statement,
         _ if path.starts_with("describe") => Topic::Columns,
+        "parameter type" => Topic::Columns,
         _ if path.contains("description") || path.starts_with("no data") => Topic::Columns,
         "format code" | "format count" | "row limit" => Topic::Steering,
         _ => Topic::Messages,

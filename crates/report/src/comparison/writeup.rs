@@ -2,13 +2,14 @@
 
 use super::page::{Page, bytes, signed_bytes};
 use super::study::{Cell, Study, title};
-use super::topics::Topic;
-use super::{bytes as costs, load, words};
+use super::{bytes as costs, load, questions, words};
 use crate::summary::{RoleName, both_sides, per_operation};
-use crate::text::number::{counted, grouped, percent};
+use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::{clean, cycle_label};
-use overhead_model::Side;
 use overhead_model::record::OperationRow;
+
+/// Part of the CPUs that others may use on a machine that counts as idle.
+const IDLE: f64 = 0.05;
 
 /// The whole of it.
 pub(super) fn writeup(study: &Study) -> String {
@@ -28,7 +29,7 @@ pub(super) fn writeup(study: &Study) -> String {
          protocol they are, as `overhead explain` names them.",
     );
     costs::pairs(&mut page, study);
-    questions(&mut page, study);
+    questions::answers(&mut page, study);
     settings(&mut page, study);
     rates(&mut page, study);
     limits(&mut page, study);
@@ -43,11 +44,13 @@ fn list(items: &[String]) -> String {
     }
 }
 
-fn total(row: &OperationRow) -> f64 {
+/// Bytes on the wire per operation, both directions.
+pub(super) fn total(row: &OperationRow) -> f64 {
     per_operation(both_sides(row).total(), row.samples()).unwrap_or(0.0)
 }
 
-fn row<'a>(study: &'a Study, db: &str, operation: &str) -> Option<&'a OperationRow> {
+/// The operation of a system by one client.
+pub(super) fn row<'a>(study: &'a Study, db: &str, operation: &str) -> Option<&'a OperationRow> {
     study.cell(db, operation, 1)?.row()
 }
 
@@ -93,7 +96,7 @@ fn how(page: &mut Page, study: &Study) {
         .into_iter()
         .filter_map(|db| {
             let row = row(study, db, "read")?;
-            Some(vec![title(db).to_owned(), clean(&study.software(db)), row.protocol.clone(), study.driver(db)])
+            Some(vec![title(db).to_owned(), clean(study.software(db)), row.protocol.clone(), study.driver(db)])
         })
         .collect();
     page.table(&["system", "server", "protocol", "driver"], 4, &rows);
@@ -124,6 +127,7 @@ fn conditions(study: &Study) -> Vec<String> {
             items.push(format!("Linux {}, {cpus} ({}).", clean(&machine.kernel), clean(&machine.cpu)));
         }
         items.push(format!("Cycles: {}.", clean(&cycle_label(&cell.run))));
+        items.extend(busy_machine(study, cell));
     }
     items.push(
         "System calls and cycles are those of all processes of a role in the window, over its workload operations. FerretDB's \
@@ -131,6 +135,18 @@ fn conditions(study: &Study) -> Vec<String> {
             .to_owned(),
     );
     items
+}
+
+/// Says so where the machine had other work.
+fn busy_machine(study: &Study, cell: &Cell) -> Option<String> {
+    let in_use = study.conditions.cpus_in_use?;
+    let cpus = cell.run.environment.as_ref().map_or(1, |machine| machine.cpus);
+    (in_use > f64::from(cpus) * IDLE).then(|| {
+        format!(
+            "The machine had other work as well: {in_use:.2} CPUs were in use before the first run. Bytes and system calls do not \
+             depend on that; rates, latencies, times and limits do, and are no more than those of a shared machine."
+        )
+    })
 }
 
 fn operations(page: &mut Page, study: &Study) {
@@ -143,143 +159,6 @@ fn operations(page: &mut Page, study: &Study) {
         costs::costs(page, study, operation);
         costs::purposes(page, study, operation);
     }
-}
-
-/// The open questions of the published comparison.
-fn questions(page: &mut Page, study: &Study) {
-    page.heading(2, "The open questions");
-    page.heading(3, "Why is the answer in CQL so fat?");
-    for text in fat_answer(study) {
-        page.paragraph(&text);
-    }
-    page.heading(3, "Why does PostgreSQL beat it?");
-    for text in why_postgres(study) {
-        page.paragraph(&text);
-    }
-    page.heading(3, "Why do two databases that speak the same protocol to the same driver differ?");
-    for text in same_protocol(study) {
-        page.paragraph(&text);
-    }
-}
-
-fn fat_answer(study: &Study) -> Vec<String> {
-    let Some(read) = row(study, "cassandra", "read") else { return vec![ABSENT.to_owned()] };
-    let of = |topic| costs::amount(read, Side::Response, topic);
-    let all = per_operation(read.response.accounts.payload(), read.samples()).unwrap_or(0.0);
-    let described = of(Topic::Columns) + of(Topic::Namespace);
-    let mut said = vec![format!(
-        "The payload of the answer to a `read` has {} B, of which {} are the user's data. Lengths and the count of the list's \
-         elements take {} ({}); the description of the columns, sent with each answer, {} ({}, {}); lengths of values {}; header and \
-         kind of the result {}.",
-        bytes(all),
-        bytes(of(Topic::Data)),
-        bytes(of(Topic::Elements)),
-        costs::fields(read, Side::Response, Topic::Elements),
-        bytes(described),
-        costs::fields(read, Side::Response, Topic::Namespace),
-        costs::fields(read, Side::Response, Topic::Columns),
-        bytes(of(Topic::Values)),
-        bytes(of(Topic::Messages)),
-    )];
-    let empty = row(study, "cassandra", "empty").map(|row| {
-        costs::amount(row, Side::Response, Topic::Columns) + costs::amount(row, Side::Response, Topic::Namespace)
-    });
-    if let Some(empty) = empty {
-        said.push(format!(
-            "The description is there without a row as well: {} B of the answer to an `empty`.",
-            bytes(empty)
-        ));
-    }
-    let skipped = study.settings().into_iter().filter(|setting| setting.with.load.settings.skip_metadata == Some(true));
-    for setting in skipped {
-        let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };
-        said.push(format!(
-            "With the metadata of results skipped, a `{}` takes {} B/op instead of {}: {}.",
-            setting.with.operation(),
-            bytes(total(with)),
-            bytes(total(default)),
-            signed_bytes(total(with) - total(default))
-        ));
-    }
-    said.push(
-        "The lengths of the elements belong to the type: a `list<int>` has them by specification. Cassandra 5 also has \
-         `vector<int, 16>`, whose elements of fixed size have none; that was not measured here."
-            .to_owned(),
-    );
-    said
-}
-
-fn why_postgres(study: &Study) -> Vec<String> {
-    let rows = ["postgres", "cassandra"].map(|db| row(study, db, "read"));
-    let [Some(postgres), Some(cassandra)] = rows else { return vec![ABSENT.to_owned()] };
-    let response = |row: &OperationRow| per_operation(row.response.accounts.payload(), row.samples()).unwrap_or(0.0);
-    let described =
-        |row| costs::amount(row, Side::Response, Topic::Columns) + costs::amount(row, Side::Response, Topic::Namespace);
-    let elements = |row| costs::amount(row, Side::Response, Topic::Elements);
-    let mut said = vec![format!(
-        "Not by its encoding of the row: around the elements of the array it has {} B, Cassandra {}. But it describes a prepared \
-         statement once, when it is prepared: its answer to a `read` has {} B of description, Cassandra's {}. So the payload of the \
-         answer is {} B instead of {}.",
-        bytes(elements(postgres)),
-        bytes(elements(cassandra)),
-        bytes(described(postgres)),
-        bytes(described(cassandra)),
-        bytes(response(postgres)),
-        bytes(response(cassandra)),
-    )];
-    for setting in study
-        .settings()
-        .iter()
-        .filter(|setting| setting.with.load.db == "postgres" && setting.with.load.settings.prepared == Some(false))
-    {
-        let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };
-        said.push(format!(
-            "It is a matter of preparing, not of the protocol: a driver that has its statement described each time pays {} B/op more \
-             for `{}` ({} instead of {}).",
-            bytes(total(with) - total(default)),
-            setting.with.operation(),
-            bytes(total(with)),
-            bytes(total(default)),
-        ));
-    }
-    let skipped = study
-        .settings()
-        .into_iter()
-        .find(|setting| setting.with.load.settings.skip_metadata == Some(true) && setting.with.operation() == "read");
-    if let Some(with) = skipped.as_ref().and_then(|setting| setting.with.row()) {
-        let (cql, pg) = (total(with), total(postgres));
-        let verdict = if cql < pg {
-            "less than"
-        } else if cql > pg {
-            "still more than"
-        } else {
-            "as much as"
-        };
-        said.push(format!(
-            "With its metadata skipped, Cassandra takes {} B/op, {verdict} PostgreSQL's {}.",
-            bytes(cql),
-            bytes(pg)
-        ));
-    }
-    said
-}
-
-const ABSENT: &str = "It was not measured here.";
-
-fn same_protocol(study: &Study) -> Vec<String> {
-    let Some(read) = row(study, "cassandra", "read") else { return vec![ABSENT.to_owned()] };
-    let parts = [Topic::Namespace, Topic::Columns, Topic::Messages];
-    let choices: f64 = parts.into_iter().map(|topic| costs::amount(read, Side::Response, topic)).sum();
-    vec![
-        format!(
-            "In the published comparison these are Cassandra and ScyllaDB. There is no ScyllaDB in the package registries, so their \
-             difference is not measured here. What can be said is where it can lie: the driver sends both the same requests, and a \
-             server may choose, in the {} B of an answer that are header and description, whether keyspace and table are given once \
-             or per column, whether it adds a custom payload, warnings, or the id of the metadata. Rows themselves leave it no choice.",
-            bytes(choices)
-        ),
-        "Two captures and one `overhead compare` name the field; the commands are at the end of this page.".to_owned(),
-    ]
 }
 
 fn settings(page: &mut Page, study: &Study) {
@@ -314,9 +193,9 @@ fn settings(page: &mut Page, study: &Study) {
 fn rates(page: &mut Page, study: &Study) {
     page.heading(2, "Rates and latencies");
     page.paragraph(
-        "From the client's side, without a capture. Client and server share the machine, so a rate is one of both together. \
-         `client busy` is the part of the time that the client's thread is on a CPU; the server's CPU time per operation is that of the \
-         captured run.",
+        "From the client's side, with counters and without a capture. Client and server share the machine, so a rate is one of both \
+         together. `client busy` is the part of the time that the client's thread is on a CPU, `server CPUs` how many the server has \
+         on average. Where neither the client's thread nor all CPUs are busy 90% of the time, they wait for each other.",
     );
     page.figure("load", "Requests per second and latencies, by system and operation");
     load::rates(page, study);
@@ -344,8 +223,8 @@ fn sharded(page: &mut Page, study: &Study) {
     let Some(first) = cells.first() else { return };
     page.heading(3, "Redis in several processes");
     page.paragraph(&format!(
-        "{} Redis processes, among which the client spreads the keys. Bytes per operation are those of one process; what changes is \
-         the work:",
+        "{} Redis processes, among which the client spreads the keys, with a connection to each. Payload per operation is that of one \
+         process. What changes is how often a connection is used, and with it acknowledgments in frames of their own, and the work:",
         first.load.servers.len()
     ));
     let rows: Vec<Vec<String>> = cells
@@ -354,20 +233,26 @@ fn sharded(page: &mut Page, study: &Study) {
             let row = cell.row()?;
             let one = study.cell(&cell.load.db, cell.operation(), cell.clients())?;
             let calls = |cell: &Cell, role| {
-                costs::syscalls(cell, role).map_or_else(|| "-".to_owned(), |calls| format!("{calls:.2}"))
+                costs::syscalls(cell, role).map_or_else(|| DASH.to_owned(), |calls| with_digits(calls, 2))
             };
             let both = |role| format!("{} and {}", calls(one, role), calls(cell, role));
             let mut cells = vec![cell.operation().to_owned(), cell.clients().to_string(), words::label(row)];
             cells.push(format!("{} and {}", bytes(total(one.row()?)), bytes(total(row))));
             cells.extend(RoleName::BOTH.map(both));
+            cells.push(load::both_rates(study, cell));
             Some(cells)
         })
         .collect();
-    page.table(
-        &["operation", "clients", "as", "wire B/op, one and several", "server syscalls/op", "client syscalls/op"],
-        3,
-        &rows,
-    );
+    let columns = [
+        "operation",
+        "clients",
+        "as",
+        "wire B/op, one and several",
+        "server syscalls/op",
+        "client syscalls/op",
+        "requests/s",
+    ];
+    page.table(&columns, 3, &rows);
 }
 
 /// What is not answered, and how a reader goes on.

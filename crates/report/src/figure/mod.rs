@@ -5,8 +5,8 @@ mod caption;
 mod chart;
 mod font;
 mod layout;
-mod load;
 mod paint;
+mod pairs;
 mod palette;
 mod panels;
 mod scene;
@@ -14,7 +14,7 @@ mod scene;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
-pub(crate) use load::{LoadFigure, LoadRow, draw_load};
+pub(crate) use pairs::{PairFigure, PairPanel, PairRow, draw_pairs};
 #[cfg(test)]
 use scene::Scene;
 
