@@ -3,7 +3,7 @@
 PREFIX ?= $(or $(CARGO_HOME),$(HOME)/.cargo)
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo test fuzz build install acceptance bless fixtures clean
+.PHONY: help demo test fuzz build bench install acceptance bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +21,14 @@ build: ## the release binary, target/release/overhead
 	lab/install build
 	cargo build --release --locked -p overhead
 
-install: ## the release binary into $(PREFIX)/bin
+bench: ## the load generator with its database drivers, target/release/overhead-bench
+	lab/install build
+	cargo build --release --locked -p overhead-bench
+
+install: ## the release binaries into $(PREFIX)/bin
 	lab/install build
 	cargo install --locked --path crates/overhead --root '$(PREFIX)'
+	cargo install --locked --path crates/bench --root '$(PREFIX)'
 
 acceptance: build ## the live figures against bpftrace and the process's own clock
 	lab/install acceptance redis

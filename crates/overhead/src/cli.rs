@@ -41,6 +41,8 @@ pub enum Command {
     Analyze(analyze::Analyze),
     /// Show one operation byte by byte: every field with its account
     Explain(explain::Explain),
+    /// Put the reference workload on a database, and measure it from the client's side
+    Bench(crate::bench::Bench),
     /// Draw runs side by side: figure and Markdown table
     Report(report::Report),
     /// Set one run against another: which accounts, fields and system calls make the difference per operation
@@ -58,6 +60,7 @@ impl Command {
             Self::Capture(capture) => capture.run(),
             Self::Analyze(analyze) => analyze.run(),
             Self::Explain(explain) => explain.run(),
+            Self::Bench(bench) => bench.run(),
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
             #[cfg(feature = "live")]

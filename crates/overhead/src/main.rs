@@ -1,6 +1,7 @@
 //! `overhead`: what a database protocol costs, in bytes on the wire, system calls and CPU cycles per operation.
 
 mod analyze;
+mod bench;
 #[cfg(feature = "live")]
 mod capture;
 mod cli;

@@ -1,0 +1,401 @@
+//! The command line: what was typed becomes what is meant, in one place.
+
+use crate::data::{MAX_ROWS, PAYLOAD};
+use crate::driver::{Compression, Options};
+use crate::fault::Fault;
+use crate::plan::{Length, Mix, Operation, Phase, Sweep, duration};
+use crate::target::{Named, Target, without_password};
+use crate::tls::Tls;
+use anyhow::Result;
+use clap::{ArgAction, Args, Parser, ValueEnum};
+use overhead_model::System;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measures a database from the client's side with the reference workload: rows of an id, 16 numbers and 36 bytes
+/// of text, read or inserted one by one by the usual async driver. DB is redis, postgres, cassandra, scylla, mongodb
+/// or another system that speaks the protocol of one of these.
+#[derive(Debug, Parser)]
+#[command(
+    name = "overhead bench",
+    bin_name = "overhead bench",
+    version,
+    term_width = 112,
+    disable_version_flag = true,
+    disable_help_flag = true,
+    after_help = EXAMPLES,
+    override_usage = "overhead bench <DB> [--server HOST:PORT] [OPTIONS]"
+)]
+pub struct Cli {
+    #[arg(value_name = "DB", hide = true)]
+    db: String,
+    #[command(flatten)]
+    servers: Servers,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    how: How,
+    #[command(flatten)]
+    phases: Phases,
+    /// On standard output
+    #[arg(long, value_enum, value_name = "FORM", default_value = "table", help_heading = "Result")]
+    format: Format,
+    /// Write the record (bench.json) to this file as well, after each result
+    #[arg(short, long, value_name = "FILE", help_heading = "Result")]
+    output: Option<PathBuf>,
+    /// Say nothing but results and errors
+    #[arg(short, long, help_heading = "Result")]
+    quiet: bool,
+    /// Print this
+    #[arg(short, long, action = ArgAction::HelpShort, help_heading = "Result")]
+    help: Option<bool>,
+}
+
+const EXAMPLES: &str = "\
+A pipeline is commands sent together (redis), queries sent together (postgres), requests in flight or one
+UNLOGGED BATCH of inserts (cassandra, scylla), one find by $in or one insert of several documents (mongodb).
+
+Examples:
+  overhead bench redis --operation empty,read,insert --clients 1,2,4,…,64 --runs 5 -o bench.json
+  overhead bench postgres --server postgres://me@db.example/things --mix read=80,insert=20 --rate 5000
+  overhead bench redis --server db1:7001 --server db1:7002 --clients 16 --pipeline 1,10,25,50
+  sudo overhead capture -i lo --db scylla -- overhead bench scylla --no-setup --ops 1000    after --setup-only
+
+Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server")]
+struct Servers {
+    /// Or a URL; several for Redis servers that share the keys, or for a cluster [default: this host]
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Vec<String>,
+    /// User name [default: none; postgres for PostgreSQL]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Password; by default what the variable `OVERHEAD_PASSWORD` holds
+    #[arg(long, value_name = "WORD", env = "OVERHEAD_PASSWORD", hide_env = true)]
+    password: Option<String>,
+    /// Database or (--keyspace) keyspace; the number of the database (redis)
+    #[arg(long, value_name = "NAME", alias = "keyspace")]
+    database: Option<String>,
+    /// Encrypt connections
+    #[arg(long)]
+    tls: bool,
+    /// Trust the authorities in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Encrypt, but trust anybody
+    #[arg(long)]
+    tls_insecure: bool,
+    /// How long to wait for a connection or for any answer
+    #[arg(long, value_name = "T", default_value = "5s", value_parser = duration)]
+    timeout: Duration,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load (lists are swept, one result each)")]
+struct LoadArgs {
+    /// empty (read a row that is not there), read, insert [default: read]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    operation: Vec<Operation>,
+    /// Operations mixed by weight, such as read=80,insert=15,empty=5
+    #[arg(long, value_name = "MIX")]
+    mix: Option<Mix>,
+    /// Clients at the same time, each with its own connection
+    #[arg(long, value_name = "LIST", default_value = "1")]
+    clients: Sweep,
+    /// Operations that a client sends together
+    #[arg(long, value_name = "LIST", default_value = "1")]
+    pipeline: Sweep,
+    /// End a run after this many operations over all clients
+    #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Option<u64>,
+    /// End a run after this time [default: 10s]
+    #[arg(long, value_name = "T", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Work this long before the first run of each result [default: 1s; none with --ops]
+    #[arg(long, value_name = "T", value_parser = duration)]
+    warmup: Option<Duration>,
+    /// Repeat each result
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Operations per second to start; latency then counts from when an operation was due
+    #[arg(long, value_name = "R")]
+    rate: Option<f64>,
+    /// Rows to make and to read
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=MAX_ROWS))]
+    rows: u64,
+    /// Length of a row's text
+    #[arg(long, value_name = "BYTES", default_value_t = PAYLOAD as u32, value_parser = clap::value_parser!(u32).range(..=16 << 20))]
+    payload: u32,
+    /// Threads of the client
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Protocol (defaults are the driver's)")]
+struct How {
+    /// Prepare statements once per connection: postgres, CQL [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    prepared: Option<Switch>,
+    /// Rows without the description of their columns: CQL [default: off]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    skip_metadata: Option<Switch>,
+    /// Values in binary, not in text: postgres [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    binary: Option<Switch>,
+    /// Version of the protocol: redis [default: 2]
+    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    resp: Option<u8>,
+    /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb) [default: none]
+    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
+    compression: Option<Compression>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Phases (default: make the rows, measure, remove them)")]
+#[group(multiple = false)]
+struct Phases {
+    /// Make the rows and leave them
+    #[arg(long)]
+    setup_only: bool,
+    /// Measure with rows that are there, and leave them
+    #[arg(long)]
+    no_setup: bool,
+    /// Remove what was left
+    #[arg(long)]
+    cleanup_only: bool,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// Form of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// The record.
+    Json,
+}
+
+/// What is to be done, checked.
+#[derive(Debug)]
+pub struct Job {
+    /// The database as it was named.
+    pub system: System,
+    /// Where it is.
+    pub target: Target,
+    /// How to talk to it.
+    pub options: Options,
+    /// What to ask for.
+    pub mixes: Vec<Mix>,
+    /// By how many at the same time.
+    pub clients: Sweep,
+    /// How many at once.
+    pub pipelines: Sweep,
+    /// How long.
+    pub length: Length,
+    /// After how much warming up.
+    pub warmup: Duration,
+    /// How often.
+    pub runs: u32,
+    /// Operations per second; `None` for as many as there can be.
+    pub rate: Option<f64>,
+    /// What of it.
+    pub phase: Phase,
+    /// Form of the result.
+    pub format: Format,
+    /// Where the record goes.
+    pub output: Option<PathBuf>,
+    /// Nothing but results and errors.
+    pub quiet: bool,
+    /// The command line for the record.
+    pub command_line: Vec<String>,
+}
+
+impl Cli {
+    /// Checks what clap could not.
+    pub fn job(self) -> Result<Job> {
+        let Some(system) = System::named(&self.db) else {
+            let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
+            return Err(
+                Fault::usage(format!("{}: no such database; choose one of {}", self.db, known.join(", "))).into()
+            );
+        };
+        if self.load.rate.is_some_and(|rate| !(rate.is_finite() && rate >= 0.001)) {
+            return Err(Fault::usage("--rate: not a number of operations per second".to_owned()).into());
+        }
+        Ok(Job {
+            system,
+            target: self.servers.target(&system)?,
+            options: self.how.options(&self.load),
+            mixes: self.load.mixes(),
+            clients: self.load.clients,
+            pipelines: self.load.pipeline,
+            length: match (self.load.ops, self.load.duration) {
+                (Some(operations), _) => Length::Operations(operations),
+                (None, time) => Length::Time(time.unwrap_or(Duration::from_secs(10))),
+            },
+            warmup: self.load.warmup.unwrap_or(Duration::from_secs(u64::from(self.load.ops.is_none()))),
+            runs: self.load.runs,
+            rate: self.load.rate,
+            phase: self.phases.phase(),
+            format: self.format,
+            output: self.output,
+            quiet: self.quiet,
+            command_line: redacted(std::env::args()),
+        })
+    }
+}
+
+impl Servers {
+    fn target(&self, system: &System) -> Result<Target> {
+        let named = Named::parse(&self.server, system)?;
+        let encrypted = self.tls || self.tls_insecure || self.tls_ca.is_some() || named.tls;
+        Ok(Target {
+            user: self.user.clone().or_else(|| named.user()),
+            password: self.password.clone().or_else(|| named.password()),
+            database: self.database.clone().or_else(|| named.database()),
+            tls: encrypted.then(|| Tls { ca: self.tls_ca.clone(), insecure: self.tls_insecure }),
+            timeout: self.timeout.max(Duration::from_millis(1)),
+            servers: named.servers,
+            url: named.url,
+        })
+    }
+}
+
+impl LoadArgs {
+    fn mixes(&self) -> Vec<Mix> {
+        let mut mixes: Vec<Mix> = self.operation.iter().map(|&operation| Mix::of(operation)).collect();
+        mixes.extend(self.mix.clone());
+        if mixes.is_empty() {
+            mixes.push(Mix::of(Operation::Read));
+        }
+        mixes
+    }
+}
+
+impl Phases {
+    fn phase(&self) -> Phase {
+        match self {
+            Self { setup_only: true, .. } => Phase::SetUp,
+            Self { no_setup: true, .. } => Phase::Measure,
+            Self { cleanup_only: true, .. } => Phase::CleanUp,
+            _ => Phase::All,
+        }
+    }
+}
+
+impl How {
+    fn options(&self, load: &LoadArgs) -> Options {
+        let on = |switch: Option<Switch>| switch.map(|switch| switch == Switch::On);
+        Options {
+            rows: load.rows,
+            payload: load.payload as usize,
+            prepared: on(self.prepared),
+            skip_metadata: on(self.skip_metadata),
+            binary: on(self.binary),
+            resp: self.resp,
+            compression: self.compression,
+            threads: load.threads,
+        }
+    }
+}
+
+/// The command line without passwords.
+fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut secret = false;
+    let hide = |argument: String| {
+        let hidden = std::mem::replace(&mut secret, argument == "--password");
+        match argument.split_once('=') {
+            _ if hidden => "***".to_owned(),
+            Some(("--password", _)) => "--password=***".to_owned(),
+            Some((option, url)) if option == "--server" => format!("{option}={}", without_password(url)),
+            _ => without_password(&argument),
+        }
+    };
+    arguments.map(hide).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn job(arguments: &str) -> Result<Job> {
+        let words = std::iter::once("bench").chain(arguments.split_whitespace());
+        Cli::try_parse_from(words)?.job()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_reference_workload_is_the_default() {
+        let job = job("redis").unwrap();
+        assert_eq!(job.target.servers[0].to_string(), "127.0.0.1:6379");
+        assert_eq!((job.mixes.as_slice(), job.options.payload), ([Mix::of(Operation::Read)].as_slice(), 36));
+        assert_eq!((job.length, job.warmup), (Length::Time(Duration::from_secs(10)), Duration::from_secs(1)));
+        assert_eq!(job.phase, Phase::All);
+    }
+
+    #[test]
+    fn counted_runs_are_not_warmed_up() {
+        assert_eq!(job("redis --ops 1000").unwrap().warmup, Duration::ZERO);
+        assert_eq!(job("redis --ops 1000 --warmup 2s").unwrap().warmup, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn phases_leave_out_the_others() {
+        let phases = |arguments: &str| {
+            let job = job(arguments).unwrap();
+            (job.phase.sets_up(), job.phase.measures(), job.phase.cleans_up())
+        };
+        assert_eq!(phases("redis --setup-only"), (true, false, false));
+        assert_eq!(phases("redis --no-setup"), (false, true, false));
+        assert_eq!(phases("redis --cleanup-only"), (false, false, true));
+        assert!(job("redis --no-setup --cleanup-only").is_err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for arguments in [
+            "",
+            "oracle",
+            "redis --ops 0",
+            "redis --rate 0",
+            "redis --rate x",
+            "redis --clients 0",
+            "redis --resp 4",
+            "redis --rows 0",
+        ] {
+            assert!(job(arguments).is_err(), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_recorded_command_line_has_no_password() {
+        let words =
+            ["b", "--password", "x", "--password=x", "--server", "redis://u:x@h", "--server=redis://u:x@h", "--ops"];
+        let redacted = redacted(words.into_iter().map(str::to_owned));
+        let wanted = [
+            "b",
+            "--password",
+            "***",
+            "--password=***",
+            "--server",
+            "redis://u:***@h",
+            "--server=redis://u:***@h",
+            "--ops",
+        ];
+        assert_eq!(redacted, wanted);
+    }
+}

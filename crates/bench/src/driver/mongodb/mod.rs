@@ -1,0 +1,227 @@
+//! MongoDB and what speaks its protocol, by the crate `mongodb`.
+//!
+//! `read` and `empty` are `find` by `_id` with a limit of 1, `insert` is `insert` of one document. The protocol has one
+//! request in flight per connection, so a *pipeline* is one request for several rows: `find` by `$in`, or `insert` of
+//! several documents.
+//!
+//! Each client has a pool of one connection. The driver adds one or two that watch the server, which are idle but for a
+//! `hello` every 10 s.
+
+mod objects;
+
+use super::{Compression, Driver, Lost, Options, Session, wrong_row};
+use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, Inserts, NAMESPACE, ROWS_TABLE};
+use crate::fault::Fault;
+use crate::plan::Operation;
+use crate::stats::Faults;
+use crate::target::Target;
+use anyhow::Result;
+use futures_util::TryStreamExt;
+use mongodb::bson::{RawDocumentBuf, cstr, doc, rawdoc};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::{ClientOptions, Compressor, Credential, ServerAddress, TlsOptions};
+use mongodb::{Client, Collection, Database};
+use overhead_model::Protocol;
+use overhead_model::load::LoadSettings;
+
+/// The driver.
+pub struct Mongo {
+    target: Target,
+    options: Options,
+    database: String,
+}
+
+impl Driver for Mongo {
+    type Session = Connection;
+
+    const PROTOCOL: Protocol = Protocol::Mongo;
+    const NAME: &'static str = "mongodb";
+    const VERSION: &'static str = env!("DRIVER_MONGODB");
+    const INSERTS: Inserts = Inserts::Fresh;
+
+    fn new(target: Target, options: Options) -> Result<Self> {
+        options.only("MongoDB", &["--compression"])?;
+        if options.compression == Some(Compression::Lz4) {
+            return Err(Fault::usage("--compression: MongoDB has snappy, zlib and zstd".to_owned()).into());
+        }
+        let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
+        Ok(Self { target, options, database })
+    }
+
+    fn settings(&self) -> LoadSettings {
+        LoadSettings {
+            prepared: None,
+            skip_metadata: None,
+            binary: None,
+            resp: None,
+            compression: Some(self.options.compression.unwrap_or(Compression::None).name().to_owned()),
+            tls: self.target.tls.is_some(),
+            threads: self.options.threads,
+        }
+    }
+
+    async fn versions(&self) -> Result<Vec<Option<String>>> {
+        let client = self.open().await?;
+        let version = objects::version(&client.database("admin")).await?;
+        client.shutdown().await;
+        Ok(vec![version; self.target.servers.len()])
+    }
+
+    async fn set_up(&self) -> Result<()> {
+        objects::set_up(&self.database().await?, self.options.rows, self.options.payload).await
+    }
+
+    async fn reset(&self) -> Result<()> {
+        objects::remove_inserted(&self.database().await?).await
+    }
+
+    async fn clean_up(&self) -> Result<bool> {
+        objects::clean_up(&self.database().await?).await
+    }
+
+    async fn connect(&self, _: &[Operation]) -> Result<Connection> {
+        let client = self.open().await?;
+        client.warm_connection_pool().await;
+        let database = client.database(&self.database);
+        Ok(Connection {
+            rows: database.collection(ROWS_TABLE),
+            empty: database.collection(EMPTY_TABLE),
+            inserted: database.collection(INSERT_TABLE),
+            payload: self.options.payload,
+            client,
+        })
+    }
+}
+
+impl Mongo {
+    async fn database(&self) -> Result<Database> {
+        Ok(self.open().await?.database(&self.database))
+    }
+
+    async fn open(&self) -> Result<Client> {
+        Ok(Client::with_options(self.client_options().await?)?)
+    }
+
+    async fn client_options(&self) -> Result<ClientOptions> {
+        let target = &self.target;
+        let mut options = if let Some(url) = &target.url {
+            ClientOptions::parse(url.as_str()).await?
+        } else {
+            let address = |server: &crate::target::Address| ServerAddress::Tcp {
+                host: server.host.clone(),
+                port: Some(server.port),
+            };
+            let direct = target.servers.len() == 1;
+            let hosts: Vec<_> = target.servers.iter().map(address).collect();
+            ClientOptions::builder().hosts(hosts).direct_connection(direct).build()
+        };
+        options.min_pool_size = Some(1);
+        options.max_pool_size = Some(1);
+        options.connect_timeout = Some(target.timeout);
+        options.server_selection_timeout = Some(target.timeout);
+        if let Some(user) = target.user.clone().filter(|_| target.url.is_none()) {
+            options.credential = Some(Credential::builder().username(user).password(target.password.clone()).build());
+        }
+        if let Some(tls) = &target.tls {
+            let built = TlsOptions::builder().ca_file_path(tls.ca.clone()).allow_invalid_certificates(tls.insecure);
+            options.tls = Some(built.build().into());
+        }
+        options.compressors = match self.options.compression {
+            Some(Compression::Snappy) => Some(vec![Compressor::Snappy]),
+            Some(Compression::Zlib) => Some(vec![Compressor::Zlib { level: None }]),
+            Some(Compression::Zstd) => Some(vec![Compressor::Zstd { level: None }]),
+            _ => options.compressors,
+        };
+        Ok(options)
+    }
+}
+
+/// One client.
+pub struct Connection {
+    client: Client,
+    rows: Collection<RawDocumentBuf>,
+    empty: Collection<RawDocumentBuf>,
+    inserted: Collection<RawDocumentBuf>,
+    payload: usize,
+}
+
+impl Session for Connection {
+    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+        let result = match (operation, ids) {
+            (Operation::Insert, [id]) => self.inserted.insert_one(document(*id, self.payload)).await.map(drop),
+            (Operation::Insert, _) => {
+                let documents = ids.iter().map(|&id| document(id, self.payload));
+                self.inserted.insert_many(documents).await.map(drop)
+            }
+            (Operation::Read, _) => find(&self.rows, operation, ids, faults).await,
+            (Operation::Empty, _) => find(&self.empty, operation, ids, faults).await,
+        };
+        result.or_else(|error| fail(&error, ids.len(), faults))
+    }
+
+    async fn close(self) {
+        self.client.shutdown().await;
+    }
+}
+
+async fn find(
+    collection: &Collection<RawDocumentBuf>,
+    operation: Operation,
+    ids: &[i64],
+    faults: &mut Faults,
+) -> Result<(), Error> {
+    let wanted = operation == Operation::Read;
+    if let [id] = *ids {
+        let row = collection.find_one(doc! { "_id": id }).await?;
+        let found = row.as_deref().map(|row| row.get_i64("_id").ok());
+        if found != wanted.then_some(Some(id)) {
+            faults.add(wrong_row(operation, id));
+        }
+        return Ok(());
+    }
+    let mut missing: Vec<i64> = if wanted { ids.to_vec() } else { Vec::new() };
+    // One batch holds them all, so that there is nothing to ask for afterwards.
+    let rows = collection.find(doc! { "_id": { "$in": ids } }).batch_size(ids.len() as u32 + 1).await?;
+    let rows: Vec<RawDocumentBuf> = rows.try_collect().await?;
+    for row in rows {
+        let id = row.get_i64("_id").unwrap_or(-1);
+        if !missing.contains(&id) {
+            faults.add(wrong_row(operation, id));
+        }
+        // The same row may be asked for twice, and comes once.
+        missing.retain(|&wanted| wanted != id);
+    }
+    for id in missing {
+        faults.add(wrong_row(operation, id));
+    }
+    Ok(())
+}
+
+/// A row as a document: `{ _id, vector: [16 numbers], payload }`.
+pub fn document(id: i64, payload: usize) -> RawDocumentBuf {
+    let mut document = rawdoc! { "_id": id };
+    document.append(cstr!("vector"), mongodb::bson::RawArrayBuf::from_iter(data::vector(id)));
+    document.append(cstr!("payload"), data::payload(id, payload));
+    document
+}
+
+/// What the server says is a fault; everything else means that there is no connection.
+fn fail(error: &Error, count: usize, faults: &mut Faults) -> Result<(), Lost> {
+    match &*error.kind {
+        ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::InsertMany(_) => {
+            faults.add_all(count, error);
+            Ok(())
+        }
+        _ => Err(Lost::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_as_long_as_in_the_published_comparison() {
+        assert_eq!(document(200_002, data::PAYLOAD).as_bytes().len(), 199);
+    }
+}

@@ -1,0 +1,72 @@
+//! Three collections: made, removed, and told from everybody else's by a collection that marks them as ours.
+
+use super::document;
+use crate::data::{INSERT_TABLE, MARK, ROWS_TABLE, TABLES};
+use anyhow::{Result, bail};
+use mongodb::Database;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+
+/// Marks the database's collections as ours; its one document says so.
+const MARKER: &str = "overhead_bench";
+
+/// Documents in one request.
+const CHUNK: u64 = 1_000;
+
+/// Loads the rows, after what an earlier run has left is removed.
+pub async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
+    clean_up(database).await?;
+    let there = database.list_collection_names().await?;
+    if let Some(other) = there.iter().find(|name| TABLES.contains(&name.as_str())) {
+        let name = database.name();
+        bail!(
+            "there is a collection {name}.{other} that this program has not made: nothing was changed; use another --database"
+        );
+    }
+    database.collection::<Document>(MARKER).insert_one(doc! { "_id": MARK }).await?;
+    for table in TABLES {
+        database.create_collection(table).await?;
+    }
+    let collection = database.collection::<RawDocumentBuf>(ROWS_TABLE);
+    for start in (0..rows).step_by(CHUNK as usize) {
+        let ids = start..(start + CHUNK).min(rows);
+        collection.insert_many(ids.map(|id| document(id.cast_signed(), payload))).await?;
+    }
+    Ok(())
+}
+
+/// Removes our collections, and the database if it holds nothing else; false where there is nothing of ours.
+pub async fn clean_up(database: &Database) -> Result<bool> {
+    let there = database.list_collection_names().await?;
+    if !there.iter().any(|name| name == MARKER) {
+        return Ok(false);
+    }
+    for table in TABLES {
+        database.collection::<Document>(table).drop().await?;
+    }
+    database.collection::<Document>(MARKER).drop().await?;
+    if database.list_collection_names().await?.is_empty() {
+        database.drop().await?;
+    }
+    Ok(true)
+}
+
+/// Removes the rows that were inserted.
+pub async fn remove_inserted(database: &Database) -> Result<()> {
+    database.collection::<Document>(INSERT_TABLE).delete_many(doc! {}).await?;
+    Ok(())
+}
+
+/// What the server calls itself.
+pub async fn version(admin: &Database) -> Result<Option<String>> {
+    let info = admin.run_command(doc! { "buildInfo": 1 }).await?;
+    // FerretDB adds its own fields to those of the MongoDB that it stands in for.
+    if let Some(version) = info.get_document("ferretdb").ok().and_then(|ferretdb| ferretdb.get_str("version").ok()) {
+        return Ok(Some(format!("FerretDB {}", version.trim_start_matches('v'))));
+    }
+    if let Ok(version) = info.get_str("ferretdbVersion") {
+        // One that is built into another program does not know it.
+        let version = version.trim_start_matches('v').replace("unknown", "");
+        return Ok(Some(format!("FerretDB {version}").trim_end().to_owned()));
+    }
+    Ok(info.get_str("version").ok().map(|version| format!("MongoDB {version}")))
+}

@@ -1,0 +1,115 @@
+//! A keyspace with three tables: made, removed, and told from everybody else's by the comments of the tables.
+
+use super::statement::cql;
+use crate::data::{self, INSERT_TABLE, MARK, TABLES};
+use crate::plan::Operation;
+use anyhow::{Context, Result, bail};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use scylla::client::session::Session;
+
+/// Requests in flight while rows are loaded.
+const IN_FLIGHT: usize = 64;
+
+/// The rest of the comment where the keyspace was made as well.
+const KEYSPACE_TOO: &str = ", with its keyspace";
+
+/// Makes the keyspace, where there is none of that name, and loads the rows, after what an earlier run has left is removed.
+pub async fn set_up(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
+    clean_up(session, keyspace).await?;
+    let there = tables(session, keyspace).await?;
+    if let Some((name, _)) = there.iter().find(|(name, _)| TABLES.contains(&name.as_str())) {
+        bail!(
+            "there is a table {keyspace}.{name} that this program has not made: nothing was changed; use another --keyspace"
+        );
+    }
+    let comment = if exists(session, keyspace).await? {
+        MARK.to_owned()
+    } else {
+        create(session, keyspace).await?;
+        format!("{MARK}{KEYSPACE_TOO}")
+    };
+    for table in TABLES {
+        let columns = "id bigint PRIMARY KEY, vector list<int>, payload text";
+        let statement = format!("CREATE TABLE {keyspace}.{table} ({columns}) WITH comment = '{comment}'");
+        session.query_unpaged(statement, ()).await?;
+    }
+    load(session, keyspace, rows, payload).await
+}
+
+/// One copy of each row; in the words of the simple strategy where the server has no default for others.
+async fn create(session: &Session, keyspace: &str) -> Result<()> {
+    let with = |class: &str| {
+        let replication = format!("{{'class': '{class}', 'replication_factor': 1}}");
+        format!("CREATE KEYSPACE {keyspace} WITH replication = {replication}")
+    };
+    if session.query_unpaged(with("NetworkTopologyStrategy"), ()).await.is_err() {
+        session.query_unpaged(with("SimpleStrategy"), ()).await?;
+    }
+    Ok(())
+}
+
+async fn load(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
+    let into_rows = cql(keyspace, Operation::Insert).replace(INSERT_TABLE, data::ROWS_TABLE);
+    let statement = &session.prepare(into_rows).await?;
+    let insert = |id: i64| async move {
+        let row = (id, data::vector(id).to_vec(), data::payload(id, payload));
+        session.execute_unpaged(statement, row).await.map(drop)
+    };
+    let loaded = stream::iter(0..rows.cast_signed()).map(insert).buffer_unordered(IN_FLIGHT).try_collect::<()>().await;
+    loaded.context("a row could not be stored")
+}
+
+/// Removes our tables, and the keyspace if it was made with them and holds nothing else; false where there is nothing of ours.
+pub async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
+    let there = tables(session, keyspace).await?;
+    let ours = |(name, comment): &&(String, String)| TABLES.contains(&name.as_str()) && comment.starts_with(MARK);
+    let (mine, others): (Vec<_>, Vec<_>) = there.iter().partition(ours);
+    if mine.is_empty() {
+        return Ok(false);
+    }
+    if others.is_empty() && mine.iter().any(|(_, comment)| comment.ends_with(KEYSPACE_TOO)) {
+        session.query_unpaged(format!("DROP KEYSPACE {keyspace}"), ()).await?;
+        return Ok(true);
+    }
+    for (table, _) in mine {
+        session.query_unpaged(format!("DROP TABLE {keyspace}.{table}"), ()).await?;
+    }
+    Ok(true)
+}
+
+/// Empties the table of inserted rows.
+pub async fn remove_inserted(session: &Session, keyspace: &str) -> Result<()> {
+    session.query_unpaged(format!("TRUNCATE {keyspace}.{INSERT_TABLE}"), ()).await?;
+    Ok(())
+}
+
+/// Names and comments of the tables of a keyspace.
+async fn tables(session: &Session, keyspace: &str) -> Result<Vec<(String, String)>> {
+    let question =
+        format!("SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = '{}'", folded(keyspace));
+    let rows = session.query_unpaged(question, ()).await?.into_rows_result()?;
+    Ok(rows.rows::<(String, String)>()?.collect::<Result<_, _>>()?)
+}
+
+async fn exists(session: &Session, keyspace: &str) -> Result<bool> {
+    let question =
+        format!("SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = '{}'", folded(keyspace));
+    Ok(session.query_unpaged(question, ()).await?.into_rows_result()?.rows_num() > 0)
+}
+
+/// Names without quotes are folded to lower case.
+fn folded(keyspace: &str) -> String {
+    keyspace.to_lowercase()
+}
+
+/// What the node calls itself.
+pub async fn version(session: &Session) -> Result<Option<String>> {
+    // ScyllaDB claims to be a Cassandra, and has a table for the truth.
+    let scylla = session.query_unpaged("SELECT version FROM system.versions WHERE key = 'local'", ()).await;
+    if let Ok(result) = scylla {
+        let row = result.into_rows_result()?.maybe_first_row::<(String,)>()?;
+        return Ok(row.map(|(version,)| format!("ScyllaDB {version}")));
+    }
+    let rows = session.query_unpaged("SELECT release_version FROM system.local", ()).await?.into_rows_result()?;
+    Ok(rows.maybe_first_row::<(String,)>()?.map(|(version,)| format!("Cassandra {version}")))
+}

@@ -1,0 +1,156 @@
+//! The three operations, prepared or with their values in the text.
+
+use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, ROWS_TABLE};
+use crate::driver::{Lost, Options, wrong_row};
+use crate::plan::Operation;
+use crate::stats::Faults;
+use futures_util::future::join_all;
+use scylla::client::session::Session;
+use scylla::errors::{ExecutionError, PrepareError, RequestAttemptError};
+use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+/// How to ask for each operation on one session.
+pub struct Statements {
+    /// By operation; empty where nothing is prepared.
+    prepared: [Option<PreparedStatement>; 3],
+    /// The batch of the latest size.
+    batch: Option<Batch>,
+    keyspace: String,
+    payload: usize,
+}
+
+impl Statements {
+    /// Prepares what is needed for the operations.
+    pub async fn prepare(
+        session: &Session,
+        options: &Options,
+        keyspace: &str,
+        operations: &[Operation],
+    ) -> Result<Self, PrepareError> {
+        let mut prepared = [const { None }; 3];
+        for &operation in operations.iter().filter(|_| options.prepared != Some(false)) {
+            let mut statement = session.prepare(cql(keyspace, operation)).await?;
+            statement.set_use_cached_result_metadata(options.skip_metadata == Some(true));
+            prepared[operation as usize] = Some(statement);
+        }
+        Ok(Self { prepared, batch: None, keyspace: keyspace.to_owned(), payload: options.payload })
+    }
+
+    /// Runs one operation on each id, together.
+    pub async fn run(
+        &mut self,
+        session: &Session,
+        operation: Operation,
+        ids: &[i64],
+        faults: &mut Faults,
+    ) -> Result<(), Lost> {
+        match *ids {
+            [id] => take(operation, id, self.one(session, operation, id).await, faults),
+            _ if operation == Operation::Insert => match self.insert(session, ids).await {
+                Ok(_) => Ok(()),
+                Err(error) => fail(&error, ids.len(), faults),
+            },
+            _ => {
+                let answers = join_all(ids.iter().map(|&id| self.one(session, operation, id))).await;
+                let mut answers = ids.iter().zip(answers);
+                answers.try_for_each(|(&id, answer)| take(operation, id, answer, faults))
+            }
+        }
+    }
+
+    async fn one(&self, session: &Session, operation: Operation, id: i64) -> Result<QueryResult, ExecutionError> {
+        match &self.prepared[operation as usize] {
+            None => session.query_unpaged(self.text(operation, id), ()).await,
+            Some(statement) if operation == Operation::Insert => {
+                let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
+                session.execute_unpaged(statement, (id, &vector[..], payload)).await
+            }
+            Some(statement) => session.execute_unpaged(statement, (id,)).await,
+        }
+    }
+
+    /// One batch for all ids.
+    async fn insert(&mut self, session: &Session, ids: &[i64]) -> Result<QueryResult, ExecutionError> {
+        let Some(statement) = &self.prepared[Operation::Insert as usize] else {
+            let mut batch = Batch::new(BatchType::Unlogged);
+            for &id in ids {
+                batch.append_statement(self.text(Operation::Insert, id).as_str());
+            }
+            return session.batch(&batch, vec![(); ids.len()]).await;
+        };
+        let batch = self.batch.take().filter(|batch| batch.statements.len() == ids.len());
+        let batch = batch.unwrap_or_else(|| {
+            Batch::new_with_statements(BatchType::Unlogged, vec![statement.clone().into(); ids.len()])
+        });
+        let rows: Vec<_> =
+            ids.iter().map(|&id| (id, data::vector(id).to_vec(), data::payload(id, self.payload))).collect();
+        let result = session.batch(&batch, rows).await;
+        self.batch = Some(batch);
+        result
+    }
+
+    /// The statement with its values in it. The driver prepares what has values beside it.
+    fn text(&self, operation: Operation, id: i64) -> String {
+        let text = cql(&self.keyspace, operation);
+        if operation == Operation::Insert {
+            let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
+            text.replace("?, ?, ?", &format!("{id}, {vector:?}, '{payload}'"))
+        } else {
+            text.replace('?', &id.to_string())
+        }
+    }
+}
+
+/// The statement of an operation, as in the published comparison.
+pub fn cql(keyspace: &str, operation: Operation) -> String {
+    match operation {
+        Operation::Empty => format!("SELECT id, vector, payload FROM {keyspace}.{EMPTY_TABLE} WHERE id = ?"),
+        Operation::Read => format!("SELECT id, vector, payload FROM {keyspace}.{ROWS_TABLE} WHERE id = ?"),
+        Operation::Insert => {
+            format!("INSERT INTO {keyspace}.{INSERT_TABLE} (id, vector, payload) VALUES (?, ?, ?)")
+        }
+    }
+}
+
+fn take(
+    operation: Operation,
+    id: i64,
+    answer: Result<QueryResult, ExecutionError>,
+    faults: &mut Faults,
+) -> Result<(), Lost> {
+    match answer {
+        Err(error) => return fail(&error, 1, faults),
+        Ok(_) if operation == Operation::Insert => {}
+        Ok(result) => {
+            let wanted = (operation == Operation::Read).then_some(id);
+            match id_of_first_row(result) {
+                Ok(found) if found == wanted => {}
+                Ok(_) => faults.add(wrong_row(operation, id)),
+                Err(error) => faults.add(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The id in the first row, all of which is read.
+fn id_of_first_row(result: QueryResult) -> anyhow::Result<Option<i64>> {
+    let rows = result.into_rows_result()?;
+    Ok(rows.maybe_first_row::<(i64, Vec<i32>, &str)>()?.map(|(id, _, _)| id))
+}
+
+/// What the server says is a fault; everything else means that there is no connection.
+fn fail(error: &ExecutionError, count: usize, faults: &mut Faults) -> Result<(), Lost> {
+    match error {
+        ExecutionError::ConnectionPoolError(_)
+        | ExecutionError::EmptyPlan
+        | ExecutionError::RequestTimeout(_)
+        | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => Err(Lost::new(error)),
+        _ => {
+            faults.add_all(count, error);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The result: a line of a table as soon as it is there, and the record.
+
+use crate::cli::{Format, Job};
+use crate::fault;
+use anyhow::{Context, Result};
+use overhead_model::load::{Load, LoadResult, LoadRun};
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// The record as it grows.
+pub struct Report {
+    load: Load,
+    format: Format,
+    output: Option<PathBuf>,
+    quiet: bool,
+    doubtful: bool,
+    measures: bool,
+}
+
+impl Report {
+    /// Starts with a record without results.
+    pub fn new(job: &Job, load: Load) -> Self {
+        let output = job.output.clone();
+        Self { load, format: job.format, output, quiet: job.quiet, doubtful: false, measures: job.phase.measures() }
+    }
+
+    /// Takes in what the servers call themselves.
+    pub fn versions(&mut self, versions: Vec<Option<String>>) {
+        self.load.servers.iter_mut().zip(versions).for_each(|(server, version)| server.version = version);
+    }
+
+    /// Takes in a result, prints its line and writes it.
+    pub fn add(&mut self, result: LoadResult) -> Result<()> {
+        if self.format == Format::Table {
+            let mut text = String::new();
+            if self.load.results.is_empty() {
+                text = format!("{}\n{}\n", title(&self.load), heading());
+            }
+            print(&format!("{text}{}\n", line(&result)))?;
+        }
+        self.warn(&result);
+        self.load.results.push(result);
+        self.write()
+    }
+
+    fn warn(&mut self, result: &LoadResult) {
+        let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
+        let Some(first) = result.runs.iter().find_map(|run| run.first_error.as_deref()) else { return };
+        self.doubt();
+        eprintln!("overhead bench: {errors} operations were not answered as they should be, the first: {first}");
+    }
+
+    /// Not everything was measured: keeps what was, if anything.
+    pub fn keep_partial(&mut self, error: anyhow::Error) -> Result<()> {
+        let operations =
+            self.load.results.iter().flat_map(|result| &result.runs).map(|run| run.operations).sum::<u64>();
+        if operations == 0 {
+            return Err(error);
+        }
+        let reason = fault::sentence(&error);
+        eprintln!("overhead bench: {reason}");
+        self.load.partial = Some(reason);
+        self.write()
+    }
+
+    /// The result is not what was asked for, or traces of it are left.
+    pub fn doubt(&mut self) {
+        self.doubtful = true;
+    }
+
+    /// Prints what was not printed yet; gives the exit status.
+    pub fn finish(self) -> Result<u8> {
+        self.write()?;
+        if self.format == Format::Json {
+            print(&(serde_json::to_string_pretty(&self.load)? + "\n"))?;
+        }
+        if let Some(path) = self.output.as_ref().filter(|_| !self.quiet && self.measures) {
+            eprintln!("{}", path.display());
+        }
+        let partial = self.doubtful || self.load.partial.is_some();
+        Ok(if partial { fault::PARTIAL } else { fault::COMPLETE })
+    }
+
+    /// Writes the record to its file, whole or not at all.
+    fn write(&self) -> Result<()> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let mut unfinished = path.clone().into_os_string();
+        unfinished.push(".unfinished");
+        let text = serde_json::to_string_pretty(&self.load)? + "\n";
+        fs::write(&unfinished, text)
+            .and_then(|()| fs::rename(&unfinished, path))
+            .with_context(|| format!("--output {}: cannot be written", path.display()))
+    }
+}
+
+/// Prints to standard output; a reader that went away is not an error.
+fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        _ => Ok(()),
+    }
+}
+
+fn title(load: &Load) -> String {
+    let servers: Vec<String> = load
+        .servers
+        .iter()
+        .map(|server| {
+            server.version.as_ref().map_or(server.address.clone(), |version| format!("{} ({version})", server.address))
+        })
+        .collect();
+    format!("{} by {} {}, {} rows", servers.join(", "), load.driver.name, load.driver.version, load.rows)
+}
+
+fn heading() -> String {
+    format!(
+        "{:<9} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
+        "", "", "", "operations", "", "latency µs", "", "", "", "", "", "client's"
+    ) + &format!(
+        "\n{:<9} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
+        "operation",
+        "clients",
+        "pipeline",
+        "per second",
+        "spread",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "max",
+        "CPU µs/op"
+    )
+}
+
+/// A line of the table: the median run, and how far the others are apart.
+fn line(result: &LoadResult) -> String {
+    let head = format!("{:<9} {:>7} {:>8}", result.operation, result.clients, result.pipeline);
+    let Some(summary) = &result.summary else { return format!("{head} nothing was answered") };
+    let run = &result.runs[summary.median_run];
+    let spread = if result.runs.len() > 1 {
+        format!("{:.1}%", (summary.per_second_max - summary.per_second_min) / summary.per_second * 100.0)
+    } else {
+        "-".to_owned()
+    };
+    let latency = &run.latency_ns;
+    let times = [latency.p50, latency.p90, latency.p99, latency.p999, latency.p9999, latency.max];
+    let times = times.map(|nanos| format!("{:>9.1}", nanos as f64 / 1e3)).join(" ");
+    let partial = if result.partial.is_some() { "  partial" } else { "" };
+    format!("{head} {:>11.0} {spread:>7} {times} {:>8.2}{partial}", summary.per_second, cpu_per_operation(run))
+}
+
+/// Microseconds of the client on a CPU for each operation.
+fn cpu_per_operation(run: &LoadRun) -> f64 {
+    (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / 1e3 / (run.operations + run.errors).max(1) as f64
+}

@@ -1,0 +1,166 @@
+//! Latencies of one client, and what they come to over all.
+
+use hdrhistogram::Histogram;
+use overhead_model::record::Latency;
+use std::time::Duration;
+
+/// Digits that a bucket keeps: 0.1%, as everywhere in the record.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Latencies above this are counted as this. A server that takes longer is reported as not answering.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// What one client has seen.
+#[derive(Debug)]
+pub struct Tally {
+    latencies: Histogram<u64>,
+    sum_ns: u128,
+    max_ns: u64,
+    min_ns: u64,
+    /// Operations answered as they should be.
+    pub operations: u64,
+    /// Others.
+    pub faults: Faults,
+}
+
+/// Operations that were answered by an error or by the wrong thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// How many.
+    pub count: u64,
+    /// What the first one was.
+    pub first: Option<String>,
+}
+
+impl Faults {
+    /// Counts one.
+    pub fn add(&mut self, what: impl std::fmt::Display) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some(what.to_string());
+        }
+    }
+
+    /// Counts several of a kind.
+    pub fn add_all(&mut self, count: usize, what: impl std::fmt::Display) {
+        if count > 0 {
+            self.add(what);
+            self.count += count as u64 - 1;
+        }
+    }
+}
+
+impl Tally {
+    /// Nothing yet; `None` if the histogram cannot be made, which its constants rule out.
+    pub fn new() -> Option<Self> {
+        let latencies = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).ok()?;
+        Some(Self { latencies, sum_ns: 0, max_ns: 0, min_ns: u64::MAX, operations: 0, faults: Faults::default() })
+    }
+
+    /// Takes in `count` operations that took `latency` each.
+    #[inline]
+    pub fn record(&mut self, latency: Duration, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.latencies.saturating_record_n(nanos, count);
+        self.sum_ns += u128::from(nanos) * u128::from(count);
+        self.max_ns = self.max_ns.max(nanos);
+        self.min_ns = self.min_ns.min(nanos);
+        self.operations += count;
+    }
+
+    /// Takes in the faults of a round, `count` of them, and empties them.
+    #[inline]
+    pub fn fault(&mut self, count: u64, faults: &mut Faults) {
+        if count > 0 {
+            self.faults.count += count;
+            let first = faults.first.take();
+            self.faults.first = self.faults.first.take().or(first);
+        }
+    }
+
+    /// Takes in what another client has seen.
+    pub fn merge(&mut self, other: &Self) {
+        // Cannot fail: both have the same bounds.
+        let _ = self.latencies.add(&other.latencies);
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.operations += other.operations;
+        self.faults.count += other.faults.count;
+        if self.faults.first.is_none() {
+            self.faults.first.clone_from(&other.faults.first);
+        }
+    }
+
+    /// The distribution in the record; zeros without any operation.
+    pub fn latency(&self) -> Latency {
+        if self.operations == 0 {
+            return Latency::default();
+        }
+        let at = |quantile| self.latencies.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns);
+        Latency {
+            count: self.operations,
+            mean: self.sum_ns as f64 / self.operations as f64,
+            min: self.min_ns,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: self.max_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_within_a_thousandth() {
+        let mut left = Tally::new().unwrap();
+        let mut right = Tally::new().unwrap();
+        for n in 1..=10_000_u64 {
+            let half = if n % 2 == 0 { &mut left } else { &mut right };
+            half.record(Duration::from_nanos(n * 1000), 1);
+        }
+        left.merge(&right);
+        let latency = left.latency();
+        assert_eq!((latency.count, latency.min, latency.max), (10_000, 1000, 10_000_000));
+        assert!((latency.mean - 5_000_500.0).abs() < 1e-6);
+        for (found, exact) in [
+            (latency.p50, 5_000_000.0),
+            (latency.p90, 9_000_000.0),
+            (latency.p99, 9_900_000.0),
+            (latency.p999, 9_990_000.0),
+            (latency.p9999, 9_999_000.0),
+        ] {
+            assert!((found as f64 / exact - 1.0).abs() <= 0.001, "{found} {exact}");
+        }
+    }
+
+    #[test]
+    fn a_pipeline_counts_each_of_its_operations() {
+        let mut tally = Tally::new().unwrap();
+        tally.record(Duration::from_micros(10), 50);
+        tally.record(Duration::from_micros(10), 0);
+        assert_eq!((tally.operations, tally.latency().count), (50, 50));
+    }
+
+    #[test]
+    fn nothing_seen_reads_as_zeros() {
+        assert_eq!(Tally::new().unwrap().latency(), Latency::default());
+    }
+
+    #[test]
+    fn the_first_fault_is_kept() {
+        let mut faults = Faults::default();
+        faults.add_all(0, "none");
+        faults.add_all(3, "first");
+        faults.add("second");
+        assert_eq!(faults, Faults { count: 4, first: Some("first".to_owned()) });
+    }
+}

@@ -1,0 +1,63 @@
+//! The program as a whole, as far as it needs no server.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_overhead-bench")).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn help_fits_a_screen() {
+    let output = bench(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().count() <= 60 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+#[test]
+fn wrong_words_are_a_matter_of_usage() {
+    for (arguments, word) in [
+        (&["oracle"][..], "postgres"),
+        (&["redis", "--operation", "delete"], "delete"),
+        (&["redis", "--skip-metadata", "on"], "--skip-metadata"),
+        (&["redis", "--compression", "lz4"], "--compression"),
+        (&["scylla", "--compression", "zstd"], "lz4"),
+        (&["redis", "--database", "things"], "--database"),
+        (&["postgres", "--server", "a", "--server", "b"], "--server"),
+        (&["redis", "--mix", "read=1,read=2"], "twice"),
+    ] {
+        let output = bench(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(word), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn where_nobody_listens_one_sentence_says_so() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for db in ["redis", "postgres", "cassandra", "mongodb"] {
+        let output = bench(&[db, "--server", &format!("127.0.0.1:{port}"), "--timeout", "1s"]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{db}: {text}");
+        assert!(text.contains(&format!("127.0.0.1:{port}: connection refused")), "{db}: {text}");
+        assert_eq!(text.lines().count(), 1, "{db}: {text}");
+    }
+}
+
+#[test]
+fn who_never_answers_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for db in ["redis", "postgres", "cassandra", "mongodb"] {
+        let output = bench(&[db, "--server", &format!("127.0.0.1:{port}"), "--timeout", "300ms"]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{db}: {text}");
+        assert!(text.contains(&format!("127.0.0.1:{port}")), "{db}: {text}");
+    }
+}

@@ -1,0 +1,44 @@
+//! `overhead bench`: hands over to `overhead-bench`, a program of its own, so that this one does without the databases' drivers.
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use std::env;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+const PROGRAM: &str = "overhead-bench";
+
+/// What is passed on.
+#[derive(Args, Debug)]
+pub struct Bench {
+    /// Print help
+    #[arg(short, long)]
+    help: bool,
+    /// As `overhead bench --help` tells
+    #[arg(value_name = "DB", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Bench {
+    /// Becomes that program; comes back only where it cannot be started.
+    pub fn run(self) -> Result<u8> {
+        let help = self.help.then(|| OsString::from("--help"));
+        let error = Command::new(program()).args(help).args(self.arguments).exec();
+        Err(match error.kind() {
+            ErrorKind::NotFound => anyhow!(
+                "bench is a program of its own, {PROGRAM}, which is neither beside this one nor on the PATH: make it with \
+                 'make bench', or with 'cargo build --release -p {PROGRAM}'"
+            ),
+            _ => anyhow!("{PROGRAM} cannot be started: {error}"),
+        })
+    }
+}
+
+/// The one beside this program, which is of the same version; else the first on the PATH.
+fn program() -> PathBuf {
+    let beside = env::current_exe().map(|own| own.with_file_name(PROGRAM));
+    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
