@@ -3,13 +3,16 @@
 PREFIX ?= $(or $(CARGO_HOME),$(HOME)/.cargo)
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo test fuzz build bench install acceptance bless fixtures clean
+.PHONY: help demo comparison test fuzz build bench install acceptance bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## install what is missing, measure a private Redis and PostgreSQL, draw the figures
 	lab/demo
+
+comparison: ## Redis, PostgreSQL, Cassandra and FerretDB side by side, measured and explained, into docs/comparison
+	lab/comparison
 
 test: ## everything that CI runs: lints, docs, tests, live tests against real servers
 	lab/check
@@ -38,7 +41,7 @@ bless: ## rewrite the expectations of the fixtures and the examples in the docum
 	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain
 
 fixtures: ## capture all fixtures again, from real servers
-	lab/install fixtures redis postgres
+	lab/install build fixtures redis postgres cassandra ferretdb
 	fixtures/record --all
 
 clean: ## what was built, and the lab's servers; runs/ stays
