@@ -88,7 +88,7 @@ struct Servers {
     #[arg(long)]
     tls_insecure: bool,
     /// How long to wait for a connection or for any answer
-    #[arg(long, value_name = "T", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = duration)]
     timeout: Duration,
 }
 

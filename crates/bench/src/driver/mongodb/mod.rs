@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::plan::Operation;
 use crate::stats::Faults;
 use crate::target::Target;
-use anyhow::Result;
+use anyhow::{Result, anyhow, ensure};
 use futures_util::TryStreamExt;
 use mongodb::bson::{RawDocumentBuf, cstr, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind};
@@ -62,21 +62,27 @@ impl Driver for Mongo {
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
         let client = self.open().await?;
-        let version = objects::version(&client.database("admin")).await?;
+        let admin = client.database("admin");
+        let version = objects::version(&admin).await.map_err(in_short)?;
+        if let Some(wanted) = self.options.compression.filter(|wanted| *wanted != Compression::None) {
+            // A server that does not know it is silently sent messages as they are.
+            let offered = objects::offers(&admin, wanted.name()).await.map_err(in_short)?;
+            ensure!(offered, "--compression {}: the server does not offer it", wanted.name());
+        }
         client.shutdown().await;
         Ok(vec![version; self.target.servers.len()])
     }
 
     async fn set_up(&self) -> Result<()> {
-        objects::set_up(&self.database().await?, self.options.rows, self.options.payload).await
+        objects::set_up(&self.database().await?, self.options.rows, self.options.payload).await.map_err(in_short)
     }
 
     async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&self.database().await?).await
+        objects::remove_inserted(&self.database().await?).await.map_err(in_short)
     }
 
     async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&self.database().await?).await
+        objects::clean_up(&self.database().await?).await.map_err(in_short)
     }
 
     async fn connect(&self, _: &[Operation]) -> Result<Connection> {
@@ -209,16 +215,35 @@ pub fn document(id: i64, payload: usize) -> RawDocumentBuf {
 fn fail(error: &Error, count: usize, faults: &mut Faults) -> Result<(), Lost> {
     match &*error.kind {
         ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::InsertMany(_) => {
-            faults.add_all(count, error);
+            faults.add_all(count, short(&error.to_string()));
             Ok(())
         }
-        _ => Err(Lost::new(error)),
+        _ => Err(Lost::new(short(&error.to_string()))),
     }
+}
+
+/// The driver's errors tell all that they know of the cluster; what is wrong comes last.
+fn short(error: &str) -> &str {
+    let kind = error.rsplit("Kind: ").next().unwrap_or(error);
+    kind.split(", labels: ").next().unwrap_or(kind)
+}
+
+fn in_short(error: anyhow::Error) -> anyhow::Error {
+    if error.is::<Error>() { anyhow!(short(&error.to_string()).to_owned()) } else { error }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_error_the_cause_stays() {
+        let selection = "Kind: Server selection timeout: No available servers. Topology: { Servers: [ { Error: Kind: I/O error: \
+                         invalid peer certificate: UnknownIssuer, labels: {}, source: None } ] }, labels: {}, source: None";
+        assert_eq!(short(selection), "I/O error: invalid peer certificate: UnknownIssuer");
+        assert_eq!(short("Kind: Command failed: no, labels: {}, source: None"), "Command failed: no");
+        assert_eq!(short("something else"), "something else");
+    }
 
     #[test]
     fn a_document_is_as_long_as_in_the_published_comparison() {

@@ -56,6 +56,13 @@ pub async fn remove_inserted(database: &Database) -> Result<()> {
     Ok(())
 }
 
+/// Whether the server would compress messages so.
+pub async fn offers(admin: &Database, compression: &str) -> Result<bool> {
+    let hello = admin.run_command(doc! { "hello": 1, "compression": [compression] }).await?;
+    let offered = hello.get_array("compression").into_iter().flatten();
+    Ok(offered.into_iter().any(|offer| offer.as_str() == Some(compression)))
+}
+
 /// What the server calls itself.
 pub async fn version(admin: &Database) -> Result<Option<String>> {
     let info = admin.run_command(doc! { "buildInfo": 1 }).await?;
