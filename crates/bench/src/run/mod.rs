@@ -1,5 +1,8 @@
 //! One run: clients that work at the same time until the operations or the time are used up.
 
+#[cfg(test)]
+mod tests;
+
 use crate::data::{Ids, Random};
 use crate::driver::{Lost, Session};
 use crate::pace::{Schedule, Timer};
