@@ -1,6 +1,6 @@
 //! The write-up of `lab/comparison`: several databases under one workload, what sets them apart and why.
 //!
-//! Figures and amounts come from the records; the only things written by hand are the causes, in [`words`]. The same
+//! Figures and amounts come from the records; the only things written by hand are the causes, in `words`. The same
 //! records give the same document.
 
 mod bytes;
