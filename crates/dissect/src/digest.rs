@@ -28,11 +28,13 @@ impl Digest {
             let (first, second) = halves(piece);
             self.words(first, second);
         }
-        let mut last = [0; 16];
-        if let Some(place) = last.get_mut(..rest.len()) {
-            place.copy_from_slice(rest);
-        }
-        let (first, second) = halves(&last);
+        let (first, second) = match (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => match (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
+                (Some(first), Some(last)) => (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into()),
+                _ => (rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0),
+            },
+        };
         self.words(first, second ^ (bytes.len() as u64) << 40);
     }
 

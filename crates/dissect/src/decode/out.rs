@@ -31,6 +31,17 @@ pub enum Note {
     LongMessage,
 }
 
+/// Bytes of one field.
+#[derive(Clone, Copy, Debug)]
+pub struct Posting {
+    /// Where they go.
+    pub account: Account,
+    /// Its name.
+    pub field: &'static str,
+    /// How many they are.
+    pub len: u64,
+}
+
 /// What is made of postings. Implemented by the ledger, by the explanation and by tests.
 pub trait Reader {
     /// Opens a new operation.
@@ -39,6 +50,14 @@ pub trait Reader {
     /// The next `len` bytes of `side` belong to `account` of `op`. `field` is a short static name for people
     /// (`"stream id"`), and `len` is never 0.
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
+
+    /// The next bytes of `side` are these fields of `op`. The same as posting each; faster where it can be.
+    #[inline]
+    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting]) {
+        for &Posting { account, field, len } in postings {
+            self.post(side, op, account, field, len);
+        }
+    }
 
     /// Postings from here to the matching [`Reader::leave`] lie in the named group (`"rows metadata"`).
     fn enter(&mut self, side: Side, group: &'static str) {
@@ -146,6 +165,17 @@ impl<'r, R: Reader> Out<'r, R> {
         };
         self.posted += len;
         self.reader.post(self.side, op, account, field, len);
+    }
+
+    /// Posts fields that follow one another, none of them empty, to the operation being charged.
+    #[inline]
+    pub fn post_all(&mut self, postings: &[Posting]) {
+        let op = match *self.current {
+            Some(op) => op,
+            None => self.orphan("(undecoded)"),
+        };
+        self.posted += postings.iter().map(|posting| posting.len).sum::<u64>();
+        self.reader.post_all(self.side, op, postings);
     }
 
     /// Opens a named group of fields.

@@ -308,9 +308,8 @@ impl Flow {
     /// The payload begins at the next byte and nothing else is at hand: the rule.
     #[inline]
     fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
-        let frame = self.book.frame(side, segment.time_ns, segment.headers, len);
+        self.book.whole_frame(side, segment.time_ns, segment.headers, len);
         self.halves[side as usize].deliver_bytes(segment.payload, len);
-        self.book.slice(side, frame, len);
         self.decode(side, segment.payload, len - segment.payload.len() as u64, tally);
     }
 

@@ -10,13 +10,13 @@ mod stream;
 
 pub use stream::FrameId;
 
-use crate::decode::{Note, OpId, Reader};
+use crate::decode::{Note, OpId, Posting, Reader};
 use crate::packet::Headers;
 use ops::{Ops, State};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use split::Split;
 use std::collections::BTreeMap;
-use stream::{Deferred, Stream};
+use stream::{Deferred, Now, Piece, Stream};
 
 /// The books of one connection.
 #[derive(Debug)]
@@ -136,6 +136,15 @@ impl Book {
         self.streams[side as usize].add_frame((self.number, self.frames), time_ns, headers, new_payload)
     }
 
+    /// Announces a frame whose `len` bytes of payload are all new, and the next of `side`.
+    #[inline]
+    pub fn whole_frame(&mut self, side: Side, time_ns: u64, headers: Headers, len: u64) {
+        if !self.streams[side as usize].set_now((self.number, self.frames), time_ns, headers, len) {
+            let frame = self.frame(side, time_ns, headers, len);
+            self.slice(side, frame, len);
+        }
+    }
+
     /// The next `len` bytes of `side` came in `frame`. Announced before they are decoded.
     pub fn slice(&mut self, side: Side, frame: FrameId, len: u64) {
         self.streams[side as usize].add_slice(Some(frame), len);
@@ -230,7 +239,7 @@ impl Book {
         tally.trace(Trace::Charged { side, op: known, account, frame, bytes });
         match state {
             Some(State::Open(index)) => {
-                let mine = &mut self.ops.at(index).sides[side as usize];
+                let mine = &mut self.ops.at(index).operation.sides[side as usize];
                 mine.frames += 1;
                 mine.amounts[account] += bytes;
             }
@@ -247,18 +256,15 @@ impl Book {
     fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
         let mut shares = std::mem::take(&mut self.scratch.shares);
         if let Some((headers, number)) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
-            let parts = [(Account::Link, headers.link), (Account::Ip, headers.ip), (Account::Tcp, headers.tcp)];
             if let [(op, _)] = shares[..] {
-                for (account, bytes) in parts {
-                    self.post_header(op, side, account, (number, u64::from(bytes)), tally);
-                }
+                self.charge_headers(side, op, headers, number, tally);
             } else {
                 if !shares.is_sorted_by_key(|&(op, _)| Ops::age(op)) {
                     shares.sort_by_key(|&(op, _)| Ops::age(op));
                 }
                 let mut split = std::mem::take(&mut self.scratch.split);
                 split.begin(shares.iter().map(|&(_, bytes)| bytes));
-                for (account, bytes) in parts {
+                for (account, bytes) in headers.accounts() {
                     split.amount(u64::from(bytes), |index, share| {
                         if let Some(&(op, _)) = shares.get(index) {
                             self.post_header(op, side, account, (number, share), tally);
@@ -297,14 +303,14 @@ impl Book {
 
     fn touch(&mut self, op: OpId, side: Side, frames: u32) {
         if let Some(open) = self.ops.get_mut(op) {
-            open.sides[side as usize].frames += u64::from(frames);
+            open.operation.sides[side as usize].frames += u64::from(frames);
             open.pending_frames += 1;
         }
     }
 
     fn amounts(&mut self, op: OpId, side: Side) -> &mut Amounts {
         match self.ops.get_mut(op) {
-            Some(open) => &mut open.sides[side as usize].amounts,
+            Some(open) => &mut open.operation.sides[side as usize].amounts,
             // Not reached by a decoder that keeps the rules; the bytes still balance.
             None => &mut self.connect[side as usize].amounts,
         }
@@ -324,7 +330,8 @@ impl Book {
             self.label_row(op, Class::Unmatched, "(undecoded)", "", tally);
         }
         if let Some(open) = self.ops.get_mut(op) {
-            open.outcome = Some(outcome);
+            open.operation.outcome = outcome;
+            open.is_over = true;
             if open.pending_frames == 0 {
                 self.emit(op, tally);
             }
@@ -337,60 +344,146 @@ impl Book {
         };
         let counts = class != Class::Unmatched && operation.outcome != Outcome::Unsolicited;
         self.operations += u64::from(counts);
-        tally.trace(Trace::Closed { op: Some(op.0), operation: &operation });
-        tally.operation(row, &operation);
+        tally.trace(Trace::Closed { op: Some(op.0), operation });
+        tally.operation(row, operation);
     }
 
-    /// Posts the next bytes of `side`.
+    /// Posts fields that follow one another.
     #[inline]
-    fn post_payload<T: Tally>(&mut self, side: Side, op: OpId, account: Account, len: u64, tally: &mut T) {
-        if let Some((open, number)) = self.streams[side as usize].advance_same(op, len) {
-            let (op, frame) = (Some(op.0), Some(number));
-            tally.trace(Trace::Posted { side, op, account, frame, len, in_order: true });
-            self.ops.at(open).sides[side as usize].amounts[account] += len;
-        } else {
+    fn post_fields<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], tally: &mut T) {
+        let len = postings.iter().map(|posting| posting.len).sum();
+        if self.post_now(side, op, postings, len, tally) || self.post_within(side, op, postings, len, tally) {
+            return;
+        }
+        for &Posting { account, field, len } in postings {
+            tally.trace(Trace::Field { side, field, len });
             self.post_pieces(side, op, account, len, tally);
         }
     }
 
-    /// Posts bytes that are the first of an operation or a frame, or the last.
+    /// Posts bytes of the frame at hand, where they and all before them in it are of one operation.
+    #[inline]
+    fn post_now<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) -> bool {
+        let now = &self.streams[side as usize].now;
+        if len > now.left || !(now.op.is_some_and(|(of, _)| of == op) || self.attach(side, op)) {
+            return false;
+        }
+        let stream = &mut self.streams[side as usize];
+        stream.posted += len;
+        stream.now.left -= len;
+        let (open, number) = (stream.now.op.map_or(0, |(_, open)| open), stream.now.origin.0);
+        self.add(side, op, postings, (open, number), tally);
+        let stream = &self.streams[side as usize];
+        if stream.now.left == 0 {
+            self.settle_now(side, tally);
+        }
+        if !self.streams[side as usize].deferred.is_empty() {
+            self.catch_up(side, tally);
+        }
+        true
+    }
+
+    /// Adds postings to the operation that is open at a place, from the frame of a number.
+    #[inline]
+    fn add<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], at: (u32, u64), tally: &mut T) {
+        let amounts = &mut self.ops.at(at.0).operation.sides[side as usize].amounts;
+        for &Posting { account, field, len } in postings {
+            tally.trace(Trace::Field { side, field, len });
+            let (op, frame) = (Some(op.0), Some(at.1));
+            tally.trace(Trace::Posted { side, op, account, frame, len, in_order: true });
+            amounts[account] += len;
+        }
+    }
+
+    /// The frame at hand goes to `op`, as far as can be told; false where another has some of it.
+    fn attach(&mut self, side: Side, op: OpId) -> bool {
+        let stream = &mut self.streams[side as usize];
+        let State::Open(open) = self.ops.state(op) else { return false };
+        if stream.now.left == 0 || stream.now.op.is_some() {
+            return false;
+        }
+        if stream.take_now(op, open) {
+            self.ops.retain(op);
+        }
+        let (Now { origin, time_ns, .. }, operation) = (self.streams[side as usize].now, self.ops.at(open));
+        operation.touch(side, origin.1, time_ns);
+        true
+    }
+
+    /// Charges the headers of the frame at hand, whose payload all went to one operation.
+    #[inline]
+    fn settle_now<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        let stream = &mut self.streams[side as usize];
+        let Some((op, _)) = stream.now.op.take() else { return };
+        let (headers, number) = (stream.now.headers, stream.now.origin.0);
+        self.charge_headers(side, op, headers, number, tally);
+        if self.ops.release_frame(op) {
+            self.emit(op, tally);
+        }
+        self.forget_owners(side);
+    }
+
+    #[inline]
+    fn charge_headers<T: Tally>(&mut self, side: Side, op: OpId, headers: Headers, number: u64, tally: &mut T) {
+        for (account, bytes) in headers.accounts() {
+            self.post_header(op, side, account, (number, u64::from(bytes)), tally);
+        }
+    }
+
+    /// Posts fields that lie within one frame, which other operations have some of; false where they do not.
+    #[inline(never)]
+    fn post_within<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) -> bool {
+        let stream = &mut self.streams[side as usize];
+        if let Some(at) = stream.advance_same(op, len) {
+            self.add(side, op, postings, at, tally);
+            return true;
+        }
+        stream.sync();
+        stream.spill();
+        let State::Open(open) = self.ops.state(op) else { return false };
+        let Some(piece) = stream.advance_within(len) else { return false };
+        self.add(side, op, postings, (open, piece.number), tally);
+        self.book_piece(side, op, &piece, tally);
+        true
+    }
+
+    /// Posts a field of which parts lie in several frames or in none.
     fn post_pieces<T: Tally>(&mut self, side: Side, op: OpId, account: Account, mut len: u64, tally: &mut T) {
         self.streams[side as usize].sync();
         while len > 0 {
-            let stream = &mut self.streams[side as usize];
-            let Some(piece) = stream.advance(len) else { return };
+            let Some(piece) = self.streams[side as usize].advance(len) else { return };
             len -= piece.len;
-            let first_of_op = stream.own(op);
             let (known, frame) = (self.known(op), piece.frame.map(|_| piece.number));
             tally.trace(Trace::Posted { side, op: known, account, frame, len: piece.len, in_order: true });
-            if first_of_op {
-                self.ops.retain(op);
+            if piece.frame.is_some() {
+                self.amounts(op, side)[account] += piece.len;
             }
-            if let Some(frame) = piece.frame {
-                let first_of_frame = self.streams[side as usize].share(frame, op, piece.len);
-                let time_ns = piece.time_ns;
-                if let Some(open) = self.ops.get_mut(op) {
-                    let totals = &mut open.sides[side as usize];
-                    totals.amounts[account] += piece.len;
-                    if first_of_frame {
-                        totals.frames += u64::from(piece.frames);
-                        open.pending_frames += 1;
-                    }
-                    match side {
-                        Side::Request => _ = open.first_ns.get_or_insert(time_ns),
-                        Side::Response => open.last_ns = Some(time_ns),
-                    }
-                } else {
-                    self.connect[side as usize].amounts[account] += piece.len;
-                }
-                if piece.frame_done {
-                    self.settle(side, frame, tally);
-                } else if let State::Open(open) = self.ops.state(op) {
-                    self.streams[side as usize].heat(op, open, (frame, piece.number));
-                }
-            }
-            self.catch_up(side, tally);
+            self.book_piece(side, op, &piece, tally);
         }
+    }
+
+    /// Takes down whose a piece was that was posted.
+    fn book_piece<T: Tally>(&mut self, side: Side, op: OpId, piece: &Piece, tally: &mut T) {
+        let stream = &mut self.streams[side as usize];
+        if stream.own(op) {
+            self.ops.retain(op);
+        }
+        if let Some(frame) = piece.frame {
+            let is_first = self.streams[side as usize].share(frame, op, piece.len);
+            if let Some(open) = self.ops.get_mut(op) {
+                if is_first {
+                    open.touch(side, piece.frames, piece.time_ns);
+                } else {
+                    open.seen(side, piece.time_ns);
+                }
+            }
+            if piece.frame_done {
+                self.settle(side, frame, tally);
+            } else if let State::Open(open) = self.ops.state(op) {
+                self.streams[side as usize].heat(op, open, (frame, piece.number));
+            }
+        }
+        self.catch_up(side, tally);
     }
 
     /// Posts what was deferred until its bytes had an owner, and forgets owners that nothing can refer to any more.
@@ -399,6 +492,10 @@ impl Book {
             let op = self.streams[side as usize].owner(deferred.offset);
             self.post_frame(op, deferred.side, deferred.account, (deferred.frame, deferred.bytes), tally);
         }
+        self.forget_owners(side);
+    }
+
+    fn forget_owners(&mut self, side: Side) {
         while let Some(op) = self.streams[side as usize].forget_owner() {
             self.ops.forget(op);
         }
@@ -425,9 +522,14 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         op
     }
 
+    #[inline]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
-        self.tally.trace(Trace::Field { side, field, len });
-        self.book.post_payload(side, op, account, len, self.tally);
+        self.book.post_fields(side, op, &[Posting { account, field, len }], self.tally);
+    }
+
+    #[inline]
+    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting]) {
+        self.book.post_fields(side, op, postings, self.tally);
     }
 
     fn enter(&mut self, side: Side, group: &'static str) {

@@ -1,16 +1,17 @@
 //! Open operations, and what is remembered of closed ones.
 
 use crate::decode::OpId;
-use overhead_model::{Class, Operation, Outcome, RowId, SideTotals};
+use overhead_model::{Class, Operation, Outcome, RowId, Side, SideTotals};
 
 /// An operation that is not emitted yet.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
-    pub sides: [SideTotals; 2],
+    /// What it comes to; its outcome is what it would be if it ended now.
+    pub operation: Operation,
     pub row: Option<RowId>,
     pub class: Class,
-    /// Set once the decoder has closed it.
-    pub outcome: Option<Outcome>,
+    /// The decoder has closed it.
+    pub is_over: bool,
     /// Frames with payload of this operation whose headers are not shared out yet.
     pub pending_frames: u32,
     pub first_ns: Option<u64>,
@@ -19,14 +20,35 @@ pub(super) struct Open {
 
 impl Open {
     const NEW: Self = Self {
-        sides: [SideTotals { frames: 0, amounts: overhead_model::Amounts::ZERO }; 2],
+        operation: Operation {
+            sides: [SideTotals { frames: 0, amounts: overhead_model::Amounts::ZERO }; 2],
+            outcome: Outcome::Unanswered,
+            latency_ns: None,
+        },
         row: None,
         class: Class::Unmatched,
-        outcome: None,
+        is_over: false,
         pending_frames: 0,
         first_ns: None,
         last_ns: None,
     };
+
+    /// It has payload in a frame that it had none in.
+    #[inline]
+    pub fn touch(&mut self, side: Side, frames: u32, time_ns: u64) {
+        self.operation.sides[side as usize].frames += u64::from(frames);
+        self.pending_frames += 1;
+        self.seen(side, time_ns);
+    }
+
+    /// It has payload in a frame of this time.
+    #[inline]
+    pub fn seen(&mut self, side: Side, time_ns: u64) {
+        match side {
+            Side::Request => _ = self.first_ns.get_or_insert(time_ns),
+            Side::Response => self.last_ns = Some(time_ns),
+        }
+    }
 }
 
 /// Where an operation stands.
@@ -68,13 +90,17 @@ fn slot_of(op: OpId) -> usize {
 
 impl Ops {
     pub fn open(&mut self) -> OpId {
-        let index = self.free_open.pop().unwrap_or_else(|| {
+        let index = if let Some(index) = self.free_open.pop() {
+            if let Some(open) = self.open.get_mut(index as usize) {
+                *open = Open::NEW;
+            }
+            index
+        } else {
+            // They are large, and most connections have one at a time.
+            self.open.reserve_exact(self.open.len().max(1));
             self.open.push(Open::NEW);
             self.open.len() as u32 - 1
-        });
-        if let Some(open) = self.open.get_mut(index as usize) {
-            *open = Open::NEW;
-        }
+        };
         let fresh = Slot { serial: self.serial, state: State::Open(index), references: 0 };
         self.serial += 1;
         let slot = if let Some(slot) = self.free_slots.pop() {
@@ -140,7 +166,7 @@ impl Ops {
     pub fn release_frame(&mut self, op: OpId) -> bool {
         self.get_mut(op).is_some_and(|open| {
             open.pending_frames = open.pending_frames.saturating_sub(1);
-            open.pending_frames == 0 && open.outcome.is_some()
+            open.pending_frames == 0 && open.is_over
         })
     }
 
@@ -163,19 +189,12 @@ impl Ops {
     }
 
     /// Takes an operation that is over out of the open ones.
-    pub fn close(&mut self, op: OpId) -> Option<(RowId, Class, Operation)> {
+    pub fn close(&mut self, op: OpId) -> Option<(RowId, Class, &Operation)> {
         let State::Open(index) = self.state(op) else {
             return None;
         };
-        let open = self.open.get(index as usize)?;
-        let (row, outcome) = (open.row?, open.outcome?);
-        let answered = matches!(outcome, Outcome::Ok | Outcome::Error);
-        let latency_ns = match (open.first_ns, open.last_ns) {
-            (Some(first), Some(last)) if answered => Some(last.saturating_sub(first)),
-            _ => None,
-        };
-        let operation = Operation { sides: open.sides, outcome, latency_ns };
-        let class = open.class;
+        let open = self.open.get(index as usize).filter(|open| open.is_over)?;
+        let row = open.row?;
         self.free_open.push(index);
         if let Some(slot) = self.slot(op) {
             slot.state = State::Closed(row);
@@ -184,6 +203,12 @@ impl Ops {
                 self.free_slots.push(slot_of(op) as u32);
             }
         }
-        Some((row, class, operation))
+        let open = self.open.get_mut(index as usize)?;
+        let answered = matches!(open.operation.outcome, Outcome::Ok | Outcome::Error);
+        open.operation.latency_ns = match (open.first_ns, open.last_ns) {
+            (Some(first), Some(last)) if answered => Some(last.saturating_sub(first)),
+            _ => None,
+        };
+        Some((row, open.class, &open.operation))
     }
 }

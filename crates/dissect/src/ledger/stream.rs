@@ -78,10 +78,26 @@ struct Hot {
     number: u64,
 }
 
+/// The frame at hand while all of its payload may go to one operation, which is the rule: it is not in the tables then.
+/// Where that turns out otherwise it is put there, by [`Stream::spill`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Now {
+    pub origin: (u64, u32),
+    pub time_ns: u64,
+    pub headers: Headers,
+    /// Its new payload.
+    pub len: u64,
+    /// Of that, what is not posted yet; 0 where there is no such frame.
+    pub left: u64,
+    /// The operation, and where it is among the open ones.
+    pub op: Option<(OpId, u32)>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// Offset up to which bytes have been posted.
     pub posted: u64,
+    pub now: Now,
     hot: Hot,
     /// Offset up to which bytes have been announced.
     pub end: u64,
@@ -111,7 +127,52 @@ impl Stream {
         id
     }
 
+    /// The next `len` bytes are the new payload of this frame. False where other bytes are before them.
+    #[inline]
+    pub fn set_now(&mut self, origin: (u64, u32), time_ns: u64, headers: Headers, len: u64) -> bool {
+        let alone = self.now.left == 0 && self.slices.is_empty();
+        if alone {
+            self.end += len;
+            self.now = Now { origin, time_ns, headers, len, left: len, op: None };
+        }
+        alone
+    }
+
+    /// All that is left of the frame at hand is expected to go to `op`; true where that begins a new run.
+    #[inline]
+    pub fn take_now(&mut self, op: OpId, open: u32) -> bool {
+        self.now.op = Some((op, open));
+        let end = self.posted + self.now.left;
+        match self.owners.back_mut() {
+            Some(last) if last.op == op => {
+                last.end = end;
+                false
+            }
+            _ => {
+                self.owners.push_back(Owned { end, op });
+                true
+            }
+        }
+    }
+
+    /// Puts the frame at hand into the tables.
+    pub fn spill(&mut self) {
+        let Now { origin, time_ns, headers, len, left, op } = std::mem::take(&mut self.now);
+        if left == 0 {
+            return;
+        }
+        let frame = self.add_frame(origin, time_ns, headers, left);
+        if let Some((op, _)) = op {
+            self.share(frame, op, len - left);
+            if let Some(last) = self.owners.back_mut() {
+                last.end = self.posted;
+            }
+        }
+        self.slices.push_back(Slice { end: self.end, frame: Some(frame) });
+    }
+
     pub fn add_slice(&mut self, frame: Option<FrameId>, len: u64) {
+        self.spill();
         self.end += len;
         match self.slices.back_mut() {
             Some(last) if last.frame == frame => last.end = self.end,
@@ -157,6 +218,12 @@ impl Stream {
         if let Some(last) = self.owners.back_mut() {
             last.end = self.posted;
         }
+    }
+
+    /// Moves `len` bytes on where they are all of one frame.
+    pub fn advance_within(&mut self, len: u64) -> Option<Piece> {
+        let slice = self.slices.front()?;
+        if slice.frame.is_none() || slice.end - self.posted < len { None } else { self.advance(len) }
     }
 
     /// Moves up to `len` bytes on, at most to the end of the slice; `None` where nothing was announced.

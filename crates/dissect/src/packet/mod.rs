@@ -13,7 +13,7 @@ mod plain;
 mod tunnel;
 mod walk;
 
-use overhead_model::{Frame, TcpFlags};
+use overhead_model::{Account, Frame, TcpFlags};
 use std::net::{IpAddr, SocketAddr};
 use walk::Walk;
 
@@ -40,6 +40,14 @@ pub struct Headers {
     pub ip: u32,
     /// TCP header with options.
     pub tcp: u32,
+}
+
+impl Headers {
+    /// Each length with its account.
+    #[inline]
+    pub fn accounts(self) -> [(Account, u32); 3] {
+        [(Account::Link, self.link), (Account::Ip, self.ip), (Account::Tcp, self.tcp)]
+    }
 }
 
 /// One TCP segment and the frame it came in.

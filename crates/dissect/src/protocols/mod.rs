@@ -88,10 +88,10 @@ macro_rules! registry {
     ($($variant:ident => $module:ident :: $decoder:ident, $make:expr);+ $(;)?) => {
         $(pub mod $module;)+
 
-        /// A decoder of any protocol.
+        /// A decoder of any protocol. Boxed, so that a connection takes the room of its own one, not of the largest.
         #[derive(Debug)]
         pub enum AnyDecoder {
-            $(#[doc = concat!("See [`", stringify!($module), "`].")] $variant($module::$decoder),)+
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $variant(Box<$module::$decoder>),)+
         }
 
         impl AnyDecoder {
@@ -100,7 +100,7 @@ macro_rules! registry {
                 match protocol {
                     $(Protocol::$variant => {
                         let make: fn(bool, &Commons) -> $module::$decoder = $make;
-                        Self::$variant(make(mid_stream, commons))
+                        Self::$variant(Box::new(make(mid_stream, commons)))
                     })+
                 }
             }

@@ -8,23 +8,23 @@ use crate::limits;
 use overhead_model::{Account, Side};
 
 /// Arguments up to this length are waited for where it matters what they say.
-const INSPECTED: u64 = 512;
+pub(super) const INSPECTED: u64 = 512;
 
 /// One connection.
 #[derive(Debug)]
 pub struct Resp {
-    request: Request,
+    pub(super) request: Request,
     reply: Value,
     /// Whose value is being read.
     target: Option<Target>,
-    pairing: Pairing,
+    pub(super) pairing: Pairing,
 }
 
 /// The command being read.
 #[derive(Debug)]
-struct Request {
+pub(super) struct Request {
     stage: Stage,
-    command: Command,
+    pub command: Command,
     /// An argument that is not a bulk string, which Redis refuses.
     odd: Value,
     scanned: usize,
@@ -59,6 +59,13 @@ impl Resp {
     /// Decodes commands as far as `input` goes; the step that stopped it.
     fn commands<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         while input.available() > 0 {
+            if self.request.stage == Stage::Idle
+                && let Some(len) = self.plain_command(input.bytes, out)?
+            {
+                self.request.scanned = 0;
+                advance(input, len as u64);
+                continue;
+            }
             let blocked = match self.request.stage {
                 Stage::Idle => self.begin_command(input, out)?,
                 Stage::Arguments(further) => self.begin_argument(further, input, out)?,
@@ -244,6 +251,12 @@ impl Resp {
                 out.post(Account::Data, "replication stream", input.available());
                 advance(input, input.available());
                 break;
+            }
+            if self.target.is_none()
+                && let Some(len) = self.plain_reply(input.bytes, out)
+            {
+                advance(input, len as u64);
+                continue;
             }
             let target = if let Some(target) = self.target {
                 target

@@ -16,6 +16,7 @@
 mod commands;
 mod decode;
 mod pair;
+mod plain;
 #[cfg(test)]
 mod tests;
 mod value;

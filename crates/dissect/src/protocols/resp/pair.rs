@@ -77,13 +77,15 @@ impl Default for Command {
 #[derive(Clone, Copy, Debug)]
 struct Named {
     name: Word,
+    /// The same, where the table has it in one word.
+    listed: Option<&'static str>,
     entry: Option<&'static wire::Command>,
     kind: Kind,
     class: Class,
 }
 
 impl Named {
-    const NOTHING: Self = Self { name: Word::EMPTY, entry: None, kind: Kind::Plain, class: Class::Workload };
+    const NOTHING: Self = Self { name: Word::EMPTY, listed: None, entry: None, kind: Kind::Plain, class: Class::Workload };
 
     fn one(word: &[u8]) -> Self {
         let mut name = Word::EMPTY;
@@ -104,7 +106,12 @@ impl Named {
             "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
             _ => Class::Workload,
         };
-        Self { name, entry, kind: Kind::of(name.as_str()), class }
+        let listed = entry.map(|entry| entry.name).filter(|listed| *listed == name.as_str());
+        Self { name, listed, entry, kind: Kind::of(name.as_str()), class }
+    }
+
+    fn name(&self) -> &str {
+        self.listed.unwrap_or_else(|| self.name.as_str())
     }
 }
 
@@ -300,7 +307,7 @@ impl Pairing {
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
         let named = command.named();
-        out.label(op, named.class, named.name.as_str(), via);
+        out.label(op, named.class, named.name(), via);
         let silent = match kind {
             Kind::ReplyOff | Kind::ReplySkip | Kind::ReplicaAck => true,
             Kind::ReplyOn => false,
@@ -328,6 +335,14 @@ impl Pairing {
         };
         self.pending.push_back(Pending { op, leaves: command.leaves(), kind, replies });
         Ok(())
+    }
+
+    /// Whose value the next one is, where that does not depend on the value and nobody listens to it.
+    #[inline]
+    pub fn plain_target(&self) -> Option<Target> {
+        let plain = self.subscriptions == 0 && !self.monitoring && self.replication.is_none();
+        let front = self.pending.front().filter(|front| plain && front.kind == Kind::Plain)?;
+        Some(Target { op: front.op, leaves: front.leaves, inspected: false, unpaired: None })
     }
 
     /// Decides whose value begins at `bytes`; `None` where more bytes are needed.
