@@ -56,8 +56,8 @@ impl Totals {
 /// Counters of the kernel's packet socket since the capture was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelStats {
-    /// Packets that passed the kernel filter, those dropped for want of buffer included. On `lo` this counts each
-    /// packet twice, going out and coming in, while just one of the two is delivered.
+    /// Packets that passed the kernel filter, those dropped for want of buffer included. Of what passes `lo`, the kernel
+    /// is asked for what comes in alone; before Linux 4.20 this counts each packet going out as well.
     pub received: u64,
     /// Packets dropped for want of room in the capture buffer.
     pub dropped: u64,

@@ -65,7 +65,7 @@ fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     assert_eq!(numbers, (0..50).collect::<Vec<u32>>());
     assert_eq!(source.totals().wire_bytes, 50 * 46);
     let Measured::Value(kernel) = source.kernel() else { panic!("no statistics") };
-    assert!(kernel.received >= 100 && kernel.dropped == 0, "{kernel:?}");
+    assert!(kernel.received >= 50 && kernel.dropped == 0, "{kernel:?}");
 }
 
 #[test]

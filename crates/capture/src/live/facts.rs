@@ -31,6 +31,30 @@ pub(super) fn is_network(name: &str) -> bool {
     folder(name).is_some_and(|folder| folder.is_dir())
 }
 
+/// `ARPHRD_LOOPBACK` of `linux/if_arp.h`.
+const LOOPBACK: &str = "772";
+
+/// Whether all that an interface sends comes back in by it.
+pub(super) fn is_loopback(name: &str) -> bool {
+    let kind = folder(name).and_then(|folder| fs::read_to_string(folder.join("type")).ok());
+    kind.is_some_and(|kind| kind.trim() == LOOPBACK)
+}
+
+/// Leaves what goes out to the kernel: on loopback the same comes in, which is the copy that libpcap hands on. It drops the
+/// other one itself, but not before the kernel has filtered it and copied it to the ring.
+pub(super) fn ignore_outgoing(socket: &impl AsRawFd) {
+    let on: libc::c_int = 1;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the option's value is a C int that outlives the call. Kernels before 4.20 refuse
+    // it, which leaves everything as it was.
+    let _ = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, (&raw const on).cast(), size)
+    };
+}
+
+/// `linux/if_packet.h`.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
 /// The kernel's folder of an interface; `None` for what cannot be a name.
 fn folder(name: &str) -> Option<PathBuf> {
     let valid = !name.is_empty() && !name.contains('/') && name != "." && name != "..";

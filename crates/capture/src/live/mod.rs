@@ -98,6 +98,9 @@ impl LiveSource {
         }
         let link = link_type(capture.get_datalink());
         let filter = set_filter(&mut capture, &options.filter, link)?;
+        if facts::is_loopback(name) {
+            facts::ignore_outgoing(&capture);
+        }
         let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
         let stop = Stop::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
         Ok(Self {
