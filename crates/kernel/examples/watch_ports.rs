@@ -1,7 +1,7 @@
 //! Counts for the server and the clients of ports, for some seconds, and prints what `run.json` would hold:
 //! `cargo run -p overhead-kernel --example watch_ports -- SECONDS PORT…`
 
-use overhead_kernel::{Counters, Options};
+use overhead_kernel::{Counters, Options, OwnCost};
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = words.next().ok_or("SECONDS PORT…")?.parse()?;
     let ports = words.map(|word| word.parse()).collect::<Result<Vec<u16>, _>>()?;
     let mut options = Options::for_ports(ports);
-    options.own_cost = std::env::var_os("OWN_COST").is_some();
+    options.own_cost = if std::env::var_os("OWN_COST").is_some() { OwnCost::Timed } else { OwnCost::Untimed };
     let mut counters = Counters::load(&options)?;
     counters.begin()?;
     std::thread::sleep(Duration::from_secs(seconds));

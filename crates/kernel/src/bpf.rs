@@ -5,15 +5,14 @@ use crate::discover::in_initial_pid_namespace;
 use crate::error::Error;
 use crate::options::{Options, Selection};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
+use crate::timing::Timing;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
-use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, ReferencesType};
 use std::collections::BTreeMap;
-use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 
 /// The program that is read instead of attached to a tracepoint.
 const ITERATOR: &str = "read_threads";
@@ -32,18 +31,9 @@ pub(crate) struct Programs {
     _cycle_events: MapHandle,
     /// Optional programs that do not run, and why.
     missing: BTreeMap<String, String>,
-    descriptors: Vec<OwnedFd>,
+    /// What they cost themselves.
+    pub(crate) timing: Timing,
     _links: Vec<Link>,
-    _statistics: Option<OwnedFd>,
-}
-
-/// What the kernel counts about the programs themselves.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OwnCost {
-    /// Time in them, while that is being measured.
-    pub(crate) run_ns: u64,
-    /// Events lost because a program was already running on the CPU.
-    pub(crate) missed: u64,
 }
 
 impl Programs {
@@ -125,26 +115,14 @@ impl Programs {
             cycles,
             _cycle_events: cycle_events,
             missing,
-            descriptors,
+            timing: Timing::start(descriptors, options.own_cost)?,
             _links: links,
-            _statistics: options.own_cost.then(enable_statistics).transpose()?,
         })
     }
 
     /// Why one of the programs does not run; `None` when all do.
     pub(crate) fn absence(&self, programs: &[&str]) -> Option<String> {
         programs.iter().find_map(|program| Some(format!("tracepoint {program} {}", self.missing.get(*program)?)))
-    }
-
-    /// What the kernel counts about the programs.
-    pub(crate) fn own_cost(&self) -> io::Result<OwnCost> {
-        let mut sum = OwnCost::default();
-        for descriptor in &self.descriptors {
-            let info = information(descriptor)?;
-            sum.run_ns += info.run_time_ns;
-            sum.missed += info.recursion_misses;
-        }
-        Ok(sum)
     }
 }
 
@@ -187,24 +165,4 @@ fn install(cycles: Result<CycleEvents, String>, table: &MapHandle) -> Result<Cyc
     let events = cycles?;
     events.install(table).map_err(|error| format!("perf events cannot be given to BPF: {error:#}"))?;
     Ok(events)
-}
-
-/// Makes the kernel time every run of every BPF program, until the descriptor is closed.
-fn enable_statistics() -> io::Result<OwnedFd> {
-    // SAFETY: the call takes a plain number and returns a descriptor or a negative error.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn information(program: &OwnedFd) -> io::Result<bpf_prog_info> {
-    let mut info = bpf_prog_info::default();
-    let mut length = size_of::<bpf_prog_info>() as u32;
-    // SAFETY: the kernel writes at most `length` bytes to `info`, whose type is plain numbers.
-    let failed =
-        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut length) };
-    if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(info) }
 }

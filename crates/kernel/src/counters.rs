@@ -1,13 +1,14 @@
 //! The counters of a run, from loading to the last reading.
 
-use crate::bpf::{OwnCost, Programs};
+use crate::bpf::Programs;
 use crate::clock::{Window, monotonic_ns};
 use crate::convert::{self, Context, Family, SOFTIRQ};
 use crate::discover::{self, Owners};
 use crate::error::{Error, ports_in_words};
-use crate::options::{Options, Role, Selection};
+use crate::options::{Options, OwnCost, Role, Selection};
 use crate::skeleton::types;
 use crate::snapshot::{self, Snapshot};
+use crate::timing::Timed;
 use overhead_model::record::{self, ContextSwitches, Measured, Socket};
 use std::collections::BTreeSet;
 
@@ -26,8 +27,16 @@ pub struct Counters {
     ended: Vec<(u32, types::process)>,
     start: Option<Snapshot>,
     last: Option<Snapshot>,
-    /// Time in our own programs and events they missed, at the beginning.
-    own_start: OwnCost,
+    /// What our own programs had cost at the beginning.
+    own_start: OwnStart,
+}
+
+/// The programs' own cost, and the events they had missed, when a window began.
+#[derive(Clone, Copy, Debug, Default)]
+struct OwnStart {
+    timed: Timed,
+    missed: u64,
+    monotonic_ns: u64,
 }
 
 /// A live thread of a role, and what it has used since it got its role.
@@ -68,7 +77,7 @@ impl Counters {
             ended: Vec::new(),
             start: None,
             last: None,
-            own_start: OwnCost::default(),
+            own_start: OwnStart::default(),
         };
         let owners = counters.owners()?;
         counters.select(Role::Server, &options.server, &owners.servers)?;
@@ -156,7 +165,8 @@ impl Counters {
     pub fn begin(&mut self) -> Result<u64, Error> {
         self.retire();
         self.ended.clear();
-        self.own_start = self.programs.own_cost()?;
+        let timing = &self.programs.timing;
+        self.own_start = OwnStart { timed: timing.timed()?, missed: timing.missed()?, monotonic_ns: monotonic_ns() };
         let start = Snapshot::take(&self.programs)?;
         let window = start.at.since(&start.at);
         self.start = Some(start);
@@ -263,24 +273,32 @@ impl Counters {
         Ok(snapshot::read_threads(&self.programs)?.iter().filter_map(thread).collect())
     }
 
-    /// Time in our own programs since [`Self::begin`], over all processes of the machine. It is there when
-    /// [`Options::own_cost`] asked for it.
+    /// Time in our own programs since [`Self::begin`], over all processes of the machine: what was timed of it, as
+    /// [`Options::own_cost`] says, and the same rate for the rest.
     pub fn bpf_ns(&self) -> Measured<u64> {
-        if !self.options.own_cost {
+        if self.options.own_cost == OwnCost::Untimed {
             return Measured::unavailable(
                 "timing the BPF programs was not asked for: it reads two clocks more at every event",
             );
         }
-        match self.programs.own_cost() {
-            Ok(now) => Measured::Value(now.run_ns.saturating_sub(self.own_start.run_ns)),
-            Err(error) => Measured::unavailable(format!("the kernel does not tell: {error}")),
+        let timed = match self.programs.timing.timed() {
+            Ok(timed) => timed,
+            Err(error) => return Measured::unavailable(format!("the kernel does not tell: {error}")),
+        };
+        let run_ns = timed.run_ns.saturating_sub(self.own_start.timed.run_ns);
+        let looked_ns = timed.looked_ns.saturating_sub(self.own_start.timed.looked_ns);
+        let window_ns = monotonic_ns().saturating_sub(self.own_start.monotonic_ns);
+        match (self.options.own_cost, looked_ns) {
+            (OwnCost::Timed, _) => Measured::Value(run_ns),
+            (_, 0) => Measured::unavailable("the window was too short to time the BPF programs in it"),
+            (_, looked_ns) => Measured::Value((run_ns as f64 * (window_ns as f64 / looked_ns as f64)) as u64),
         }
     }
 
     /// Doubts about what was counted since [`Self::begin`], in whole sentences for the run's warnings.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
-        let missed = self.programs.own_cost().map_or(0, |now| now.missed.saturating_sub(self.own_start.missed));
+        let missed = self.programs.timing.missed().map_or(0, |now| now.saturating_sub(self.own_start.missed));
         if missed > 0 {
             doubts.push(format!("{missed} kernel events were not counted: a BPF program was running on their CPU"));
         }

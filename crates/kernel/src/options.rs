@@ -71,9 +71,20 @@ pub struct Options {
     pub client: Selection,
     /// Where cycles come from.
     pub cycles: CycleChoice,
-    /// Time every run of the programs, for [`crate::Counters::bpf_ns`]. That costs about 50 ns more per
-    /// run, of every BPF program on the machine.
-    pub own_cost: bool,
+    /// How [`crate::Counters::bpf_ns`] is come by.
+    pub own_cost: OwnCost,
+}
+
+/// How the programs' own cost is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnCost {
+    /// Not at all.
+    #[default]
+    Untimed,
+    /// By timing every run of them. That costs about 50 ns more per run, of every BPF program on the machine.
+    Timed,
+    /// By timing every run for a fortieth of the time, at regular intervals.
+    Sampled,
 }
 
 impl Options {
@@ -84,7 +95,7 @@ impl Options {
             server: Selection::Ports,
             client: Selection::Ports,
             cycles: CycleChoice::Best,
-            own_cost: false,
+            own_cost: OwnCost::Untimed,
         }
     }
 }

@@ -5,7 +5,7 @@
 mod child;
 
 use child::Child;
-use overhead_kernel::{Counters, CycleChoice, Error, Options, Role, Selection, doctor};
+use overhead_kernel::{Counters, CycleChoice, Error, Options, OwnCost, Role, Selection, doctor};
 use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -462,13 +462,28 @@ fn reference_cycles_are_time_at_a_rate_and_say_why() {
 #[test]
 fn own_cost_is_measured_when_asked_for() {
     let mut options = named();
-    options.own_cost = true;
+    options.own_cost = OwnCost::Timed;
     let Some(mut counters) = counters(&options) else { return };
     let child = Child::waiting(|| child::getppid(100_000));
     counters.add_process(Role::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
     assert!(*counters.bpf_ns().value().unwrap() > 100_000, "{:?}", counters.bpf_ns());
+}
+
+#[test]
+fn own_cost_is_sampled_when_asked_for() {
+    let mut options = named();
+    options.own_cost = OwnCost::Sampled;
+    let Some(mut counters) = counters(&options) else { return };
+    let mut child = Child::in_steps(|_| child::getppid(10_000));
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    let started = Instant::now();
+    while counters.bpf_ns().value().is_none_or(|ns| *ns == 0) {
+        child.step();
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", counters.bpf_ns());
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::args::Capture;
 use anyhow::Result;
-use overhead_kernel::{Counters, Error, Options, Selection};
+use overhead_kernel::{Counters, Error, Options, OwnCost, Selection};
 use overhead_model::{Measured, record};
 
 /// Counters, or the reason why there are none.
@@ -22,7 +22,7 @@ impl Counting {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
         let mut options = Options::for_ports(ports);
-        options.own_cost = true;
+        options.own_cost = OwnCost::Sampled;
         if !args.pid.is_empty() {
             options.server = Selection::Pids(args.pid.clone());
         } else if let Some(path) = &args.cgroup {
