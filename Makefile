@@ -3,10 +3,10 @@
 PREFIX ?= $(or $(CARGO_HOME),$(HOME)/.cargo)
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test fuzz build bench install acceptance bless fixtures clean
+.PHONY: help demo comparison test fuzz build bench install acceptance bench-peers bless fixtures clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## install what is missing, measure a private Redis and PostgreSQL, draw the figures
 	lab/demo
@@ -36,6 +36,10 @@ install: ## the release binaries into $(PREFIX)/bin
 acceptance: build ## the live figures against bpftrace and the process's own clock
 	lab/install acceptance redis
 	lab/acceptance target/release/overhead
+
+bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
+	lab/install peers redis postgres
+	lab/bench-peers target/release/overhead --write docs/performance.md
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
 	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain

@@ -1,0 +1,92 @@
+"""Capture files made for measuring: copies of a capture as further connections, and many connections at once.
+
+The copies are of Ethernet, IPv4 and TCP, as tcpdump writes them on loopback. Checksums are left as they are: nobody checks
+them in captures made before the network card fills them in.
+"""
+
+import struct
+from pathlib import Path
+
+HEADER = struct.Struct("<IHHiIII")
+RECORD = struct.Struct("<IIII")
+ETHERNET = bytes(12) + b"\x08\x00"
+
+
+def packets(path):
+    """The frames of a pcap file in this machine's byte order: time in units of the file, bytes, length on the wire."""
+    data = Path(path).read_bytes()
+    at = HEADER.size
+    while at + RECORD.size <= len(data):
+        seconds, fraction, captured, wire = RECORD.unpack_from(data, at)
+        at += RECORD.size
+        yield seconds, fraction, data[at:at + captured], wire
+        at += captured
+
+
+def copies(source, target, server_port, size):
+    """Writes the capture again and again, each time between other client ports and later, up to `size` bytes.
+
+    Gives the number of frames.
+    """
+    template = Path(source).read_bytes()[:HEADER.size]
+    body, clients, times = bytearray(), [], []
+    first = None
+    for seconds, fraction, frame, wire in packets(source):
+        first = seconds if first is None else first
+        times.append((len(body), seconds))
+        body += RECORD.pack(seconds, fraction, len(frame), wire)
+        if frame[12:14] == b"\x08\x00" and frame[23] == 6:
+            tcp = 14 + 4 * (frame[14] & 15)
+            ports = struct.unpack_from(">HH", frame, tcp)
+            for offset, port in zip((tcp, tcp + 2), ports):
+                if port != server_port:
+                    clients.append((len(body) + offset, port))
+        body += frame
+    length = times[-1][1] - first + 1
+    frames, written = 0, 0
+    with open(target, "wb") as out:
+        out.write(template)
+        while written < size or not frames:
+            out.write(body)
+            written += len(body)
+            frames += len(times)
+            for at, seconds in times:
+                struct.pack_into("<I", body, at, seconds + length * (frames // len(times)))
+            # Prime to the number of ports, so that a port comes again after all the others.
+            for index, (at, port) in enumerate(clients):
+                port = 1024 + (port - 1024 + 997) % 64000
+                port += port == server_port
+                clients[index] = (at, port)
+                struct.pack_into(">H", body, at, port)
+    return frames
+
+
+def connections(target, server_port, count):
+    """Writes a capture of so many Redis connections that are all open at once, each with one GET. Gives its frames."""
+    get, value = b"*2\r\n$3\r\nGET\r\n$5\r\nkey:1\r\n", b"$5\r\nvalue\r\n"
+    server = bytes((10, 0, 0, 1))
+
+    def frame(number, to_server, seq, ack, flags, payload):
+        client = bytes((10, 1 + number // 50_000, 0, 2))
+        port = 10_000 + number % 50_000
+        source, destination = ((client, port), (server, server_port)) if to_server else ((server, server_port), (client, port))
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, source[0], destination[0])
+        tcp = struct.pack(">HHIIBBHHH", source[1], destination[1], seq, ack, 0x50, flags, 512, 0, 0)
+        return ETHERNET + ip + tcp + payload
+
+    syn, acknowledge, push = 2, 16, 24
+    rounds = (
+        lambda n: frame(n, True, 100, 0, syn, b""),
+        lambda n: frame(n, False, 300, 101, syn | acknowledge, b""),
+        lambda n: frame(n, True, 101, 301, push, get),
+        lambda n: frame(n, False, 301, 101 + len(get), push, value),
+    )
+    frames = 0
+    with open(target, "wb") as out:
+        out.write(HEADER.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
+        for second, make in enumerate(rounds):
+            for number in range(count):
+                data = make(number)
+                out.write(RECORD.pack(1_700_000_000 + second, number % 1_000_000, len(data), len(data)) + data)
+                frames += 1
+    return frames
