@@ -224,7 +224,8 @@ fn waiting_is_not_time_inside_a_call() {
     assert_eq!(sleep.count, 200);
     assert!(*sleep.ns.value().unwrap() < 40_000_000, "{sleep:?}");
     assert!(role.context_switches.value().unwrap().voluntary >= 200, "{role:?}");
-    assert!(*role.wakeups.value().unwrap() >= 200, "{role:?}");
+    // A wake-up from an interrupt that comes while another is being counted on the same processor is not seen.
+    assert!(*role.wakeups.value().unwrap() >= 190, "{role:?}");
 }
 
 #[test]
