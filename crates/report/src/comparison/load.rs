@@ -5,9 +5,7 @@ use super::study::{Cell, OPERATIONS, Peer, Setting, Study, title};
 use crate::summary::{RoleName, both_sides, per_operation, present, window_ns, workload_count};
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, percent, significant, with_digits};
 use overhead_model::load::{LoadResult, LoadRun};
-
-/// A thread, or all CPUs together, that works this part of the time is what limits a rate.
-const SATURATED: f64 = 0.9;
+use overhead_model::{Account, Amounts};
 
 /// The run that stands for a result.
 pub(super) fn median(result: &LoadResult) -> Option<&LoadRun> {
@@ -44,7 +42,6 @@ pub(super) fn rates(page: &mut Page, study: &Study) {
         "client CPU µs/op",
         "client busy",
         "server CPU µs/op",
-        "server CPUs",
         "limit",
     ];
     page.table(&columns, 2, &rows);
@@ -55,7 +52,7 @@ fn rate(db: &str, cell: &Cell) -> Option<Vec<String>> {
     let (summary, run) = (result.summary?, median(result)?);
     let whole = |value: f64| grouped(value.round() as u64);
     let latency = &run.latency_ns;
-    let busy = Busy::of(cell)?;
+    let work = Work::of(cell)?;
     let absent = || DASH.to_owned();
     Some(vec![
         title(db).to_owned(),
@@ -66,11 +63,10 @@ fn rate(db: &str, cell: &Cell) -> Option<Vec<String>> {
         microseconds(latency.p50),
         microseconds(latency.p99),
         microseconds(latency.p999),
-        decimal(busy.client_ns / 1e3),
-        share(busy.client / busy.threads),
-        busy.server.map_or_else(absent, |(ns, _)| decimal(ns / 1e3)),
-        busy.server.map_or_else(absent, |(_, cpus)| with_digits(cpus, 2)),
-        busy.limit().to_owned(),
+        decimal(work.client_ns / 1e3),
+        share(work.busy),
+        work.server_ns.map_or_else(absent, |ns| decimal(ns / 1e3)),
+        work.limit().map_or_else(absent, |(what, rate)| format!("{what}, at {}", whole(rate))),
     ])
 }
 
@@ -78,48 +74,51 @@ fn share(part: f64) -> String {
     percent((part * 1e6) as u64, 1_000_000)
 }
 
-/// Who works how much at a rate.
-struct Busy {
-    /// CPU time of the client per operation.
+/// What an operation takes of the CPUs, and what that allows.
+struct Work {
+    /// CPU time of the client per operation, and the threads that it has.
     client_ns: f64,
-    /// CPUs that the client uses, and the threads that it has.
-    client: f64,
     threads: f64,
-    /// CPU time of the server per operation, and CPUs that it uses; absent where it was not measured.
-    server: Option<(f64, f64)>,
-    /// Of the machine.
-    cpus: f64,
+    /// Part of the time that a thread of the client was on a CPU.
+    busy: f64,
+    /// CPU time of the server per operation; absent where it was not measured.
+    server_ns: Option<f64>,
+    /// The server does all of its work in one thread.
+    one_thread: bool,
+    /// Of the machine; absent where the record does not say.
+    cpus: Option<f64>,
+    /// A single client waits for each answer.
+    alone: bool,
 }
 
-impl Busy {
+impl Work {
     fn of(cell: &Cell) -> Option<Self> {
-        let run = median(cell.result()?)?;
+        let result = cell.result()?;
+        let run = median(result)?;
         let client_ns = (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64;
-        let cpus = cell.run.environment.as_ref().map_or(1, |environment| environment.cpus);
-        let server = server_cpus(cell).map(|cpus| (cpus * 1e9 / run.per_second, cpus));
+        let threads = f64::from(cell.load.settings.threads);
+        let cpus = cell.run.environment.as_ref().map(|machine| machine.cpus).filter(|cpus| *cpus > 0);
         Some(Self {
             client_ns,
-            client: client_ns * run.per_second / 1e9,
-            threads: f64::from(cell.load.settings.threads),
-            server,
-            cpus: f64::from(cpus),
+            threads,
+            busy: client_ns * run.per_second / 1e9 / threads,
+            server_ns: server_cpus(cell).map(|cpus| cpus * 1e9 / run.per_second),
+            one_thread: cell.load.protocol == "resp",
+            cpus: cpus.map(f64::from),
+            alone: result.clients == 1 && result.pipeline == 1,
         })
     }
 
-    /// What keeps the rate from being higher.
-    fn limit(&self) -> &'static str {
-        let server = self.server.map_or(0.0, |(_, cpus)| cpus);
-        if self.is_client() {
-            "client"
-        } else if self.client + server >= SATURATED * self.cpus {
-            "CPUs of the machine"
-        } else {
-            "waiting"
+    /// What is exhausted first as the rate grows, and the rate at which it is; `None` for a client that waits.
+    fn limit(&self) -> Option<(&'static str, f64)> {
+        if self.alone {
+            return None;
         }
-    }
-
-    fn is_client(&self) -> bool {
-        self.client >= SATURATED * self.threads
+        let client = ("client", self.threads * 1e9 / self.client_ns);
+        let server = self.server_ns.filter(|_| self.one_thread).map(|ns| ("server's thread", 1e9 / ns));
+        let both_ns = self.server_ns.map(|ns| ns + self.client_ns);
+        let machine = both_ns.zip(self.cpus).map(|(ns, cpus)| ("CPUs of the machine", cpus * 1e9 / ns));
+        [Some(client), server, machine].into_iter().flatten().min_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 
@@ -138,33 +137,30 @@ pub(super) fn on_cpu_us(cell: &Cell, role: RoleName) -> Option<f64> {
 
 /// Where the client is the limit, in a sentence.
 pub(super) fn limited_by_client(study: &Study) -> String {
-    let loads: Vec<(&Cell, Busy)> = study
+    let loads: Vec<(&Cell, &str, f64)> = study
         .loads
         .iter()
         .filter(|cell| cell.pipeline() == 1 && !cell.is_sharded())
-        .filter_map(|cell| Some((cell, Busy::of(cell)?)))
+        .filter_map(|cell| Work::of(cell)?.limit().map(|(limit, rate)| (cell, limit, rate)))
         .collect();
-    let name = |(cell, busy): &(&Cell, Busy)| {
+    let name = |(cell, _, rate): &(&Cell, &str, f64)| {
         let clients = counted(u64::from(cell.clients()), "client");
         format!(
-            "{} `{}` with {clients} ({} busy)",
+            "{} `{}` with {clients} (at {}/s)",
             title(&cell.load.db),
             cell.operation(),
-            share(busy.client / busy.threads)
+            grouped(rate.round() as u64)
         )
     };
-    let limited: Vec<String> = loads.iter().filter(|(_, busy)| busy.is_client()).map(name).collect();
+    let limited: Vec<String> = loads.iter().filter(|load| load.1 == "client").map(name).collect();
+    let all = loads.len();
     if limited.is_empty() {
-        let all = loads.len();
-        return format!(
-            "In none of the {all} combinations is the client's thread the limit: it is never busy 90% of the time."
-        );
+        return format!("In none of {all} combinations with several clients is the client the first to be exhausted.");
     }
     format!(
-        "In {} of {} combinations the limit is the client's thread, busy 90% of the time or more, so that the rate says little \
-         about the server: {}.",
+        "In {} of {all} combinations with several clients, the client is the first to be exhausted, so that the rate says more about \
+         it than about the server: {}.",
         limited.len(),
-        loads.len(),
         limited.join("; ")
     )
 }
@@ -302,7 +298,8 @@ pub(super) fn settings(page: &mut Page, study: &Study) {
     for setting in study.settings() {
         let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };
         let wire = [default, with].map(|row| {
-            [&row.request, &row.response].map(|side| per_operation(side.accounts.total(), row.samples()).unwrap_or(0.0))
+            [&row.request, &row.response]
+                .map(|side| per_operation(without_acks(&side.accounts), row.samples()).unwrap_or(0.0))
         });
         let sides = |sides: [f64; 2]| format!("{}/{}", bytes(sides[0]), bytes(sides[1]));
         let saved = wire[1].iter().sum::<f64>() - wire[0].iter().sum::<f64>();
@@ -334,6 +331,11 @@ pub(super) fn settings(page: &mut Page, study: &Study) {
     ];
     page.table(&columns, 3, &rows);
     page.list(&study.settings().iter().filter_map(where_it_lies).collect::<Vec<_>>());
+}
+
+/// Bytes but for frames without payload and repeats, which are a matter of timing.
+pub(super) fn without_acks(amounts: &Amounts) -> u64 {
+    amounts.total() - amounts[Account::Control] - amounts[Account::Retransmission]
 }
 
 /// What the bytes that a setting changes are for.

@@ -4,7 +4,7 @@ use super::bytes as costs;
 use super::page::{Page, bytes, signed_bytes};
 use super::study::Study;
 use super::topics::Topic;
-use super::writeup::{row, total};
+use super::writeup::{row, steady};
 use crate::summary::per_operation;
 use overhead_model::Side;
 use overhead_model::record::OperationRow;
@@ -60,9 +60,9 @@ fn fat_answer(study: &Study) -> Vec<String> {
         said.push(format!(
             "With the metadata of results skipped, `{}` takes {} B/op instead of {}: {}.",
             setting.with.operation(),
-            bytes(total(with)),
-            bytes(total(default)),
-            signed_bytes(total(with) - total(default))
+            bytes(steady(with)),
+            bytes(steady(default)),
+            signed_bytes(steady(with) - steady(default))
         ));
     }
     said.push(
@@ -94,16 +94,19 @@ fn why_postgres(study: &Study) -> Vec<String> {
     for setting in study
         .settings()
         .iter()
-        .filter(|setting| setting.with.load.db == "postgres" && setting.with.load.settings.prepared == Some(false))
+        .filter(|setting| setting.with.load.db == "postgres" && setting.with.operation() == "read")
+        .filter(|setting| {
+            setting.with.load.settings.prepared == Some(false) && setting.with.load.settings.binary != Some(false)
+        })
     {
         let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };
         said.push(format!(
             "It is a matter of preparing, not of the protocol: a driver that has its statement described each time pays {} B/op more \
              for `{}` ({} instead of {}).",
-            bytes(total(with) - total(default)),
+            bytes(steady(with) - steady(default)),
             setting.with.operation(),
-            bytes(total(with)),
-            bytes(total(default)),
+            bytes(steady(with)),
+            bytes(steady(default)),
         ));
     }
     let skipped = study
@@ -111,7 +114,7 @@ fn why_postgres(study: &Study) -> Vec<String> {
         .into_iter()
         .find(|setting| setting.with.load.settings.skip_metadata == Some(true) && setting.with.operation() == "read");
     if let Some(with) = skipped.as_ref().and_then(|setting| setting.with.row()) {
-        let (cql, pg) = (total(with), total(postgres));
+        let (cql, pg) = (steady(with), steady(postgres));
         let verdict = if cql < pg {
             "less than"
         } else if cql > pg {

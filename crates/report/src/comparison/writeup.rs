@@ -49,6 +49,11 @@ pub(super) fn total(row: &OperationRow) -> f64 {
     per_operation(both_sides(row).total(), row.samples()).unwrap_or(0.0)
 }
 
+/// The same but for acknowledgments in frames of their own, and repeats.
+pub(super) fn steady(row: &OperationRow) -> f64 {
+    per_operation(load::without_acks(&both_sides(row)), row.samples()).unwrap_or(0.0)
+}
+
 /// The operation of a system by one client.
 pub(super) fn row<'a>(study: &'a Study, db: &str, operation: &str) -> Option<&'a OperationRow> {
     study.cell(db, operation, 1)?.row()
@@ -68,9 +73,9 @@ fn summary(page: &mut Page, study: &Study) {
     }
     for setting in study.settings() {
         let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };
-        let saved = total(with) - total(default);
+        let saved = steady(with) - steady(default);
         if saved <= -0.5 {
-            let part = percent((-saved * 1e3) as u64, (total(default) * 1e3) as u64);
+            let part = percent((-saved * 1e3) as u64, (steady(default) * 1e3) as u64);
             let name = title(&setting.with.load.db);
             items.push(format!(
                 "{name}, `{}`, {}: {} B/op, {part} less.",
@@ -168,8 +173,9 @@ fn settings(page: &mut Page, study: &Study) {
     }
     page.heading(2, "What a setting of the driver saves");
     page.paragraph(
-        "Measured with the setting on, beside the default. B/op are on the wire, request/response. Differences of CPU time under a \
-         tenth are within what two runs of the same differ by.",
+        "Measured with the setting on, beside the default. B/op are on the wire, request/response, but for acknowledgments in frames \
+         of their own, which are a matter of timing. CPU times are of one run each; a JVM's depend on what its compiler and its \
+         collector do meanwhile.",
     );
     page.figure("settings", "Bytes, system calls and cycles with settings of the drivers, beside their defaults");
     load::settings(page, study);
@@ -177,7 +183,7 @@ fn settings(page: &mut Page, study: &Study) {
         .iter()
         .filter(|setting| {
             let rows = [setting.default.row(), setting.with.row()];
-            matches!(rows, [Some(default), Some(with)] if (total(with) - total(default)).abs() < 0.5)
+            matches!(rows, [Some(default), Some(with)] if (steady(with) - steady(default)).abs() < 0.5)
         })
         .map(|setting| format!("{}, `{}`, {}", title(&setting.with.load.db), setting.with.operation(), setting.label))
         .collect();
@@ -194,8 +200,9 @@ fn rates(page: &mut Page, study: &Study) {
     page.heading(2, "Rates and latencies");
     page.paragraph(
         "From the client's side, with counters and without a capture. Client and server share the machine, so a rate is one of both \
-         together. `client busy` is the part of the time that the client's thread is on a CPU, `server CPUs` how many the server has \
-         on average. Where neither the client's thread nor all CPUs are busy 90% of the time, they wait for each other.",
+         together. `client busy` is the part of the time that the client's thread is on a CPU. `limit` is what is exhausted first as \
+         the rate grows, by the CPU time that an operation takes: the client's thread, Redis' one thread, or all CPUs of the machine. \
+         A single client waits for each answer and exhausts nothing. FerretDB's is too high, because PostgreSQL's part is not in it.",
     );
     page.figure("load", "Requests per second and latencies, by system and operation");
     load::rates(page, study);
