@@ -7,7 +7,7 @@ use crate::{fields, print};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use overhead_dissect::Selection;
-use overhead_model::{Protocol, Run};
+use overhead_model::{Protocol, Run, System};
 use overhead_report::{NamedRun, compare, load_named_run};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -69,10 +69,7 @@ impl Compare {
             Form::Table => compare::table(&comparison, print::style(self.color.wanted())),
         };
         print::verbatim(&text)?;
-        let (warnings, _) = doubts.settle();
-        for warning in warnings {
-            eprintln!("overhead: warning: {warning}");
-        }
+        print::doubts(doubts);
         // A comparison with a partial run is partial.
         Ok(first.run.exit.max(second.run.exit))
     }
@@ -105,8 +102,8 @@ fn selection(run: &Run) -> Selection {
     let mut ports: BTreeMap<u16, Vec<Protocol>> = BTreeMap::new();
     for connection in &run.connections {
         let port = connection.server.parse().map(|server: SocketAddr| server.port());
-        let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == connection.protocol);
-        if let (Ok(port), Some(protocol)) = (port, protocol) {
+        let system = System::named(&connection.protocol);
+        if let (Ok(port), Some(System { protocol, .. })) = (port, system) {
             let spoken = ports.entry(port).or_default();
             if !spoken.contains(&protocol) {
                 spoken.push(protocol);

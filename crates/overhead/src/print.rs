@@ -1,6 +1,7 @@
 //! Results to standard output, doubts to standard error.
 
 use crate::cli::{Format, Output};
+use crate::doubts::Doubts;
 use anyhow::{Context, Result};
 use overhead_report::{NamedRun, Style, text};
 use std::io::{IsTerminal, Write};
@@ -32,7 +33,18 @@ pub fn warnings(named: &NamedRun, output: &Output) {
     if output.quiet || output.format == Format::Table {
         return;
     }
-    for warning in &named.run.warnings {
+    warn(&named.run.warnings);
+}
+
+/// Prints what a reader has to know beside a result, and gives the status that goes with it.
+pub fn doubts(doubts: Doubts) -> u8 {
+    let (warnings, status) = doubts.settle();
+    warn(&warnings);
+    status
+}
+
+fn warn(warnings: &[String]) {
+    for warning in warnings {
         eprintln!("overhead: warning: {warning}");
     }
 }

@@ -6,16 +6,15 @@ mod text;
 use crate::cli::{Color, Which};
 use crate::doubts::Doubts;
 use crate::exit::Fault;
-use crate::inputs;
 use crate::keys::{KeyFiles, KeyReader};
-use anyhow::{Context, Error, Result, anyhow};
+use crate::{inputs, print};
+use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Class, FrameFacts};
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -122,8 +121,7 @@ impl Explain {
             Form::Json => json::render(&explanation)?,
             Form::Table => text::render(&explanation, text::Style { color: self.color.wanted(), full: self.full }),
         };
-        let mut stdout = std::io::stdout().lock();
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("standard output")?;
+        print::verbatim(&text)?;
         for cut in cuts {
             doubts.partial(cut);
         }
@@ -172,11 +170,7 @@ fn status(explained: &Explained, mut doubts: Doubts) -> u8 {
     if !explained.is_balanced() {
         doubts.partial("what is shown differs from the ledger: this is a defect");
     }
-    let (warnings, status) = doubts.settle();
-    for warning in warnings {
-        eprintln!("overhead: warning: {warning}");
-    }
-    status
+    print::doubts(doubts)
 }
 
 /// Names in an error message.
