@@ -1,19 +1,9 @@
-//! How the program ends: the exit statuses of `overhead`, and errors as one sentence.
+//! How the program ends: what went wrong, as one line and as an exit status.
 
 use anyhow::Error;
+use overhead_model::exit::{self, COMPLETE, FAILED, USAGE};
 use std::fmt;
 use std::process::ExitCode;
-
-/// The result is complete.
-pub const COMPLETE: u8 = 0;
-/// Nothing usable came of it.
-pub const FAILED: u8 = 1;
-/// The command line is wrong.
-pub const USAGE: u8 = 2;
-/// Finished, but the result is partial; the record and standard error say why.
-pub const PARTIAL: u8 = 3;
-/// Ended by a second Ctrl-C, as shells have it.
-pub const ABORTED: u8 = 130;
 
 /// A wrong command line that clap could not know of.
 #[derive(Debug)]
@@ -50,11 +40,5 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
 
 /// The error and its causes in one line, those left out that it names itself.
 pub fn sentence(error: &Error) -> String {
-    let mut sentence = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !sentence.contains(&cause) {
-            sentence = format!("{sentence}: {cause}");
-        }
-    }
-    sentence.replace('\n', " ")
+    exit::sentence(&**error).replace('\n', " ")
 }

@@ -3,6 +3,7 @@
 use crate::cli::{Format, Job};
 use crate::fault;
 use anyhow::{Context, Result};
+use overhead_model::exit;
 use overhead_model::load::{Load, LoadResult, LoadRun};
 use std::fs;
 use std::io::{self, Write};
@@ -79,7 +80,7 @@ impl Report {
             eprintln!("{}", path.display());
         }
         let partial = self.doubtful || self.load.partial.is_some();
-        Ok(if partial { fault::PARTIAL } else { fault::COMPLETE })
+        Ok(if partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
     /// Writes the record to its file, whole or not at all.

@@ -1,7 +1,7 @@
 //! The wish to end: by Ctrl-C, or because there is nothing left to hope for.
 
-use crate::fault::ABORTED;
 use anyhow::Result;
+use overhead_model::exit::ABORTED;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

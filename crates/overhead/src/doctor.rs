@@ -1,7 +1,7 @@
 //! `overhead doctor`: what this machine can measure, and what would enable the rest.
 
-use crate::exit;
 use overhead_capture::live::{LiveOptions, LiveSource};
+use overhead_model::exit;
 
 /// Tries everything and prints a line for each.
 pub fn run() -> u8 {

@@ -1,8 +1,8 @@
 //! What a reader has to know before believing a result: warnings, in whole sentences, and whether they make it partial.
 
-use crate::exit;
 use overhead_dissect::Totals;
 use overhead_dissect::decode::Note;
+use overhead_model::exit;
 use overhead_report::text::{counted, grouped};
 
 /// Collected doubts of a run.

@@ -1,20 +1,11 @@
-//! The exit statuses of the contract, in one place.
+//! From what went wrong to the exit status.
 
 use anyhow::Error;
+#[cfg(feature = "live")]
+use overhead_model::exit::ABORTED;
+use overhead_model::exit::{COMPLETE, FAILED, USAGE, sentence};
 use std::io;
 use std::process::ExitCode;
-
-/// The result is complete.
-pub const COMPLETE: u8 = 0;
-/// Nothing usable came of it.
-pub const FAILED: u8 = 1;
-/// The command line is wrong.
-pub const USAGE: u8 = 2;
-/// Ended by a second Ctrl-C, as shells have it.
-#[cfg(feature = "live")]
-const ABORTED: u8 = 130;
-/// Finished, but the result is partial; the record and standard error say why.
-pub const PARTIAL: u8 = 3;
 
 /// A fault with an exit status of its own.
 #[derive(Debug)]
@@ -59,19 +50,8 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::from(COMPLETE);
     }
-    eprintln!("overhead: {}", sentence(&error));
+    eprintln!("overhead: {}", sentence(&*error));
     ExitCode::from(error.downcast_ref().map_or(FAILED, |fault: &Fault| fault.status))
-}
-
-/// The error and its causes, those left out that it names itself.
-fn sentence(error: &Error) -> String {
-    let mut sentence = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !sentence.contains(&cause) {
-            sentence = format!("{sentence}: {cause}");
-        }
-    }
-    sentence
 }
 
 fn is_broken_pipe(error: &Error) -> bool {
@@ -89,8 +69,8 @@ mod tests {
     fn a_cause_is_named_once() {
         let cause = || io::Error::other("disk full");
         let named = Err::<(), _>(cause()).context("cannot write (disk full): make room").unwrap_err();
-        assert_eq!(sentence(&named), "cannot write (disk full): make room");
+        assert_eq!(sentence(&*named), "cannot write (disk full): make room");
         let unnamed = Err::<(), _>(cause()).context("cannot write").unwrap_err();
-        assert_eq!(sentence(&unnamed), "cannot write: disk full");
+        assert_eq!(sentence(&*unnamed), "cannot write: disk full");
     }
 }

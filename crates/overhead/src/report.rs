@@ -1,8 +1,8 @@
 //! `overhead report`: runs side by side.
 
-use crate::exit;
 use anyhow::Result;
 use clap::Args;
+use overhead_model::exit;
 use overhead_report::{load_named_run, write_report};
 use std::path::PathBuf;
 

@@ -275,5 +275,5 @@ fn list() -> Result<u8> {
         let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
         println!("{:<16} {:<24} {}", interface.name, flags.join(","), addresses.join(" "));
     }
-    Ok(crate::exit::COMPLETE)
+    Ok(overhead_model::exit::COMPLETE)
 }

@@ -2,11 +2,9 @@
 
 use super::Aggregate;
 use crate::text::number::grouped;
+use overhead_model::exit::PARTIAL;
 use overhead_model::record::{Counters, Environment, Ledger, Observer, Run, SCHEMA_VERSION, Source, TcpTotals, Tool};
 use overhead_model::{Measured, Side};
-
-/// Exit status of a run that finished with a partial result.
-const PARTIAL: u8 = 3;
 
 /// What a record says besides operations and connections.
 #[derive(Clone, Debug)]
