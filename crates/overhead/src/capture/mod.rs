@@ -132,11 +132,9 @@ impl Capture {
                 }
                 () = signals.end.recv() => ended = true,
                 () = until(deadline) => ended = true,
+                () = end_of(capturing) => ended = true,
                 _ = signals.usr1.recv() => progress::print(capturing, &counting.read()),
-                _ = tick.tick() => {
-                    shown.update(capturing);
-                    ended = capturing.is_some_and(Capturing::has_ended);
-                }
+                _ = tick.tick() => shown.update(capturing),
             }
         }
         shown.clear();
@@ -254,6 +252,14 @@ fn nothing() -> Captured {
 async fn exit_of(child: &mut Option<Child>) -> std::io::Result<std::process::ExitStatus> {
     match child {
         Some(child) => child.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The capture ends by itself; never, where there is none.
+async fn end_of(capturing: Option<&Capturing>) {
+    match capturing {
+        Some(capturing) => capturing.ended().await,
         None => std::future::pending().await,
     }
 }

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// How often progress is published.
 const TICK: Duration = Duration::from_millis(250);
@@ -61,6 +62,7 @@ pub struct Capturing {
     thread: JoinHandle<Result<Captured>>,
     stop: StopHandle,
     progress: Arc<Mutex<Progress>>,
+    ended: Arc<Notify>,
 }
 
 type Writer = PcapngWriter<Box<dyn Write + Send>>;
@@ -78,16 +80,19 @@ impl Capturing {
         let progress = Arc::new(Mutex::new(Progress::default()));
         let shared = Arc::clone(&progress);
         let mut worker = Worker { source, sink: Sink::new(dissector, keys, writer), limits, progress: shared };
+        let ended = Arc::new(Notify::new());
+        let ending = Ending(Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
             let outcome = worker.run();
+            drop(ending);
             worker.end(outcome)
         });
-        Self { thread, stop, progress }
+        Self { thread, stop, progress, ended }
     }
 
-    /// True once the thread has ended by itself: a limit was reached, or the interface failed.
-    pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+    /// Waits until the thread ends by itself: a limit was reached, or the interface failed.
+    pub async fn ended(&self) {
+        self.ended.notified().await;
     }
 
     /// How far it is.
@@ -101,6 +106,15 @@ impl Capturing {
         self.thread
             .join()
             .map_err(|_| anyhow::anyhow!("the capturing thread failed: this is a bug, please report it"))?
+    }
+}
+
+/// Says that the capture is over when it goes away, even by a panic.
+struct Ending(Arc<Notify>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.notify_one();
     }
 }
 
