@@ -1,5 +1,6 @@
 //! The connections at hand, and which of them a segment belongs to.
 
+use crate::FastMap;
 use crate::decode::KeyLog;
 use crate::digest::Digest;
 use crate::dissector::Totals;
@@ -9,7 +10,7 @@ use crate::packet::Segment;
 use crate::protocols::Commons;
 use crate::select::Selection;
 use overhead_model::{FrameFacts, Tally, Trace};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub struct Connections<T> {
     commons: Commons,
     tally: T,
     totals: Totals,
-    flows: HashMap<Key, Box<Entry>, foldhash::fast::RandomState>,
+    flows: FastMap<Key, Box<Entry>>,
     /// Closed ones in order of their closing, to be forgotten in time.
     closing: VecDeque<(u64, Key)>,
     /// Connections so far, selected or not.
@@ -59,7 +60,7 @@ impl Entry {
 impl<T: Tally> Connections<T> {
     /// None yet.
     pub fn new(selection: Selection, tally: T) -> Self {
-        let (flows, closing) = (HashMap::default(), VecDeque::new());
+        let (flows, closing) = (FastMap::default(), VecDeque::new());
         let commons = Commons::default();
         Self { selection, keys: None, commons, tally, totals: Totals::default(), flows, closing, count: 0 }
     }

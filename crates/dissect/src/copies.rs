@@ -10,6 +10,11 @@ use crate::packet::{Fragment, FragmentKey, Segment};
 use overhead_model::{Frame, LinkType};
 use std::net::IpAddr;
 
+/// What a digest is of.
+const SEGMENT: u64 = 0;
+const FRAGMENT: u64 = 1;
+const GLANCE: u64 = 2;
+
 /// Where a frame was seen: the interface of the capture, and what the cooked header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
@@ -27,6 +32,9 @@ struct Sighting {
 }
 
 /// Remembers the frames seen last.
+///
+/// As long as there is one place, which is the rule, nothing is compared. What is remembered then, in case there will be
+/// more, is a glance: the headers alone.
 #[derive(Debug)]
 pub struct Copies {
     /// What tells frames apart, apart from what a router or bridge changes. In step with `sightings`.
@@ -36,37 +44,68 @@ pub struct Copies {
     first: Option<Place>,
     /// Frames were seen at more than one place.
     several: bool,
+    /// Frames to come before all that were remembered by a glance are forgotten.
+    glances: usize,
 }
 
 impl Default for Copies {
     fn default() -> Self {
         let (digests, sightings) = (vec![0; limits::COPIES], vec![Sighting::default(); limits::COPIES]);
-        Self { digests, sightings, next: 0, first: None, several: false }
+        Self { digests, sightings, next: 0, first: None, several: false, glances: 0 }
     }
 }
 
 impl Copies {
     /// Whether `frame`, which holds `segment`, was seen at another place just before.
+    #[inline]
     pub fn has_segment(&mut self, frame: &Frame<'_>, segment: &Segment<'_>) -> bool {
-        self.has(frame, of_segment(segment))
+        self.has(frame, || of_headers(GLANCE, segment).value(), || of_segment(segment))
     }
 
     /// Whether `frame`, which holds `fragment`, was seen at another place just before.
     pub fn has_fragment(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>) -> bool {
-        self.has(frame, of_fragment(fragment))
+        self.has(frame, || of_fragment(fragment), || of_fragment(fragment))
     }
 
-    fn has(&mut self, frame: &Frame<'_>, digest: u64) -> bool {
+    #[inline]
+    fn has(&mut self, frame: &Frame<'_>, glance: impl FnOnce() -> u64, full: impl FnOnce() -> u64) -> bool {
         let place = place(frame);
-        self.several |= *self.first.get_or_insert(place) != place;
-        if self.several && self.seen_elsewhere(digest, place, frame.time_ns) {
+        if self.several || *self.first.get_or_insert(place) != place {
+            return self.has_among_several(place, frame.time_ns, glance, full);
+        }
+        self.remember(glance(), place, frame.time_ns);
+        false
+    }
+
+    #[inline(never)]
+    fn has_among_several(
+        &mut self,
+        place: Place,
+        now_ns: u64,
+        glance: impl FnOnce() -> u64,
+        full: impl FnOnce() -> u64,
+    ) -> bool {
+        if !self.several {
+            (self.several, self.glances) = (true, limits::COPIES);
+        }
+        if self.glances > 0 && self.seen_elsewhere(glance(), place, now_ns) {
             return true;
         }
+        let digest = full();
+        if self.seen_elsewhere(digest, place, now_ns) {
+            return true;
+        }
+        self.glances = self.glances.saturating_sub(1);
+        self.remember(digest, place, now_ns);
+        false
+    }
+
+    #[inline]
+    fn remember(&mut self, digest: u64, place: Place, time_ns: u64) {
         if let (Some(kept), Some(sighting)) = (self.digests.get_mut(self.next), self.sightings.get_mut(self.next)) {
-            (*kept, *sighting) = (digest, Sighting { place, time_ns: frame.time_ns });
+            (*kept, *sighting) = (digest, Sighting { place, time_ns });
         }
         self.next = (self.next + 1) % limits::COPIES;
-        false
     }
 
     fn seen_elsewhere(&self, digest: u64, place: Place, now_ns: u64) -> bool {
@@ -75,6 +114,7 @@ impl Copies {
     }
 }
 
+#[inline]
 fn place(frame: &Frame<'_>) -> Place {
     let Frame { link, interface, bytes, .. } = *frame;
     let (index, packet_type) = match link {
@@ -105,8 +145,9 @@ fn addresses(digest: &mut Digest, source: IpAddr, destination: IpAddr) {
 }
 
 /// Hop limit and checksums are left out: they change on the way, or are filled in by the network card.
-fn of_segment(segment: &Segment<'_>) -> u64 {
-    let mut digest = Digest::new(0);
+#[inline]
+fn of_headers(kind: u64, segment: &Segment<'_>) -> Digest {
+    let mut digest = Digest::new(kind);
     addresses(&mut digest, segment.source.ip(), segment.destination.ip());
     let flags = segment.flags;
     let bits = [flags.syn, flags.ack, flags.fin, flags.rst].iter().fold(0, |bits, &flag| bits << 1 | u64::from(flag));
@@ -115,6 +156,11 @@ fn of_segment(segment: &Segment<'_>) -> u64 {
         u64::from(segment.seq) << 32 | u64::from(segment.ack),
     );
     digest.words(u64::from(segment.payload_len), u64::from(segment.window) << 16 | u64::from(segment.ip_id));
+    digest
+}
+
+fn of_segment(segment: &Segment<'_>) -> u64 {
+    let mut digest = of_headers(SEGMENT, segment);
     digest.bytes(segment.options);
     let start = segment.payload.len().min(limits::COPY_PAYLOAD);
     digest.bytes(segment.payload.get(..start).unwrap_or_default());
@@ -123,7 +169,7 @@ fn of_segment(segment: &Segment<'_>) -> u64 {
 
 fn of_fragment(fragment: &Fragment<'_>) -> u64 {
     let FragmentKey { source, destination, id, protocol } = fragment.key;
-    let mut digest = Digest::new(1);
+    let mut digest = Digest::new(FRAGMENT);
     addresses(&mut digest, source, destination);
     digest.words(
         u64::from(id) << 32 | u64::from(fragment.offset) << 8 | u64::from(protocol),

@@ -28,3 +28,6 @@ pub use batch::Batch;
 pub use connections::{Connections, Moment, route};
 pub use dissector::{Dissector, Frames, Totals};
 pub use select::{Selection, Verdict};
+
+/// A hash table for what is looked up for every segment or message. Its keys may be chosen by who is captured; seeds are random.
+type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -28,6 +28,7 @@ impl<D: Decoder> Engine<D> {
     }
 
     /// The next bytes of `side`.
+    #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
         self.driver.bytes(side, bytes, reader);
     }
@@ -112,6 +113,7 @@ impl<D: Decoder> Driver<D> {
     }
 
     /// The next bytes of `side`.
+    #[inline]
     pub(super) fn bytes<R: Reader>(&mut self, side: Side, mut bytes: &[u8], reader: &mut R) {
         let stream = &mut self.streams[side as usize];
         if stream.opaque > 0 {
@@ -204,6 +206,7 @@ impl<D: Decoder> Driver<D> {
     }
 
     /// Consumes what can be consumed of `input` and gives the number of bytes.
+    #[inline]
     fn consume<R: Reader>(&mut self, side: Side, mut input: Input<'_>, reader: &mut R) -> u64 {
         let before = input.available();
         while input.available() > 0 {
@@ -224,6 +227,7 @@ impl<D: Decoder> Driver<D> {
     }
 
     /// One step of the decoder; gives the bytes it posted, 0 where more are needed.
+    #[inline]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, reader: &mut R) -> u64 {
         let stream = &mut self.streams[side as usize];
         stream.need = None;

@@ -349,7 +349,6 @@ impl Book {
     }
 
     /// Posts fields that follow one another.
-    #[inline]
     fn post_fields<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], tally: &mut T) {
         let len = postings.iter().map(|posting| posting.len).sum();
         if self.post_now(side, op, postings, len, tally) || self.post_within(side, op, postings, len, tally) {
@@ -359,6 +358,22 @@ impl Book {
             tally.trace(Trace::Field { side, field, len });
             self.post_pieces(side, op, account, len, tally);
         }
+    }
+
+    /// Posts a field of the frame at hand that is not its last, where all before it is of the same operation: the rule for
+    /// messages of many fields. False where that is not so, and nothing was done.
+    #[inline]
+    fn post_amid<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) -> bool {
+        let stream = &mut self.streams[side as usize];
+        let Some((of, open)) = stream.now.op else { return false };
+        if of != op || posting.len >= stream.now.left || !stream.deferred.is_empty() {
+            return false;
+        }
+        stream.posted += posting.len;
+        stream.now.left -= posting.len;
+        let number = stream.now.origin.0;
+        self.add(side, op, &[posting], (open, number), tally);
+        true
     }
 
     /// Posts bytes of the frame at hand, where they and all before them in it are of one operation.
@@ -524,7 +539,10 @@ impl<T: Tally> Reader for Ledger<'_, T> {
 
     #[inline]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
-        self.book.post_fields(side, op, &[Posting { account, field, len }], self.tally);
+        let posting = Posting { account, field, len };
+        if !self.book.post_amid(side, op, posting, self.tally) {
+            self.book.post_fields(side, op, &[posting], self.tally);
+        }
     }
 
     #[inline]

@@ -9,9 +9,9 @@ use super::statement::{self, Statement};
 use super::types::Types;
 use super::wire::{Header, opcode};
 use crate::decode::{Malformed, OpId};
-use crate::limits;
+use crate::{FastMap, limits};
 use overhead_model::Class;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Entries of types that all prepared statements of a connection may hold together, about 12 bytes each.
@@ -100,13 +100,13 @@ pub(super) struct Extensions {
 /// What is known of a connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    waiting: HashMap<i16, Waiting>,
+    waiting: FastMap<i16, Waiting>,
     outstanding: usize,
     losses: u32,
     prepared: VecDeque<Arc<Prepared>>,
     /// Number of the first of `prepared`.
     first_prepared: u64,
-    prepared_ids: HashMap<Box<[u8]>, u64>,
+    prepared_ids: FastMap<Box<[u8]>, u64>,
     type_entries: usize,
     /// What other connections have prepared.
     commons: Commons,
@@ -122,12 +122,12 @@ pub(super) struct Session {
 impl Session {
     pub fn new(mid_stream: bool, commons: Commons) -> Self {
         Self {
-            waiting: HashMap::new(),
+            waiting: FastMap::default(),
             outstanding: 0,
             losses: 0,
             prepared: VecDeque::new(),
             first_prepared: 0,
-            prepared_ids: HashMap::new(),
+            prepared_ids: FastMap::default(),
             type_entries: 0,
             commons,
             sent: Sent { startup: mid_stream, statement: mid_stream },

@@ -6,8 +6,7 @@
 use super::sql::Verb;
 use super::values::Shape;
 use super::wire::{Formats, u16_at, u32_at};
-use crate::limits;
-use std::collections::HashMap;
+use crate::{FastMap, limits};
 
 /// A prepared statement.
 #[derive(Debug, Default)]
@@ -97,8 +96,8 @@ impl<T: Default> Slab<T> {
 #[derive(Debug, Default)]
 struct Names {
     unnamed: Option<usize>,
-    young: HashMap<Box<[u8]>, usize>,
-    old: HashMap<Box<[u8]>, usize>,
+    young: FastMap<Box<[u8]>, usize>,
+    old: FastMap<Box<[u8]>, usize>,
 }
 
 impl Names {
@@ -117,14 +116,14 @@ impl Names {
     }
 
     /// Gives those that are forgotten for it. `name` stood for nothing.
-    fn insert(&mut self, name: &[u8], index: usize) -> HashMap<Box<[u8]>, usize> {
+    fn insert(&mut self, name: &[u8], index: usize) -> FastMap<Box<[u8]>, usize> {
         if name.is_empty() {
             self.unnamed = Some(index);
-            return HashMap::new();
+            return FastMap::default();
         }
         self.young.insert(key(name).into(), index);
         if self.young.len() < limits::STATEMENTS / 2 {
-            return HashMap::new();
+            return FastMap::default();
         }
         std::mem::replace(&mut self.old, std::mem::take(&mut self.young))
     }

@@ -6,6 +6,7 @@ use super::decode::{INSPECTED, Resp};
 use super::pair::Command;
 use super::wire;
 use crate::decode::{Malformed, Out, Posting, Reader};
+use arrayvec::ArrayVec;
 use overhead_model::Account;
 
 /// Arguments of a command that is read at a stretch.
@@ -14,30 +15,14 @@ const ARGUMENTS: usize = 8;
 const TEXT: usize = 64;
 
 /// Postings of one command, a count and three of each argument, or of one value.
-struct Sheet<const N: usize> {
-    postings: [Posting; N],
-    len: usize,
-}
+type Sheet<const N: usize> = ArrayVec<Posting, N>;
 
-impl<const N: usize> Sheet<N> {
-    #[inline]
-    fn new() -> Self {
-        Self { postings: [Posting { account: Account::Framing, field: "", len: 0 }; N], len: 0 }
-    }
-
-    #[inline]
-    fn add(&mut self, account: Account, field: &'static str, len: usize) {
-        if len > 0
-            && let Some(place) = self.postings.get_mut(self.len)
-        {
-            *place = Posting { account, field, len: len as u64 };
-            self.len += 1;
-        }
-    }
-
-    #[inline]
-    fn post<R: Reader>(&self, out: &mut Out<'_, R>) {
-        out.post_all(self.postings.get(..self.len).unwrap_or_default());
+/// Writes a field down, where it has bytes and there is room.
+#[inline]
+fn note<const N: usize>(sheet: &mut Sheet<N>, account: Account, field: &'static str, len: usize) {
+    if len > 0 {
+        // What has no room would have to be posted by itself; sheets are as long as it takes.
+        _ = sheet.try_push(Posting { account, field, len: len as u64 });
     }
 }
 
@@ -68,21 +53,23 @@ fn bulk(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 /// Where the arguments of a command are: the length of each header, and each body.
-type Arguments<'a> = [(usize, &'a [u8]); ARGUMENTS];
+type Arguments<'a> = ArrayVec<(usize, &'a [u8]), ARGUMENTS>;
 
-/// The command that `bytes` begin with: the length of its first line, its arguments and their number.
+/// The command that `bytes` begin with: the length of its first line, and its arguments.
 #[inline]
-fn command<'a>(bytes: &'a [u8], arguments: &mut Arguments<'a>) -> Option<(usize, usize)> {
+fn command(bytes: &[u8]) -> Option<(usize, Arguments<'_>)> {
     let (count, first) = header(bytes, b'*')?;
     let mut rest = bytes.get(first..)?;
-    if count == 0 {
+    if count == 0 || count > ARGUMENTS {
         return None;
     }
-    for place in arguments.get_mut(..count)? {
-        *place = bulk(rest)?;
-        rest = rest.get(place.0 + place.1.len() + 2..)?;
+    let mut arguments = Arguments::new();
+    for _ in 0..count {
+        let (header, body) = bulk(rest)?;
+        rest = rest.get(header + body.len() + 2..)?;
+        arguments.try_push((header, body)).ok()?;
     }
-    Some((first, count))
+    Some((first, arguments))
 }
 
 impl Resp {
@@ -93,22 +80,21 @@ impl Resp {
         bytes: &[u8],
         out: &mut Out<'_, R>,
     ) -> Result<Option<usize>, Malformed> {
-        let mut arguments: Arguments<'_> = [(0, &[]); ARGUMENTS];
-        let Some((first, count)) = command(bytes, &mut arguments) else { return Ok(None) };
+        let Some((first, arguments)) = command(bytes) else { return Ok(None) };
         let Self { request, pairing, .. } = self;
-        request.command.begin(out.open(), count as u64);
+        request.command.begin(out.open(), arguments.len() as u64);
         out.charge(request.command.op());
         let mut sheet = Sheet::<{ 1 + 3 * ARGUMENTS }>::new();
-        sheet.add(Account::Framing, "argument count", first);
+        note(&mut sheet, Account::Framing, "argument count", first);
         let mut len = first;
-        for (header, body) in arguments.iter().take(count) {
+        for (header, body) in &arguments {
             let (account, field) = argument(&mut request.command, body, out);
-            sheet.add(Account::Framing, "argument length", *header);
-            sheet.add(account, field, body.len());
-            sheet.add(Account::Framing, "CRLF", 2);
+            note(&mut sheet, Account::Framing, "argument length", *header);
+            note(&mut sheet, account, field, body.len());
+            note(&mut sheet, Account::Framing, "CRLF", 2);
             len += header + body.len() + 2;
         }
-        sheet.post(out);
+        out.post_all(&sheet);
         pairing.request(&request.command, out)?;
         Ok(Some(len))
     }
@@ -125,28 +111,28 @@ impl Resp {
                     let end = wire::line_feed(near)?;
                     near.get(..end)?.strip_suffix(b"\r")
                 })?;
-                sheet.add(Account::Framing, "type", 1);
+                note(&mut sheet, Account::Framing, "type", 1);
                 let (account, field) =
                     if kind == b':' { (target.leaves.integer, "integer") } else { (target.leaves.status, "text") };
-                sheet.add(account, field, line.len() - 1);
-                sheet.add(Account::Framing, "CRLF", 2);
+                note(&mut sheet, account, field, line.len() - 1);
+                note(&mut sheet, Account::Framing, "CRLF", 2);
                 line.len() + 2
             }
             b'$' if bytes.starts_with(b"$-1\r\n") => {
-                sheet.add(Account::Framing, "null", 5);
+                note(&mut sheet, Account::Framing, "null", 5);
                 5
             }
             b'$' => {
                 let (header, body) = bulk(bytes)?;
-                sheet.add(Account::Framing, "length", header);
-                sheet.add(target.leaves.data, "value", body.len());
-                sheet.add(Account::Framing, "CRLF", 2);
+                note(&mut sheet, Account::Framing, "length", header);
+                note(&mut sheet, target.leaves.data, "value", body.len());
+                note(&mut sheet, Account::Framing, "CRLF", 2);
                 header + body.len() + 2
             }
             _ => return None,
         };
         out.charge(target.op);
-        sheet.post(out);
+        out.post_all(&sheet);
         self.pairing.reply(target, kind, out);
         Some(len)
     }
