@@ -51,9 +51,10 @@ pub trait Reader {
     /// (`"stream id"`), and `len` is never 0.
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
 
-    /// The next bytes of `side` are these fields of `op`. The same as posting each; faster where it can be.
+    /// The next `len` bytes of `side` are these fields of `op`. The same as posting each; faster where it can be.
     #[inline]
-    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting]) {
+    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64) {
+        let _ = len;
         for &Posting { account, field, len } in postings {
             self.post(side, op, account, field, len);
         }
@@ -174,8 +175,9 @@ impl<'r, R: Reader> Out<'r, R> {
             Some(op) => op,
             None => self.orphan("(undecoded)"),
         };
-        self.posted += postings.iter().map(|posting| posting.len).sum::<u64>();
-        self.reader.post_all(self.side, op, postings);
+        let len = postings.iter().map(|posting| posting.len).sum();
+        self.posted += len;
+        self.reader.post_all(self.side, op, postings, len);
     }
 
     /// Opens a named group of fields.

@@ -16,7 +16,7 @@ use ops::{Ops, State};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use split::Split;
 use std::collections::BTreeMap;
-use stream::{Deferred, Now, Piece, Stream};
+use stream::{Deferred, Piece, Share, Stream};
 
 /// The books of one connection.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub struct Book {
 #[derive(Debug, Default)]
 struct Scratch {
     shares: Vec<(OpId, u64)>,
+    now: Vec<Share>,
     split: Split,
 }
 
@@ -256,23 +257,19 @@ impl Book {
     fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
         let mut shares = std::mem::take(&mut self.scratch.shares);
         if let Some((headers, number)) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
-            if let [(op, _)] = shares[..] {
-                self.charge_headers(side, op, headers, number, tally);
-            } else {
-                if !shares.is_sorted_by_key(|&(op, _)| Ops::age(op)) {
-                    shares.sort_by_key(|&(op, _)| Ops::age(op));
-                }
-                let mut split = std::mem::take(&mut self.scratch.split);
-                split.begin(shares.iter().map(|&(_, bytes)| bytes));
-                for (account, bytes) in headers.accounts() {
-                    split.amount(u64::from(bytes), |index, share| {
-                        if let Some(&(op, _)) = shares.get(index) {
-                            self.post_header(op, side, account, (number, share), tally);
-                        }
-                    });
-                }
-                self.scratch.split = split;
+            if !shares.is_sorted_by_key(|&(op, _)| Ops::age(op)) {
+                shares.sort_by_key(|&(op, _)| Ops::age(op));
             }
+            let mut split = std::mem::take(&mut self.scratch.split);
+            split.begin(shares.iter().map(|&(_, bytes)| bytes));
+            for (account, bytes) in headers.accounts() {
+                split.amount(u64::from(bytes), |index, share| {
+                    if let Some(&(op, _)) = shares.get(index) {
+                        self.post_header(op, side, account, (number, share), tally);
+                    }
+                });
+            }
+            self.scratch.split = split;
             for &(op, _) in &shares {
                 if self.ops.release_frame(op) {
                     self.emit(op, tally);
@@ -348,9 +345,8 @@ impl Book {
         tally.operation(row, operation);
     }
 
-    /// Posts fields that follow one another.
-    fn post_fields<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], tally: &mut T) {
-        let len = postings.iter().map(|posting| posting.len).sum();
+    /// Posts fields that follow one another, of `len` bytes in all.
+    fn post_fields<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) {
         if self.post_now(side, op, postings, len, tally) || self.post_within(side, op, postings, len, tally) {
             return;
         }
@@ -376,7 +372,7 @@ impl Book {
         true
     }
 
-    /// Posts bytes of the frame at hand, where they and all before them in it are of one operation.
+    /// Posts bytes of the frame at hand, where its operations follow one another in order of their opening.
     #[inline]
     fn post_now<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) -> bool {
         let now = &self.streams[side as usize].now;
@@ -410,38 +406,70 @@ impl Book {
         }
     }
 
-    /// The frame at hand goes to `op`, as far as can be told; false where another has some of it.
+    /// The frame at hand, or what is left of it, goes to `op`, as far as can be told; false where a younger operation has
+    /// some of it.
     fn attach(&mut self, side: Side, op: OpId) -> bool {
         let stream = &mut self.streams[side as usize];
-        let State::Open(open) = self.ops.state(op) else { return false };
-        if stream.now.left == 0 || stream.now.op.is_some() {
+        let is_elder = stream.now.op.is_none_or(|(before, _)| Ops::age(before) < Ops::age(op));
+        if stream.now.left == 0 || !is_elder {
             return false;
         }
-        if stream.take_now(op, open) {
-            self.ops.retain(op);
-        }
-        let (Now { origin, time_ns, .. }, operation) = (self.streams[side as usize].now, self.ops.at(open));
-        operation.touch(side, origin.1, time_ns);
+        let Some((open, references)) = self.ops.place(op) else { return false };
+        *references += u32::from(stream.take_now(op, open));
+        self.ops.at(open).touch(side, stream.now.origin.1, stream.now.time_ns);
         true
     }
 
-    /// Charges the headers of the frame at hand, whose payload all went to one operation.
+    /// Charges the headers of the frame at hand, whose payload is all posted.
     #[inline]
     fn settle_now<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let stream = &mut self.streams[side as usize];
-        let Some((op, _)) = stream.now.op.take() else { return };
+        let Some((op, open)) = stream.end_now(&mut self.scratch.now) else { return };
         let (headers, number) = (stream.now.headers, stream.now.origin.0);
-        self.charge_headers(side, op, headers, number, tally);
-        if self.ops.release_frame(op) {
-            self.emit(op, tally);
+        if self.scratch.now.is_empty() {
+            for (account, bytes) in headers.accounts() {
+                let share = Share { op, open, bytes: u64::from(bytes) };
+                self.charge_share(side, share, account, number, tally);
+            }
+            self.release(op, open, tally);
+        } else {
+            self.settle_shares(side, headers, number, tally);
         }
         self.forget_owners(side);
     }
 
-    #[inline]
-    fn charge_headers<T: Tally>(&mut self, side: Side, op: OpId, headers: Headers, number: u64, tally: &mut T) {
+    /// Shares the headers of the frame at hand between its operations.
+    fn settle_shares<T: Tally>(&mut self, side: Side, headers: Headers, number: u64, tally: &mut T) {
+        let mut now = std::mem::take(&mut self.scratch.now);
+        let mut split = std::mem::take(&mut self.scratch.split);
+        split.begin(now.iter().map(|share| share.bytes));
         for (account, bytes) in headers.accounts() {
-            self.post_header(op, side, account, (number, u64::from(bytes)), tally);
+            split.amount(u64::from(bytes), |index, bytes| {
+                if let Some(share) = now.get(index) {
+                    self.charge_share(side, Share { bytes, ..*share }, account, number, tally);
+                }
+            });
+        }
+        for share in now.drain(..) {
+            self.release(share.op, share.open, tally);
+        }
+        self.scratch.split = split;
+        self.scratch.now = now;
+    }
+
+    /// Charges bytes of the headers of a frame, given by its number, to an operation that is open.
+    #[inline]
+    fn charge_share<T: Tally>(&mut self, side: Side, share: Share, account: Account, number: u64, tally: &mut T) {
+        let Share { op, open, bytes } = share;
+        tally.trace(Trace::Charged { side, op: Some(op.0), account, frame: number, bytes });
+        self.ops.at(open).operation.sides[side as usize].amounts[account] += bytes;
+    }
+
+    /// The headers of a frame with payload of an open operation are shared out.
+    #[inline]
+    fn release<T: Tally>(&mut self, op: OpId, open: u32, tally: &mut T) {
+        if self.ops.at(open).release() {
+            self.emit(op, tally);
         }
     }
 
@@ -541,13 +569,13 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         let posting = Posting { account, field, len };
         if !self.book.post_amid(side, op, posting, self.tally) {
-            self.book.post_fields(side, op, &[posting], self.tally);
+            self.book.post_fields(side, op, &[posting], len, self.tally);
         }
     }
 
     #[inline]
-    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting]) {
-        self.book.post_fields(side, op, postings, self.tally);
+    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64) {
+        self.book.post_fields(side, op, postings, len, self.tally);
     }
 
     fn enter(&mut self, side: Side, group: &'static str) {

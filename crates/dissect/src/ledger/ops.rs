@@ -41,6 +41,13 @@ impl Open {
         self.seen(side, time_ns);
     }
 
+    /// The headers of a frame that it has payload in are shared out; true where it can be emitted.
+    #[inline]
+    pub fn release(&mut self) -> bool {
+        self.pending_frames = self.pending_frames.saturating_sub(1);
+        self.pending_frames == 0 && self.is_over
+    }
+
     /// It has payload in a frame of this time.
     #[inline]
     pub fn seen(&mut self, side: Side, time_ns: u64) {
@@ -164,10 +171,14 @@ impl Ops {
 
     /// One frame fewer to wait for; true where the operation can be emitted.
     pub fn release_frame(&mut self, op: OpId) -> bool {
-        self.get_mut(op).is_some_and(|open| {
-            open.pending_frames = open.pending_frames.saturating_sub(1);
-            open.pending_frames == 0 && open.is_over
-        })
+        self.get_mut(op).is_some_and(Open::release)
+    }
+
+    /// Where the operation is among the open ones, for [`Ops::at`]; and how many refer to it.
+    #[inline]
+    pub fn place(&mut self, op: OpId) -> Option<(u32, &mut u32)> {
+        let slot = self.slot(op)?;
+        if let State::Open(index) = slot.state { Some((index, &mut slot.references)) } else { None }
     }
 
     /// Something refers to the operation, and may after it closed.

@@ -78,19 +78,28 @@ struct Hot {
     number: u64,
 }
 
-/// The frame at hand while all of its payload may go to one operation, which is the rule: it is not in the tables then.
-/// Where that turns out otherwise it is put there, by [`Stream::spill`].
+/// The frame at hand while its payload goes to one operation, or to several one after the other in order of their opening,
+/// which is the rule: it is not in the tables then. Where that turns out otherwise it is put there, by [`Stream::spill`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Now {
     pub origin: (u64, u32),
     pub time_ns: u64,
     pub headers: Headers,
-    /// Its new payload.
-    pub len: u64,
-    /// Of that, what is not posted yet; 0 where there is no such frame.
+    /// Of its new payload, what is not posted yet; 0 where there is no such frame.
     pub left: u64,
-    /// The operation, and where it is among the open ones.
+    /// The operation that the last of it went to, and where it is among the open ones.
     pub op: Option<(OpId, u32)>,
+    /// What was not posted yet when that operation's bytes began.
+    from: u64,
+}
+
+/// Payload of the frame at hand that went to one operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub op: OpId,
+    /// Where it is among the open ones.
+    pub open: u32,
+    pub bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +107,8 @@ pub(super) struct Stream {
     /// Offset up to which bytes have been posted.
     pub posted: u64,
     pub now: Now,
+    /// Operations that have bytes of it, before the one that has the last.
+    earlier: Vec<Share>,
     hot: Hot,
     /// Offset up to which bytes have been announced.
     pub end: u64,
@@ -133,7 +144,7 @@ impl Stream {
         let alone = self.now.left == 0 && self.slices.is_empty();
         if alone {
             self.end += len;
-            self.now = Now { origin, time_ns, headers, len, left: len, op: None };
+            self.now = Now { origin, time_ns, headers, left: len, op: None, from: len };
         }
         alone
     }
@@ -141,34 +152,52 @@ impl Stream {
     /// All that is left of the frame at hand is expected to go to `op`; true where that begins a new run.
     #[inline]
     pub fn take_now(&mut self, op: OpId, open: u32) -> bool {
-        self.now.op = Some((op, open));
-        let end = self.posted + self.now.left;
+        let now = &mut self.now;
+        let before = now.op.replace((op, open));
+        if let Some((before, open)) = before {
+            self.earlier.push(Share { op: before, open, bytes: now.from - now.left });
+        }
+        now.from = now.left;
+        let end = self.posted + now.left;
         match self.owners.back_mut() {
             Some(last) if last.op == op => {
                 last.end = end;
-                false
+                return false;
             }
-            _ => {
-                self.owners.push_back(Owned { end, op });
-                true
-            }
+            Some(last) if before.is_some() => last.end = self.posted,
+            _ => {}
         }
+        self.owners.push_back(Owned { end, op });
+        true
+    }
+
+    /// The frame at hand is all posted: the operation that has its last bytes; and in `shares` all that have any, where that
+    /// is more than one.
+    #[inline]
+    pub fn end_now(&mut self, shares: &mut Vec<Share>) -> Option<(OpId, u32)> {
+        let (op, open) = self.now.op.take()?;
+        if !self.earlier.is_empty() {
+            shares.append(&mut self.earlier);
+            shares.push(Share { op, open, bytes: self.now.from });
+        }
+        Some((op, open))
     }
 
     /// Puts the frame at hand into the tables.
     pub fn spill(&mut self) {
-        let Now { origin, time_ns, headers, len, left, op } = std::mem::take(&mut self.now);
+        let Now { origin, time_ns, headers, left, op, from } = std::mem::take(&mut self.now);
         if left == 0 {
             return;
         }
-        let frame = self.add_frame(origin, time_ns, headers, left);
-        if let Some((op, _)) = op {
-            self.share(frame, op, len - left);
+        let id = self.add_frame(origin, time_ns, headers, left);
+        if let (Some((op, _)), Some(frame)) = (op, self.frames.get_mut(id.0 as usize)) {
+            frame.shares.extend(self.earlier.drain(..).map(|share| (share.op, share.bytes)));
+            frame.shares.push((op, from - left));
             if let Some(last) = self.owners.back_mut() {
                 last.end = self.posted;
             }
         }
-        self.slices.push_back(Slice { end: self.end, frame: Some(frame) });
+        self.slices.push_back(Slice { end: self.end, frame: Some(id) });
     }
 
     pub fn add_slice(&mut self, frame: Option<FrameId>, len: u64) {
@@ -313,6 +342,7 @@ impl Stream {
     /// Gives back room that nothing is in.
     pub fn shrink(&mut self) {
         self.sync();
+        self.earlier.shrink_to_fit();
         self.slices.shrink_to_fit();
         self.owners.shrink_to_fit();
         if self.free.len() == self.frames.len() {

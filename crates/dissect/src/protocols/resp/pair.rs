@@ -28,6 +28,27 @@ pub(super) struct Command {
     options_over: bool,
     inline: bool,
     kind: Kind,
+    /// Of a command of the first word and this many arguments.
+    places: Option<(u64, Places)>,
+}
+
+/// What the arguments of a command are, where that does not depend on what they say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// A bit for each argument that is a key.
+    keys: u8,
+}
+
+impl Places {
+    /// Account and field of the argument at this place; 0 is the command word.
+    #[inline]
+    pub fn argument(self, place: usize) -> (Account, &'static str) {
+        match place {
+            0 => (Account::Query, "command"),
+            place if self.keys >> place & 1 == 1 => (Account::Data, "key"),
+            _ => (Account::Data, "argument"),
+        }
+    }
 }
 
 /// Commands that change how replies are paired, or say something about the software.
@@ -69,6 +90,7 @@ impl Default for Command {
             options_over: false,
             inline: false,
             kind: Kind::Plain,
+            places: None,
         }
     }
 }
@@ -121,6 +143,38 @@ impl Command {
         (self.op, self.count, self.place) = (op, count, 0);
         (self.words, self.known, self.values) = (1, 0, 0);
         (self.options_over, self.inline, self.kind) = (false, false, Kind::Plain);
+    }
+
+    /// What the arguments of the command that was begun are, by its first word alone; it is read then. `None` where it takes
+    /// more to say that.
+    #[inline]
+    pub fn places(&mut self, word: &[u8]) -> Option<Places> {
+        if !self.first.name.is(word) {
+            return None;
+        }
+        let places = match self.places {
+            Some((count, places)) if count == self.count => places,
+            _ => self.learn()?,
+        };
+        (self.place, self.known) = (self.count, 1);
+        Some(places)
+    }
+
+    /// Works out [`Command::places`] for the first word as it is, and as many arguments.
+    fn learn(&mut self) -> Option<Places> {
+        let Named { entry, kind, .. } = self.first;
+        let arguments = self.count - 1;
+        let fixed = |entry: &wire::Command| {
+            !entry.container && (entry.tokens.is_empty() || arguments <= u64::from(entry.leading))
+        };
+        if kind != Kind::Plain || arguments >= u64::from(u8::BITS) || !entry.is_none_or(fixed) {
+            return None;
+        }
+        let is_key = |place: &u32| entry.is_some_and(|entry| entry.is_key(*place, arguments as u32));
+        let keys = (1..=arguments as u32).filter(is_key).fold(0, |keys, place| keys | 1 << place);
+        let places = Places { keys };
+        self.places = Some((self.count, places));
+        Some(places)
     }
 
     /// What is known of it by its words so far.
@@ -189,7 +243,7 @@ impl Command {
         if place > 0 {
             self.both = Named::two(self.first.name, word);
         } else if !self.first.name.is(word) {
-            self.first = Named::one(word);
+            (self.first, self.places) = (Named::one(word), None);
         }
         self.known = place + 1;
         if place == 0 && self.first.entry.is_some_and(|entry| entry.container) && self.count > 1 {

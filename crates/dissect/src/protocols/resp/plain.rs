@@ -29,10 +29,20 @@ fn note<const N: usize>(sheet: &mut Sheet<N>, account: Account, field: &'static 
 /// The number after a type byte, and the length of the line with both.
 #[inline]
 fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
-    let (first, rest) = bytes.split_first()?;
-    if *first != kind {
+    let (&first, rest) = bytes.split_first()?;
+    if first != kind {
         return None;
     }
+    let value = |digit: &u8| usize::from(digit - b'0');
+    match rest {
+        [a @ b'0'..=b'9', b'\r', b'\n', ..] => Some((value(a), 4)),
+        [a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => Some((10 * value(a) + value(b), 5)),
+        _ => long_header(rest),
+    }
+}
+
+/// The same for numbers of more digits.
+fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
     let mut number = 0;
     for (digits, &byte) in rest.iter().take(8).enumerate() {
         match byte {
@@ -55,21 +65,20 @@ fn bulk(bytes: &[u8]) -> Option<(usize, &[u8])> {
 /// Where the arguments of a command are: the length of each header, and each body.
 type Arguments<'a> = ArrayVec<(usize, &'a [u8]), ARGUMENTS>;
 
-/// The command that `bytes` begin with: the length of its first line, and its arguments.
+/// The arguments of the command that `bytes` begin with; gives the length of its first line.
 #[inline]
-fn command(bytes: &[u8]) -> Option<(usize, Arguments<'_>)> {
+fn command<'a>(bytes: &'a [u8], arguments: &mut Arguments<'a>) -> Option<usize> {
     let (count, first) = header(bytes, b'*')?;
     let mut rest = bytes.get(first..)?;
     if count == 0 || count > ARGUMENTS {
         return None;
     }
-    let mut arguments = Arguments::new();
     for _ in 0..count {
         let (header, body) = bulk(rest)?;
         rest = rest.get(header + body.len() + 2..)?;
         arguments.try_push((header, body)).ok()?;
     }
-    Some((first, arguments))
+    Some(first)
 }
 
 impl Resp {
@@ -80,15 +89,21 @@ impl Resp {
         bytes: &[u8],
         out: &mut Out<'_, R>,
     ) -> Result<Option<usize>, Malformed> {
-        let Some((first, arguments)) = command(bytes) else { return Ok(None) };
+        let mut arguments = Arguments::new();
+        let Some(first) = command(bytes, &mut arguments) else { return Ok(None) };
         let Self { request, pairing, .. } = self;
         request.command.begin(out.open(), arguments.len() as u64);
+        let word = arguments.first().map_or(&[][..], |(_, body)| body);
+        let places = request.command.places(word);
         out.charge(request.command.op());
         let mut sheet = Sheet::<{ 1 + 3 * ARGUMENTS }>::new();
         note(&mut sheet, Account::Framing, "argument count", first);
         let mut len = first;
-        for (header, body) in &arguments {
-            let (account, field) = argument(&mut request.command, body, out);
+        for (place, (header, body)) in arguments.iter().enumerate() {
+            let (account, field) = match places {
+                Some(places) => places.argument(place),
+                None => argument(&mut request.command, body, out),
+            };
             note(&mut sheet, Account::Framing, "argument length", *header);
             note(&mut sheet, account, field, body.len());
             note(&mut sheet, Account::Framing, "CRLF", 2);
