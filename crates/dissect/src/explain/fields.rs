@@ -1,6 +1,7 @@
 //! Adds the postings of all operations up by field, in one reading of a capture.
 
 use super::Reading;
+use super::turns::Turns;
 use crate::limits;
 use overhead_model::record::FieldRow;
 use overhead_model::{
@@ -24,9 +25,7 @@ pub struct RowName {
 /// The fields of each row, with the bytes of all its operations.
 #[derive(Debug, Default)]
 pub struct FieldSums {
-    connection: u64,
-    over: bool,
-    connections: HashMap<u64, Connection>,
+    turns: Turns<Connection>,
     paths: Paths,
     rows: Vec<(RowName, Sums)>,
     numbers: HashMap<RowName, RowId>,
@@ -94,16 +93,8 @@ impl FieldSums {
         rows.into_iter().map(|(name, sums)| (name, fields(sums))).collect()
     }
 
-    /// What follows is of this connection; one that ended is forgotten.
-    fn turn(&mut self, connection: u64, over: bool) {
-        if self.over {
-            self.connections.remove(&self.connection);
-        }
-        (self.connection, self.over) = (connection, over);
-    }
-
-    fn step(&mut self, connection: u64, step: Trace<'_>) {
-        let connection = self.connections.entry(connection).or_default();
+    fn step(&mut self, step: Trace<'_>) {
+        let connection = self.turns.kept();
         match step {
             Trace::Swapped => connection.sides.swap(0, 1),
             Trace::Enter { side, group } => connection.sides[side as usize].path.push(group),
@@ -153,9 +144,9 @@ impl Tally for FieldSums {
 
     fn trace(&mut self, step: Trace<'_>) {
         match step {
-            Trace::Frame(facts) => self.turn(facts.connection, false),
-            Trace::Ending { connection } => self.turn(connection, true),
-            step => self.step(self.connection, step),
+            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
+            Trace::Ending { connection } => self.turns.turn(connection, true),
+            step => self.step(step),
         }
     }
 }

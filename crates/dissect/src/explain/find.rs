@@ -1,5 +1,6 @@
 //! Numbers the operations of a capture, and finds the one that is wanted.
 
+use super::turns::Turns;
 use crate::limits;
 use overhead_model::{Class, ConnectionSummary, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace};
 use std::collections::{BTreeMap, HashMap};
@@ -48,9 +49,7 @@ pub struct Found {
 pub struct Finder {
     wanted: Wanted,
     count: u64,
-    connection: u64,
-    over: bool,
-    connections: HashMap<u64, Connection>,
+    turns: Turns<Connection>,
     open: HashMap<(u64, Option<u64>), Candidate>,
     fitting: BTreeMap<u64, Found>,
     names: BTreeMap<String, u64>,
@@ -79,9 +78,7 @@ impl Finder {
         Self {
             wanted,
             count: 0,
-            connection: 0,
-            over: false,
-            connections: HashMap::new(),
+            turns: Turns::default(),
             open: HashMap::new(),
             fitting: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -117,22 +114,14 @@ impl Finder {
         }
     }
 
-    /// What follows is of this connection; one that ended is forgotten.
-    fn turn(&mut self, connection: u64, over: bool) {
-        if self.over {
-            self.connections.remove(&self.connection);
-        }
-        (self.connection, self.over) = (connection, over);
-    }
-
     fn number(&mut self, op: Option<u64>) {
         self.count += 1;
         let candidate = Candidate { number: self.count, class: Class::Unmatched, name: String::new() };
-        self.open.insert((self.connection, op), candidate);
+        self.open.insert((self.turns.connection(), op), candidate);
     }
 
     fn connect(&mut self, note: fn(&mut Connection)) {
-        let connection = self.connections.entry(self.connection).or_default();
+        let connection = self.turns.kept();
         note(connection);
         if connection.decoding && connection.touched && !connection.numbered {
             connection.numbered = true;
@@ -141,8 +130,9 @@ impl Finder {
     }
 
     fn close(&mut self, op: Option<u64>, outcome: Outcome) {
-        let Some(candidate) = self.open.remove(&(self.connection, op)) else { return };
-        let found = Found { number: candidate.number, connection: self.connection, op };
+        let connection = self.turns.connection();
+        let Some(candidate) = self.open.remove(&(connection, op)) else { return };
+        let found = Found { number: candidate.number, connection, op };
         if self.fits(&candidate, outcome) {
             self.fitting.insert(found.number, found);
             if self.fitting.len() as u64 > self.enough() {
@@ -182,15 +172,15 @@ impl Tally for Finder {
 
     fn trace(&mut self, step: Trace<'_>) {
         match step {
-            Trace::Frame(facts) => self.turn(facts.connection, false),
-            Trace::Ending { connection } => self.turn(connection, true),
+            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
+            Trace::Ending { connection } => self.turns.turn(connection, true),
             Trace::Decoding => self.connect(|connection| connection.decoding = true),
             Trace::Posted { op: None, .. } | Trace::Charged { op: None, .. } => {
                 self.connect(|connection| connection.touched = true);
             }
             Trace::Opened { op } => self.number(Some(op)),
             Trace::Labelled { op, class, name, .. } => {
-                if let Some(candidate) = self.open.get_mut(&(self.connection, op)) {
+                if let Some(candidate) = self.open.get_mut(&(self.turns.connection(), op)) {
                     candidate.class = class;
                     name.clone_into(&mut candidate.name);
                 }

@@ -16,6 +16,7 @@ mod fields;
 mod find;
 mod record;
 mod stream;
+mod turns;
 
 pub use fields::{FieldSums, RowName};
 pub use find::{Finder, Found, Kind, Wanted};
