@@ -59,7 +59,7 @@ pub struct LoadServer {
 }
 
 /// How operations were sent; `null` for what the protocol does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadSettings {
     /// Statements were prepared once per connection.
     pub prepared: Option<bool>,

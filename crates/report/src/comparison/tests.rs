@@ -16,15 +16,7 @@ mongodb,insert,316,45,driver 1
 ";
 
 fn settings(skip_metadata: bool) -> LoadSettings {
-    LoadSettings {
-        prepared: Some(true),
-        skip_metadata: Some(skip_metadata),
-        binary: None,
-        resp: None,
-        compression: None,
-        tls: false,
-        threads: 1,
-    }
+    LoadSettings { prepared: Some(true), skip_metadata: Some(skip_metadata), threads: 1, ..LoadSettings::default() }
 }
 
 /// A result of so many operations per second, of which the client's thread needs the part `busy`.

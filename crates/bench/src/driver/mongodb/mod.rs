@@ -50,13 +50,10 @@ impl Driver for Mongo {
 
     fn settings(&self) -> LoadSettings {
         LoadSettings {
-            prepared: None,
-            skip_metadata: None,
-            binary: None,
-            resp: None,
             compression: Some(self.options.compression.unwrap_or(Compression::None).name().to_owned()),
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
+            ..LoadSettings::default()
         }
     }
 

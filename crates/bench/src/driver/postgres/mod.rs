@@ -67,12 +67,10 @@ impl Driver for Postgres {
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             prepared: Some(self.options.prepared != Some(false)),
-            skip_metadata: None,
             binary: Some(self.options.binary != Some(false)),
-            resp: None,
-            compression: None,
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
+            ..LoadSettings::default()
         }
     }
 

@@ -51,13 +51,10 @@ impl Driver for Redis {
 
     fn settings(&self) -> LoadSettings {
         LoadSettings {
-            prepared: None,
-            skip_metadata: None,
-            binary: None,
             resp: Some(self.options.resp.unwrap_or(2)),
-            compression: None,
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
+            ..LoadSettings::default()
         }
     }
 

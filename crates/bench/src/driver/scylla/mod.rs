@@ -58,11 +58,10 @@ impl Driver for Scylla {
         LoadSettings {
             prepared: Some(self.options.prepared != Some(false)),
             skip_metadata: Some(self.options.skip_metadata == Some(true)),
-            binary: None,
-            resp: None,
             compression: Some(self.options.compression.unwrap_or(Compression::None).name().to_owned()),
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
+            ..LoadSettings::default()
         }
     }
 
