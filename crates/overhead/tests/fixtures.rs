@@ -30,11 +30,12 @@ fn capture(case: &Path) -> Option<&'static str> {
 }
 
 /// What `analyze` prints for a case, without what differs from build to build and from place to place.
-fn record(case: &Path) -> Outcome<String> {
+fn record(case: &Path, threads: u8) -> Outcome<String> {
     let args = fs::read_to_string(case.join("args"))?;
     let output = Command::new(env!("CARGO_BIN_EXE_overhead"))
         .args(["analyze", capture(case).ok_or("no capture")?, "--format", "json"])
         .args(args.split_whitespace())
+        .args(["--threads", &threads.to_string()])
         .env_remove("SSLKEYLOGFILE")
         .current_dir(case)
         .output()?;
@@ -63,9 +64,9 @@ fn difference(expected: &str, found: &str) -> String {
     shown.join("\n")
 }
 
-/// Compares or blesses one case; an error says what is wrong with it.
-fn check(case: &Path, bless: bool) -> Outcome<()> {
-    let found = record(case)?;
+/// Compares or blesses one case, done by so many threads; an error says what is wrong with it.
+fn check(case: &Path, threads: u8, bless: bool) -> Outcome<()> {
+    let found = record(case, threads)?;
     let path = case.join("expected.json");
     if bless {
         return Ok(fs::write(path, found)?);
@@ -74,15 +75,13 @@ fn check(case: &Path, bless: bool) -> Outcome<()> {
     if expected == found { Ok(()) } else { Err(difference(&expected, &found).into()) }
 }
 
-#[test]
-fn recorded_sessions_give_the_expected_records() {
-    let bless = std::env::var_os("OVERHEAD_BLESS").is_some();
+fn check_all(threads: u8, bless: bool) {
     let cases = cases().unwrap();
     assert!(!cases.is_empty(), "no fixtures were found");
     let failures: Vec<String> = cases
         .iter()
         .filter_map(|case| {
-            check(case, bless)
+            check(case, threads, bless)
                 .err()
                 .map(|error| format!("{}:\n{error}", case.file_name().unwrap_or_default().display()))
         })
@@ -90,10 +89,27 @@ fn recorded_sessions_give_the_expected_records() {
     assert!(failures.is_empty(), "{} of {} cases differ\n{}", failures.len(), cases.len(), failures.join("\n"));
 }
 
+fn is_to_bless() -> bool {
+    std::env::var_os("OVERHEAD_BLESS").is_some()
+}
+
+#[test]
+fn recorded_sessions_give_the_expected_records() {
+    check_all(1, is_to_bless());
+}
+
+/// Also where a statement is prepared on another connection, and where a file brings secrets for all of them.
+#[test]
+fn the_record_does_not_depend_on_the_number_of_threads() {
+    if !is_to_bless() {
+        [2, 3, 8].into_iter().for_each(|threads| check_all(threads, false));
+    }
+}
+
 /// Operations of a case by row, with counts, outcomes and payload accounts, as far as TLS does not add them.
 fn within_tls(case: &str) -> Outcome<BTreeMap<String, String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(case);
-    let record: Value = serde_json::from_str(&record(&path)?)?;
+    let record: Value = serde_json::from_str(&record(&path, 1)?)?;
     let mut rows = BTreeMap::new();
     for row in record["operations"].as_array().ok_or("no operations")? {
         if ["CONNECT", "TLS", "SSLREQUEST"].iter().any(|name| row["name"] == *name) {
