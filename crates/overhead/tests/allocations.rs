@@ -126,3 +126,26 @@ fn cql_query() {
     let query = b"\x04\0\0\x01\x07\0\0\0\x1f\0\0\0\x18INSERT INTO k.t VALUES 1\0\x01\0";
     assert_eq!(asked(9042, query, b"\x84\0\0\x01\x08\0\0\0\x04\0\0\0\x01", 1), 0);
 }
+
+/// An `OP_MSG` with this document: elements, each a type, a name and a value.
+fn op_msg(id: u32, answers: u32, elements: &[(u8, &str, &[u8])]) -> Vec<u8> {
+    let mut document = Vec::new();
+    for (kind, name, value) in elements {
+        document.extend([&[*kind], name.as_bytes(), &[0], value].concat());
+    }
+    let len = 5 + document.len() as u32;
+    let header = [16 + 4 + 1 + len, id, answers, 2013, 0];
+    let mut message: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    message.push(0);
+    message.extend(len.to_le_bytes());
+    message.extend(document);
+    message.push(0);
+    message
+}
+
+#[test]
+fn mongodb_insert() {
+    let insert = op_msg(7, 0, &[(2, "insert", b"\x02\0\0\0t\0"), (2, "$db", b"\x02\0\0\0d\0")]);
+    let answer = op_msg(8, 7, &[(16, "n", b"\x01\0\0\0"), (1, "ok", &1_f64.to_le_bytes())]);
+    assert_eq!(asked(27017, &insert, &answer, 1), 0);
+}
