@@ -125,14 +125,14 @@ impl Capture {
         let mut ended = false;
         while !ended {
             tokio::select! {
-                status = exit_of(&mut child) => {
+                status = or_never(child.as_mut().map(Child::wait)) => {
                     shown.clear();
                     tokio::time::sleep(TEARDOWN).await;
                     return Ok(Some(command::code(status?)));
                 }
                 () = signals.end.recv() => ended = true,
-                () = until(deadline) => ended = true,
-                () = end_of(capturing) => ended = true,
+                () = or_never(deadline.map(tokio::time::sleep_until)) => ended = true,
+                () = or_never(capturing.map(Capturing::ended)) => ended = true,
                 _ = signals.usr1.recv() => progress::print(capturing, &counting.read()),
                 _ = tick.tick() => shown.update(capturing),
             }
@@ -248,25 +248,10 @@ fn nothing() -> Captured {
     }
 }
 
-/// The status of the command once it ends; never, where there is none.
-async fn exit_of(child: &mut Option<Child>) -> std::io::Result<std::process::ExitStatus> {
-    match child {
-        Some(child) => child.wait().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The capture ends by itself; never, where there is none.
-async fn end_of(capturing: Option<&Capturing>) {
-    match capturing {
-        Some(capturing) => capturing.ended().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+/// What comes of `future`; never anything, where there is none.
+async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
