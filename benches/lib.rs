@@ -1,33 +1,17 @@
 //! What the benchmarks are of: the captures of real servers in `fixtures`, one for each protocol, held in memory.
 
 use overhead_capture::{FileSource, Next, Source, SourceError};
-use overhead_model::{ConnectionSummary, Frame, LinkType, Operation, RowId, RowKey, Side, SideTotals, Tally};
-use std::path::Path;
+use overhead_model::frame::Kept;
+use overhead_model::{ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use std::path::{Path, PathBuf};
 
 /// The captures, by their folder in `fixtures`.
 pub const CAPTURES: [&str; 5] =
     ["redis-get-set", "redis-rust-pipeline", "postgres-rust", "cassandra-rust", "ferretdb-rust"];
 
 /// The path of a capture.
-pub fn path(name: &str) -> std::path::PathBuf {
+pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name).join("capture.pcap")
-}
-
-/// A frame that owns its bytes.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    time_ns: u64,
-    link: LinkType,
-    original_len: u32,
-    bytes: Vec<u8>,
-}
-
-impl Kept {
-    /// The frame.
-    pub fn frame(&self) -> Frame<'_> {
-        let Self { time_ns, link, original_len, ref bytes } = *self;
-        Frame { time_ns, link, original_len, interface: 0, bytes }
-    }
 }
 
 /// All frames of a capture.
@@ -39,8 +23,7 @@ pub fn frames(name: &str) -> Result<Vec<Kept>, SourceError> {
     let mut source = FileSource::open(path(name))?;
     let mut frames = Vec::new();
     while let Next::Frame(frame) = source.next_frame()? {
-        let Frame { time_ns, link, original_len, bytes, .. } = frame;
-        frames.push(Kept { time_ns, link, original_len, bytes: bytes.to_vec() });
+        frames.push(Kept::of(&frame));
     }
     Ok(frames)
 }

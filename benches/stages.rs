@@ -7,11 +7,12 @@
 #![allow(missing_docs, clippy::expect_used, reason = "a benchmark: without its captures there is nothing to do")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use overhead_benches::{CAPTURES, Count, Kept, frames, path};
+use overhead_benches::{CAPTURES, Count, frames, path};
 use overhead_capture::{FileSource, Next, Source};
 use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::Tally;
+use overhead_model::frame::Kept;
 use overhead_report::Aggregate;
 use std::hint::black_box;
 use std::io::Cursor;

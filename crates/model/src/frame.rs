@@ -17,6 +17,30 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
+/// A frame that owns its bytes.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    time_ns: u64,
+    link: LinkType,
+    original_len: u32,
+    interface: u32,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    /// A copy of `frame`.
+    pub fn of(frame: &Frame<'_>) -> Self {
+        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
+        Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
+    }
+
+    /// The frame.
+    pub fn frame(&self) -> Frame<'_> {
+        let Self { time_ns, link, original_len, interface, ref bytes } = *self;
+        Frame { time_ns, link, original_len, interface, bytes }
+    }
+}
+
 /// A link-layer header type, by its number in the tcpdump.org LINKTYPE registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u16);

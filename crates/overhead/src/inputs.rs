@@ -7,7 +7,8 @@
 use crate::keys::KeyReader;
 use anyhow::Result;
 use overhead_capture::{FileSource, Secrets, Source};
-use overhead_model::{Frame, LinkType};
+use overhead_model::Frame;
+use overhead_model::frame::Kept;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
@@ -66,15 +67,6 @@ struct File<'a> {
     ahead: VecDeque<Kept>,
     /// The one of these that was handed out last.
     current: Option<Kept>,
-}
-
-/// A frame that owns its bytes.
-struct Kept {
-    time_ns: u64,
-    link: LinkType,
-    original_len: u32,
-    interface: u32,
-    bytes: Vec<u8>,
 }
 
 /// Whether reading goes on, and with what.
@@ -232,18 +224,6 @@ impl<'a> File<'a> {
         {
             self.ahead.push_back(frame);
         }
-        Ok(self.ahead.front().map(|kept| kept.time_ns))
-    }
-}
-
-impl Kept {
-    fn of(frame: &Frame<'_>) -> Self {
-        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
-        Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
-    }
-
-    fn frame(&self) -> Frame<'_> {
-        let Self { time_ns, link, original_len, interface, ref bytes } = *self;
-        Frame { time_ns, link, original_len, interface, bytes }
+        Ok(self.ahead.front().map(|kept| kept.frame().time_ns))
     }
 }
