@@ -8,88 +8,130 @@ pub(super) type Exchange = Vec<(Side, Vec<u8>)>;
 
 /// Exchanges of CQL in this version, and with the segments that its turns will be put in
 /// (`native_protocol_v4.spec`, `native_protocol_v5.spec`).
-#[expect(clippy::too_many_lines, reason = "it is a list")]
 pub(super) fn cql(version: u8, segments: Option<Segments>) -> Vec<Exchange> {
-    let wide = if version < 5 { 0 } else { 3 };
-    let flags = |flags: u8| [&[0; 3][..wide], &[flags]].concat();
-    let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
-    let query = [
-        text("SELECT a FROM lab.t WHERE k = ?"),
-        vec![0, 1],
-        flags(0x35),
-        b"\0\x01\0\0\0\x01k\0\0\0\x64\0\x09\0\0\0\0\0\0\0\x01".to_vec(),
-    ];
-    let specs: &[u8] = b"\0\x03lab\0\x01t\0\x01a\0\x09\0\x01b\0\x20\0\x0d\0\x01c\0\x21\0\x0d\0\x03\0\x01d\0\x31\0\x02\0\x09\0\x0d\0\x01e\0\x30\0\x03lab\0\x01u\0\x01\0\x01f\0\x09";
-    let cells: &[u8] = b"\0\0\0\x04\0\0\0\x07\0\0\0\x0d\0\0\0\x01\0\0\0\x05value\xff\xff\xff\xff\0\0\0\x08\0\0\0\x04\0\0\0\x01\0\0\0\x08\0\0\0\x04\0\0\0\x02";
-    let rows = [b"\0\0\0\x02\0\0\0\x03\0\0\0\x05\0\0\0\x02pg", specs, b"\0\0\0\x01", cells].concat();
-    let id: &[u8] = b"\0\x04\x01\x02\x03\x04";
-    let metadata_id: &[u8] = if version < 5 { b"" } else { b"\0\x02mi" };
-    let keyspace: &[u8] = if version < 5 { b"" } else { &[0; 4] };
-    let prepared = [
-        b"\0\0\0\x04",
-        id,
-        metadata_id,
-        b"\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x03lab\0\x01t\0\x01k\0\x0d\0\0\0\x01\0\0\0\x01",
-        b"\0\x03lab\0\x01t\0\x01a\0\x09",
-    ]
-    .concat();
-    let execute = [id, metadata_id, &[0, 4], &flags(3), b"\0\x01\0\0\0\x03key"].concat();
-    let batch = [
-        b"\0\0\x02\0",
-        text("INSERT INTO t (a) VALUES (1)").as_slice(),
-        b"\0\0\x01",
-        id,
-        b"\0\x01\xff\xff\xff\xfe\0\x06",
-        &flags(0),
-    ]
-    .concat();
-    let ask = |stream, opcode, body: &[u8]| (Request, message(version, 0, stream, opcode, body, segments));
-    let answer = |stream, opcode, body: &[u8]| (Response, message(version | 0x80, 0, stream, opcode, body, segments));
-    let bare = [b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x01", b"\0\0\0\x04\0\0\0\x07".as_slice()].concat();
-    vec![
-        vec![ask(0, 5, b""), answer(0, 6, b"\0\x02\0\x0bCOMPRESSION\0\x01\0\x03lz4\0\x0bSCYLLA_SHARD\0\x01\0\x011")],
+    let cql = Cql { version, segments };
+    [cql.start_up(), vec![cql.rows(), cql.prepared()], cql.statements(), vec![cql.events(), cql.keyspace()]].concat()
+}
+
+/// How messages of CQL are written.
+#[derive(Clone, Copy)]
+struct Cql {
+    version: u8,
+    segments: Option<Segments>,
+}
+
+/// Id of the prepared statement.
+const STATEMENT: &[u8] = b"\0\x04\x01\x02\x03\x04";
+
+impl Cql {
+    fn ask(self, stream: i16, opcode: u8, body: &[u8]) -> (Side, Vec<u8>) {
+        (Request, message(self.version, 0, stream, opcode, body, self.segments))
+    }
+
+    fn answer(self, stream: i16, opcode: u8, body: &[u8]) -> (Side, Vec<u8>) {
+        self.flagged(0, stream, opcode, body)
+    }
+
+    fn flagged(self, flags: u8, stream: i16, opcode: u8, body: &[u8]) -> (Side, Vec<u8>) {
+        (Response, message(self.version | 0x80, flags, stream, opcode, body, self.segments))
+    }
+
+    /// Flags of a query: a byte, and from version 5 on an int.
+    fn flags(self, flags: u8) -> Vec<u8> {
+        let wide = if self.version < 5 { 0 } else { 3 };
+        [&[0; 3][..wide], &[flags]].concat()
+    }
+
+    /// What version 5 has in addition.
+    fn since_5(self, bytes: &'static [u8]) -> &'static [u8] {
+        if self.version < 5 { b"" } else { bytes }
+    }
+
+    fn start_up(self) -> Vec<Exchange> {
+        let options = b"\0\x02\0\x0bCOMPRESSION\0\x01\0\x03lz4\0\x0bSCYLLA_SHARD\0\x01\0\x011";
         vec![
-            ask(1, 1, b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0"),
-            answer(1, 3, b"\0\x05Plain"),
-            ask(1, 15, b"\0\0\0\x06\0ab\0cd"),
-            answer(1, 16, b"\xff\xff\xff\xff"),
-        ],
-        vec![ask(2, 7, &query.concat()), answer(2, 8, &rows)],
+            vec![self.ask(0, 5, b""), self.answer(0, 6, options)],
+            vec![
+                self.ask(1, 1, b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0"),
+                self.answer(1, 3, b"\0\x05Plain"),
+                self.ask(1, 15, b"\0\0\0\x06\0ab\0cd"),
+                self.answer(1, 16, b"\xff\xff\xff\xff"),
+            ],
+        ]
+    }
+
+    fn rows(self) -> Exchange {
+        let query = [
+            text("SELECT a FROM lab.t WHERE k = ?"),
+            vec![0, 1],
+            self.flags(0x35),
+            b"\0\x01\0\0\0\x01k\0\0\0\x64\0\x09\0\0\0\0\0\0\0\x01".to_vec(),
+        ];
+        let specs: &[u8] = b"\0\x03lab\0\x01t\0\x01a\0\x09\0\x01b\0\x20\0\x0d\0\x01c\0\x21\0\x0d\0\x03\0\x01d\0\x31\0\x02\0\x09\0\x0d\0\x01e\0\x30\0\x03lab\0\x01u\0\x01\0\x01f\0\x09";
+        let cells: &[u8] = b"\0\0\0\x04\0\0\0\x07\0\0\0\x0d\0\0\0\x01\0\0\0\x05value\xff\xff\xff\xff\0\0\0\x08\0\0\0\x04\0\0\0\x01\0\0\0\x08\0\0\0\x04\0\0\0\x02";
+        let rows = [b"\0\0\0\x02\0\0\0\x03\0\0\0\x05\0\0\0\x02pg", specs, b"\0\0\0\x01", cells].concat();
+        vec![self.ask(2, 7, &query.concat()), self.answer(2, 8, &rows)]
+    }
+
+    fn prepared(self) -> Exchange {
+        let metadata_id = self.since_5(b"\0\x02mi");
+        let prepared = [
+            b"\0\0\0\x04",
+            STATEMENT,
+            metadata_id,
+            b"\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x03lab\0\x01t\0\x01k\0\x0d\0\0\0\x01\0\0\0\x01",
+            b"\0\x03lab\0\x01t\0\x01a\0\x09",
+        ];
+        let execute = [STATEMENT, metadata_id, &[0, 4], &self.flags(3), b"\0\x01\0\0\0\x03key"].concat();
+        let bare = [b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x01", b"\0\0\0\x04\0\0\0\x07".as_slice()];
         vec![
-            ask(3, 9, &[text("SELECT a FROM t WHERE k = ?").as_slice(), keyspace].concat()),
-            answer(3, 8, &prepared),
-            ask(4, 10, &execute),
-            answer(4, 8, &bare),
-        ],
-        vec![ask(5, 13, &batch), answer(5, 8, b"\0\0\0\x01")],
+            self.ask(3, 9, &[text("SELECT a FROM t WHERE k = ?").as_slice(), self.since_5(&[0; 4])].concat()),
+            self.answer(3, 8, &prepared.concat()),
+            self.ask(4, 10, &execute),
+            self.answer(4, 8, &bare.concat()),
+        ]
+    }
+
+    /// A batch, and a query that fails.
+    fn statements(self) -> Vec<Exchange> {
+        let batch = [
+            b"\0\0\x02\0",
+            text("INSERT INTO t (a) VALUES (1)").as_slice(),
+            b"\0\0\x01",
+            STATEMENT,
+            b"\0\x01\xff\xff\xff\xfe\0\x06",
+            &self.flags(0),
+        ]
+        .concat();
+        let failure = b"\0\0\x11\0\0\x05limit\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x01\0\x04\x7f\0\0\x01\0\0\0\x08SIMPLE";
         vec![
-            ask(6, 7, &[text("SELECT x").as_slice(), &[0, 1], &flags(0)].concat()),
-            answer(
-                6,
-                0,
-                b"\0\0\x11\0\0\x05limit\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x01\0\x04\x7f\0\0\x01\0\0\0\x08SIMPLE",
-            ),
-        ],
+            vec![self.ask(5, 13, &batch), self.answer(5, 8, b"\0\0\0\x01")],
+            vec![self.query(6, "SELECT x"), self.answer(6, 0, failure)],
+        ]
+    }
+
+    fn query(self, stream: i16, statement: &str) -> (Side, Vec<u8>) {
+        self.ask(stream, 7, &[text(statement).as_slice(), &[0, 1], &self.flags(0)].concat())
+    }
+
+    fn events(self) -> Exchange {
         vec![
-            ask(7, 11, b"\0\x01\0\x0dSCHEMA_CHANGE"),
-            answer(7, 2, b""),
-            answer(-1, 12, b"\0\x0dSCHEMA_CHANGE\0\x07CREATED\0\x05TABLE\0\x03lab\0\x01t"),
-        ],
-        vec![
-            ask(8, 7, &[text("USE lab").as_slice(), &[0, 1], &flags(0)].concat()),
-            (
-                Response,
-                message(
-                    version | 0x80,
-                    0x0e,
-                    8,
-                    8,
-                    b"0123456789abcdef\0\x01\0\x04warn\0\x01\0\x01k\0\0\0\x01v\0\0\0\x03\0\x03lab",
-                    segments,
-                ),
-            ),
-        ],
-    ]
+            self.ask(7, 11, b"\0\x01\0\x0dSCHEMA_CHANGE"),
+            self.answer(7, 2, b""),
+            self.answer(-1, 12, b"\0\x0dSCHEMA_CHANGE\0\x07CREATED\0\x05TABLE\0\x03lab\0\x01t"),
+        ]
+    }
+
+    /// With a tracing id, warnings and a custom payload.
+    fn keyspace(self) -> Exchange {
+        let body = b"0123456789abcdef\0\x01\0\x04warn\0\x01\0\x01k\0\0\0\x01v\0\0\0\x03\0\x03lab";
+        vec![self.query(8, "USE lab"), self.flagged(0x0e, 8, 8, body)]
+    }
+}
+
+/// A long string.
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
 /// A message; where its segment says how long it was before compression, packed as the literals of one LZ4 block.
@@ -110,73 +152,98 @@ fn message(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8], segment
 }
 
 /// Exchanges of MongoDB's protocol (MongoDB's wire protocol reference; bsonspec.org).
-#[expect(clippy::too_many_lines, reason = "it is a list")]
 pub(super) fn mongo() -> Vec<Exchange> {
-    let int = |name: &str, value: i32| [&[0x10], name.as_bytes(), &[0], &value.to_le_bytes()].concat();
-    let ok = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f".to_vec();
-    let user = doc(&[
+    [messages(), compressed(), vec![legacy()]].concat()
+}
+
+fn int(name: &str, value: i32) -> Vec<u8> {
+    [&[0x10], name.as_bytes(), &[0], &value.to_le_bytes()].concat()
+}
+
+fn ok() -> Vec<u8> {
+    b"\x01ok\0\0\0\0\0\0\0\xf0\x3f".to_vec()
+}
+
+fn user() -> Vec<u8> {
+    doc(&[
         string("name", "value"),
         int("n", 1),
         b"\x07_id\0aaaaaaaaaaaa\x0aempty\0\x08yes\0\x01".to_vec(),
         sub(4, "list", &[int("0", 1), int("1", 2)]),
-    ]);
-    let find = doc(&[
+    ])
+}
+
+fn find() -> Vec<u8> {
+    doc(&[
         string("find", "c"),
         sub(3, "filter", &[int("a", 1), sub(3, "b", &[int("$gt", 2)])]),
         int("limit", 5),
         sub(3, "lsid", &[b"\x05id\0\x10\0\0\0\x040123456789abcdef".to_vec()]),
         string("$db", "lab"),
-    ]);
-    let batch = doc(&[[&[3, b'0', 0], user.as_slice()].concat()]);
+    ])
+}
+
+fn found() -> Vec<u8> {
+    let batch = doc(&[[&[3, b'0', 0], user().as_slice()].concat()]);
     let cursor = doc(&[
         [b"\x04firstBatch\0", batch.as_slice()].concat(),
         b"\x12id\0\0\0\0\0\0\0\0\0".to_vec(),
         string("ns", "lab.c"),
     ]);
-    let found = doc(&[
-        [b"\x03cursor\0", cursor.as_slice()].concat(),
-        ok.clone(),
-        b"\x11operationTime\0\x01\0\0\0\x02\0\0\0".to_vec(),
-    ]);
+    doc(&[[b"\x03cursor\0", cursor.as_slice()].concat(), ok(), b"\x11operationTime\0\x01\0\0\0\x02\0\0\0".to_vec()])
+}
+
+/// Commands and replies, with the flags that there are.
+fn messages() -> Vec<Exchange> {
     let insert = doc(&[string("insert", "c"), b"\x08ordered\0\x01".to_vec(), string("$db", "lab")]);
-    let documents = [&[1], &(14 + user.len() as u32).to_le_bytes()[..], b"documents\0", &user].concat();
+    let documents = [&[1], &(14 + user().len() as u32).to_le_bytes()[..], b"documents\0", &user()].concat();
     let hello = doc(&[
         int("hello", 1),
         sub(3, "client", &[sub(3, "driver", &[string("name", "d"), string("version", "1")])]),
         string("$db", "admin"),
     ]);
+    let failed = doc(&[b"\x01ok\0\0\0\0\0\0\0\0\0".to_vec(), string("errmsg", "no"), int("code", 13)]);
+    let done = doc(&[int("n", 1), ok()]);
+    vec![
+        vec![msg(1, 0, 0, &hello, &[]), msg(2, 1, 0, &done, &[])],
+        vec![msg(3, 0, 0, &find(), &[]), msg(4, 3, 0, &found(), &[])],
+        vec![msg(5, 0, 0, &insert, &documents), msg(6, 5, 0, &done, &[])],
+        vec![msg(7, 0, 2, &insert, &documents), msg(8, 0, 1, &find(), &[1, 2, 3, 4]), msg(9, 8, 0, &failed, &[])],
+        vec![msg(10, 0, 0x1_0000, &hello, &[]), msg(11, 10, 2, &done, &[]), msg(12, 11, 2, &done, &[])],
+    ]
+}
+
+/// Replies in each way of compression.
+fn compressed() -> Vec<Exchange> {
     let aggregate = doc(&[
         string("aggregate", "c"),
         sub(4, "pipeline", &[sub(3, "0", &[sub(3, "$match", &[int("a", 1)])])]),
         sub(3, "cursor", &[]),
         string("$db", "lab"),
     ]);
-    let failed = doc(&[b"\x01ok\0\0\0\0\0\0\0\0\0".to_vec(), string("errmsg", "no"), int("code", 13)]);
-    let done = doc(&[int("n", 1), ok.clone()]);
-    let plain = [&[0; 5], found.as_slice()].concat();
-    let legacy =
-        [&[0; 4], b"lab.$cmd\0".as_slice(), &[0, 0, 0, 0, 255, 255, 255, 255], &doc(&[int("ismaster", 1)])].concat();
-    let answered = [&[8, 0, 0, 0], &[0; 12][..], &[1, 0, 0, 0], &doc(&[ok])].concat();
+    let plain = [&[0; 5], found().as_slice()].concat();
     vec![
-        vec![msg(1, 0, 0, &hello, &[]), msg(2, 1, 0, &done, &[])],
-        vec![msg(3, 0, 0, &find, &[]), msg(4, 3, 0, &found, &[])],
-        vec![msg(5, 0, 0, &insert, &documents), msg(6, 5, 0, &done, &[])],
-        vec![msg(7, 0, 2, &insert, &documents), msg(8, 0, 1, &find, &[1, 2, 3, 4]), msg(9, 8, 0, &failed, &[])],
-        vec![msg(10, 0, 0x1_0000, &hello, &[]), msg(11, 10, 2, &done, &[]), msg(12, 11, 2, &done, &[])],
         vec![
             msg(13, 0, 0, &aggregate, &[]),
             wrapped(14, 13, 0, plain.len(), &plain),
-            msg(15, 0, 0, &find, &[]),
+            msg(15, 0, 0, &find(), &[]),
             wrapped(16, 15, 1, plain.len(), &snappy(&plain)),
         ],
         vec![
-            msg(17, 0, 0, &find, &[]),
+            msg(17, 0, 0, &find(), &[]),
             wrapped(18, 17, 2, plain.len(), &stored(&plain)),
-            msg(19, 0, 0, &find, &[]),
+            msg(19, 0, 0, &find(), &[]),
             wrapped(20, 19, 3, plain.len(), &super::raw_frame(&plain)),
         ],
-        vec![(Request, opcode(2004, 21, 0, &legacy)), (Response, opcode(1, 22, 21, &answered))],
     ]
+}
+
+/// `OP_QUERY` and `OP_REPLY`.
+fn legacy() -> Exchange {
+    let ask =
+        [&[0; 4], b"lab.$cmd\0".as_slice(), &[0, 0, 0, 0, 255, 255, 255, 255], &doc(&[int("ismaster", 1)])].concat();
+    let answer = [&[8, 0, 0, 0], &[0; 12][..], &[1, 0, 0, 0], &doc(&[ok()])].concat();
+    vec![(Request, opcode(2004, 21, 0, &ask)), (Response, opcode(1, 22, 21, &answer))]
 }
 
 fn doc(elements: &[Vec<u8>]) -> Vec<u8> {
