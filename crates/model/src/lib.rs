@@ -1,7 +1,7 @@
 //! The vocabulary that every room of `overhead` shares: accounts, frames, operations, the records of a run and of a load.
 //!
-//! No behaviour lives here beyond arithmetic on amounts, (de)serialisation and the wording of errors, so that every other crate can depend on
-//! this one and none has to depend on a neighbour for a name.
+//! No behaviour lives here beyond arithmetic on amounts, (de)serialisation and the wording of errors, so that every other
+//! crate can depend on this one and none has to depend on a neighbour for a name.
 
 #![forbid(unsafe_code)]
 
