@@ -116,6 +116,14 @@ impl Amounts {
         self.0.iter().sum()
     }
 
+    /// Adds `other` so many times.
+    #[inline]
+    pub fn add_times(&mut self, other: &Self, times: u64) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs * times;
+        }
+    }
+
     /// Sum over the payload accounts.
     pub fn payload(&self) -> u64 {
         self.0[Account::Tls as usize..].iter().sum()

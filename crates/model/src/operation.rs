@@ -158,6 +158,13 @@ pub struct ConnectionSummary {
 ///
 /// Calls may come in any order between connections; an implementation must come to the same result whatever the order.
 pub trait Tally {
+    /// Whether it listens to [`Tally::trace`]. Where it does not, it is not told of single fields, and they are added up on
+    /// their way to an operation.
+    #[inline]
+    fn listens(&self) -> bool {
+        true
+    }
+
     /// The number of the row with this key, made when it is new.
     fn row(&mut self, key: RowKey<'_>) -> RowId;
 
@@ -170,7 +177,7 @@ pub trait Tally {
     /// A selected connection has ended.
     fn connection(&mut self, summary: ConnectionSummary);
 
-    /// A step on the way to an operation. Not listened to by default, which costs nothing.
+    /// A step on the way to an operation.
     #[inline]
     fn trace(&mut self, step: Trace<'_>) {
         let _ = step;

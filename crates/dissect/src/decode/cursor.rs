@@ -9,7 +9,7 @@ use overhead_model::Account;
 pub struct Short;
 
 /// A position in a message of known length. Every advance is a posting; [`Cursor::finish`] posts what is left.
-pub struct Cursor<'a, 'o, 'r, R> {
+pub struct Cursor<'a, 'o, 'r, R: Reader> {
     bytes: &'a [u8],
     len: u64,
     pos: u64,

@@ -114,45 +114,57 @@ impl<D: Decoder> Driver<D> {
 
     /// The next bytes of `side`.
     #[inline]
-    pub(super) fn bytes<R: Reader>(&mut self, side: Side, mut bytes: &[u8], reader: &mut R) {
+    pub(super) fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
+        let mut out = Out::new(reader, side, self.streams[side as usize].current);
+        self.take(side, bytes, &mut out);
+        self.streams[side as usize].current = out.current();
+    }
+
+    fn take<R: Reader>(&mut self, side: Side, mut bytes: &[u8], out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
         if stream.opaque > 0 {
             let taken = stream.extend_opaque(bytes.len() as u64);
             bytes = usize::try_from(taken).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
-            self.run_tail(side, reader);
+            self.run_tail(side, out);
         }
         if bytes.is_empty() {
             return;
         }
         if self.streams[side as usize].tail.is_empty() {
-            let used = self.consume(side, Input { bytes, opaque: 0 }, reader);
+            let used = self.consume(side, Input { bytes, opaque: 0 }, out);
             let rest = usize::try_from(used).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
-            self.streams[side as usize].keep(rest, reader);
+            self.streams[side as usize].keep(rest, out);
         } else {
-            self.streams[side as usize].keep(bytes, reader);
-            self.run_tail(side, reader);
+            self.streams[side as usize].keep(bytes, out);
+            self.run_tail(side, out);
         }
     }
 
     /// The next `n` bytes of `side` cannot be read.
     pub(super) fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+        let mut out = Out::new(reader, side, self.streams[side as usize].current);
+        self.take_opaque(side, n, &mut out);
+        self.streams[side as usize].current = out.current();
+    }
+
+    fn take_opaque<R: Reader>(&mut self, side: Side, n: u64, out: &mut Out<'_, R>) {
         let mut left = n;
         while left > 0 {
             let stream = &mut self.streams[side as usize];
             if stream.need.is_some() {
                 left -= stream.extend_opaque(left);
-                self.run_tail(side, reader);
+                self.run_tail(side, out);
                 continue;
             }
             let tail = std::mem::take(&mut stream.tail);
             let before = tail.len() as u64;
-            let used = self.consume(side, Input { bytes: &tail, opaque: left }, reader);
+            let used = self.consume(side, Input { bytes: &tail, opaque: left }, out);
             if used > before {
                 left -= used - before;
             } else if self.streams[side as usize].need.is_some() {
                 self.streams[side as usize].tail = tail.get(used as usize..).unwrap_or_default().to_vec();
             } else {
-                self.lose(side, before - used + left, reader);
+                self.lose(side, before - used + left, out);
                 return;
             }
         }
@@ -162,27 +174,26 @@ impl<D: Decoder> Driver<D> {
     pub(super) fn finish_side<R: Reader>(&mut self, side: Side, reader: &mut R) {
         let stream = &mut self.streams[side as usize];
         let left = stream.tail.len() as u64 + stream.opaque;
-        let state = stream.state;
         stream.clear();
-        if state == State::Synced {
-            // The message that was cut off is of no operation yet; the last one may be over.
-            stream.current = None;
-        }
-        if left > 0 {
-            let name = if state == State::Synced { "(cut off)" } else { UNDECODED };
-            stream.strand(side, name, left, reader);
-        }
+        // The message that was cut off is of no operation yet; the last one may be over.
+        let (current, name) =
+            if stream.state == State::Synced { (None, "(cut off)") } else { (stream.current, UNDECODED) };
+        let mut out = Out::new(reader, side, current);
+        stream.strand(name, left, &mut out);
+        stream.current = out.current();
     }
 
     /// What follows in `side` does not continue what came before.
     pub(super) fn interrupt<R: Reader>(&mut self, side: Side, reader: &mut R) {
         let stream = &self.streams[side as usize];
         let left = stream.tail.len() as u64 + stream.opaque;
-        self.search_on(side, left, reader);
+        let mut out = Out::new(reader, side, stream.current);
+        self.search_on(side, left, &mut out);
+        self.streams[side as usize].current = out.current();
     }
 
     /// Decodes the kept tail as far as it goes.
-    fn run_tail<R: Reader>(&mut self, side: Side, reader: &mut R) {
+    fn run_tail<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
         let available = stream.tail.len() as u64 + stream.opaque;
         if stream.need.is_some_and(|need| available < need) {
@@ -190,14 +201,14 @@ impl<D: Decoder> Driver<D> {
         }
         let mut tail = std::mem::take(&mut stream.tail);
         let opaque = std::mem::take(&mut stream.opaque);
-        let used = self.consume(side, Input { bytes: &tail, opaque }, reader);
+        let used = self.consume(side, Input { bytes: &tail, opaque }, out);
         let left = available - used;
         if left == 0 {
             tail.clear();
         } else {
             tail.drain(..usize::try_from(used).unwrap_or(usize::MAX).min(tail.len()));
             if opaque > 0 && self.streams[side as usize].need.is_none() {
-                self.lose(side, left, reader);
+                self.lose(side, left, out);
                 return;
             }
             self.streams[side as usize].opaque = left - tail.len() as u64;
@@ -207,14 +218,14 @@ impl<D: Decoder> Driver<D> {
 
     /// Consumes what can be consumed of `input` and gives the number of bytes.
     #[inline]
-    fn consume<R: Reader>(&mut self, side: Side, mut input: Input<'_>, reader: &mut R) -> u64 {
+    fn consume<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
         let before = input.available();
         while input.available() > 0 {
             let stream = &mut self.streams[side as usize];
             let used = match stream.state {
-                State::Dead => stream.strand(side, UNDECODED, input.available(), reader),
-                State::Searching => self.search(side, input, reader),
-                State::Synced => self.step(side, input, reader),
+                State::Dead => stream.strand(UNDECODED, input.available(), out),
+                State::Searching => self.search(side, input, out),
+                State::Synced => self.step(side, input, out),
             };
             if used == 0 {
                 break;
@@ -228,34 +239,33 @@ impl<D: Decoder> Driver<D> {
 
     /// One step of the decoder; gives the bytes it posted, 0 where more are needed.
     #[inline]
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, reader: &mut R) -> u64 {
-        let stream = &mut self.streams[side as usize];
-        stream.need = None;
-        let mut out = Out::new(reader, side, &mut stream.current);
-        let step = self.decoder.step(side, input, &mut out);
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
+        self.streams[side as usize].need = None;
+        let before = out.posted();
+        let step = self.decoder.step(side, input, out);
         out.leave_all();
-        let posted = out.posted();
+        let posted = out.posted() - before;
         match step {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),
             Ok(Step::More) => {}
             // What cannot be read cannot be wrong: the boundary is lost, no more.
             Err(_) if input.opaque > 0 => {}
-            Ok(_) => self.give_up(side, Malformed("a message without bytes"), reader),
-            Err(malformed) => self.give_up(side, malformed, reader),
+            Ok(_) => self.give_up(side, Malformed("a message without bytes"), out),
+            Err(malformed) => self.give_up(side, malformed, out),
         }
         let stream = &mut self.streams[side as usize];
         match stream.state {
-            State::Dead if posted == 0 => stream.strand(side, UNDECODED, input.available(), reader),
+            State::Dead if posted == 0 => stream.strand(UNDECODED, input.available(), out),
             // No message begins here after all.
             State::Searching if posted == 0 && stream.tried => {
                 stream.tried = false;
-                stream.strand(side, UNDECODED, 1, reader)
+                stream.strand(UNDECODED, 1, out)
             }
             // The message before does not go on here; another may begin.
             State::Searching => {
                 stream.tried = true;
-                if posted == 0 { self.search(side, input, reader) } else { posted }
+                if posted == 0 { self.search(side, input, out) } else { posted }
             }
             _ => {
                 stream.tried &= posted == 0;
@@ -265,45 +275,42 @@ impl<D: Decoder> Driver<D> {
     }
 
     /// Nothing more of this direction is decoded; where a boundary was lost before, nothing up to the next one.
-    fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, reader: &mut R) {
-        let stream = &mut self.streams[side as usize];
-        let (state, note) = if stream.doubtful {
+    fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, out: &mut Out<'_, R>) {
+        let (state, note) = if self.streams[side as usize].doubtful {
             (State::Searching, Note::LostBoundary)
         } else {
             (State::Dead, Note::Malformed(malformed.0))
         };
-        reader.note(note);
-        let mut out = Out::new(reader, side, &mut stream.current);
-        self.decoder.lost(side, &mut out);
-        stream.current = None;
-        stream.state = state;
+        out.note(note);
+        self.decoder.lost(side, out);
+        out.release();
+        self.streams[side as usize].state = state;
     }
 
     /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
-    fn lose<R: Reader>(&mut self, side: Side, left: u64, reader: &mut R) {
+    fn lose<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         if self.streams[side as usize].state == State::Synced {
-            reader.note(Note::LostBoundary);
+            out.note(Note::LostBoundary);
         }
-        self.search_on(side, left, reader);
+        self.search_on(side, left, out);
     }
 
     /// As [`Driver::lose`], where the loss is known already.
-    fn search_on<R: Reader>(&mut self, side: Side, left: u64, reader: &mut R) {
+    fn search_on<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
         if stream.state == State::Synced {
-            let mut out = Out::new(reader, side, &mut stream.current);
-            self.decoder.lost(side, &mut out);
-            stream.current = None;
+            self.decoder.lost(side, out);
+            out.release();
             stream.state = State::Searching;
             stream.doubtful = true;
         }
         stream.clear();
-        stream.strand(side, UNDECODED, left, reader);
+        stream.strand(UNDECODED, left, out);
     }
 
     /// Moves towards the next provable boundary; gives the bytes passed over, 0 where more are needed or where the
     /// position is a boundary that nothing lies before.
-    fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, reader: &mut R) -> u64 {
+    fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
         let mut passed = 0;
         let found = loop {
             let here = input.bytes.get(passed..).unwrap_or_default();
@@ -318,13 +325,13 @@ impl<D: Decoder> Driver<D> {
         };
         let stream = &mut self.streams[side as usize];
         let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
-        stream.strand(side, UNDECODED, skipped, reader);
+        stream.strand(UNDECODED, skipped, out);
         stream.tried &= skipped == 0;
         if found {
-            stream.end_stretch(reader);
+            stream.end_stretch(out);
             stream.state = State::Synced;
             if skipped == 0 {
-                return self.step(side, input, reader);
+                return self.step(side, input, out);
             }
         }
         skipped
@@ -347,21 +354,20 @@ impl Stream {
     }
 
     /// Keeps bytes of an incomplete message, up to the limit.
-    fn keep<R: Reader>(&mut self, bytes: &[u8], reader: &mut R) {
+    fn keep<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) {
         let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.tail.len());
         let kept = bytes.len().min(room);
         self.tail.extend_from_slice(bytes.get(..kept).unwrap_or_default());
         let beyond = (bytes.len() - kept) as u64;
         if beyond > 0 && self.opaque == 0 {
-            reader.note(Note::LongMessage);
+            out.note(Note::LongMessage);
         }
         self.opaque += beyond;
     }
 
     /// Posts `n` bytes to `unknown` of an unmatched stretch and gives `n`.
-    fn strand<R: Reader>(&mut self, side: Side, name: &str, n: u64, reader: &mut R) -> u64 {
+    fn strand<R: Reader>(&mut self, name: &str, n: u64, out: &mut Out<'_, R>) -> u64 {
         if n > 0 {
-            let mut out = Out::new(reader, side, &mut self.current);
             match self.stretch {
                 Some(op) => out.charge(op),
                 None => self.stretch = Some(out.orphan(name)),
@@ -372,10 +378,10 @@ impl Stream {
     }
 
     /// Ends the stretch of [`Stream::strand`].
-    fn end_stretch<R: Reader>(&mut self, reader: &mut R) {
-        self.current = None;
+    fn end_stretch<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        out.release();
         if let Some(op) = self.stretch.take() {
-            reader.close(op, Outcome::NoReply);
+            out.close(op, Outcome::NoReply);
         }
     }
 }

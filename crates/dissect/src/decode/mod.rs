@@ -23,7 +23,7 @@ pub mod transcript;
 
 pub use cursor::{Cursor, Short};
 pub use engine::Engine;
-pub use out::{Note, OpId, Out, Posting, Reader};
+pub use out::{Note, OpId, Out, Reader};
 pub use pro_rata::Shares;
 pub use tls::KeyLog;
 

@@ -1,6 +1,6 @@
 //! Postings and the statements about operations that go with them.
 
-use overhead_model::{Account, Class, Outcome, Side};
+use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,17 +31,6 @@ pub enum Note {
     LongMessage,
 }
 
-/// Bytes of one field.
-#[derive(Clone, Copy, Debug)]
-pub struct Posting {
-    /// Where they go.
-    pub account: Account,
-    /// Its name.
-    pub field: &'static str,
-    /// How many they are.
-    pub len: u64,
-}
-
 /// What is made of postings. Implemented by the ledger, by the explanation and by tests.
 pub trait Reader {
     /// Opens a new operation.
@@ -51,12 +40,20 @@ pub trait Reader {
     /// (`"stream id"`), and `len` is never 0.
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
 
-    /// The next `len` bytes of `side` are these fields of `op`. The same as posting each; faster where it can be.
+    /// Of how many of the next bytes of `side`, where they go to `op`, just the sums by account matter. Where that is `len`
+    /// and more, as many of them as the caller likes are posted by [`Reader::post_sums`], at least `len`. 0 where each field
+    /// matters.
     #[inline]
-    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64) {
+    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
+        let _ = (side, op, len);
+        0
+    }
+
+    /// The next `len` bytes of `side`, at most as many as [`Reader::lump`] gave, belong to `op` with these sums by account.
+    fn post_sums(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64) {
         let _ = len;
-        for &Posting { account, field, len } in postings {
-            self.post(side, op, account, field, len);
+        for (account, len) in sums.iter().filter(|&(_, len)| len > 0) {
+            self.post(side, op, account, "sum", len);
         }
     }
 
@@ -94,25 +91,46 @@ pub trait Reader {
     fn note(&mut self, note: Note);
 }
 
-/// What a decoder writes to: one direction of one connection during one step.
+/// What a decoder writes to: one direction of one connection, while what came in one piece is decoded.
 ///
-/// Keeps count of what was posted, which is what the engine advances by.
-pub struct Out<'r, R> {
+/// Keeps count of what was posted, which is what the engine advances by, and whom it charges. What it holds is posted when
+/// it is dropped.
+pub struct Out<'r, R: Reader> {
     reader: &'r mut R,
     side: Side,
-    current: &'r mut Option<OpId>,
+    current: Option<OpId>,
     posted: u64,
     depth: u32,
+    /// How many bytes more may be added to the lump.
+    room: u64,
+    lump: Lump,
+}
+
+/// Fields of one operation of which the reader wants just the sums, and does not have them yet: messages have many fields
+/// and few accounts.
+#[derive(Default)]
+struct Lump {
+    op: OpId,
+    sums: Amounts,
+    len: u64,
+    /// How long it may become.
+    limit: u64,
 }
 
 impl<'r, R: Reader> Out<'r, R> {
-    pub(crate) fn new(reader: &'r mut R, side: Side, current: &'r mut Option<OpId>) -> Self {
-        Self { reader, side, current, posted: 0, depth: 0 }
+    /// Charges `current` to begin with.
+    pub(crate) fn new(reader: &'r mut R, side: Side, current: Option<OpId>) -> Self {
+        Self { reader, side, current, posted: 0, depth: 0, room: 0, lump: Lump::default() }
+    }
+
+    /// The operation being charged.
+    pub(super) fn current(&self) -> Option<OpId> {
+        self.current
     }
 
     /// Bytes posted through this value.
     pub(super) fn posted(&self) -> u64 {
-        self.posted
+        self.posted + self.lump.len
     }
 
     /// Counts `len` bytes as posted that are held back, and will be posted through [`Out::aside`].
@@ -121,8 +139,11 @@ impl<'r, R: Reader> Out<'r, R> {
     }
 
     /// An output for postings that were held back, which this one does not count. `depth` groups are open in it.
-    pub(super) fn aside<'s>(&'s mut self, current: &'s mut Option<OpId>, depth: u32) -> Out<'s, R> {
-        Out { reader: self.reader, side: self.side, current, posted: 0, depth }
+    pub(super) fn aside(&mut self, current: Option<OpId>, depth: u32) -> Out<'_, R> {
+        self.settle();
+        let mut aside = Out::new(self.reader, self.side, current);
+        aside.depth = depth;
+        aside
     }
 
     /// Groups that are open.
@@ -136,13 +157,17 @@ impl<'r, R: Reader> Out<'r, R> {
     }
 
     /// Following postings of this direction go to `op`, in later steps too.
+    #[inline]
     pub fn charge(&mut self, op: OpId) {
-        *self.current = Some(op);
+        self.current = Some(op);
+        self.room = if op == self.lump.op { self.lump.limit - self.lump.len } else { 0 };
     }
 
     /// The message at hand is whole: what follows belongs to no operation until the next [`Out::charge`].
+    #[inline]
     pub fn release(&mut self) {
-        *self.current = None;
+        self.current = None;
+        self.room = 0;
     }
 
     /// Opens an operation for bytes that no request or response goes with, labels it `unmatched` and charges it. The
@@ -157,27 +182,52 @@ impl<'r, R: Reader> Out<'r, R> {
     /// Posts the next `len` bytes to the operation being charged (0 bytes are not posted).
     #[inline]
     pub fn post(&mut self, account: Account, field: &'static str, len: u64) {
-        if len == 0 {
-            return;
+        if len > self.room {
+            return self.post_one(account, field, len);
         }
-        let op = match *self.current {
-            Some(op) => op,
-            None => self.orphan("(undecoded)"),
-        };
-        self.posted += len;
-        self.reader.post(self.side, op, account, field, len);
+        self.room -= len;
+        self.lump.len += len;
+        self.lump.sums[account] += len;
     }
 
-    /// Posts fields that follow one another, none of them empty, to the operation being charged.
+    /// Begins a lump with a field, or posts it by itself.
+    #[inline(never)]
+    fn post_one(&mut self, account: Account, field: &'static str, len: u64) {
+        let op = self.charged();
+        let limit = self.reader.lump(self.side, op, len);
+        if limit < len {
+            self.posted += len;
+            return self.reader.post(self.side, op, account, field, len);
+        }
+        (self.lump.op, self.lump.limit, self.lump.len) = (op, limit, len);
+        self.lump.sums[account] = len;
+        self.room = limit - len;
+    }
+
+    /// The operation being charged, with everything posted that is held.
     #[inline]
-    pub fn post_all(&mut self, postings: &[Posting]) {
-        let op = match *self.current {
+    fn charged(&mut self) -> OpId {
+        self.settle();
+        match self.current {
             Some(op) => op,
             None => self.orphan("(undecoded)"),
-        };
-        let len = postings.iter().map(|posting| posting.len).sum();
+        }
+    }
+
+    /// Posts what is held.
+    #[inline]
+    fn settle(&mut self) {
+        if self.lump.len > 0 {
+            self.post_lump();
+        }
+    }
+
+    #[inline(never)]
+    fn post_lump(&mut self) {
+        let Lump { op, len, .. } = self.lump;
         self.posted += len;
-        self.reader.post_all(self.side, op, postings, len);
+        self.reader.post_sums(self.side, op, &self.lump.sums, len);
+        (self.lump.sums, self.lump.len, self.lump.limit, self.room) = (Amounts::ZERO, 0, 0, 0);
     }
 
     /// Opens a named group of fields.
@@ -212,8 +262,9 @@ impl<'r, R: Reader> Out<'r, R> {
 
     /// See [`Reader::close`].
     pub fn close(&mut self, op: OpId, outcome: Outcome) {
-        if *self.current == Some(op) {
-            *self.current = None;
+        self.settle();
+        if self.current == Some(op) {
+            self.current = None;
         }
         self.reader.close(op, outcome);
     }
@@ -236,5 +287,12 @@ impl<'r, R: Reader> Out<'r, R> {
     /// See [`Reader::note`].
     pub fn note(&mut self, note: Note) {
         self.reader.note(note);
+    }
+}
+
+impl<R: Reader> Drop for Out<'_, R> {
+    #[inline]
+    fn drop(&mut self) {
+        self.settle();
     }
 }

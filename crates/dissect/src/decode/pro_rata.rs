@@ -14,8 +14,7 @@ impl Shares {
     /// What `decode` posts to an output of its own, per account.
     pub fn of(side: Side, decode: impl FnOnce(&mut Out<'_, Self>)) -> Amounts {
         let mut shares = Self::default();
-        let mut current = Some(OpId(0));
-        decode(&mut Out::new(&mut shares, side, &mut current));
+        decode(&mut Out::new(&mut shares, side, Some(OpId(0))));
         shares.amounts
     }
 }

@@ -36,7 +36,7 @@ enum Event {
 
 /// A reader that writes postings to a tape and passes everything else on. Operations that are closed meanwhile stay
 /// open until the tape was played.
-pub(crate) struct Recorder<'a, 'r, R> {
+pub(crate) struct Recorder<'a, 'r, R: Reader> {
     out: &'a mut Out<'r, R>,
     tape: &'a mut Tape,
 }
@@ -141,7 +141,7 @@ impl Tape {
 
 /// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
 /// through it.
-pub(crate) struct Weigher<'a, 'r, R> {
+pub(crate) struct Weigher<'a, 'r, R: Reader> {
     out: &'a mut Out<'r, R>,
     amounts: Amounts,
 }

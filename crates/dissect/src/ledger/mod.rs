@@ -5,12 +5,14 @@
 //! that it acknowledges or repeats. What concerns payload that is not decoded yet is deferred until it is.
 
 mod ops;
+mod reader;
 mod split;
 mod stream;
 
+pub use reader::Ledger;
 pub use stream::FrameId;
 
-use crate::decode::{Note, OpId, Posting, Reader};
+use crate::decode::{Note, OpId};
 use crate::packet::Headers;
 use ops::{Ops, State};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
@@ -41,6 +43,14 @@ struct Scratch {
     shares: Vec<(OpId, u64)>,
     now: Vec<Share>,
     split: Split,
+}
+
+/// Bytes of one field.
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    account: Account,
+    field: &'static str,
+    len: u64,
 }
 
 /// Whom a frame is charged to.
@@ -345,64 +355,57 @@ impl Book {
         tally.operation(row, operation);
     }
 
-    /// Posts fields that follow one another, of `len` bytes in all.
-    fn post_fields<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) {
-        if self.post_now(side, op, postings, len, tally) || self.post_within(side, op, postings, len, tally) {
-            return;
-        }
-        for &Posting { account, field, len } in postings {
-            tally.trace(Trace::Field { side, field, len });
-            self.post_pieces(side, op, account, len, tally);
+    /// Posts a field.
+    fn post_field<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
+        tally.trace(Trace::Field { side, field: posting.field, len: posting.len });
+        if self.lump(side, op, posting.len) > 0 {
+            let frame = Some(self.streams[side as usize].now.origin.0);
+            let Posting { account, len, .. } = posting;
+            tally.trace(Trace::Posted { side, op: Some(op.0), account, frame, len, in_order: true });
+            self.post_sums(side, op, &Amounts::of(account, len), len, tally);
+        } else if !self.post_within(side, op, posting, tally) {
+            self.post_pieces(side, op, posting.account, posting.len, tally);
         }
     }
 
-    /// Posts a field of the frame at hand that is not its last, where all before it is of the same operation: the rule for
-    /// messages of many fields. False where that is not so, and nothing was done.
-    #[inline]
-    fn post_amid<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) -> bool {
-        let stream = &mut self.streams[side as usize];
-        let Some((of, open)) = stream.now.op else { return false };
-        if of != op || posting.len >= stream.now.left || !stream.deferred.is_empty() {
-            return false;
+    /// Opens an operation, the latest one.
+    fn open<T: Tally>(&mut self, tally: &mut T) -> OpId {
+        let op = self.ops.open();
+        tally.trace(Trace::Opened { op: op.0 });
+        if let Some(before) = self.latest.replace(op) {
+            self.ops.forget(before);
         }
-        stream.posted += posting.len;
-        stream.now.left -= posting.len;
-        let number = stream.now.origin.0;
-        self.add(side, op, &[posting], (open, number), tally);
-        true
+        self.ops.retain(op);
+        op
     }
 
-    /// Posts bytes of the frame at hand, where its operations follow one another in order of their opening.
+    /// Of how many of the next bytes of `side` it does not matter in which order they are posted to `op`: those of the frame
+    /// at hand, where its operations follow one another in order of their opening. 0 where that is less than `len`.
     #[inline]
-    fn post_now<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) -> bool {
-        let now = &self.streams[side as usize].now;
-        if len > now.left || !(now.op.is_some_and(|(of, _)| of == op) || self.attach(side, op)) {
-            return false;
+    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
+        let stream = &self.streams[side as usize];
+        let left = stream.now.left;
+        if len > left || !stream.deferred.is_empty() {
+            return 0;
         }
+        let goes_on = stream.now.op.is_some_and(|(of, _)| of == op);
+        if goes_on || self.attach(side, op) { left } else { 0 }
+    }
+
+    /// Posts bytes of the frame at hand, at most as many as [`Book::lump`] gave.
+    #[inline]
+    fn post_sums<T: Tally>(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64, tally: &mut T) {
         let stream = &mut self.streams[side as usize];
         stream.posted += len;
         stream.now.left -= len;
-        let (open, number) = (stream.now.op.map_or(0, |(_, open)| open), stream.now.origin.0);
-        self.add(side, op, postings, (open, number), tally);
-        let stream = &self.streams[side as usize];
-        if stream.now.left == 0 {
+        let is_whole = stream.now.left == 0;
+        match stream.now.op {
+            Some((of, open)) if of == op => self.ops.at(open).operation.sides[side as usize].amounts += *sums,
+            // Not reached by an output that keeps the rules; the bytes still balance.
+            _ => self.connect[side as usize].amounts += *sums,
+        }
+        if is_whole {
             self.settle_now(side, tally);
-        }
-        if !self.streams[side as usize].deferred.is_empty() {
-            self.catch_up(side, tally);
-        }
-        true
-    }
-
-    /// Adds postings to the operation that is open at a place, from the frame of a number.
-    #[inline]
-    fn add<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], at: (u32, u64), tally: &mut T) {
-        let amounts = &mut self.ops.at(at.0).operation.sides[side as usize].amounts;
-        for &Posting { account, field, len } in postings {
-            tally.trace(Trace::Field { side, field, len });
-            let (op, frame) = (Some(op.0), Some(at.1));
-            tally.trace(Trace::Posted { side, op, account, frame, len, in_order: true });
-            amounts[account] += len;
         }
     }
 
@@ -473,21 +476,29 @@ impl Book {
         }
     }
 
-    /// Posts fields that lie within one frame, which other operations have some of; false where they do not.
+    /// Posts a field that lies within one frame, which other operations have some of, or by which something waits; false
+    /// where it does not.
     #[inline(never)]
-    fn post_within<T: Tally>(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64, tally: &mut T) -> bool {
+    fn post_within<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) -> bool {
         let stream = &mut self.streams[side as usize];
-        if let Some(at) = stream.advance_same(op, len) {
-            self.add(side, op, postings, at, tally);
+        if let Some(at) = stream.advance_same(op, posting.len) {
+            self.add(side, op, posting, at, tally);
             return true;
         }
         stream.sync();
         stream.spill();
         let State::Open(open) = self.ops.state(op) else { return false };
-        let Some(piece) = stream.advance_within(len) else { return false };
-        self.add(side, op, postings, (open, piece.number), tally);
+        let Some(piece) = stream.advance_within(posting.len) else { return false };
+        self.add(side, op, posting, (open, piece.number), tally);
         self.book_piece(side, op, &piece, tally);
         true
+    }
+
+    /// Adds a field to the operation that is open at a place, from the frame of a number.
+    fn add<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, (open, frame): (u32, u64), tally: &mut T) {
+        let Posting { account, len, .. } = posting;
+        tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: Some(frame), len, in_order: true });
+        self.ops.at(open).operation.sides[side as usize].amounts[account] += len;
     }
 
     /// Posts a field of which parts lie in several frames or in none.
@@ -542,73 +553,5 @@ impl Book {
         while let Some(op) = self.streams[side as usize].forget_owner() {
             self.ops.forget(op);
         }
-    }
-}
-
-/// The books as a decoder sees them: the [`Reader`] that adds up.
-#[derive(Debug)]
-pub struct Ledger<'a, T> {
-    /// The connection's books.
-    pub book: &'a mut Book,
-    /// Where closed operations go.
-    pub tally: &'a mut T,
-}
-
-impl<T: Tally> Reader for Ledger<'_, T> {
-    fn open(&mut self) -> OpId {
-        let op = self.book.ops.open();
-        self.tally.trace(Trace::Opened { op: op.0 });
-        if let Some(before) = self.book.latest.replace(op) {
-            self.book.ops.forget(before);
-        }
-        self.book.ops.retain(op);
-        op
-    }
-
-    #[inline]
-    fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
-        let posting = Posting { account, field, len };
-        if !self.book.post_amid(side, op, posting, self.tally) {
-            self.book.post_fields(side, op, &[posting], len, self.tally);
-        }
-    }
-
-    #[inline]
-    fn post_all(&mut self, side: Side, op: OpId, postings: &[Posting], len: u64) {
-        self.book.post_fields(side, op, postings, len, self.tally);
-    }
-
-    fn enter(&mut self, side: Side, group: &'static str) {
-        self.tally.trace(Trace::Enter { side, group });
-    }
-
-    fn leave(&mut self, side: Side) {
-        self.tally.trace(Trace::Leave { side });
-    }
-
-    fn decrypted(&mut self, side: Side, ahead: u64, bytes: &[u8]) {
-        self.tally.trace(Trace::Decrypted { side, ahead, bytes });
-    }
-
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.book.label_row(op, class, name, via, self.tally);
-    }
-
-    fn close(&mut self, op: OpId, outcome: Outcome) {
-        self.book.close_op(op, outcome, self.tally);
-    }
-
-    fn software(&mut self, side: Side, name: &str) {
-        self.book.software[side as usize] = Some(name.to_owned());
-    }
-
-    fn software_version(&mut self, side: Side, version: &str) {
-        let name = self.book.software[side as usize].get_or_insert_default();
-        name.push(' ');
-        name.push_str(version);
-    }
-
-    fn note(&mut self, note: Note) {
-        self.book.note(note);
     }
 }

@@ -41,14 +41,14 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Takes in one value.
+    /// Takes in one value so many times, once at least.
     #[inline]
-    pub(crate) fn record(&mut self, value: u64) {
-        self.count += 1;
-        self.sum += u128::from(value);
+    pub(crate) fn record(&mut self, value: u64, times: u64) {
+        self.count += times;
+        self.sum += u128::from(value) * u128::from(times);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        self.buckets.add(value, 1);
+        self.buckets.add(value, times);
     }
 
     /// Takes in the values of another distribution.
@@ -200,7 +200,7 @@ mod tests {
     fn filled(values: &[u64]) -> Values {
         let mut distribution = Values::default();
         for &value in values {
-            distribution.record(value);
+            distribution.record(value, 1);
         }
         distribution
     }

@@ -6,6 +6,7 @@
 mod connections;
 mod distribution;
 mod record;
+mod row;
 mod rows;
 
 pub use record::{RunFacts, build_run};
@@ -66,6 +67,11 @@ impl Aggregate {
 }
 
 impl Tally for Aggregate {
+    #[inline]
+    fn listens(&self) -> bool {
+        false
+    }
+
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         self.rows.id_of(key)
     }

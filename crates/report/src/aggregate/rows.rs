@@ -5,11 +5,11 @@
 //! A row may thus be folded away when one that precedes it appears; its number then leads to the shared row. What is
 //! kept is decided by keys alone, never by arrival, so threads and merges agree.
 
-use super::distribution::Values;
+use super::row::{Key, Row};
 use crate::limits::ROWS;
 use hashbrown::HashTable;
-use overhead_model::record::{Distribution, Latency, OperationRow, SideRow};
-use overhead_model::{Amounts, Class, Operation, Outcome, Protocol, RowId, RowKey, Side, SideTotals};
+use overhead_model::record::OperationRow;
+use overhead_model::{Amounts, Class, Protocol, RowId, RowKey, Side};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
@@ -35,52 +35,6 @@ pub(crate) struct Rows {
 
 /// Places in [`Rows::recent`].
 const RECENT: usize = 16;
-
-/// One row.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    key: Key,
-    /// Where it is found by number.
-    id: RowId,
-    count: u64,
-    errors: u64,
-    unanswered: u64,
-    no_reply: u64,
-    unsolicited: u64,
-    latency: Values,
-    sides: [SideSums; 2],
-}
-
-/// An owned [`RowKey`], in the order in which rows are kept when there are too many.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    class: Class,
-    protocol: Protocol,
-    name: Box<str>,
-    via: &'static str,
-}
-
-#[derive(Clone, Debug, Default)]
-struct SideSums {
-    frames: u64,
-    amounts: Amounts,
-    wire: Values,
-    payload: Values,
-}
-
-impl Key {
-    fn of(key: RowKey<'_>) -> Self {
-        Self { class: key.class, protocol: key.protocol, name: key.name.into(), via: key.via }
-    }
-
-    fn borrowed(&self) -> RowKey<'_> {
-        RowKey { protocol: self.protocol, class: self.class, name: &self.name, via: self.via }
-    }
-
-    fn is_shared(key: RowKey<'_>) -> bool {
-        key.name == OTHER && key.via.is_empty()
-    }
-}
 
 impl Rows {
     /// The number of the row with this key. Allocates just when the row is new.
@@ -194,14 +148,14 @@ impl Rows {
 
     pub(crate) fn ledger(&self, side: Side) -> Amounts {
         let mut sum = Amounts::ZERO;
-        self.list.iter().for_each(|row| sum += row.sides[side as usize].amounts);
+        self.list.iter().for_each(|row| sum += row.amounts(side));
         sum
     }
 
     pub(crate) fn class_totals(&self, class: Class) -> (u64, u64) {
         let rows = self.list.iter().filter(|row| row.key.class == class);
-        let bytes = |row: &Row| row.sides.iter().map(|side| side.amounts.total()).sum::<u64>();
-        rows.fold((0, 0), |(count, sum), row| (count + row.count, sum + bytes(row)))
+        let bytes = |row: &Row| Side::BOTH.map(|side| row.amounts(side).total()).iter().sum::<u64>();
+        rows.fold((0, 0), |(count, sum), row| (count + row.count(), sum + bytes(row)))
     }
 
     pub(crate) fn overflow_warning(&self) -> Option<String> {
@@ -221,112 +175,9 @@ impl Rows {
     }
 }
 
-impl Row {
-    fn new(key: Key, id: RowId) -> Self {
-        let (latency, sides) = (Values::default(), Default::default());
-        Self { key, id, count: 0, errors: 0, unanswered: 0, no_reply: 0, unsolicited: 0, latency, sides }
-    }
-
-    /// Takes in a closed operation.
-    #[inline]
-    pub(crate) fn add(&mut self, operation: &Operation) {
-        let unsolicited = operation.outcome == Outcome::Unsolicited;
-        self.unsolicited += u64::from(unsolicited);
-        self.count += u64::from(!unsolicited);
-        self.errors += u64::from(operation.outcome == Outcome::Error);
-        // A stretch of class `unmatched` is no request.
-        if self.key.class != Class::Unmatched {
-            let silent = operation.outcome == Outcome::NoReply;
-            self.no_reply += u64::from(silent);
-            self.unanswered += u64::from(silent || operation.outcome == Outcome::Unanswered);
-        }
-        if let Some(latency_ns) = operation.latency_ns {
-            self.latency.record(latency_ns);
-        }
-        for (sums, totals) in self.sides.iter_mut().zip(&operation.sides) {
-            sums.add(totals);
-            sums.wire.record(totals.amounts.total());
-            sums.payload.record(totals.amounts.payload());
-        }
-    }
-
-    /// Takes in bytes of operations that have closed before.
-    pub(crate) fn add_late(&mut self, side: Side, totals: &SideTotals) {
-        self.sides[side as usize].add(totals);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.errors += other.errors;
-        self.unanswered += other.unanswered;
-        self.no_reply += other.no_reply;
-        self.unsolicited += other.unsolicited;
-        self.latency.merge(&other.latency);
-        for (mine, theirs) in self.sides.iter_mut().zip(&other.sides) {
-            mine.frames += theirs.frames;
-            mine.amounts += theirs.amounts;
-            mine.wire.merge(&theirs.wire);
-            mine.payload.merge(&theirs.payload);
-        }
-    }
-
-    /// False for a row that was asked for and never used: which ones these are may depend on the split into threads.
-    fn holds_something(&self) -> bool {
-        self.count > 0 || self.sides.iter().any(|side| side.frames > 0 || side.amounts != Amounts::ZERO)
-    }
-
-    fn to_record(&self) -> OperationRow {
-        let [request, response] = &self.sides;
-        OperationRow {
-            protocol: self.key.protocol.name().to_owned(),
-            class: self.key.class,
-            name: self.key.name.to_string(),
-            via: self.key.via.to_owned(),
-            count: self.count,
-            errors: self.errors,
-            unanswered: self.unanswered,
-            no_reply: self.no_reply,
-            unsolicited: self.unsolicited,
-            request: request.to_record(self.count + self.unsolicited),
-            response: response.to_record(self.count + self.unsolicited),
-            latency_ns: latency(&self.latency),
-            fields: None,
-        }
-    }
-}
-
-impl SideSums {
-    #[inline]
-    fn add(&mut self, totals: &SideTotals) {
-        self.frames += totals.frames;
-        self.amounts += totals.amounts;
-    }
-
-    fn to_record(&self, count: u64) -> SideRow {
-        SideRow {
-            frames: self.frames,
-            wire_bytes: distribution(&self.wire, self.amounts.total(), count),
-            payload_bytes: distribution(&self.payload, self.amounts.payload(), count),
-            accounts: self.amounts,
-        }
-    }
-}
-
 /// What a key looks like at a glance: a place in [`Rows::recent`].
 #[inline]
 fn looks(key: RowKey<'_>) -> usize {
     let first = key.name.as_bytes().first().copied().unwrap_or_default();
     (usize::from(first) + 5 * key.name.len() + 3 * key.via.len() + key.class as usize) % RECENT
-}
-
-fn distribution(values: &Values, total: u64, count: u64) -> Distribution {
-    let mean = if count == 0 { 0.0 } else { total as f64 / count as f64 };
-    let [p50, p90, p99, p999] = values.quantiles([5_000, 9_000, 9_900, 9_990]);
-    Distribution { total, mean, min: values.min(), p50, p90, p99, p999, max: values.max() }
-}
-
-fn latency(values: &Values) -> Latency {
-    let [p50, p90, p99, p999, p9999] = values.quantiles([5_000, 9_000, 9_900, 9_990, 9_999]);
-    let (count, mean) = (values.count(), values.mean());
-    Latency { count, mean, min: values.min(), p50, p90, p99, p999, p9999, max: values.max() }
 }

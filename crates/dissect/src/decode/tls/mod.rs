@@ -71,8 +71,7 @@ impl<D: Decoder> Layered<D> {
     pub(super) fn end<R: Reader>(&mut self, reader: &mut R) {
         let Some(tls) = &mut self.tls else { return };
         for side in Side::BOTH {
-            let mut current = None;
-            let mut out = Out::new(reader, side, &mut current);
+            let mut out = Out::new(reader, side, None);
             if !tls.weaves[side as usize].is_idle() {
                 tls.feed(side, &mut out, |recorder| self.inner.finish_side(side, recorder));
             }

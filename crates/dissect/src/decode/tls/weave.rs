@@ -73,8 +73,7 @@ impl Weave {
 
     /// Posts the records whose content is decoded.
     pub fn play<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let mut current = self.current;
-        let mut aside = out.aside(&mut current, self.depth);
+        let mut aside = out.aside(self.current, self.depth);
         while let Some(&record) = self.records.front() {
             match record.own {
                 Some((op, field)) => post_own(op, field, record.layout, &mut aside),
@@ -85,8 +84,7 @@ impl Weave {
             self.held -= record.layout.total();
             self.posted += 1;
         }
-        self.depth = aside.depth();
-        self.current = current;
+        (self.current, self.depth) = (aside.current(), aside.depth());
     }
 
     /// Posts a record with what is on the tape for it.

@@ -178,12 +178,12 @@ impl Cql {
         let preamble = compression::body(self.session.compression, whole, &mut scratch.body).ok_or(Short)?;
         cursor.skip(preamble, Account::Framing, "decompressed length")?;
         let mut weigher = Weigher::new(cursor.out());
-        let mut current = Some(exchange.op);
-        let mut out = Out::new(&mut weigher, header.side, &mut current);
+        let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));
         let input = Input { bytes: &scratch.body, opaque: 0 };
         let mut inner = Cursor::new(input, scratch.body.len() as u64, &mut out);
         let _ = plain_body(&mut self.session, header, exchange, &mut inner);
         inner.finish();
+        drop(out);
         let amounts = weigher.amounts();
         cursor.out().note(Note::ProRata);
         let shares = scratch.shares.of(cursor.remaining(), amounts.iter().map(|(_, amount)| amount));

@@ -166,8 +166,7 @@ impl Cql {
         let inside = Input { bytes: &payload, opaque: length - payload.len() as u64 };
         let done = {
             let mut recorder = Recorder::new(out, &mut tape);
-            let mut current = None;
-            let mut inner = Out::new(&mut recorder, side, &mut current);
+            let mut inner = Out::new(&mut recorder, side, None);
             self.messages(side, inside, &mut inner)
         };
         self.post_segments(segments, &tape, out);

@@ -3,9 +3,9 @@
 //! value that goes on in the next frame, is nested, or is not what it should be.
 
 use super::decode::{INSPECTED, Resp};
-use super::pair::Command;
+use super::pair::{Command, Target};
 use super::wire;
-use crate::decode::{Malformed, Out, Posting, Reader};
+use crate::decode::{Malformed, Out, Reader};
 use arrayvec::ArrayVec;
 use overhead_model::Account;
 
@@ -13,18 +13,6 @@ use overhead_model::Account;
 const ARGUMENTS: usize = 8;
 /// Longest text of a status or an integer.
 const TEXT: usize = 64;
-
-/// Postings of one command, a count and three of each argument, or of one value.
-type Sheet<const N: usize> = ArrayVec<Posting, N>;
-
-/// Writes a field down, where it has bytes and there is room.
-#[inline]
-fn note<const N: usize>(sheet: &mut Sheet<N>, account: Account, field: &'static str, len: usize) {
-    if len > 0 {
-        // What has no room would have to be posted by itself; sheets are as long as it takes.
-        _ = sheet.try_push(Posting { account, field, len: len as u64 });
-    }
-}
 
 /// The number after a type byte, and the length of the line with both.
 #[inline]
@@ -96,20 +84,18 @@ impl Resp {
         let word = arguments.first().map_or(&[][..], |(_, body)| body);
         let places = request.command.places(word);
         out.charge(request.command.op());
-        let mut sheet = Sheet::<{ 1 + 3 * ARGUMENTS }>::new();
-        note(&mut sheet, Account::Framing, "argument count", first);
+        out.post(Account::Framing, "argument count", first as u64);
         let mut len = first;
         for (place, (header, body)) in arguments.iter().enumerate() {
             let (account, field) = match places {
                 Some(places) => places.argument(place),
                 None => argument(&mut request.command, body, out),
             };
-            note(&mut sheet, Account::Framing, "argument length", *header);
-            note(&mut sheet, account, field, body.len());
-            note(&mut sheet, Account::Framing, "CRLF", 2);
+            out.post(Account::Framing, "argument length", *header as u64);
+            out.post(account, field, body.len() as u64);
+            out.post(Account::Framing, "CRLF", 2);
             len += header + body.len() + 2;
         }
-        out.post_all(&sheet);
         pairing.request(&request.command, out)?;
         Ok(Some(len))
     }
@@ -119,35 +105,36 @@ impl Resp {
     pub(super) fn plain_reply<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Option<usize> {
         let target = self.pairing.plain_target()?;
         let &kind = bytes.first()?;
-        let mut sheet = Sheet::<3>::new();
+        let Target { op, leaves, .. } = target;
         let len = match kind {
             b'+' | b'-' | b':' => {
                 let line = bytes.get(..bytes.len().min(TEXT)).and_then(|near| {
                     let end = wire::line_feed(near)?;
                     near.get(..end)?.strip_suffix(b"\r")
                 })?;
-                note(&mut sheet, Account::Framing, "type", 1);
                 let (account, field) =
-                    if kind == b':' { (target.leaves.integer, "integer") } else { (target.leaves.status, "text") };
-                note(&mut sheet, account, field, line.len() - 1);
-                note(&mut sheet, Account::Framing, "CRLF", 2);
+                    if kind == b':' { (leaves.integer, "integer") } else { (leaves.status, "text") };
+                out.charge(op);
+                out.post(Account::Framing, "type", 1);
+                out.post(account, field, line.len() as u64 - 1);
+                out.post(Account::Framing, "CRLF", 2);
                 line.len() + 2
             }
             b'$' if bytes.starts_with(b"$-1\r\n") => {
-                note(&mut sheet, Account::Framing, "null", 5);
+                out.charge(op);
+                out.post(Account::Framing, "null", 5);
                 5
             }
             b'$' => {
                 let (header, body) = bulk(bytes)?;
-                note(&mut sheet, Account::Framing, "length", header);
-                note(&mut sheet, target.leaves.data, "value", body.len());
-                note(&mut sheet, Account::Framing, "CRLF", 2);
+                out.charge(op);
+                out.post(Account::Framing, "length", header as u64);
+                out.post(leaves.data, "value", body.len() as u64);
+                out.post(Account::Framing, "CRLF", 2);
                 header + body.len() + 2
             }
             _ => return None,
         };
-        out.charge(target.op);
-        out.post_all(&sheet);
         self.pairing.reply(target, kind, out);
         Some(len)
     }

@@ -1,0 +1,69 @@
+//! The books as a decoder sees them.
+
+use super::{Book, Posting};
+use crate::decode::{Note, OpId, Reader};
+use overhead_model::{Account, Amounts, Class, Outcome, Side, Tally, Trace};
+
+/// The [`Reader`] that adds up.
+#[derive(Debug)]
+pub struct Ledger<'a, T> {
+    /// The connection's books.
+    pub book: &'a mut Book,
+    /// Where closed operations go.
+    pub tally: &'a mut T,
+}
+
+impl<T: Tally> Reader for Ledger<'_, T> {
+    fn open(&mut self) -> OpId {
+        self.book.open(self.tally)
+    }
+
+    #[inline]
+    fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.book.post_field(side, op, Posting { account, field, len }, self.tally);
+    }
+
+    #[inline]
+    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
+        if self.tally.listens() { 0 } else { self.book.lump(side, op, len) }
+    }
+
+    #[inline]
+    fn post_sums(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64) {
+        self.book.post_sums(side, op, sums, len, self.tally);
+    }
+
+    fn enter(&mut self, side: Side, group: &'static str) {
+        self.tally.trace(Trace::Enter { side, group });
+    }
+
+    fn leave(&mut self, side: Side) {
+        self.tally.trace(Trace::Leave { side });
+    }
+
+    fn decrypted(&mut self, side: Side, ahead: u64, bytes: &[u8]) {
+        self.tally.trace(Trace::Decrypted { side, ahead, bytes });
+    }
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.book.label_row(op, class, name, via, self.tally);
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.book.close_op(op, outcome, self.tally);
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.book.software[side as usize] = Some(name.to_owned());
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        let name = self.book.software[side as usize].get_or_insert_default();
+        name.push(' ');
+        name.push_str(version);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.book.note(note);
+    }
+}
