@@ -35,6 +35,7 @@ impl Totals {
     }
 
     /// Adds a frame; `timed` says whether its time is its own.
+    #[inline]
     pub(crate) fn add(&mut self, frame: &Frame<'_>, timed: bool) {
         self.frames += 1;
         self.wire_bytes += u64::from(frame.original_len);

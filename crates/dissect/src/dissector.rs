@@ -97,10 +97,18 @@ impl Frames {
             self.last_link = Some(frame.link);
             self.totals.link_types.insert(frame.link);
         }
-        match packet::parse(frame) {
-            Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
-            Packet::Tcp(segment) => take(&segment, self.moment()),
-            packet => self.rare(frame, &packet, take),
+        match packet::parse_plain(frame) {
+            Some(segment) => self.segment(frame, &segment, take),
+            None => self.rare(frame, take),
+        }
+    }
+
+    #[inline]
+    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+        if self.copies.has_segment(frame, segment) {
+            self.copy(frame);
+        } else {
+            take(segment, self.moment());
         }
     }
 
@@ -113,13 +121,14 @@ impl Frames {
         self.totals.other += u64::from(frame.original_len);
     }
 
-    /// A frame that does not hold a whole segment.
-    #[cold]
-    fn rare(&mut self, frame: &Frame<'_>, packet: &Packet<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
-        match packet {
-            Packet::Fragment(fragment) if self.copies.has_fragment(frame, fragment) => self.copy(frame),
-            Packet::Fragment(fragment) => self.fragment(fragment, take),
-            packet => self.without_segment(packet, u64::from(frame.original_len), 1),
+    /// A frame with other headers than most have.
+    #[inline(never)]
+    fn rare(&mut self, frame: &Frame<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+        match packet::parse_any(frame) {
+            Packet::Tcp(segment) => self.segment(frame, &segment, take),
+            Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => self.copy(frame),
+            Packet::Fragment(fragment) => self.fragment(&fragment, take),
+            packet => self.without_segment(&packet, u64::from(frame.original_len), 1),
         }
     }
 

@@ -20,6 +20,7 @@ mod flow;
 mod fragments;
 mod ledger;
 pub mod limits;
+mod near;
 pub mod packet;
 pub mod protocols;
 mod select;

@@ -203,6 +203,7 @@ impl<'a> File<'a> {
     }
 
     /// The next frame of the source, and the secrets before it.
+    #[inline]
     fn read(&mut self) -> Result<Option<Frame<'_>>> {
         let frame = self.source.next_frame()?.frame();
         self.keys.bring(&self.secrets);
@@ -210,6 +211,7 @@ impl<'a> File<'a> {
     }
 
     /// The next frame.
+    #[inline]
     fn next(&mut self) -> Result<Option<Frame<'_>>> {
         if let Some(kept) = self.ahead.pop_front() {
             return Ok(Some(self.current.insert(kept).frame()));

@@ -224,6 +224,7 @@ impl FileSource {
 }
 
 impl Source for FileSource {
+    #[inline]
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
         if self.end.is_some() {
             return Ok(Next::End);
@@ -293,6 +294,7 @@ impl FormatReader {
         }
     }
 
+    #[inline]
     fn step(&mut self, window: &mut Window) -> io::Result<Step> {
         match self {
             Self::Legacy(reader) => reader.step(window),

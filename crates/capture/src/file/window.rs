@@ -24,6 +24,7 @@ impl Window {
     }
 
     /// The bytes at hand.
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -84,6 +85,7 @@ impl Window {
     }
 
     /// Moves past `bytes` that are at hand.
+    #[inline]
     pub(super) fn consume(&mut self, bytes: usize) {
         let bytes = bytes.min(self.end - self.start);
         self.start += bytes;

@@ -1,6 +1,7 @@
 //! Reading one length-delimited message field by field, each field posted as it is read.
 
 use super::{Input, Note, Out, Reader};
+use crate::near;
 use overhead_model::Account;
 
 /// The message ends, or its captured part does, before the field.
@@ -151,7 +152,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// [`Short`] where no NUL was captured; nothing is posted then.
     pub fn c_string(&mut self, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
         let here = self.peek();
-        let len = here.iter().position(|&byte| byte == 0).ok_or(Short)?;
+        let len = near::find(0, here).ok_or(Short)?;
         let text = self.take(len as u64, account, field)?;
         self.skip(1, Account::Framing, "terminator")?;
         Ok(text)

@@ -14,6 +14,7 @@ mod tunnel;
 mod walk;
 
 use overhead_model::{Account, Frame, TcpFlags};
+pub(crate) use plain::segment as parse_plain;
 use std::net::{IpAddr, SocketAddr};
 use walk::Walk;
 
@@ -153,10 +154,11 @@ pub struct Datagram {
 /// Reads the headers of a frame.
 #[inline]
 pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
-    plain::segment(frame).map_or_else(|| walk_through(frame), Packet::Tcp)
+    parse_plain(frame).map_or_else(|| parse_any(frame), Packet::Tcp)
 }
 
-fn walk_through<'a>(frame: &Frame<'a>) -> Packet<'a> {
+/// The same for any frame; [`parse_plain`] is quicker for most.
+pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
         Some((at, layer)) => Walk::of_frame(frame, at).run(layer),
         None if frame.link.name().is_some() => Packet::Malformed,

@@ -5,12 +5,9 @@ use super::facts::Facts;
 use super::roles::{self, Fact, Role};
 use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
 use crate::decode::{Cursor, Note, Out, Reader};
-use crate::limits;
+use crate::{limits, near};
 use overhead_model::Account::{self, Framing, Metadata, Unknown};
 use overhead_model::Side;
-
-/// Length up to which a name is searched for its end byte by byte.
-const SHORT_NAME: usize = 16;
 
 /// Why the walk does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -452,9 +449,7 @@ pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], Stop>
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::LINE);
     let here = here.get(at..).unwrap_or_default();
     let window = here.get(..most).unwrap_or(here);
-    // Names are short: looking at their first bytes one by one is the quickest.
-    let near = window.iter().take(SHORT_NAME).position(|&byte| byte == 0);
-    match near.or_else(|| memchr::memchr(0, window)) {
+    match near::find(0, window) {
         Some(len) => Ok(window.get(..len).unwrap_or_default()),
         None if window.len() == most => Err(Stop::Damaged),
         None => Err(Stop::Wait),

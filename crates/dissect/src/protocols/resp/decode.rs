@@ -4,7 +4,7 @@ use super::pair::{Command, Pairing, Target};
 use super::value::{self, Leaves, Progress, Value, advance};
 use super::wire::{self, MAX_BULK, MAX_COUNT};
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
-use crate::limits;
+use crate::{limits, near};
 use overhead_model::{Account, Side};
 
 /// Arguments up to this length are waited for where it matters what they say.
@@ -89,7 +89,7 @@ impl Resp {
     /// A line that ends in LF; where there is none yet, the step to return.
     fn line<'a>(&mut self, input: &Input<'a>) -> Result<Result<&'a [u8], Step>, Malformed> {
         let from = self.request.scanned.min(input.bytes.len());
-        if let Some(end) = wire::line_feed(input.bytes.get(from..).unwrap_or_default()) {
+        if let Some(end) = near::find(b'\n', input.bytes.get(from..).unwrap_or_default()) {
             self.request.scanned = 0;
             return Ok(Ok(input.bytes.get(..=from + end).unwrap_or_default()));
         }

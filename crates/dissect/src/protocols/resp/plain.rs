@@ -4,8 +4,8 @@
 
 use super::decode::{INSPECTED, Resp};
 use super::pair::{Command, Target};
-use super::wire;
 use crate::decode::{Malformed, Out, Reader};
+use crate::near;
 use arrayvec::ArrayVec;
 use overhead_model::Account;
 
@@ -108,9 +108,9 @@ impl Resp {
         let Target { op, leaves, .. } = target;
         let len = match kind {
             b'+' | b'-' | b':' => {
-                let line = bytes.get(..bytes.len().min(TEXT)).and_then(|near| {
-                    let end = wire::line_feed(near)?;
-                    near.get(..end)?.strip_suffix(b"\r")
+                let line = bytes.get(..bytes.len().min(TEXT)).and_then(|start| {
+                    let end = near::find(b'\n', start)?;
+                    start.get(..end)?.strip_suffix(b"\r")
                 })?;
                 let (account, field) =
                     if kind == b':' { (leaves.integer, "integer") } else { (leaves.status, "text") };

@@ -2,7 +2,7 @@
 
 use super::commands::COMMANDS;
 use crate::decode::Malformed;
-use crate::limits;
+use crate::{limits, near};
 
 /// `proto-max-bulk-len`, the largest string that Redis takes by default.
 pub(super) const MAX_BULK: u64 = 512 << 20;
@@ -100,24 +100,13 @@ impl Word {
 /// [`Malformed`] where it is too long, or ends in a bare LF.
 pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malformed> {
     let from = scanned.min(bytes.len());
-    let Some(end) = line_feed(bytes.get(from..).unwrap_or_default()) else {
+    let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) else {
         return if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) };
     };
     match bytes.get(..from + end) {
         Some([line @ .., b'\r']) => Ok(Some(line)),
         _ => Err(Malformed("a line that ends in LF alone")),
     }
-}
-
-/// Header lines are short: most end before a vector search would have begun.
-const NEAR: usize = 8;
-
-/// Where the first LF is.
-#[inline]
-pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
-    let (near, far) = bytes.split_at_checked(NEAR).unwrap_or((bytes, &[]));
-    let found = near.iter().position(|&byte| byte == b'\n');
-    found.or_else(|| memchr::memchr(b'\n', far).map(|at| NEAR + at))
 }
 
 /// The number that a header line carries after its type byte.
