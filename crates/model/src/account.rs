@@ -97,7 +97,7 @@ impl fmt::Display for Account {
 }
 
 /// One amount, in bytes, per account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Eq)]
 pub struct Amounts([u64; Account::COUNT]);
 
 impl Amounts {
@@ -116,6 +116,14 @@ impl Amounts {
         self.0.iter().sum()
     }
 
+    /// Sets every amount to zero.
+    #[inline]
+    pub fn clear(&mut self) {
+        for amount in &mut self.0 {
+            *amount = 0;
+        }
+    }
+
     /// Adds `other` so many times.
     #[inline]
     pub fn add_times(&mut self, other: &Self, times: u64) {
@@ -132,6 +140,14 @@ impl Amounts {
     /// Every account with its amount, in stack order, zeros included.
     pub fn iter(&self) -> impl Iterator<Item = (Account, u64)> + '_ {
         Account::ALL.into_iter().zip(self.0.iter().copied())
+    }
+}
+
+/// One by one: amounts that were just added to are slow to load several at a time.
+impl PartialEq for Amounts {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
     }
 }
 

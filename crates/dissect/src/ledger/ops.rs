@@ -33,6 +33,19 @@ impl Open {
         last_ns: None,
     };
 
+    /// The same as [`Open::NEW`], in place.
+    #[inline]
+    fn renew(&mut self) {
+        let Self { operation, row, class, is_over, pending_frames, first_ns, last_ns } = self;
+        for side in &mut operation.sides {
+            side.frames = 0;
+            side.amounts.clear();
+        }
+        (operation.outcome, operation.latency_ns) = (Outcome::Unanswered, None);
+        (*row, *class, *is_over, *pending_frames) = (None, Class::Unmatched, false, 0);
+        (*first_ns, *last_ns) = (None, None);
+    }
+
     /// It has payload in a frame that it had none in.
     #[inline]
     pub fn touch(&mut self, side: Side, frames: u32, time_ns: u64) {
@@ -99,7 +112,7 @@ impl Ops {
     pub fn open(&mut self) -> OpId {
         let index = if let Some(index) = self.free_open.pop() {
             if let Some(open) = self.open.get_mut(index as usize) {
-                *open = Open::NEW;
+                open.renew();
             }
             index
         } else {
