@@ -50,12 +50,14 @@ impl Default for Name {
 impl Facts {
     /// Ready for the next message.
     pub(super) fn clear(&mut self) {
-        let strings = [&mut self.version, &mut self.ferret_version, &mut self.driver, &mut self.driver_version];
-        let [version, ferret_version, driver, driver_version] = strings.map(|string| {
-            string.clear();
-            std::mem::take(string)
-        });
-        *self = Self { version, ferret_version, driver, driver_version, ..Self::default() };
+        let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, name, .. } = self;
+        (*flags, *wire_version, name.len) = (0, None, 0);
+        for fact in [failed, streaming, oplog, documents, cursor_open] {
+            *fact = false;
+        }
+        for text in [&mut self.version, &mut self.ferret_version, &mut self.driver, &mut self.driver_version] {
+            text.clear();
+        }
     }
 
     /// Name of the command; empty where none was read.
@@ -85,22 +87,22 @@ impl Facts {
 
     /// Takes in a field: its name, the type byte of its value, and the value or, of a document or array, its length.
     pub(super) fn note(&mut self, fact: Fact, name: &[u8], kind: u8, value: &[u8]) {
-        let text = text(kind, value);
+        let text = || text(kind, value);
         match fact {
             Fact::Nothing => {}
             Fact::Command => {
                 self.set_name(name);
-                self.set_collection(text.unwrap_or_default().as_bytes());
+                self.set_collection(text().unwrap_or_default().as_bytes());
             }
-            Fact::Collection => self.set_collection(text.unwrap_or_default().as_bytes()),
+            Fact::Collection => self.set_collection(text().unwrap_or_default().as_bytes()),
             Fact::Streaming => self.streaming = true,
             Fact::Success => self.failed |= !is_true(kind, value),
             Fact::Failure => self.failed |= is_failure(kind, value),
-            Fact::DriverName => set(&mut self.driver, innermost(text)),
-            Fact::DriverVersion => set(&mut self.driver_version, innermost(text)),
-            Fact::ServerVersion => set(&mut self.version, short(text)),
+            Fact::DriverName => set(&mut self.driver, innermost(text())),
+            Fact::DriverVersion => set(&mut self.driver_version, innermost(text())),
+            Fact::ServerVersion => set(&mut self.version, short(text())),
             Fact::WireVersion => self.wire_version = value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
-            Fact::FerretVersion => set(&mut self.ferret_version, short(text)),
+            Fact::FerretVersion => set(&mut self.ferret_version, short(text())),
         }
     }
 }

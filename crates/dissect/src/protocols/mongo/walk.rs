@@ -107,8 +107,8 @@ impl Walk {
 
     /// Posts as much of the body as can be told from the bytes at hand.
     pub(super) fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
+        let unreadable = cursor.remaining() > cursor.peek().len() as u64;
         while cursor.remaining() > 0 {
-            let unreadable = cursor.remaining() > cursor.peek().len() as u64;
             match self.next(cursor) {
                 Ok(()) => {}
                 Err(Stop::Wait) if unreadable => self.skip_unreadable(cursor),
