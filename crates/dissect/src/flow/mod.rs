@@ -535,7 +535,7 @@ impl Flow {
         engine.finish(&mut Ledger { book: &mut self.book, tally });
         self.book.finish(tally);
         self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
-        self.tls = self.book.notes().contains_key(&Note::Tls);
+        self.tls = self.book.is_noted(Note::Tls);
         tally.connection(self.summary());
         Finished { tcp: Some(self.tcp), other: 0, snapped: self.snapped, notes: self.book.take_notes() }
     }

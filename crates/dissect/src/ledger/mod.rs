@@ -4,6 +4,7 @@
 //! payload it carries, once all of that payload has been posted; a frame without new payload is posted whole, to the operation
 //! that it acknowledges or repeats. What concerns payload that is not decoded yet is deferred until it is.
 
+mod connect;
 mod ops;
 mod reader;
 mod split;
@@ -14,6 +15,7 @@ pub use stream::FrameId;
 
 use crate::decode::{Note, OpId};
 use crate::packet::Headers;
+use connect::Connect;
 use ops::{Ops, State};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use split::Split;
@@ -29,19 +31,26 @@ pub struct Book {
     frames: u32,
     ops: Ops,
     streams: [Stream; 2],
-    /// Handshake and teardown, and whatever precedes the first operation.
-    connect: [SideTotals; 2],
+    connect: Connect,
     latest: Option<OpId>,
-    software: [Option<String>; 2],
-    notes: BTreeMap<Note, u64>,
+    /// Absent where nothing was said.
+    said: Option<Box<Said>>,
     operations: u64,
-    scratch: Scratch,
+    /// Absent until a frame is shared between operations.
+    scratch: Option<Box<Scratch>>,
 }
 
+/// What was said of a connection besides its operations.
+#[derive(Debug, Default)]
+struct Said {
+    software: [Option<String>; 2],
+    notes: BTreeMap<Note, u64>,
+}
+
+/// Kept for its memory.
 #[derive(Debug, Default)]
 struct Scratch {
     shares: Vec<(OpId, u64)>,
-    now: Vec<Share>,
     split: Split,
 }
 
@@ -73,12 +82,11 @@ impl Book {
             frames: 1,
             ops: Ops::default(),
             streams: [Stream::default(), Stream::default()],
-            connect: [SideTotals::default(); 2],
+            connect: Connect::default(),
             latest: None,
-            software: [None, None],
-            notes: BTreeMap::new(),
+            said: None,
             operations: 0,
-            scratch: Scratch::default(),
+            scratch: None,
         }
     }
 
@@ -91,24 +99,20 @@ impl Book {
     pub fn swap_sides(&mut self) {
         self.streams.iter_mut().for_each(Stream::sync);
         self.streams.swap(0, 1);
-        self.connect.swap(0, 1);
-        for stream in &mut self.streams {
-            for deferred in stream.deferred.values_mut() {
-                deferred.side = deferred.side.other();
-            }
-        }
+        self.connect.swap_sides();
+        self.streams.iter_mut().for_each(Stream::swap_deferred);
     }
 
     /// Gives back room that nothing is in.
     pub fn shrink(&mut self) {
         self.streams.iter_mut().for_each(Stream::shrink);
         self.ops.shrink();
-        self.scratch = Scratch::default();
+        self.scratch = None;
     }
 
     /// What the ends said they are, by the side that sends it.
     pub fn software(&self, side: Side) -> Option<&str> {
-        self.software[side as usize].as_deref()
+        self.said.as_ref()?.software[side as usize].as_deref()
     }
 
     /// The protocol.
@@ -116,19 +120,19 @@ impl Book {
         self.protocol
     }
 
-    /// Doubts and how often they occurred.
-    pub fn notes(&self) -> &BTreeMap<Note, u64> {
-        &self.notes
+    /// Whether there was this doubt.
+    pub fn is_noted(&self, note: Note) -> bool {
+        self.said.as_ref().is_some_and(|said| said.notes.contains_key(&note))
     }
 
     /// Counts a doubt.
     pub fn note(&mut self, note: Note) {
-        *self.notes.entry(note).or_default() += 1;
+        *self.said.get_or_insert_default().notes.entry(note).or_default() += 1;
     }
 
-    /// Hands the doubts on.
+    /// Hands the doubts on, and how often they occurred.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
-        std::mem::take(&mut self.notes)
+        self.said.as_mut().map(|said| std::mem::take(&mut said.notes)).unwrap_or_default()
     }
 
     /// Operations closed, `unmatched` and `CONNECT` left out.
@@ -171,7 +175,7 @@ impl Book {
         let op = self.ops.open();
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, Class::Unmatched, "(stray)", "", tally);
-        self.amounts(op, side)[Account::Unknown] += len;
+        *self.amount(op, side, Account::Unknown) += len;
         self.streams[side as usize].sync();
         let (number, frames) = self.streams[side as usize].origin(frame);
         let came_in = Some(number);
@@ -212,7 +216,7 @@ impl Book {
     pub fn finish<T: Tally>(&mut self, tally: &mut T) {
         for side in Side::BOTH {
             let stream = &mut self.streams[side as usize];
-            for deferred in std::mem::take(&mut stream.deferred).into_values() {
+            for deferred in stream.take_deferred() {
                 let frame = (deferred.frame, deferred.bytes);
                 self.post_frame(self.latest, deferred.side, deferred.account, frame, tally);
             }
@@ -224,7 +228,7 @@ impl Book {
             let unmatched = self.ops.get(op).is_some_and(|open| open.class == Class::Unmatched);
             self.close_op(op, if unmatched { Outcome::NoReply } else { Outcome::Unanswered }, tally);
         }
-        let totals = std::mem::take(&mut self.connect);
+        let totals = std::mem::take(&mut self.connect).totals();
         if totals.iter().any(|side| side.amounts.total() > 0) {
             let key = RowKey { protocol: self.protocol, class: Class::Setup, name: "CONNECT", via: "" };
             let row = tally.row(key);
@@ -244,7 +248,6 @@ impl Book {
         (frame, bytes): (u64, u64),
         tally: &mut T,
     ) {
-        let totals = SideTotals { frames: 1, amounts: Amounts::of(account, bytes) };
         let state = op.map(|op| self.ops.state(op));
         let known = op.filter(|_| state != Some(State::Gone)).map(|op| op.0);
         tally.trace(Trace::Charged { side, op: known, account, frame, bytes });
@@ -254,23 +257,21 @@ impl Book {
                 mine.frames += 1;
                 mine.amounts[account] += bytes;
             }
-            Some(State::Closed(row)) => tally.late(row, side, &totals),
-            Some(State::Gone) | None => {
-                let mine = &mut self.connect[side as usize];
-                mine.frames += 1;
-                mine.amounts[account] += bytes;
+            Some(State::Closed(row)) => {
+                tally.late(row, side, &SideTotals { frames: 1, amounts: Amounts::of(account, bytes) });
             }
+            Some(State::Gone) | None => self.connect.frame(side, account, bytes),
         }
     }
 
     /// Shares the headers of a frame whose payload has all been posted.
     fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
-        let mut shares = std::mem::take(&mut self.scratch.shares);
-        if let Some((headers, number)) = self.streams[side as usize].take_if_posted(frame, &mut shares) {
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        let Scratch { shares, split } = &mut *scratch;
+        if let Some((headers, number)) = self.streams[side as usize].take_if_posted(frame, shares) {
             if !shares.is_sorted_by_key(|&(op, _)| Ops::age(op)) {
                 shares.sort_by_key(|&(op, _)| Ops::age(op));
             }
-            let mut split = std::mem::take(&mut self.scratch.split);
             split.begin(shares.iter().map(|&(_, bytes)| bytes));
             for (account, bytes) in headers.accounts() {
                 split.amount(u64::from(bytes), |index, share| {
@@ -279,15 +280,14 @@ impl Book {
                     }
                 });
             }
-            self.scratch.split = split;
-            for &(op, _) in &shares {
+            for &(op, _) in &*shares {
                 if self.ops.release_frame(op) {
                     self.emit(op, tally);
                 }
             }
         }
         shares.clear();
-        self.scratch.shares = shares;
+        self.scratch = Some(scratch);
     }
 
     /// Posts a share of the headers of a frame, given by its number.
@@ -300,7 +300,7 @@ impl Book {
         tally: &mut T,
     ) {
         tally.trace(Trace::Charged { side, op: self.known(op), account, frame, bytes });
-        self.amounts(op, side)[account] += bytes;
+        *self.amount(op, side, account) += bytes;
     }
 
     /// The operation as the tally is told of it: `None` where its bytes go to the connection.
@@ -315,11 +315,11 @@ impl Book {
         }
     }
 
-    fn amounts(&mut self, op: OpId, side: Side) -> &mut Amounts {
+    fn amount(&mut self, op: OpId, side: Side, account: Account) -> &mut u64 {
         match self.ops.get_mut(op) {
-            Some(open) => &mut open.operation.sides[side as usize].amounts,
+            Some(open) => &mut open.operation.sides[side as usize].amounts[account],
             // Not reached by a decoder that keeps the rules; the bytes still balance.
-            None => &mut self.connect[side as usize].amounts,
+            None => self.connect.amount(side, account),
         }
     }
 
@@ -385,7 +385,7 @@ impl Book {
     fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
         let stream = &self.streams[side as usize];
         let left = stream.now.left;
-        if len > left || !stream.deferred.is_empty() {
+        if len > left || stream.is_deferring {
             return 0;
         }
         let goes_on = stream.now.op.is_some_and(|(of, _)| of == op);
@@ -402,7 +402,7 @@ impl Book {
         match stream.now.op {
             Some((of, open)) if of == op => self.ops.at(open).operation.sides[side as usize].amounts += *sums,
             // Not reached by an output that keeps the rules; the bytes still balance.
-            _ => self.connect[side as usize].amounts += *sums,
+            _ => sums.iter().for_each(|(account, len)| *self.connect.amount(side, account) += len),
         }
         if is_whole {
             self.settle_now(side, tally);
@@ -427,9 +427,9 @@ impl Book {
     #[inline]
     fn settle_now<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let stream = &mut self.streams[side as usize];
-        let Some((op, open)) = stream.end_now(&mut self.scratch.now) else { return };
+        let Some((op, open)) = stream.end_now() else { return };
         let (headers, number) = (stream.now.headers, stream.now.origin.0);
-        if self.scratch.now.is_empty() {
+        if stream.earlier.is_empty() {
             for (account, bytes) in headers.accounts() {
                 let share = Share { op, open, bytes: u64::from(bytes) };
                 self.charge_share(side, share, account, number, tally);
@@ -443,8 +443,9 @@ impl Book {
 
     /// Shares the headers of the frame at hand between its operations.
     fn settle_shares<T: Tally>(&mut self, side: Side, headers: Headers, number: u64, tally: &mut T) {
-        let mut now = std::mem::take(&mut self.scratch.now);
-        let mut split = std::mem::take(&mut self.scratch.split);
+        let mut now = std::mem::take(&mut self.streams[side as usize].earlier);
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        let split = &mut scratch.split;
         split.begin(now.iter().map(|share| share.bytes));
         for (account, bytes) in headers.accounts() {
             split.amount(u64::from(bytes), |index, bytes| {
@@ -456,8 +457,8 @@ impl Book {
         for share in now.drain(..) {
             self.release(share.op, share.open, tally);
         }
-        self.scratch.split = split;
-        self.scratch.now = now;
+        self.scratch = Some(scratch);
+        self.streams[side as usize].earlier = now;
     }
 
     /// Charges bytes of the headers of a frame, given by its number, to an operation that is open.
@@ -510,7 +511,7 @@ impl Book {
             let (known, frame) = (self.known(op), piece.frame.map(|_| piece.number));
             tally.trace(Trace::Posted { side, op: known, account, frame, len: piece.len, in_order: true });
             if piece.frame.is_some() {
-                self.amounts(op, side)[account] += piece.len;
+                *self.amount(op, side, account) += piece.len;
             }
             self.book_piece(side, op, &piece, tally);
         }

@@ -126,6 +126,8 @@ impl Ops {
         let slot = if let Some(slot) = self.free_slots.pop() {
             slot
         } else {
+            // As above: one open operation, and the latest one, are one slot.
+            self.slots.reserve_exact(self.slots.len().max(1));
             self.slots.push(fresh);
             self.slots.len() as u32 - 1
         };

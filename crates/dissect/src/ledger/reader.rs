@@ -54,11 +54,11 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     fn software(&mut self, side: Side, name: &str) {
-        self.book.software[side as usize] = Some(name.to_owned());
+        self.book.said.get_or_insert_default().software[side as usize] = Some(name.to_owned());
     }
 
     fn software_version(&mut self, side: Side, version: &str) {
-        let name = self.book.software[side as usize].get_or_insert_default();
+        let name = self.book.said.get_or_insert_default().software[side as usize].get_or_insert_default();
         name.push(' ');
         name.push_str(version);
     }

@@ -4,6 +4,7 @@ use crate::decode::OpId;
 use crate::limits;
 use crate::packet::Headers;
 use overhead_model::{Account, Side};
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A frame whose payload has not all been posted.
@@ -29,6 +30,25 @@ struct PendingFrame {
     left: u64,
     /// Payload bytes by operation, in stream order.
     shares: Vec<(OpId, u64)>,
+}
+
+impl PendingFrame {
+    /// Notes that `len` payload bytes went to `op`; true where they are the first of it.
+    fn share(&mut self, op: OpId, len: u64) -> bool {
+        if let Some((of, bytes)) = self.shares.last_mut()
+            && *of == op
+        {
+            *bytes += len;
+            return false;
+        }
+        // Operations of one frame hardly ever alternate; looking further back would make long pipelines quadratic.
+        if let Some((_, bytes)) = self.shares.iter_mut().rev().take(8).find(|(of, _)| *of == op) {
+            *bytes += len;
+            return false;
+        }
+        self.shares.push((op, len));
+        true
+    }
 }
 
 /// A run of bytes that went to one operation.
@@ -108,28 +128,37 @@ pub(super) struct Stream {
     pub posted: u64,
     pub now: Now,
     /// Operations that have bytes of it, before the one that has the last.
-    earlier: Vec<Share>,
-    hot: Hot,
+    pub earlier: Vec<Share>,
     /// Offset up to which bytes have been announced.
     pub end: u64,
     /// Offset up to which the receiver has acknowledged.
     pub acked: u64,
+    owners: VecDeque<Owned>,
+    /// Charges wait for an owner in the tables; kept here, where every posting looks.
+    pub is_deferring: bool,
+    /// Absent until something goes into them: most connections do with the frame at hand.
+    tables: Option<Box<Tables>>,
+}
+
+/// What is not posted yet besides the frame at hand.
+#[derive(Debug, Default)]
+struct Tables {
+    hot: Hot,
     /// By offset, and in order of arrival.
-    pub deferred: BTreeMap<(u64, u64), Deferred>,
+    deferred: BTreeMap<(u64, u64), Deferred>,
     deferred_ever: u64,
     slices: VecDeque<Slice>,
     frames: Vec<PendingFrame>,
     free: Vec<FrameId>,
-    owners: VecDeque<Owned>,
 }
 
-impl Stream {
-    pub fn add_frame(&mut self, (number, frames): (u64, u32), time_ns: u64, headers: Headers, left: u64) -> FrameId {
+impl Tables {
+    fn add_frame(&mut self, (number, frames): (u64, u32), time_ns: u64, headers: Headers, left: u64) -> FrameId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.frames.push(PendingFrame::default());
             FrameId(self.frames.len() as u32 - 1)
         });
-        if let Some(frame) = self.frames.get_mut(id.0 as usize) {
+        if let Some(frame) = self.frame(id) {
             (frame.number, frame.frames) = (number, frames);
             frame.time_ns = time_ns;
             frame.headers = headers;
@@ -138,10 +167,33 @@ impl Stream {
         id
     }
 
+    fn frame(&mut self, id: FrameId) -> Option<&mut PendingFrame> {
+        self.frames.get_mut(id.0 as usize)
+    }
+
+    /// Nothing is in them.
+    fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.deferred.is_empty() && self.free.len() == self.frames.len()
+    }
+}
+
+impl Stream {
+    pub fn add_frame(&mut self, origin: (u64, u32), time_ns: u64, headers: Headers, left: u64) -> FrameId {
+        self.tables().add_frame(origin, time_ns, headers, left)
+    }
+
+    fn tables(&mut self) -> &mut Tables {
+        self.tables.get_or_insert_default()
+    }
+
+    fn pending(&mut self, frame: FrameId) -> Option<&mut PendingFrame> {
+        self.tables.as_mut()?.frame(frame)
+    }
+
     /// The next `len` bytes are the new payload of this frame. False where other bytes are before them.
     #[inline]
     pub fn set_now(&mut self, origin: (u64, u32), time_ns: u64, headers: Headers, len: u64) -> bool {
-        let alone = self.now.left == 0 && self.slices.is_empty();
+        let alone = self.now.left == 0 && self.tables.as_ref().is_none_or(|tables| tables.slices.is_empty());
         if alone {
             self.end += len;
             self.now = Now { origin, time_ns, headers, left: len, op: None, from: len };
@@ -171,14 +223,13 @@ impl Stream {
         true
     }
 
-    /// The frame at hand is all posted: the operation that has its last bytes; and in `shares` all that have any, where that
+    /// The frame at hand is all posted: the operation that has its last bytes; and in `earlier` all that have any, where that
     /// is more than one.
     #[inline]
-    pub fn end_now(&mut self, shares: &mut Vec<Share>) -> Option<(OpId, u32)> {
+    pub fn end_now(&mut self) -> Option<(OpId, u32)> {
         let (op, open) = self.now.op.take()?;
         if !self.earlier.is_empty() {
-            shares.append(&mut self.earlier);
-            shares.push(Share { op, open, bytes: self.now.from });
+            self.earlier.push(Share { op, open, bytes: self.now.from });
         }
         Some((op, open))
     }
@@ -189,23 +240,26 @@ impl Stream {
         if left == 0 {
             return;
         }
-        let id = self.add_frame(origin, time_ns, headers, left);
-        if let (Some((op, _)), Some(frame)) = (op, self.frames.get_mut(id.0 as usize)) {
+        let tables = self.tables.get_or_insert_default();
+        let id = tables.add_frame(origin, time_ns, headers, left);
+        if let (Some((op, _)), Some(frame)) = (op, tables.frame(id)) {
             frame.shares.extend(self.earlier.drain(..).map(|share| (share.op, share.bytes)));
             frame.shares.push((op, from - left));
             if let Some(last) = self.owners.back_mut() {
                 last.end = self.posted;
             }
         }
-        self.slices.push_back(Slice { end: self.end, frame: Some(id) });
+        tables.slices.push_back(Slice { end: self.end, frame: Some(id) });
     }
 
     pub fn add_slice(&mut self, frame: Option<FrameId>, len: u64) {
         self.spill();
         self.end += len;
-        match self.slices.back_mut() {
-            Some(last) if last.frame == frame => last.end = self.end,
-            _ => self.slices.push_back(Slice { end: self.end, frame }),
+        let end = self.end;
+        let slices = &mut self.tables().slices;
+        match slices.back_mut() {
+            Some(last) if last.frame == frame => last.end = end,
+            _ => slices.push_back(Slice { end, frame }),
         }
     }
 
@@ -213,7 +267,7 @@ impl Stream {
     /// operation is among the open ones, and the number of the frame.
     #[inline]
     pub fn advance_same(&mut self, op: OpId, len: u64) -> Option<(u32, u64)> {
-        let hot = &mut self.hot;
+        let hot = &mut self.tables.as_mut()?.hot;
         if hot.op != op || len >= hot.left {
             return None;
         }
@@ -225,24 +279,25 @@ impl Stream {
 
     /// Further bytes of `frame`, if it goes on, may go to `op`, which is open at `open`, without further ado.
     pub fn heat(&mut self, op: OpId, open: u32, (frame, number): (FrameId, u64)) {
-        let Some(slice) = self.slices.front().filter(|slice| slice.frame == Some(frame)) else { return };
+        let Some(tables) = &mut self.tables else { return };
+        let Some(slice) = tables.slices.front().filter(|slice| slice.frame == Some(frame)) else { return };
         // What is deferred must be looked at after every posting.
-        if self.deferred.is_empty() {
-            self.hot = Hot { op, open, left: slice.end - self.posted, run: 0, number };
+        if !self.is_deferring {
+            tables.hot = Hot { op, open, left: slice.end - self.posted, run: 0, number };
         }
     }
 
     /// Books what was added up since.
     pub fn sync(&mut self) {
-        let Hot { op, run, .. } = std::mem::take(&mut self.hot);
+        let Some(tables) = &mut self.tables else { return };
+        let Hot { op, run, .. } = std::mem::take(&mut tables.hot);
         if run == 0 {
             return;
         }
-        if let Some(frame) = self.slices.front().and_then(|slice| slice.frame) {
-            self.share(frame, op, run);
-            if let Some(frame) = self.frames.get_mut(frame.0 as usize) {
-                frame.left = frame.left.saturating_sub(run);
-            }
+        let frame = tables.slices.front().and_then(|slice| slice.frame);
+        if let Some(frame) = frame.and_then(|frame| tables.frame(frame)) {
+            frame.share(op, run);
+            frame.left = frame.left.saturating_sub(run);
         }
         if let Some(last) = self.owners.back_mut() {
             last.end = self.posted;
@@ -251,20 +306,21 @@ impl Stream {
 
     /// Moves `len` bytes on where they are all of one frame.
     pub fn advance_within(&mut self, len: u64) -> Option<Piece> {
-        let slice = self.slices.front()?;
+        let slice = self.tables.as_ref()?.slices.front()?;
         if slice.frame.is_none() || slice.end - self.posted < len { None } else { self.advance(len) }
     }
 
     /// Moves up to `len` bytes on, at most to the end of the slice; `None` where nothing was announced.
     pub fn advance(&mut self, len: u64) -> Option<Piece> {
-        let slice = *self.slices.front()?;
+        let tables = self.tables.as_mut()?;
+        let slice = *tables.slices.front()?;
         let taken = len.min(slice.end - self.posted);
         self.posted += taken;
         if self.posted == slice.end {
-            self.slices.pop_front();
+            tables.slices.pop_front();
         }
         let (mut number, mut frames, mut time_ns, mut frame_done) = (0, 0, 0, false);
-        if let Some(frame) = slice.frame.and_then(|id| self.frames.get_mut(id.0 as usize)) {
+        if let Some(frame) = slice.frame.and_then(|id| tables.frame(id)) {
             frame.left = frame.left.saturating_sub(taken);
             (number, frames, time_ns) = (frame.number, frame.frames, frame.time_ns);
             frame_done = frame.left == 0;
@@ -275,32 +331,19 @@ impl Stream {
     /// Notes that `len` payload bytes of `frame` went to `op`; true where they are the first of it. Bytes outside the
     /// stream (strays) are taken off what is left here; others by [`Stream::advance`].
     pub fn share(&mut self, frame: FrameId, op: OpId, len: u64) -> bool {
-        let Some(frame) = self.frames.get_mut(frame.0 as usize) else {
-            return false;
-        };
-        if let Some((of, bytes)) = frame.shares.last_mut()
-            && *of == op
-        {
-            *bytes += len;
-            return false;
-        }
-        // Operations of one frame hardly ever alternate; looking further back would make long pipelines quadratic.
-        if let Some((_, bytes)) = frame.shares.iter_mut().rev().take(8).find(|(of, _)| *of == op) {
-            *bytes += len;
-            return false;
-        }
-        frame.shares.push((op, len));
-        true
+        self.pending(frame).is_some_and(|frame| frame.share(op, len))
     }
 
     /// The number in the capture of a pending frame, and how many frames it stands for.
     pub fn origin(&self, frame: FrameId) -> (u64, u32) {
-        self.frames.get(frame.0 as usize).map_or((0, 0), |frame| (frame.number, frame.frames))
+        let tables = self.tables.as_ref();
+        let frame = tables.and_then(|tables| tables.frames.get(frame.0 as usize));
+        frame.map_or((0, 0), |frame| (frame.number, frame.frames))
     }
 
     /// Takes `len` bytes that are not part of the stream off what `frame` still waits for.
     pub fn strayed(&mut self, frame: FrameId, len: u64) {
-        if let Some(frame) = self.frames.get_mut(frame.0 as usize) {
+        if let Some(frame) = self.pending(frame) {
             frame.left = frame.left.saturating_sub(len);
         }
     }
@@ -308,14 +351,15 @@ impl Stream {
     /// Where all of a frame's payload is posted: its headers and its number, and in `shares` who had how much. The frame
     /// is forgotten.
     pub fn take_if_posted(&mut self, id: FrameId, shares: &mut Vec<(OpId, u64)>) -> Option<(Headers, u64)> {
-        let frame = self.frames.get_mut(id.0 as usize)?;
+        let tables = self.tables.as_mut()?;
+        let frame = tables.frame(id)?;
         if frame.left > 0 {
             return None;
         }
         shares.clear();
         shares.append(&mut frame.shares);
         let found = (frame.headers, frame.number);
-        self.free.push(id);
+        tables.free.push(id);
         Some(found)
     }
 
@@ -343,11 +387,8 @@ impl Stream {
     pub fn shrink(&mut self) {
         self.sync();
         self.earlier.shrink_to_fit();
-        self.slices.shrink_to_fit();
         self.owners.shrink_to_fit();
-        if self.free.len() == self.frames.len() {
-            (self.frames, self.free) = (Vec::new(), Vec::new());
-        }
+        self.tables.take_if(|tables| tables.is_empty());
     }
 
     /// Drops one remembered owner that is no longer needed.
@@ -359,18 +400,39 @@ impl Stream {
 
     /// Keeps a charge until its byte has an owner; false where too many are kept.
     pub fn defer(&mut self, deferred: Deferred) -> bool {
-        if self.deferred.len() >= limits::DEFERRED {
+        if self.tables().deferred.len() >= limits::DEFERRED {
             return false;
         }
         self.sync();
-        self.deferred_ever += 1;
-        self.deferred.insert((deferred.offset, self.deferred_ever), deferred);
+        let tables = self.tables();
+        tables.deferred_ever += 1;
+        tables.deferred.insert((deferred.offset, tables.deferred_ever), deferred);
+        self.is_deferring = true;
         true
     }
 
     /// A deferred charge whose byte has an owner now.
     pub fn next_due(&mut self) -> Option<Deferred> {
-        let (&(offset, _), _) = self.deferred.first_key_value()?;
-        if offset < self.posted { self.deferred.pop_first().map(|(_, deferred)| deferred) } else { None }
+        if !self.is_deferring {
+            return None;
+        }
+        let deferred = &mut self.tables.as_mut()?.deferred;
+        let due = deferred.first_entry().filter(|first| first.key().0 < self.posted).map(OccupiedEntry::remove);
+        self.is_deferring = !deferred.is_empty();
+        due
+    }
+
+    /// Takes all deferred charges, by offset.
+    pub fn take_deferred(&mut self) -> impl Iterator<Item = Deferred> + use<> {
+        self.is_deferring = false;
+        let deferred = self.tables.as_mut().map(|tables| std::mem::take(&mut tables.deferred));
+        deferred.unwrap_or_default().into_values()
+    }
+
+    /// Client and server are exchanged: so are the directions of the frames to be charged.
+    pub fn swap_deferred(&mut self) {
+        for deferred in self.tables.iter_mut().flat_map(|tables| tables.deferred.values_mut()) {
+            deferred.side = deferred.side.other();
+        }
     }
 }
