@@ -36,6 +36,16 @@ pub struct Half {
     fin: bool,
     /// Highest offset that the receiver has acknowledged.
     acked: u64,
+    /// The receiver has no room: its window is 0.
+    closed: bool,
+    recent: Recent,
+    /// Absent where each segment followed on the one before, as in most connections.
+    disorder: Option<Box<Disorder>>,
+}
+
+/// What did not follow on what came before it.
+#[derive(Debug, Default)]
+struct Disorder {
     early: BTreeMap<u64, Early>,
     early_bytes: u64,
     /// Holes that were given up.
@@ -43,10 +53,11 @@ pub struct Half {
     hole_bytes: u64,
     /// End of the last segment that lay outside the window.
     astray: Option<u32>,
-    /// The receiver has no room: its window is 0.
-    closed: bool,
-    recent: Recent,
 }
+
+/// There is none.
+static ORDER: Disorder =
+    Disorder { early: BTreeMap::new(), early_bytes: 0, holes: VecDeque::new(), hole_bytes: 0, astray: None };
 
 /// Where a segment's payload lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +97,10 @@ impl Half {
         }
     }
 
+    fn disorder(&self) -> &Disorder {
+        self.disorder.as_deref().unwrap_or(&ORDER)
+    }
+
     fn start(&mut self, seq: u32) {
         self.next_seq = Some(seq);
         (self.next, self.low, self.high, self.acked) = (ORIGIN, ORIGIN, ORIGIN, ORIGIN);
@@ -117,7 +132,7 @@ impl Half {
 
     /// Bytes in holes that were given up and never filled.
     pub fn hole_bytes(&self) -> u64 {
-        self.hole_bytes
+        self.disorder().hole_bytes
     }
 
     fn offset(&self, seq: u32) -> Option<u64> {
@@ -126,16 +141,23 @@ impl Half {
     }
 
     /// Places a segment with payload.
+    #[inline]
     pub fn place(&mut self, seq: u32, len: u64) -> Place {
         if self.next_seq.is_none() {
             self.start(seq);
         }
-        let end = seq.wrapping_add(len as u32);
         let offset = self.offset(seq).unwrap_or(ORIGIN);
         if offset <= self.next + limits::WINDOW {
             return Place::At(offset);
         }
-        if self.astray.replace(end) == Some(seq) && self.early.is_empty() {
+        self.place_astray(seq, len)
+    }
+
+    #[cold]
+    fn place_astray(&mut self, seq: u32, len: u64) -> Place {
+        let end = seq.wrapping_add(len as u32);
+        let disorder = self.disorder.get_or_insert_default();
+        if disorder.astray.replace(end) == Some(seq) && disorder.early.is_empty() {
             // Two neighbours that agree: the stream goes on here, after more than could ever be counted as a gap.
             self.next_seq = Some(seq);
             return Place::At(self.next);
@@ -162,7 +184,8 @@ impl Half {
     /// Whether payload that begins at `offset` just goes on: nothing is held or was given up, and it is no probe.
     #[inline]
     pub fn is_next(&self, offset: u64) -> bool {
-        offset == self.next && !self.closed && self.early.is_empty() && self.holes.is_empty()
+        let orderly = |disorder: &Disorder| disorder.early.is_empty() && disorder.holes.is_empty();
+        offset == self.next && !self.closed && self.disorder.as_deref().is_none_or(orderly)
     }
 
     /// The parts of `range` that were never seen, lowest first, appended to `new`.
@@ -175,12 +198,13 @@ impl Half {
         if !self.syn_seen() {
             keep(range.start..range.end.min(self.low));
         }
-        for hole in &self.holes {
+        let Disorder { early, holes, .. } = self.disorder();
+        for hole in holes {
             keep(range.start.max(hole.start)..range.end.min(hole.end));
         }
         let mut at = range.start.max(self.next);
-        let first = self.early.range(..=at).next_back().map_or(at, |(&start, _)| start);
-        for (&start, early) in self.early.range(first..range.end.max(first)) {
+        let first = early.range(..=at).next_back().map_or(at, |(&start, _)| start);
+        for (&start, early) in early.range(first..range.end.max(first)) {
             keep(at..range.end.min(start));
             at = at.max(start + early.len);
         }
@@ -190,17 +214,18 @@ impl Half {
 
     /// Takes a part of a given-up hole that was filled after all off the holes.
     pub fn fill(&mut self, part: &Range<u64>) {
-        let mut left = VecDeque::with_capacity(self.holes.len() + 1);
-        for hole in self.holes.drain(..) {
+        let Some(disorder) = &mut self.disorder else { return };
+        let mut left = VecDeque::with_capacity(disorder.holes.len() + 1);
+        for hole in disorder.holes.drain(..) {
             let cut = part.start.max(hole.start)..part.end.min(hole.end);
             if cut.start >= cut.end {
                 left.push_back(hole);
                 continue;
             }
-            self.hole_bytes -= cut.end - cut.start;
+            disorder.hole_bytes -= cut.end - cut.start;
             left.extend([hole.start..cut.start, cut.end..hole.end].into_iter().filter(|rest| rest.start < rest.end));
         }
-        self.holes = left;
+        disorder.holes = left;
     }
 
     /// The receiver announced this window.
@@ -210,13 +235,13 @@ impl Half {
 
     /// Whether `len` bytes at `offset` probe a window of 0: the next byte, which the receiver has no room for.
     pub fn is_probe(&self, offset: u64, len: u32) -> bool {
-        self.closed && len == 1 && offset == self.next && self.acked <= offset && self.early.is_empty()
+        self.closed && len == 1 && offset == self.next && self.acked <= offset && self.disorder().early.is_empty()
     }
 
     /// Whether `bytes` at `offset` differ from what was there before, as far as that is still known.
     pub fn contradicts(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);
-        let held = self.early.range(..end).rev().take_while(|&(&start, early)| start + early.len > offset);
+        let held = self.disorder().early.range(..end).rev().take_while(|&(&start, early)| start + early.len > offset);
         let differs = |(&start, early): (&u64, &Early)| {
             let skip = |from: u64| usize::try_from(offset.max(start) - from).unwrap_or(usize::MAX);
             let (mine, theirs) = (bytes.get(skip(offset)..), early.bytes.get(skip(start)..));
@@ -243,34 +268,38 @@ impl Half {
     /// Keeps a piece for later.
     pub fn hold(&mut self, offset: u64, early: Early) {
         self.high = self.high.max(offset + early.len);
-        self.early_bytes += early.bytes.len() as u64;
-        self.early.insert(offset, early);
+        let disorder = self.disorder.get_or_insert_default();
+        disorder.early_bytes += early.bytes.len() as u64;
+        disorder.early.insert(offset, early);
     }
 
     /// The held piece that begins at `next`.
     pub fn take_next(&mut self) -> Option<Early> {
-        let early = self.early.remove(&self.next)?;
-        self.early_bytes -= early.bytes.len() as u64;
+        let disorder = self.disorder.as_mut()?;
+        let early = disorder.early.remove(&self.next)?;
+        disorder.early_bytes -= early.bytes.len() as u64;
         Some(early)
     }
 
     /// The hole before the first held piece, if there is one.
     pub fn hole(&self) -> Option<Range<u64>> {
-        let (&first, _) = self.early.first_key_value()?;
+        let (&first, _) = self.disorder().early.first_key_value()?;
         Some(self.next..first)
     }
 
     /// More is held than the limits allow.
     pub fn overfull(&self) -> bool {
-        self.early_bytes > limits::OUT_OF_ORDER_BYTES || self.early.len() > limits::OUT_OF_ORDER_PIECES
+        let Disorder { early, early_bytes, .. } = self.disorder();
+        *early_bytes > limits::OUT_OF_ORDER_BYTES || early.len() > limits::OUT_OF_ORDER_PIECES
     }
 
     /// Gives a hole up, and remembers it.
     pub fn give_up(&mut self, hole: &Range<u64>) {
-        self.hole_bytes += hole.end - hole.start;
-        self.holes.push_back(hole.clone());
-        if self.holes.len() > limits::GIVEN_UP_HOLES {
-            self.holes.pop_front();
+        let disorder = self.disorder.get_or_insert_default();
+        disorder.hole_bytes += hole.end - hole.start;
+        disorder.holes.push_back(hole.clone());
+        if disorder.holes.len() > limits::GIVEN_UP_HOLES {
+            disorder.holes.pop_front();
         }
         self.deliver(hole.end - hole.start);
     }

@@ -28,10 +28,6 @@ pub struct Flow {
     halves: [Half; 2],
     book: Book,
     stage: Stage,
-    /// Secrets that TLS is decrypted with.
-    keys: Option<Arc<KeyLog>>,
-    /// What other connections know.
-    commons: Commons,
     decided_by: DecidedBy,
     mid_stream: bool,
     first_ns: u64,
@@ -40,11 +36,10 @@ pub struct Flow {
     tcp: TcpTotals,
     snapped: u64,
     tls: bool,
-    /// By side, a byte sent into a window of 0 whose fate is open.
-    probes: [Option<Probe>; 2],
+    /// By side, a byte sent into a window of 0 whose fate is open. Few connections have any.
+    probes: [Option<Box<Probe>>; 2],
     /// The selected or well-known port, where one end has it.
     server_port: Option<u16>,
-    new_parts: Vec<Range<u64>>,
 }
 
 /// What is known of the protocol.
@@ -52,10 +47,22 @@ pub struct Flow {
 enum Stage {
     /// Being decoded.
     Decoding(Box<Engine<AnyDecoder>>),
-    /// To be told by content: the captured start of each direction.
-    Sniffing { candidates: Vec<Protocol>, pieces: Vec<(Side, Piece)> },
+    /// To be told by content.
+    Sniffing(Box<Sniffing>),
     /// Of no selected protocol.
     Other,
+}
+
+/// What waits for the verdict on the protocol.
+#[derive(Debug)]
+struct Sniffing {
+    candidates: Vec<Protocol>,
+    /// The captured start of each direction.
+    pieces: Vec<(Side, Piece)>,
+    /// Secrets that TLS is to be decrypted with.
+    keys: Option<Arc<KeyLog>>,
+    /// What other connections know.
+    commons: Commons,
 }
 
 /// Ordered bytes that wait for the verdict on the protocol.
@@ -97,10 +104,11 @@ impl Flow {
         let mid_stream = !segment.flags.syn;
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
-            [protocol] if decided_by != DecidedBy::Content => {
-                Stage::decoding(*protocol, mid_stream, keys.clone(), &commons)
+            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys, &commons),
+            candidates => {
+                let candidates = candidates.to_vec();
+                Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), keys, commons }))
             }
-            _ => Stage::Sniffing { candidates: verdict.candidates.clone(), pieces: Vec::new() },
         };
         let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
         Self {
@@ -108,8 +116,6 @@ impl Flow {
             halves: [Half::default(), Half::default()],
             book: Book::new(protocol),
             stage,
-            keys,
-            commons,
             decided_by,
             mid_stream,
             first_ns: segment.time_ns,
@@ -120,7 +126,6 @@ impl Flow {
             tls: false,
             probes: [None, None],
             server_port: verdict.server_port,
-            new_parts: Vec::new(),
         }
     }
 
@@ -136,7 +141,6 @@ impl Flow {
 
     /// The connection has closed: what is kept for stragglers takes no more room than it needs.
     pub fn shrink(&mut self) {
-        self.new_parts = Vec::new();
         self.book.shrink();
         if let Stage::Decoding(engine) = &mut self.stage {
             engine.shrink();
@@ -153,8 +157,8 @@ impl Flow {
         self.halves.swap(0, 1);
         self.probes.swap(0, 1);
         self.book.swap_sides();
-        if let Stage::Sniffing { pieces, .. } = &mut self.stage {
-            for (side, _) in pieces {
+        if let Stage::Sniffing(sniffing) = &mut self.stage {
+            for (side, _) in &mut sniffing.pieces {
                 *side = side.other();
             }
         }
@@ -201,7 +205,7 @@ impl Flow {
         }
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
-        if self.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing { .. }) {
+        if self.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
             self.stage = Stage::Other;
         }
     }
@@ -287,7 +291,7 @@ impl Flow {
             return;
         }
         let half = &mut self.halves[side as usize];
-        let mut new_parts = std::mem::take(&mut self.new_parts);
+        let mut new_parts = Vec::new();
         half.unseen(start..start + len, &mut new_parts);
         let new: u64 = new_parts.iter().map(|part| part.end - part.start).sum();
         self.repeated(side, segment, start, len - new, new, tally);
@@ -301,8 +305,6 @@ impl Flow {
             }
             self.drain(side, tally);
         }
-        new_parts.clear();
-        self.new_parts = new_parts;
     }
 
     /// The payload begins at the next byte and nothing else is at hand: the rule.
@@ -386,8 +388,8 @@ impl Flow {
 
     /// `len` new bytes of a frame lie outside the ordered stream. They wait as well until it is known whose they are.
     fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: FrameId, len: u64, tally: &mut T) {
-        if let Stage::Sniffing { pieces, .. } = &mut self.stage {
-            pieces.push((side, Piece::Stray { bytes: bytes.to_vec(), frame, len }));
+        if let Stage::Sniffing(sniffing) = &mut self.stage {
+            sniffing.pieces.push((side, Piece::Stray { bytes: bytes.to_vec(), frame, len }));
             return;
         }
         tally.trace(Trace::Stray { bytes });
@@ -434,12 +436,12 @@ impl Flow {
                     engine.opaque(side, opaque, &mut ledger);
                 }
             }
-            Stage::Sniffing { pieces, .. } => {
+            Stage::Sniffing(sniffing) => {
                 if !bytes.is_empty() {
-                    pieces.push((side, Piece::Bytes(bytes.to_vec())));
+                    sniffing.pieces.push((side, Piece::Bytes(bytes.to_vec())));
                 }
                 if opaque > 0 {
-                    pieces.push((side, Piece::Opaque(opaque)));
+                    sniffing.pieces.push((side, Piece::Opaque(opaque)));
                 }
             }
             Stage::Other => {}
@@ -448,9 +450,10 @@ impl Flow {
 
     /// Tries to tell the protocol from the pieces so far.
     fn decide<T: Tally>(&mut self, tally: &mut T) {
-        let Stage::Sniffing { candidates, pieces } = &mut self.stage else {
+        let Stage::Sniffing(sniffing) = &mut self.stage else {
             return;
         };
+        let Sniffing { candidates, pieces, .. } = &mut **sniffing;
         if pieces.iter().all(|(_, piece)| matches!(piece, Piece::Stray { .. })) {
             return;
         }
@@ -495,9 +498,10 @@ impl Flow {
 
     /// Begins to decode; what waited is decoded first.
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
-        let decoding = Stage::decoding(protocol, self.mid_stream, self.keys.clone(), &self.commons);
-        let stage = std::mem::replace(&mut self.stage, decoding);
-        let Stage::Sniffing { pieces, .. } = stage else { return };
+        let stage = std::mem::replace(&mut self.stage, Stage::Other);
+        let Stage::Sniffing(sniffing) = stage else { return };
+        let Sniffing { pieces, keys, commons, .. } = *sniffing;
+        self.stage = Stage::decoding(protocol, self.mid_stream, keys, &commons);
         tally.trace(Trace::Decoding);
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
         if swap {
@@ -523,8 +527,8 @@ impl Flow {
             }
         }
         self.decide(tally);
-        if let Stage::Sniffing { candidates, .. } = &self.stage {
-            match candidates.as_slice() {
+        if let Stage::Sniffing(sniffing) = &self.stage {
+            match sniffing.candidates.as_slice() {
                 [protocol] => self.begin(*protocol, Side::Request, tally),
                 _ => self.stage = Stage::Other,
             }

@@ -46,7 +46,7 @@ impl Flow {
         if !bare || !self.halves[side as usize].is_probe(offset, payload_len) {
             return false;
         }
-        self.probes[side as usize] = Some(Probe {
+        self.probes[side as usize] = Some(Box::new(Probe {
             offset,
             byte: segment.payload.first().copied(),
             time_ns: segment.time_ns,
@@ -54,14 +54,14 @@ impl Flow {
             frames: segment.frames,
             wire_len: segment.wire_len,
             headers: segment.headers,
-        });
+        }));
         true
     }
 
     /// The receiver acknowledged what `side` sent: that may have been a probe.
     pub(super) fn probe_acknowledged<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let acked = self.halves[side as usize].acked();
-        if self.probes[side as usize].is_some_and(|probe| acked > probe.offset) {
+        if self.probes[side as usize].as_ref().is_some_and(|probe| acked > probe.offset) {
             self.accept_probe(side, tally);
         }
     }
