@@ -13,7 +13,8 @@ const UNDECODED: &str = "(undecoded)";
 /// connection uses it.
 #[derive(Debug)]
 pub struct Engine<D> {
-    driver: Driver<Layered<D>>,
+    decoder: Layered<D>,
+    streams: Streams,
 }
 
 impl<D: Decoder> Engine<D> {
@@ -24,41 +25,50 @@ impl<D: Decoder> Engine<D> {
 
     /// The same, with the secrets that TLS is decrypted with.
     pub fn with_keys(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self { driver: Driver::new(Layered::new(decoder, mid_stream, keys), mid_stream) }
+        Self { decoder: Layered::new(decoder, mid_stream, keys), streams: Streams::new(mid_stream) }
+    }
+
+    #[inline]
+    fn driver(&mut self) -> Driver<'_, Layered<D>> {
+        Driver::new(&mut self.decoder, &mut self.streams)
     }
 
     /// The next bytes of `side`.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
-        self.driver.bytes(side, bytes, reader);
+        self.driver().bytes(side, bytes, reader);
     }
 
     /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
-        self.driver.opaque(side, n, reader);
+        self.driver().opaque(side, n, reader);
     }
 
     /// Gives back room that nothing is in.
     pub fn shrink(&mut self) {
-        self.driver.shrink();
-        self.driver.decoder.shrink();
+        self.streams.shrink();
+        self.decoder.shrink();
     }
 
     /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
     pub fn finish<R: Reader>(&mut self, reader: &mut R) {
-        self.driver.decoder.end(reader);
+        self.decoder.end(reader);
         for side in Side::BOTH {
-            self.driver.finish_side(side, reader);
+            self.driver().finish_side(side, reader);
         }
     }
 }
 
 /// The loop itself, around any decoder.
 #[derive(Debug)]
-pub(super) struct Driver<D> {
-    pub(super) decoder: D,
-    streams: [Stream; 2],
+pub(super) struct Driver<'a, D> {
+    decoder: &'a mut D,
+    streams: &'a mut [Stream; 2],
 }
+
+/// How far the loop is in each direction.
+#[derive(Debug)]
+pub(super) struct Streams([Stream; 2]);
 
 /// One direction.
 #[derive(Debug)]
@@ -90,9 +100,9 @@ enum State {
     Dead,
 }
 
-impl<D: Decoder> Driver<D> {
-    /// A loop at the start of a connection, or somewhere in it.
-    pub(super) fn new(decoder: D, mid_stream: bool) -> Self {
+impl Streams {
+    /// At the start of a connection, or somewhere in it.
+    pub(super) fn new(mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
         let stream = || Stream {
             state,
@@ -104,12 +114,20 @@ impl<D: Decoder> Driver<D> {
             doubtful: false,
             tried: false,
         };
-        Self { decoder, streams: [stream(), stream()] }
+        Self([stream(), stream()])
     }
 
     /// Gives back room that nothing is in.
     pub(super) fn shrink(&mut self) {
-        self.streams.iter_mut().for_each(|stream| stream.tail.shrink_to_fit());
+        self.0.iter_mut().for_each(|stream| stream.tail.shrink_to_fit());
+    }
+}
+
+impl<'a, D: Decoder> Driver<'a, D> {
+    /// Drives `decoder` on from where it is in `streams`.
+    #[inline]
+    pub(super) fn new(decoder: &'a mut D, streams: &'a mut Streams) -> Self {
+        Self { decoder, streams: &mut streams.0 }
     }
 
     /// The next bytes of `side`.

@@ -20,7 +20,7 @@ mod weave;
 
 pub use keylog::KeyLog;
 
-use super::engine::Driver;
+use super::engine::{Driver, Streams};
 use super::tape::Recorder;
 use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
 use crate::limits;
@@ -34,15 +34,23 @@ use weave::Weave;
 /// A protocol's decoder, with TLS around it or not.
 #[derive(Debug)]
 pub(super) struct Layered<D> {
-    /// Has the decoder. Without TLS its decoder is stepped directly.
-    inner: Driver<D>,
+    /// Stepped directly without TLS.
+    decoder: D,
     keys: Option<Arc<KeyLog>>,
-    tls: Option<Box<Tls>>,
+    secured: Option<Box<Secured>>,
     /// Nothing was decoded yet: the client may begin with TLS.
     is_fresh: bool,
 }
 
 /// State of a connection with TLS.
+#[derive(Debug)]
+struct Secured {
+    tls: Tls,
+    /// Of the content.
+    streams: Streams,
+}
+
+/// The records, and what is held back of their content.
 #[derive(Debug)]
 struct Tls {
     session: Session,
@@ -64,16 +72,17 @@ struct Closing {
 
 impl<D: Decoder> Layered<D> {
     pub(super) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self { inner: Driver::new(decoder, false), keys, tls: None, is_fresh: !mid_stream }
+        Self { decoder, keys, secured: None, is_fresh: !mid_stream }
     }
 
     /// The connection is over: posts what is held back.
     pub(super) fn end<R: Reader>(&mut self, reader: &mut R) {
-        let Some(tls) = &mut self.tls else { return };
+        let Some(Secured { tls, streams }) = self.secured.as_deref_mut() else { return };
+        let mut inner = Driver::new(&mut self.decoder, streams);
         for side in Side::BOTH {
             let mut out = Out::new(reader, side, None);
             if !tls.weaves[side as usize].is_idle() {
-                tls.feed(side, &mut out, |recorder| self.inner.finish_side(side, recorder));
+                tls.feed(side, &mut out, |recorder| inner.finish_side(side, recorder));
             }
             tls.settle(usize::MAX, &mut out);
         }
@@ -81,28 +90,29 @@ impl<D: Decoder> Layered<D> {
 
     /// Gives back room that nothing is in.
     pub(super) fn shrink(&mut self) {
-        self.inner.shrink();
-        if let Some(tls) = &mut self.tls {
+        if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
+            streams.shrink();
             tls.text = Vec::new();
         }
     }
 
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
-        self.tls = Some(Box::new(Tls {
+        let tls = Tls {
             session: Session::new(self.keys.take()),
             records: Records::default(),
             weaves: [Weave::default(), Weave::default()],
             closing: VecDeque::new(),
             text: Vec::new(),
-        }));
+        };
+        self.secured = Some(Box::new(Secured { tls, streams: Streams::new(false) }));
     }
 }
 
 impl<D: Decoder> Decoder for Layered<D> {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        if let Some(tls) = &mut self.tls {
-            return tls.step(&mut self.inner, side, input, out);
+        if let Some(secured) = &mut self.secured {
+            return secured.step(&mut self.decoder, side, input, out);
         }
         if self.is_fresh && side == Side::Request {
             match hello::client_hello(input.bytes) {
@@ -111,12 +121,12 @@ impl<D: Decoder> Decoder for Layered<D> {
                 Boundary::More => {}
                 Boundary::Yes => self.begin(out),
             }
-            if let Some(tls) = &mut self.tls {
-                return tls.step(&mut self.inner, side, input, out);
+            if let Some(secured) = &mut self.secured {
+                return secured.step(&mut self.decoder, side, input, out);
             }
         }
         let before = out.posted();
-        let step = self.inner.decoder.step(side, input, out);
+        let step = self.decoder.step(side, input, out);
         self.is_fresh &= out.posted() == before;
         let step = step?;
         if step == Step::Tls {
@@ -127,20 +137,33 @@ impl<D: Decoder> Decoder for Layered<D> {
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
-        match &self.tls {
+        match &self.secured {
             Some(_) => records::boundary(bytes),
-            None => self.inner.decoder.boundary(side, bytes),
+            None => self.decoder.boundary(side, bytes),
         }
     }
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        match &mut self.tls {
-            Some(tls) => {
+        match self.secured.as_deref_mut() {
+            Some(Secured { tls, streams }) => {
                 tls.session.lost(side);
-                tls.interrupt(&mut self.inner, side, out);
+                tls.interrupt(&mut Driver::new(&mut self.decoder, streams), side, out);
             }
-            None => self.inner.decoder.lost(side, out),
+            None => self.decoder.lost(side, out),
         }
+    }
+}
+
+impl Secured {
+    /// One record.
+    fn step<D: Decoder, R: Reader>(
+        &mut self,
+        decoder: &mut D,
+        side: Side,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        self.tls.step(&mut Driver::new(decoder, &mut self.streams), side, input, out)
     }
 }
 
@@ -148,7 +171,7 @@ impl Tls {
     /// One record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
-        inner: &mut Driver<D>,
+        inner: &mut Driver<'_, D>,
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
@@ -278,7 +301,7 @@ impl Tls {
     }
 
     /// What follows in `side` does not continue the content before it.
-    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<D>, side: Side, out: &mut Out<'_, R>) {
+    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, side: Side, out: &mut Out<'_, R>) {
         self.feed(side, out, |recorder| inner.interrupt(side, recorder));
     }
 }
