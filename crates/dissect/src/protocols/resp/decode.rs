@@ -25,8 +25,8 @@ pub struct Resp {
 pub(super) struct Request {
     stage: Stage,
     pub command: Command,
-    /// An argument that is not a bulk string, which Redis refuses.
-    odd: Value,
+    /// An argument that is not a bulk string, which Redis refuses. Absent until there is one.
+    odd: Option<Box<Value>>,
     scanned: usize,
 }
 
@@ -37,7 +37,7 @@ enum Stage {
     /// Before the next of this many arguments.
     Arguments(u64),
     /// Within an argument; then this many more.
-    Body { left: u64, len: u64, account: Account, field: &'static str, further: u64 },
+    Body { left: u64, account: Account, field: &'static str, further: u64 },
     /// Within an argument that is not a bulk string.
     Odd(u64),
 }
@@ -45,14 +45,20 @@ enum Stage {
 /// Accounts of values that a client sends where a string was due.
 const ODD: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data };
 
+impl Request {
+    fn odd(&mut self) -> &mut Value {
+        self.odd.get_or_insert_with(|| Box::new(Value::new()))
+    }
+}
+
 impl Resp {
     /// A decoder for a new connection. Where its start was not captured, nothing differs: RESP has no start-up phase.
     pub fn new(_mid_stream: bool) -> Self {
         Self {
-            request: Request { stage: Stage::Idle, command: Command::default(), odd: Value::new(), scanned: 0 },
+            request: Request { stage: Stage::Idle, command: Command::default(), odd: None, scanned: 0 },
             reply: Value::new(),
             target: None,
-            pairing: Pairing::default(),
+            pairing: Pairing::new(),
         }
     }
 
@@ -70,7 +76,7 @@ impl Resp {
                 Stage::Idle => self.begin_command(input, out)?,
                 Stage::Arguments(further) => self.begin_argument(further, input, out)?,
                 Stage::Body { .. } => self.argument_body(input, out)?,
-                Stage::Odd(further) => match self.request.odd.run(input, ODD, None, out)? {
+                Stage::Odd(further) => match self.request.odd().run(input, ODD, None, out)? {
                     Progress::Blocked(step) => Some(step),
                     Progress::Done => {
                         self.request.command.odd_argument();
@@ -174,7 +180,7 @@ impl Resp {
     ) -> Result<Option<Step>, Malformed> {
         let Some(&first) = input.bytes.first() else { return Err(Malformed("an argument that was not captured")) };
         if first != b'$' {
-            self.request.odd.reset();
+            self.request.odd().reset();
             self.request.stage = Stage::Odd(further - 1);
             return Ok(None);
         }
@@ -209,7 +215,7 @@ impl Resp {
         }
         out.post(Account::Framing, "argument length", header);
         advance(input, header);
-        self.request.stage = Stage::Body { left: len, len, account, field, further: further - 1 };
+        self.request.stage = Stage::Body { left: len, account, field, further: further - 1 };
         Ok(None)
     }
 
@@ -218,11 +224,11 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        let Stage::Body { left, len, account, field, further } = self.request.stage else { return Ok(None) };
+        let Stage::Body { left, account, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
         out.post(account, field, taken);
         advance(input, taken);
-        self.request.stage = Stage::Body { left: left - taken, len, account, field, further };
+        self.request.stage = Stage::Body { left: left - taken, account, field, further };
         if taken < left {
             return Ok(Some(Step::More));
         }

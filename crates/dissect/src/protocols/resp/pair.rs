@@ -13,23 +13,23 @@ pub(super) struct Command {
     op: OpId,
     /// By its first word; kept from command to command, for most are what the one before was.
     first: Named,
-    /// By both words, where it has two.
-    both: Named,
-    /// Arguments in all, the command word counted.
-    count: u64,
+    /// By both words, where it has two. Absent until a command had.
+    both: Option<Box<Named>>,
+    /// Arguments in all, the command word counted: at most [`wire::MAX_COUNT`].
+    count: u32,
     /// Place of the next argument; 0 is the command word.
-    place: u64,
+    place: u32,
     /// Words that make the name: 1, or 2 with a subcommand.
-    words: u64,
+    words: u32,
     /// Of these, the ones that were read.
-    known: u64,
+    known: u32,
     /// Values that still belong to the last option token.
     values: u8,
     options_over: bool,
     inline: bool,
     kind: Kind,
     /// Of a command of the first word and this many arguments.
-    places: Option<(u64, Places)>,
+    places: Option<(u32, Places)>,
 }
 
 /// What the arguments of a command are, where that does not depend on what they say.
@@ -81,7 +81,7 @@ impl Default for Command {
         Self {
             op: OpId(0),
             first: Named::NOTHING,
-            both: Named::NOTHING,
+            both: None,
             count: 0,
             place: 0,
             words: 1,
@@ -140,7 +140,7 @@ impl Named {
 impl Command {
     /// A new command of `count` arguments.
     pub fn begin(&mut self, op: OpId, count: u64) {
-        (self.op, self.count, self.place) = (op, count, 0);
+        (self.op, self.count, self.place) = (op, count as u32, 0);
         (self.words, self.known, self.values) = (1, 0, 0);
         (self.options_over, self.inline, self.kind) = (false, false, Kind::Plain);
     }
@@ -165,13 +165,13 @@ impl Command {
         let Named { entry, kind, .. } = self.first;
         let arguments = self.count - 1;
         let fixed = |entry: &wire::Command| {
-            !entry.container && (entry.tokens.is_empty() || arguments <= u64::from(entry.leading))
+            !entry.container && (entry.tokens.is_empty() || arguments <= entry.leading)
         };
-        if kind != Kind::Plain || arguments >= u64::from(u8::BITS) || !entry.is_none_or(fixed) {
+        if kind != Kind::Plain || arguments >= u8::BITS || !entry.is_none_or(fixed) {
             return None;
         }
-        let is_key = |place: &u32| entry.is_some_and(|entry| entry.is_key(*place, arguments as u32));
-        let keys = (1..=arguments as u32).filter(is_key).fold(0, |keys, place| keys | 1 << place);
+        let is_key = |place: &u32| entry.is_some_and(|entry| entry.is_key(*place, arguments));
+        let keys = (1..=arguments).filter(is_key).fold(0, |keys, place| keys | 1 << place);
         let places = Places { keys };
         self.places = Some((self.count, places));
         Some(places)
@@ -182,7 +182,7 @@ impl Command {
         match self.known {
             0 => &Named::NOTHING,
             1 => &self.first,
-            _ => &self.both,
+            _ => self.both.as_deref().unwrap_or(&Named::NOTHING),
         }
     }
 
@@ -197,7 +197,7 @@ impl Command {
     /// Whether it matters what the next argument says.
     pub fn needs_content(&self) -> bool {
         let has_options = |entry: &wire::Command| {
-            !entry.tokens.is_empty() && self.arguments_before() >= u64::from(entry.leading)
+            !entry.tokens.is_empty() && self.arguments_before() >= entry.leading
         };
         let options = self.named().entry.is_some_and(has_options);
         self.place < self.words
@@ -206,7 +206,7 @@ impl Command {
     }
 
     /// Arguments before the next one, the name's words left out.
-    fn arguments_before(&self) -> u64 {
+    fn arguments_before(&self) -> u32 {
         self.place.saturating_sub(self.words)
     }
 
@@ -223,8 +223,8 @@ impl Command {
             self.values = if self.values == REST { REST } else { self.values - 1 };
             return (Account::Data, "option value");
         }
-        let key = entry.is_key((place + 1 - self.words) as u32, (self.count - self.words) as u32);
-        if place - self.words >= u64::from(entry.leading) && !self.options_over {
+        let key = entry.is_key(place + 1 - self.words, self.count - self.words);
+        if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
                 self.values = values;
                 return (Account::Query, "option");
@@ -239,9 +239,9 @@ impl Command {
         self.argument(None);
     }
 
-    fn name_word(&mut self, place: u64, word: &[u8]) {
+    fn name_word(&mut self, place: u32, word: &[u8]) {
         if place > 0 {
-            self.both = Named::two(self.first.name, word);
+            **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(self.first.name, word);
         } else if !self.first.name.is(word) {
             (self.first, self.places) = (Named::one(word), None);
         }
@@ -351,6 +351,11 @@ enum Expects {
 }
 
 impl Pairing {
+    /// No command waits. There is room for one: most clients wait for each reply.
+    pub fn new() -> Self {
+        Self { pending: VecDeque::with_capacity(1), ..Self::default() }
+    }
+
     /// The operation that all further bytes of the server belong to, once it replicates.
     pub fn replication(&self) -> Option<OpId> {
         self.replication
@@ -380,7 +385,7 @@ impl Pairing {
         if self.pending.len() >= limits::OUTSTANDING {
             return Err(Malformed("more commands wait for replies than can be kept"));
         }
-        let channels = command.count.saturating_sub(1);
+        let channels = u64::from(command.count.saturating_sub(1));
         let replies = match kind {
             Kind::Subscribe => channels.max(1),
             Kind::Unsubscribe if channels == 0 => self.subscriptions.max(1),

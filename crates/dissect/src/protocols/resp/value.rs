@@ -43,7 +43,7 @@ struct Aggregate {
 #[derive(Clone, Copy, Debug)]
 struct Body {
     /// Bytes of a type tag before the string itself (`txt:` of a verbatim string).
-    tag: u64,
+    tag: u8,
     left: u64,
     /// Waited for as a whole where somebody listens.
     is_moderate: bool,
@@ -127,11 +127,12 @@ impl Value {
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         if body.tag > 0 {
-            if input.available() < body.tag {
-                return Ok(Some(Step::Need(body.tag)));
+            let tag = u64::from(body.tag);
+            if input.available() < tag {
+                return Ok(Some(Step::Need(tag)));
             }
-            out.post(Account::Framing, "string type", body.tag);
-            advance(input, body.tag);
+            out.post(Account::Framing, "string type", tag);
+            advance(input, tag);
         }
         let body = Body { tag: 0, ..body };
         self.body = Some(body);
@@ -222,7 +223,7 @@ impl Value {
         }
         let tag = if kind == b'=' { len.min(4) } else { 0 };
         let left = len - tag;
-        self.body = Some(Body { tag, left, is_moderate: left <= INSPECTED, account });
+        self.body = Some(Body { tag: tag as u8, left, is_moderate: left <= INSPECTED, account });
         Ok(false)
     }
 
