@@ -97,8 +97,9 @@ impl Frames {
             self.last_link = Some(frame.link);
             self.totals.link_types.insert(frame.link);
         }
-        match packet::parse_plain(frame) {
-            Some(segment) => self.segment(frame, &segment, take),
+        // By reference: a segment is large to move.
+        match &packet::parse_plain(frame) {
+            Some(segment) => self.segment(frame, segment, take),
             None => self.rare(frame, take),
         }
     }
