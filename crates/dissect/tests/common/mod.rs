@@ -183,13 +183,36 @@ impl Row {
 }
 
 /// A tally that keeps every operation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     pub rows: Vec<Row>,
     pub connections: Vec<ConnectionSummary>,
 }
 
+/// The same, told of every field, though it does nothing with them.
+#[derive(Debug, Default)]
+struct Listening(List);
+
+impl Tally for Listening {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        self.0.row(key)
+    }
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        self.0.operation(row, operation);
+    }
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        self.0.late(row, side, totals);
+    }
+    fn connection(&mut self, summary: ConnectionSummary) {
+        self.0.connection(summary);
+    }
+}
+
 impl Tally for List {
+    fn listens(&self) -> bool {
+        false
+    }
+
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         let same = |row: &Row| {
             (row.protocol, row.class, row.name.as_str(), row.via)
@@ -243,9 +266,8 @@ impl Book {
     }
 }
 
-/// Dissects frames and checks the rules that hold for any input.
-pub fn dissect(frames: &[Captured], selection: &Selection) -> Book {
-    let mut dissector = Dissector::new(selection.clone(), List::default());
+fn dissect_for<T: Tally>(tally: T, frames: &[Captured], selection: &Selection) -> (T, Totals) {
+    let mut dissector = Dissector::new(selection.clone(), tally);
     for frame in frames {
         dissector.frame(&Frame {
             time_ns: frame.time_ns,
@@ -255,7 +277,14 @@ pub fn dissect(frames: &[Captured], selection: &Selection) -> Book {
             bytes: &frame.bytes,
         });
     }
-    let (list, totals) = dissector.finish();
+    dissector.finish()
+}
+
+/// Dissects frames and checks the rules that hold for any input.
+pub fn dissect(frames: &[Captured], selection: &Selection) -> Book {
+    let (list, totals) = dissect_for(List::default(), frames, selection);
+    let (Listening(listened), _) = dissect_for(Listening::default(), frames, selection);
+    assert_eq!(listened, list, "fields one by one, and added up on their way");
     let sum = |of: fn(&Amounts) -> u64| -> u64 {
         list.rows.iter().flat_map(|row| Side::BOTH.map(|side| of(&row.amounts(side)))).sum()
     };
