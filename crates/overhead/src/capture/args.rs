@@ -39,6 +39,9 @@ pub struct Capture {
     /// Packets only, to a file or to standard output (-); no run folder
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
     pub write: Option<PathBuf>,
+    /// Keep no packets, just the figures
+    #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
+    pub no_packets: bool,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N")]
     pub count: Option<u64>,

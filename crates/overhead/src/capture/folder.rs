@@ -33,11 +33,14 @@ impl Folder {
         let remedy = || format!("the run folder {} cannot be written: choose another with -o", path.display());
         let new = !path.exists();
         fs::create_dir_all(&path).with_context(remedy)?;
-        // A record of before would be taken for this run's if this run does not come to its end.
-        match fs::remove_file(path.join(RECORD)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(remedy),
-            _ => Ok(Self { path, new }),
+        // What is there of before would be taken for this run's if this run keeps no packets or does not come to its end.
+        for name in [RECORD, PACKETS] {
+            match fs::remove_file(path.join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(remedy),
+                _ => {}
+            }
         }
+        Ok(Self { path, new })
     }
 
     /// Where packets go.
@@ -96,10 +99,11 @@ mod tests {
     fn an_existing_run_is_kept_unless_forced() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(RECORD), "{}").unwrap();
+        fs::write(dir.path().join(PACKETS), "").unwrap();
         let refused = Folder::create(Some(dir.path()), "redis", false).unwrap_err().to_string();
         assert!(refused.contains("--force"), "{refused}");
         Folder::create(Some(dir.path()), "redis", true).unwrap();
-        assert!(!dir.path().join(RECORD).exists());
+        assert!(!dir.path().join(RECORD).exists() && !dir.path().join(PACKETS).exists());
     }
 
     #[test]

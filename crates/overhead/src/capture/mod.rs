@@ -97,7 +97,7 @@ impl Capture {
         options.buffer_bytes = self.buffer;
         options.filter = KernelFilter::new(ports.iter().copied(), self.filter.as_deref());
         let source = LiveSource::open(&options)?;
-        let path = self.write.clone().or_else(|| folder.map(Folder::packets));
+        let path = self.write.clone().or_else(|| folder.filter(|_| !self.no_packets).map(Folder::packets));
         let writer = path.map(|path| {
             let mut about = WriterOptions::new(source.link_type());
             about.interface.clone_from(&self.iface);
