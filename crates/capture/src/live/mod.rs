@@ -5,11 +5,13 @@
 //! which immediate mode (`TPACKET_V2`) would cost. libpcap's own timeout does not end a wait on an idle interface, so
 //! waiting is done here: the capture does not block, and `poll` waits for the ring or for a [`StopHandle`].
 
+mod background;
 mod error;
 mod facts;
 mod interfaces;
 mod stop;
 
+pub use background::Background;
 pub use facts::interface_facts;
 pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
 pub use stop::StopHandle;

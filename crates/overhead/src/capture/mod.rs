@@ -7,6 +7,7 @@ mod environment;
 mod folder;
 mod packets;
 mod progress;
+mod queue;
 
 pub use args::Capture;
 

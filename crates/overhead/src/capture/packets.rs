@@ -1,8 +1,12 @@
-//! The capturing thread: frames from the interface to the dissector and the file.
+//! The capturing thread, from the interface to the file, and the dissecting one, which has the same frames from a queue.
+//!
+//! The benchmark is to notice as little as possible: what cannot wait is done by the first, and the second runs in the time
+//! that nobody else wants, as long as it keeps up.
 
+use super::queue::{Inlet, Outlet, queue};
 use crate::doubts::Doubts;
 use crate::keys::KeyReader;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, PcapngWriter, Source, WriteError};
 use overhead_dissect::{Dissector, Totals};
@@ -18,6 +22,8 @@ use tokio::sync::Notify;
 const TICK: Duration = Duration::from_millis(250);
 /// Frames between looks at the clock.
 const BATCH: u64 = 512;
+
+type Shared = Arc<Mutex<Progress>>;
 
 /// How far a capture is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +67,7 @@ pub struct Captured {
 pub struct Capturing {
     thread: JoinHandle<Result<Captured>>,
     stop: StopHandle,
-    progress: Arc<Mutex<Progress>>,
+    progress: Shared,
     ended: Arc<Notify>,
 }
 
@@ -77,9 +83,13 @@ impl Capturing {
         limits: Limits,
     ) -> Self {
         let stop = source.stop_handle();
-        let progress = Arc::new(Mutex::new(Progress::default()));
-        let shared = Arc::clone(&progress);
-        let mut worker = Worker { source, sink: Sink::new(dissector, keys, writer), limits, progress: shared };
+        let progress = Shared::default();
+        let (inlet, outlet) = queue();
+        let operations = Operations { limit: limits.operations, stop: stop.clone() };
+        let dissecting = Dissecting { dissector, keys, operations, progress: Arc::clone(&progress), published: None };
+        let dissecting = std::thread::spawn(move || dissecting.run(outlet));
+        let sink = Sink { inlet, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false };
+        let mut worker = Worker { source, sink, limits, dissecting, progress: Arc::clone(&progress) };
         let ended = Arc::new(Notify::new());
         let ending = Ending(Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
@@ -103,9 +113,7 @@ impl Capturing {
     /// Ends the capture as of now and waits for what was captured before.
     pub fn finish(self) -> Result<Captured> {
         self.stop.stop();
-        self.thread
-            .join()
-            .map_err(|_| anyhow::anyhow!("the capturing thread failed: this is a bug, please report it"))?
+        self.thread.join().map_err(|_| anyhow!("the capturing thread failed: this is a bug, please report it"))?
     }
 }
 
@@ -123,13 +131,13 @@ struct Worker {
     source: LiveSource,
     sink: Sink,
     limits: Limits,
-    progress: Arc<Mutex<Progress>>,
+    dissecting: JoinHandle<(Aggregate, Totals)>,
+    progress: Shared,
 }
 
 /// Where frames go.
 struct Sink {
-    dissector: Dissector<Aggregate>,
-    keys: KeyReader,
+    inlet: Inlet,
     writer: Option<Writer>,
     written_bytes: u64,
     doubts: Doubts,
@@ -156,32 +164,24 @@ impl Worker {
                 }
                 Next::End => return Ok(()),
             };
-            let due = idle || frames % BATCH == 0;
-            if due && (published.elapsed() >= TICK || self.limits.operations.is_some()) {
+            if (idle || frames % BATCH == 0) && published.elapsed() >= TICK {
                 published = Instant::now();
-                let operations = self.publish();
-                if self.limits.operations.is_some_and(|limit| operations >= limit) {
-                    return Ok(());
-                }
+                self.publish();
             }
         }
         Ok(())
     }
 
-    /// Publishes progress and gives the number of workload operations.
-    fn publish(&mut self) -> u64 {
-        let totals = self.sink.dissector.totals();
+    fn publish(&mut self) {
         let dropped = self.source.kernel().value().map_or(0, |kernel| kernel.dropped);
-        let (operations, operation_bytes) = self.sink.dissector.tally().class_totals(Class::Workload);
-        let now =
-            Progress { frames: totals.frames, wire_bytes: totals.wire_bytes, operations, operation_bytes, dropped };
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        operations
+        let totals = self.source.totals();
+        let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        (now.frames, now.wire_bytes, now.dropped) = (totals.frames, totals.wire_bytes, dropped);
     }
 
     fn end(mut self, outcome: Result<()>) -> Result<Captured> {
         if let Err(error) = outcome {
-            if self.sink.dissector.totals().frames == 0 {
+            if self.source.totals().frames == 0 {
                 return Err(error);
             }
             self.sink.doubts.partial(format!("the capture ended early: {error:#}"));
@@ -192,34 +192,33 @@ impl Worker {
             Measured::Value(kernel) => Measured::Value(kernel.dropped),
             Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
         };
-        let mut doubts = self.sink.doubts;
+        let Sink { mut doubts, inlet, .. } = self.sink;
+        drop(inlet);
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
             doubts.partial(format!(
                 "the kernel dropped {} for want of buffer: give it more with -B, or keep less of each with -s",
                 overhead_report::text::counted(*dropped, "frame")
             ));
         }
-        let (aggregate, totals) = self.sink.dissector.finish();
+        let dissected = self.dissecting.join();
+        let (aggregate, totals) =
+            dissected.map_err(|_| anyhow!("the dissecting thread failed: this is a bug, please report it"))?;
         Ok(Captured { aggregate, totals, kernel_drops, written, doubts })
     }
 }
 
 impl Sink {
-    fn new(dissector: Dissector<Aggregate>, keys: KeyReader, writer: Option<Writer>) -> Self {
-        Self { dissector, keys, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false }
-    }
-
     fn frame(&mut self, frame: &Frame<'_>) {
         match self.writer.as_mut().map(|writer| writer.write(frame)) {
             Some(Ok(())) => self.written_bytes += u64::from(frame.original_len),
             Some(Err(error)) => self.give_up_file(&error),
             None => {}
         }
-        self.keys.refresh(frame.time_ns);
-        self.dissector.frame(frame);
+        self.inlet.push(frame);
     }
 
     fn flush(&mut self) {
+        self.inlet.hand_over();
         if let Some(Err(error)) = self.writer.as_mut().map(PcapngWriter::flush) {
             self.give_up_file(&error);
         }
@@ -242,5 +241,47 @@ impl Sink {
             self.give_up_file(&error);
         }
         Some((frames, self.written_bytes))
+    }
+}
+
+/// The dissecting thread.
+struct Dissecting {
+    dissector: Dissector<Aggregate>,
+    keys: KeyReader,
+    operations: Operations,
+    progress: Shared,
+    published: Option<Instant>,
+}
+
+/// The end of a capture after so many operations.
+struct Operations {
+    limit: Option<u64>,
+    stop: StopHandle,
+}
+
+impl Dissecting {
+    fn run(mut self, frames: Outlet) -> (Aggregate, Totals) {
+        let in_background = self.operations.limit.is_none();
+        frames.drain(in_background, &mut self, Self::frame, Self::publish);
+        self.dissector.finish()
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.keys.refresh(frame.time_ns);
+        self.dissector.frame(frame);
+    }
+
+    /// Says how many operations there are, and ends the capture where they are enough.
+    fn publish(&mut self) {
+        if self.operations.limit.is_none() && self.published.is_some_and(|before| before.elapsed() < TICK) {
+            return;
+        }
+        self.published = Some(Instant::now());
+        let (operations, operation_bytes) = self.dissector.tally().class_totals(Class::Workload);
+        let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        (now.operations, now.operation_bytes) = (operations, operation_bytes);
+        if self.operations.limit.is_some_and(|limit| operations >= limit) {
+            self.operations.stop.stop();
+        }
     }
 }
