@@ -116,14 +116,6 @@ impl Amounts {
         self.0.iter().sum()
     }
 
-    /// Sets every amount to zero.
-    #[inline]
-    pub fn clear(&mut self) {
-        for amount in &mut self.0 {
-            *amount = 0;
-        }
-    }
-
     /// Adds `other` so many times.
     #[inline]
     pub fn add_times(&mut self, other: &Self, times: u64) {

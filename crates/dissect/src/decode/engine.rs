@@ -133,8 +133,14 @@ impl<'a, D: Decoder> Driver<'a, D> {
     /// The next bytes of `side`.
     #[inline]
     pub(super) fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
+        self.with_out(side, reader, |driver, out| driver.take(side, bytes, out));
+    }
+
+    /// Has an output that charges whom the last one did.
+    #[inline]
+    fn with_out<R: Reader>(&mut self, side: Side, reader: &mut R, post: impl FnOnce(&mut Self, &mut Out<'_, R>)) {
         let mut out = Out::new(reader, side, self.streams[side as usize].current);
-        self.take(side, bytes, &mut out);
+        post(self, &mut out);
         self.streams[side as usize].current = out.current();
     }
 
@@ -160,9 +166,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
 
     /// The next `n` bytes of `side` cannot be read.
     pub(super) fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
-        let mut out = Out::new(reader, side, self.streams[side as usize].current);
-        self.take_opaque(side, n, &mut out);
-        self.streams[side as usize].current = out.current();
+        self.with_out(side, reader, |driver, out| driver.take_opaque(side, n, out));
     }
 
     fn take_opaque<R: Reader>(&mut self, side: Side, n: u64, out: &mut Out<'_, R>) {
@@ -205,9 +209,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
     pub(super) fn interrupt<R: Reader>(&mut self, side: Side, reader: &mut R) {
         let stream = &self.streams[side as usize];
         let left = stream.tail.len() as u64 + stream.opaque;
-        let mut out = Out::new(reader, side, stream.current);
-        self.search_on(side, left, &mut out);
-        self.streams[side as usize].current = out.current();
+        self.with_out(side, reader, |driver, out| driver.search_on(side, left, out));
     }
 
     /// Decodes the kept tail as far as it goes.

@@ -37,10 +37,7 @@ impl Open {
     #[inline]
     fn renew(&mut self) {
         let Self { operation, row, class, is_over, pending_frames, first_ns, last_ns } = self;
-        for side in &mut operation.sides {
-            side.frames = 0;
-            side.amounts.clear();
-        }
+        operation.sides.fill(SideTotals::default());
         (operation.outcome, operation.latency_ns) = (Outcome::Unanswered, None);
         (*row, *class, *is_over, *pending_frames) = (None, Class::Unmatched, false, 0);
         (*first_ns, *last_ns) = (None, None);

@@ -85,8 +85,14 @@ impl Capturing {
         let stop = source.stop_handle();
         let progress = Shared::default();
         let (inlet, outlet) = queue();
-        let operations = Operations { limit: limits.operations, stop: stop.clone() };
-        let dissecting = Dissecting { dissector, keys, operations, progress: Arc::clone(&progress), published: None };
+        let dissecting = Dissecting {
+            dissector,
+            keys,
+            limit: limits.operations,
+            stop: stop.clone(),
+            progress: Arc::clone(&progress),
+            published: None,
+        };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
         let sink = Sink { inlet, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false };
         let mut worker = Worker { source, sink, limits, dissecting, progress: Arc::clone(&progress) };
@@ -248,20 +254,16 @@ impl Sink {
 struct Dissecting {
     dissector: Dissector<Aggregate>,
     keys: KeyReader,
-    operations: Operations,
+    /// Operations after which the capture is to end.
+    limit: Option<u64>,
+    stop: StopHandle,
     progress: Shared,
     published: Option<Instant>,
 }
 
-/// The end of a capture after so many operations.
-struct Operations {
-    limit: Option<u64>,
-    stop: StopHandle,
-}
-
 impl Dissecting {
     fn run(mut self, frames: Outlet) -> (Aggregate, Totals) {
-        let in_background = self.operations.limit.is_none();
+        let in_background = self.limit.is_none();
         frames.drain(in_background, &mut self, Self::frame, Self::publish);
         self.dissector.finish()
     }
@@ -273,15 +275,15 @@ impl Dissecting {
 
     /// Says how many operations there are, and ends the capture where they are enough.
     fn publish(&mut self) {
-        if self.operations.limit.is_none() && self.published.is_some_and(|before| before.elapsed() < TICK) {
+        if self.limit.is_none() && self.published.is_some_and(|before| before.elapsed() < TICK) {
             return;
         }
         self.published = Some(Instant::now());
         let (operations, operation_bytes) = self.dissector.tally().class_totals(Class::Workload);
         let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         (now.operations, now.operation_bytes) = (operations, operation_bytes);
-        if self.operations.limit.is_some_and(|limit| operations >= limit) {
-            self.operations.stop.stop();
+        if self.limit.is_some_and(|limit| operations >= limit) {
+            self.stop.stop();
         }
     }
 }

@@ -6,7 +6,7 @@ use super::server;
 use super::wire::{self, HEADER};
 use super::{Pgwire, Phase};
 use crate::decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
-use crate::limits;
+use crate::{limits, near};
 use overhead_model::{Account, Class, Outcome, Side};
 
 impl Pgwire {
@@ -93,7 +93,7 @@ impl Pgwire {
     /// The error of a server that does not speak protocol 3: `E`, a text, NUL.
     fn old_error<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let line = input.bytes.get(..limits::LINE).unwrap_or(input.bytes);
-        let Some(end) = line.iter().position(|byte| *byte == 0) else {
+        let Some(end) = near::find(0, line) else {
             return if line.len() == limits::LINE {
                 Err(Malformed("an error text without an end"))
             } else {

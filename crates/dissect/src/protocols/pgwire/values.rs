@@ -13,7 +13,7 @@
 
 use super::types;
 use crate::decode::{Cursor, Note, Reader, Short};
-use crate::limits;
+use crate::{limits, near};
 use overhead_model::Account;
 
 /// Largest number of dimensions of an array (`MAXDIM` of the server).
@@ -196,7 +196,7 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: Shape) -> Res
     let here = c.peek();
     let mut rest = usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here);
     if let (Shape::Array(_), Some(b'[')) = (shape, rest.first()) {
-        let bounds = rest.iter().position(|byte| *byte == b'=').ok_or(Short)?;
+        let bounds = near::find(b'=', rest).ok_or(Short)?;
         c.skip(bounds as u64 + 1, Account::Framing, "dimensions")?;
         rest = rest.get(bounds + 1..).unwrap_or_default();
     }
