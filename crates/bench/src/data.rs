@@ -24,7 +24,7 @@ const MISSING: u64 = MAX_ROWS + RING;
 const MISSING_IDS: u64 = 500_000;
 
 /// The names of everything that is created: a keyspace, schema or database, and three tables or collections in it.
-/// Their lengths are those of the published comparison, because some protocols repeat names in every message.
+/// Their lengths are those of the reference measurement, because some protocols repeat names in every message.
 pub const NAMESPACE: &str = "ohb";
 /// The rows that are read.
 pub const ROWS_TABLE: &str = "vectors";

@@ -20,51 +20,6 @@ const DETAILED: &str = "read";
 /// Fields named in a line.
 const FIELDS: usize = 5;
 
-/// The measured payload beside the published one.
-pub(super) fn published(page: &mut Page, study: &Study) {
-    let mut rows = Vec::new();
-    let mut equal = 0;
-    for db in study.systems() {
-        for operation in OPERATIONS {
-            let Some(row) = study.cell(db, operation, 1).and_then(Cell::row) else { continue };
-            let found = [&row.request, &row.response].map(|side| side.payload_bytes.p50);
-            let published = study.published(db, operation);
-            let verdict = match published.map(|line| [line.request, line.response]) {
-                None => "not published".to_owned(),
-                Some(known) if known == found => {
-                    equal += 1;
-                    "equal".to_owned()
-                }
-                Some(known) => format!("differs by {}", apart(known, found)),
-            };
-            let known = published.map_or_else(|| DASH.to_owned(), |line| format!("{}/{}", line.request, line.response));
-            let driver = published.map_or_else(|| DASH.to_owned(), |line| line.driver.clone());
-            let cells = [
-                title(db),
-                operation,
-                &format!("{}/{}", found[0], found[1]),
-                &study.driver(db),
-                &known,
-                &driver,
-                &verdict,
-            ];
-            rows.push(cells.map(str::to_owned).to_vec());
-        }
-    }
-    page.heading(2, "Payload beside the published table");
-    page.paragraph(&format!(
-        "TCP payload per operation in bytes, request/response, the median of a run of one client. {equal} of {} are equal to what \
-         was published for the same workload.",
-        rows.len()
-    ));
-    page.table(&["system", "operation", "payload", "driver", "published", "its driver", ""], 2, &rows);
-}
-
-fn apart(known: [u64; 2], found: [u64; 2]) -> String {
-    let by = |at: usize| signed_bytes(found[at] as f64 - known[at] as f64);
-    format!("{} / {}", by(0), by(1))
-}
-
 /// What one operation costs, system by system.
 pub(super) fn costs(page: &mut Page, study: &Study, operation: &str) {
     let rows: Vec<Vec<String>> =

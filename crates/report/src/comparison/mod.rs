@@ -8,6 +8,7 @@ mod figures;
 mod load;
 mod page;
 mod questions;
+mod reference;
 mod study;
 mod topics;
 mod words;
@@ -21,8 +22,8 @@ use study::Study;
 /// Reads what was measured from `folder`, and writes `README.md` and `figures/` beside it. Gives the files written.
 ///
 /// The folder holds `runs/NAME/{run.json,bench.json}` for each captured combination, `load/NAME/…` for each that was counted
-/// only, `conditions.json` for what the servers are, `peers.json` for other tools, and `published.csv`, the table to compare
-/// with.
+/// only, `conditions.json` for what the servers are, `peers.json` for other tools, and `reference.csv`, an earlier
+/// measurement to compare with.
 ///
 /// # Errors
 ///

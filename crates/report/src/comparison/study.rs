@@ -25,8 +25,8 @@ pub(super) struct Study {
     pub conditions: Conditions,
     /// Rounds of other tools and of this one in turn.
     pub peers: Vec<Peer>,
-    /// Payload that was published.
-    pub published: Vec<Published>,
+    /// Payload of the reference measurement.
+    pub reference: Vec<Reference>,
 }
 
 /// What the records of the runs do not say.
@@ -64,9 +64,9 @@ pub(super) struct Peer {
     pub command: String,
 }
 
-/// A line of the published table: TCP payload per operation.
+/// A line of the reference measurement: TCP payload per operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Published {
+pub(super) struct Reference {
     pub db: String,
     pub operation: String,
     pub request: u64,
@@ -76,9 +76,9 @@ pub(super) struct Published {
 }
 
 impl Study {
-    /// Reads `{runs,load}/*/{run.json,bench.json}`, `conditions.json`, `peers.json` and `published.csv` of a folder.
+    /// Reads `{runs,load}/*/{run.json,bench.json}`, `conditions.json`, `peers.json` and `reference.csv` of a folder.
     pub(super) fn read(folder: &Path) -> Result<Self, ReportError> {
-        let mut study = Self { published: published(&folder.join("published.csv"))?, ..Self::default() };
+        let mut study = Self { reference: reference(&folder.join("reference.csv"))?, ..Self::default() };
         study.cells = cells(&folder.join("runs"))?;
         study.loads = cells(&folder.join("load"))?;
         study.conditions = parsed(&folder.join("conditions.json"))?;
@@ -89,7 +89,7 @@ impl Study {
         Ok(study)
     }
 
-    /// The databases in the order of the published comparison, each once. A Redis in several processes is not one of them.
+    /// The databases in the order of the write-up, each once. A Redis in several processes is not one of them.
     pub(super) fn systems(&self) -> Vec<&str> {
         let mut systems: Vec<&str> = Vec::new();
         for cell in self.cells.iter().filter(|cell| !cell.is_sharded()) {
@@ -154,9 +154,9 @@ impl Study {
         self.load(db, operation, clients, 1)?.result()
     }
 
-    /// What was published for an operation.
-    pub(super) fn published(&self, db: &str, operation: &str) -> Option<&Published> {
-        self.published.iter().find(|line| line.db == db && line.operation == operation)
+    /// What the reference measurement has for an operation.
+    pub(super) fn reference(&self, db: &str, operation: &str) -> Option<&Reference> {
+        self.reference.iter().find(|line| line.db == db && line.operation == operation)
     }
 
     /// `Cassandra 5.0.5`; its name where nobody said.
@@ -218,7 +218,7 @@ pub(super) struct Setting<'a> {
     pub with: &'a Cell,
 }
 
-/// Systems by their names on the command line and in prose, in the order of the published comparison.
+/// Systems by their names on the command line and in prose, in the order of the write-up.
 const ORDER: [(&str, &str); 6] = [
     ("redis", "Redis"),
     ("postgres", "PostgreSQL"),
@@ -283,12 +283,12 @@ fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, ReportError> {
 }
 
 /// Lines of `db,operation,request,response,driver`; the first one is the header.
-fn published(path: &Path) -> Result<Vec<Published>, ReportError> {
+fn reference(path: &Path) -> Result<Vec<Reference>, ReportError> {
     let line = |line: &str| {
         let mut cells = line.split(',');
         let mut word = || cells.next().map(str::to_owned);
         let (db, operation, request, response, driver) = (word()?, word()?, word()?, word()?, word()?);
-        Some(Published { db, operation, request: request.parse().ok()?, response: response.parse().ok()?, driver })
+        Some(Reference { db, operation, request: request.parse().ok()?, response: response.parse().ok()?, driver })
     };
     Ok(text(path)?.lines().skip(1).filter_map(line).collect())
 }

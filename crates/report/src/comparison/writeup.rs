@@ -2,7 +2,7 @@
 
 use super::page::{Page, bytes, signed_bytes};
 use super::study::{Cell, Study, title};
-use super::{bytes as costs, load, questions, words};
+use super::{bytes as costs, load, questions, reference, words};
 use crate::summary::{RoleName, both_sides, per_operation};
 use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::{clean, cycle_label};
@@ -21,7 +21,8 @@ pub(super) fn writeup(study: &Study) -> String {
     page.paragraph("Written by `make comparison` from the records beside it. Amounts are measured, causes are explained; do not edit it.");
     summary(&mut page, study);
     how(&mut page, study);
-    costs::published(&mut page, study);
+    reference::reference(&mut page, study);
+    reference::words(&mut page, study);
     operations(&mut page, study);
     page.heading(2, "What makes the difference, pair by pair");
     page.paragraph(
@@ -37,7 +38,7 @@ pub(super) fn writeup(study: &Study) -> String {
 }
 
 /// `a, b and c`.
-fn list(items: &[String]) -> String {
+pub(super) fn list(items: &[String]) -> String {
     match items {
         [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => items.concat(),

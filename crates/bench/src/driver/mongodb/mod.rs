@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_as_long_as_in_the_published_comparison() {
+    fn a_document_is_as_long_as_in_the_reference_measurement() {
         assert_eq!(document(200_002, data::PAYLOAD).as_bytes().len(), 199);
     }
 }

@@ -1,4 +1,4 @@
-//! Names of keys: the prefix `ob` and four digits to the base 62, six bytes as in the published comparison.
+//! Names of keys: the prefix `ob` and four digits to the base 62, six bytes as in the reference measurement.
 
 use crate::data::{MAX_ROWS, RING};
 

@@ -103,7 +103,7 @@ impl Statements {
     }
 }
 
-/// The statement of an operation, as in the published comparison.
+/// The statement of an operation, as in the reference measurement.
 pub fn cql(keyspace: &str, operation: Operation) -> String {
     match operation {
         Operation::Empty => format!("SELECT id, vector, payload FROM {keyspace}.{EMPTY_TABLE} WHERE id = ?"),
