@@ -52,6 +52,7 @@ impl Analyze {
     /// Reads the files and prints the result.
     pub fn run(self) -> Result<u8> {
         let started = Instant::now();
+        self.output.check()?;
         if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
             let file = file.display();
             return Err(Fault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());

@@ -1,11 +1,12 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
 use crate::exit::Fault;
-use crate::{analyze, compare, explain, report};
+use crate::{analyze, compare, explain, print, report};
 use anyhow::Result;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
 use overhead_model::{Protocol, System};
+use overhead_report::{Columns, OperationColumn, Style};
 use std::io::IsTerminal;
 
 /// What a database protocol costs: every byte on the wire attributed to an operation and an account, next to system
@@ -134,6 +135,12 @@ pub struct Output {
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
+    /// Columns of the operations table, in this order: class, operation, via, count, total, p99, an account, …
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "wide")]
+    pub columns: Vec<String>,
+    /// All columns of the operations table, however wide the terminal is
+    #[arg(long)]
+    pub wide: bool,
     /// Colours in tables
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
@@ -167,10 +174,40 @@ pub enum Color {
 }
 
 impl Output {
-    /// Whether standard output is to be coloured.
-    pub fn colored(&self) -> bool {
-        self.color.wanted()
+    /// Returns how tables are printed here.
+    pub fn style(&self) -> Style {
+        let style = print::style(self.color.wanted());
+        if self.wide { Style { width: None, ..style } } else { style }
     }
+
+    /// Returns the columns asked for.
+    pub fn chosen(&self) -> Result<Columns> {
+        if self.wide {
+            return Ok(Columns::All);
+        }
+        if self.columns.is_empty() {
+            return Ok(Columns::Fitting);
+        }
+        let named = |name: &String| OperationColumn::named(name).ok_or_else(|| unknown_column(name).into());
+        self.columns.iter().map(named).collect::<Result<_>>().map(Columns::Listed)
+    }
+
+    /// Checks the options before any work is done.
+    pub fn check(&self) -> Result<()> {
+        self.chosen()?;
+        if !self.columns.is_empty() && !matches!(self.format, Format::Table | Format::Markdown) {
+            return Err(Fault::usage(
+                "--columns is for --format table and markdown; csv and json have everything".to_owned(),
+            )
+            .into());
+        }
+        Ok(())
+    }
+}
+
+fn unknown_column(name: &str) -> Fault {
+    let known: Vec<&str> = OperationColumn::names().collect();
+    Fault::usage(format!("--columns {name}: no such column; choose from {}", known.join(", ")))
 }
 
 impl Color {

@@ -4,22 +4,29 @@ use crate::cli::{Format, Output};
 use crate::doubts::Doubts;
 use anyhow::{Context, Result};
 use overhead_report::{NamedRun, Style, text};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
+
+/// Characters in a line where nobody says how many there are.
+const PAGE: usize = 80;
+/// Fewer are not believed.
+const NARROWEST: usize = 40;
 
 /// Prints a result in the form asked for.
 pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
     let text = match output.format {
         Format::Json => text::json(&named.run)?,
         Format::Csv => text::csv(std::slice::from_ref(named)),
-        Format::Markdown => text::markdown(named),
-        Format::Table => text::table(named, style(output.colored())),
+        Format::Markdown => text::markdown(named, &output.chosen()?),
+        Format::Table => text::table(named, &output.chosen()?, output.style()),
     };
     verbatim(&text)
 }
 
-/// How tables are printed here.
+/// Returns how tables are printed here: as wide as the terminal, or 80 characters where there is none; prose is broken
+/// where people read it, and left in one line for programs.
 pub fn style(color: bool) -> Style {
-    Style { color, width: terminal_width() }
+    let width = terminal_width();
+    Style { color, width: Some(width.unwrap_or(PAGE)), prose: width }
 }
 
 /// Prints a result that is text already.
@@ -49,9 +56,9 @@ fn warn(warnings: &[String]) {
     }
 }
 
+/// Returns what `COLUMNS` says, else the width of the terminal; `None` where there is neither.
 fn terminal_width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
-        return None;
-    }
-    std::env::var("COLUMNS").ok()?.parse().ok()
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let measured = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    said.or_else(measured).map(|width| width.max(NARROWEST))
 }

@@ -61,6 +61,38 @@ fn wrong_words_are_a_matter_of_usage() {
     assert_eq!(status(&overhead(&["--version"])), 0);
 }
 
+/// Standard output of `analyze` of a fixture as a table, with `COLUMNS` set.
+fn table(name: &str, columns: Option<&str>, more: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+    command.args(["analyze", fixture(name).to_str().unwrap(), "--port", "7379"]).args(more).env_remove("COLUMNS");
+    if let Some(columns) = columns {
+        command.env("COLUMNS", columns);
+    }
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn tables_fit_80_columns_unless_asked_otherwise() {
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+    let narrow = table("redis-get-set", Some("80"), &[]);
+    // The first lines are the name of the run and its path, which are to be copied.
+    assert!(narrow.lines().skip(3).all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(
+        narrow.contains("latency: from the frame with the first byte") && narrow.contains("not shown: "),
+        "{narrow}"
+    );
+    let piped = table("redis-get-set", None, &[]);
+    let tables = piped.lines().filter(|line| line.contains('─'));
+    assert!(tables.clone().count() >= 2 && tables.clone().all(|line| line.chars().count() <= 80), "{piped}");
+    let wide = table("redis-get-set", Some("80"), &["--wide"]);
+    assert!(longest(&wide) > 120 && wide.contains("retrans") && !wide.contains("not shown"), "{wide}");
+    let chosen = table("redis-get-set", Some("80"), &["--columns", "operation,total,p999"]);
+    let header = chosen.lines().find(|line| line.starts_with("operation")).unwrap();
+    assert_eq!(header.split_whitespace().collect::<Vec<_>>(), ["operation", "B/op", "µs"], "{chosen}");
+    refuses(&["analyze", "x.pcap", "--columns", "colour"], 2, &["--columns colour", "p999", "schema"]);
+    refuses(&["analyze", "x.pcap", "--columns", "total", "--format", "csv"], 2, &["--columns is for"]);
+}
+
 #[test]
 fn help_fits_a_screen() {
     for arguments in [&["--help"][..], &["analyze", "--help"], &["report", "--help"]] {

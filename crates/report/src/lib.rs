@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod bounds;
 pub mod compare;
 pub mod comparison;
 mod error;
@@ -25,4 +26,4 @@ pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, draw};
 pub use report::{report_markdown, write_report};
 pub use run::{NamedRun, load_named_run, load_run};
-pub use text::Style;
+pub use text::{Columns, OperationColumn, Style};

@@ -1,5 +1,6 @@
 //! A comparison in a folder: the figure, and the table beside it.
 
+use crate::bounds::LowerBounds;
 use crate::error::ReportError;
 use crate::figure::{FigureOptions, ImageFormat, draw};
 use crate::run::NamedRun;
@@ -67,7 +68,9 @@ pub fn report_markdown(runs: &[NamedRun]) -> String {
 const NOTES: &str = "
 B/op: bytes on the wire per operation. Frame: link, IP and TCP headers of frames with payload. Ack + retrans: frames \
 without payload, and payload sent again. Protocol: all payload that is not the user's data. Syscalls and cycles are those \
-of the whole workload of a run, server | client, divided by its operations; `ref` marks reference cycles, a unit of time.
+of the whole workload of a run, server | client, divided by its operations; `ref` marks reference cycles, a unit of time. \
+Latency: from the frame with the first byte of the request to the frame with the last byte of the response, at the capture \
+point, not the client's. `≥` marks lower bounds: the capture lost frames or parts of them.
 ";
 
 fn columns() -> Vec<Column> {
@@ -103,12 +106,15 @@ fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
 }
 
 fn operation_row(named: &NamedRun, row: &OperationRow) -> Vec<String> {
-    let mean = |bytes: u64| per_operation(bytes, row.count).map_or_else(|| DASH.to_owned(), decimal);
+    let mean = |bytes: u64| per_operation(bytes, row.samples()).map_or_else(|| DASH.to_owned(), decimal);
+    let bounds = LowerBounds::of(&named.run);
+    let (wire, part) = (|bytes| bounds.wire(mean(bytes)), |bytes| bounds.payload(mean(bytes)));
     let amounts: Amounts = both_sides(row);
     let families = Families::of(&amounts);
-    let mut cells = vec![clean(&named.name), clean(&row.name), clean(&row.via), grouped(row.count)];
-    cells.extend([row.request.accounts.total(), row.response.accounts.total(), amounts.total()].map(mean));
-    cells.extend([families.frame, families.waste, families.protocol, families.data, families.unknown].map(mean));
+    let mut cells = vec![clean(&named.name), clean(&row.name), clean(&row.via), grouped(row.samples())];
+    cells.extend([row.request.accounts.total(), row.response.accounts.total(), amounts.total()].map(wire));
+    cells.extend([wire(families.frame), wire(families.waste), part(families.protocol), part(families.data)]);
+    cells.push(wire(families.unknown));
     cells.push(percent(families.data, amounts.total()));
     cells.extend([syscalls(&named.run), cycles(&named.run)]);
     let latency = &row.latency_ns;

@@ -39,6 +39,7 @@ impl Capture {
         if self.list_interfaces {
             return list();
         }
+        self.output.check()?;
         tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(self.session())
     }
 

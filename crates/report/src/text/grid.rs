@@ -39,6 +39,15 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    /// The width of the whole table in one block.
+    pub(crate) fn width(&self) -> usize {
+        self.widths().iter().map(|width| width + GUTTER).sum::<usize>().saturating_sub(GUTTER)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        self.columns.iter().enumerate().map(|(at, c)| c.width(self.rows.iter().map(|r| &r[at]))).collect()
+    }
+
     /// The table, blocks separated by an empty line.
     pub(crate) fn render(&self, style: Style) -> String {
         let blocks: Vec<String> = self.blocks(style.width).iter().map(|block| self.block(block, style.color)).collect();
@@ -47,8 +56,7 @@ impl Grid {
 
     /// Column numbers of each block: as many as fit, never fewer than one beside the keys.
     fn blocks(&self, width: Option<usize>) -> Vec<Vec<usize>> {
-        let widths: Vec<usize> =
-            self.columns.iter().enumerate().map(|(at, c)| c.width(self.rows.iter().map(|r| &r[at]))).collect();
+        let widths = self.widths();
         let taken =
             |columns: &[usize]| columns.iter().map(|&at| widths[at] + GUTTER).sum::<usize>().saturating_sub(GUTTER);
         let keys: Vec<usize> = (0..self.keys).collect();
@@ -86,9 +94,10 @@ impl Grid {
         let header = |column: &Column| Cell::new("\n".repeat(header_lines - column.lines()) + &column.header);
         table.set_header(columns.iter().map(|&at| header(&self.columns[at])).collect::<Vec<_>>());
         for row in &self.rows {
-            // A sum has no cells in some blocks.
+            // A sum has no cells in some blocks; a heading has none in any.
             let says_something = columns.iter().any(|&at| at >= self.keys && !row[at].is_empty());
-            if says_something || columns.len() == self.keys {
+            let is_heading = row.iter().skip(self.keys).all(String::is_empty);
+            if says_something || is_heading || columns.len() == self.keys {
                 table.add_row(columns.iter().map(|&at| Cell::new(&row[at])).collect::<Vec<_>>());
             }
         }
@@ -105,6 +114,27 @@ impl Grid {
         }
         table
     }
+}
+
+/// Splits a sentence into lines of at most `width` characters, those after the first indented; a longer word has a line of
+/// its own.
+pub(crate) fn wrapped(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut taken = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if taken > 0 && taken + 1 + length > width {
+            out.push_str("\n  ");
+            taken = 2;
+        } else if !out.is_empty() {
+            out.push(' ');
+            taken += 1;
+        }
+        out.push_str(word);
+        taken += length;
+    }
+    out
 }
 
 /// Bold on a terminal with colour.

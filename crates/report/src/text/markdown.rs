@@ -1,23 +1,33 @@
 //! A run as GitHub Markdown.
 
-use super::cells::{has_unknown, operation_cells, operation_columns, several_protocols};
+use super::Columns;
 use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
 use super::grid::Column;
+use super::legend::legend;
+use super::table::operations;
 use super::{clean, markdown_cell};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, ranked, syscalls_per_operation, workload_count};
+use crate::summary::{RoleName, syscalls_per_operation, workload_count};
 use crate::text::number::with_digits;
 use std::fmt::Write;
 
-/// A run as a heading, its facts as a list, and its operations as a table.
-pub fn markdown(named: &NamedRun) -> String {
+/// A run as a heading, its facts as a list, and its operations as a table with what its columns mean; all columns, unless
+/// they are listed.
+pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let run = &named.run;
     let mut out = format!("### {}\n\n", markdown_cell(&named.name));
     out.push_str(&facts(named));
-    let (protocols, unknown) = (several_protocols(run), has_unknown(run));
-    let rows: Vec<Vec<String>> = ranked(run).into_iter().map(|row| operation_cells(row, protocols, unknown)).collect();
+    let columns = match columns {
+        Columns::Fitting => &Columns::All,
+        columns => columns,
+    };
+    let (shown, grid) = operations(run, columns, None);
     out.push('\n');
-    out.push_str(&github_table(&operation_columns(unknown), &rows));
+    out.push_str(&github_table(&grid.columns, &grid.rows));
+    let legend = legend(run, &shown);
+    if !legend.is_empty() {
+        out.extend(["\n", &markdown_cell(&(legend.join(". ") + ".")), "\n"]);
+    }
     out
 }
 

@@ -1,14 +1,16 @@
 //! A record in words and numbers: for a terminal, for programs, for a README.
 
-mod cells;
 mod clean;
+mod columns;
 mod csv;
 mod facts;
 pub(crate) mod grid;
+mod legend;
 pub(crate) mod markdown;
 pub(crate) mod number;
 mod table;
 
+pub use columns::{LatencyFigure, OperationColumn};
 pub use csv::csv;
 pub use markdown::markdown;
 pub use number::{counted, grouped};
@@ -26,8 +28,23 @@ use overhead_model::Run;
 pub struct Style {
     /// Use ANSI escape sequences.
     pub color: bool,
-    /// Columns of the terminal; tables that are wider are cut into blocks. `None`: as wide as it takes.
+    /// Characters in a line: tables have the columns that fit, and are cut into blocks where the names alone do not leave
+    /// room. `None`: as wide as it takes.
     pub width: Option<usize>,
+    /// Characters in a line of prose; `None` where lines are for programs to search.
+    pub prose: Option<usize>,
+}
+
+/// The columns of the operations table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Columns {
+    /// Those that matter most, as many as fit into [`Style::width`].
+    #[default]
+    Fitting,
+    /// The whole table.
+    All,
+    /// These, in this order.
+    Listed(Vec<OperationColumn>),
 }
 
 /// The record as indented JSON, with a newline at the end.

@@ -1,28 +1,36 @@
 //! A run on a terminal.
 
-use super::cells::{
-    KEYS, has_unknown, mean, name_cell, operation_cells, operation_columns, several_protocols, used_accounts,
+use super::columns::{
+    self, OperationColumn, WIDE, account_cell, has_unknown, name_cell, several_protocols, used_accounts,
 };
 use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
-use super::grid::{Column, Grid, alarming, bold};
+use super::grid::{Column, Grid, alarming, bold, wrapped};
+use super::legend::legend;
 use super::number::{DASH, grouped, significant, with_digits};
-use super::{Style, clean, shortened};
+use super::{Columns, Style, clean, shortened};
+use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use crate::summary::{
     CpuUnit, RoleName, per_operation, present, ranked, syscalls_per_operation, workload, workload_count,
 };
 use overhead_model::record::{CycleSource, OperationRow, Role};
-use overhead_model::{Amounts, Run};
+use overhead_model::{Account, Amounts, Run};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// Characters that a name keeps before columns are added beside it, as a part of the line: one in this many.
+const NAMES: usize = 4;
+/// Characters that a name keeps in any case.
+const SHORT_NAME: usize = 16;
+
 /// A run as aligned columns: where it came from, its operations, the accounts of its workload, the work they made, and
-/// what there is to doubt.
-pub fn table(named: &NamedRun, style: Style) -> String {
+/// what there is to know before believing it.
+pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     let run = &named.run;
     let mut out = header(named, style);
-    section(&mut out, style, "Operations (B/op: bytes on the wire per operation)", &operations(run, style));
-    let accounts = accounts(run, style);
+    section(&mut out, style, "Operations", &operations_section(run, columns, style));
+    let accounts = accounts(run, columns, style);
     if !accounts.is_empty() {
         section(&mut out, style, "Workload by account, in B/op", &accounts);
     }
@@ -49,57 +57,182 @@ fn header(named: &NamedRun, style: Style) -> String {
     let balance = balance_line(&named.run);
     let balance = if style.color && !named.run.ledger.balanced { alarming(&balance) } else { balance };
     let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
-    format!("{name}\n{}\n{command}{balance}\n", source_line(&named.run))
+    format!("{name}\n{}\n{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
 }
 
-fn operations(run: &Run, style: Style) -> String {
-    let (protocols, unknown) = (several_protocols(run), has_unknown(run));
-    let mut rows: Vec<Vec<String>> =
-        ranked(run).into_iter().map(|row| operation_cells(row, protocols, unknown)).collect();
-    let columns = operation_columns(unknown);
-    let sum = |name: &str, bytes: u64| {
-        let mut cells = vec![String::new(); columns.len()];
-        name.clone_into(&mut cells[0]);
-        cells[KEYS + 3] = grouped(bytes);
-        cells
+/// The operations table, and below it what its columns mean and which it has not.
+fn operations_section(run: &Run, columns: &Columns, style: Style) -> String {
+    let (shown, grid) = operations(run, columns, style.width);
+    let mut out = grid.render(style) + "\n";
+    let mut lines = legend(run, &shown);
+    let whole = WIDE.into_iter().filter(|column| *column != OperationColumn::Unknown || has_unknown(run));
+    let left_out: Vec<&str> = whole.filter(|column| !shown.contains(column)).map(OperationColumn::name).collect();
+    if *columns == Columns::Fitting && !left_out.is_empty() {
+        lines.push(format!("not shown: {} (--wide shows them, --columns chooses)", left_out.join(", ")));
+    }
+    for line in lines {
+        let _ = writeln!(out, "{}", wrapped(&line, style.width));
+    }
+    out
+}
+
+/// The columns of the operations table, and the table.
+pub(super) fn operations(run: &Run, columns: &Columns, width: Option<usize>) -> (Vec<OperationColumn>, Grid) {
+    let shown = match (columns, width) {
+        (Columns::Listed(listed), _) => listed.clone(),
+        (Columns::Fitting, Some(width)) => fitting(run, width),
+        (Columns::Fitting, None) | (Columns::All, _) => {
+            WIDE.into_iter().filter(|column| *column != OperationColumn::Unknown || has_unknown(run)).collect()
+        }
     };
-    let (request, response) = (run.ledger.request.total(), run.ledger.response.total());
-    if run.ledger.other > 0 || rows.is_empty() {
-        rows.push(sum("other traffic", run.ledger.other));
+    let mut grid = grid_of(run, &shown);
+    if let (Columns::Fitting, Some(width)) = (columns, width) {
+        let beyond = grid.width().saturating_sub(width);
+        narrowed(&mut grid, &shown, beyond);
     }
-    rows.push(sum("total", request + response + run.ledger.other));
-    narrowed(&mut rows, 1, style);
-    Grid { columns, rows, keys: KEYS }.render(style)
+    (shown, grid)
 }
 
-/// Shortens the names in a column to a third of the terminal, so that there is room for figures beside them.
-fn narrowed(rows: &mut [Vec<String>], column: usize, style: Style) {
-    if let Some(width) = style.width {
-        let names = rows.iter_mut().filter_map(|row| row.get_mut(column));
-        names.for_each(|name| *name = shortened(name, (width / 3).max(16)));
+/// The columns that matter most, as many as fit beside names of a fair length.
+fn fitting(run: &Run, width: usize) -> Vec<OperationColumn> {
+    let names = (width / NAMES).max(SHORT_NAME);
+    let mut shown: Vec<OperationColumn> = Vec::new();
+    for column in columns::by_importance(run) {
+        let mut candidate = shown.clone();
+        candidate.push(column);
+        candidate.sort_by_key(|column| WIDE.iter().position(|known| known == column));
+        let mut grid = grid_of(run, &candidate);
+        narrowed_to(&mut grid, &candidate, names);
+        if grid.width() > width && shown.len() > 1 {
+            break;
+        }
+        shown = candidate;
+    }
+    shown
+}
+
+/// The table with these columns. Without a column for the class, rows of another class than the workload stand below a
+/// heading.
+fn grid_of(run: &Run, shown: &[OperationColumn]) -> Grid {
+    let (protocols, bounds) = (several_protocols(run), LowerBounds::of(run));
+    let with_class = shown.contains(&OperationColumn::Class);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut class = None;
+    for row in ranked(run) {
+        if !with_class && class.replace(row.class).is_some_and(|before| before != row.class) {
+            rows.push(with_cells(shown, &[(0, format!("{}:", row.class.name()))]));
+        }
+        rows.push(shown.iter().map(|column| column.cell(row, protocols, bounds)).collect());
+    }
+    if let Some(wire) = shown.iter().position(|column| *column == OperationColumn::Wire).filter(|at| *at > 0) {
+        let (request, response) = (run.ledger.request.total(), run.ledger.response.total());
+        let mut sum = |name: &str, bytes: u64| {
+            rows.push(with_cells(shown, &[(0, name.to_owned()), (wire, bounds.wire(grouped(bytes)))]));
+        };
+        if run.ledger.other > 0 || run.operations.is_empty() {
+            sum("other traffic", run.ledger.other);
+        }
+        sum("total", request + response + run.ledger.other);
+    }
+    let keys = shown.iter().take_while(|column| column.is_key()).count();
+    Grid { columns: shown.iter().map(|column| column.header()).collect(), rows, keys }
+}
+
+/// A row of empty cells but these.
+fn with_cells(shown: &[OperationColumn], cells: &[(usize, String)]) -> Vec<String> {
+    let mut row = vec![String::new(); shown.len()];
+    for (at, cell) in cells {
+        if let Some(slot) = row.get_mut(*at) {
+            slot.clone_from(cell);
+        }
+    }
+    row
+}
+
+/// Takes so many characters off the names.
+fn narrowed(grid: &mut Grid, shown: &[OperationColumn], beyond: usize) {
+    if let Some(at) = shown.iter().position(|column| *column == OperationColumn::Operation) {
+        let longest = grid.rows.iter().filter_map(|row| row.get(at)).map(|name| name.chars().count()).max();
+        narrowed_to(grid, shown, longest.unwrap_or(0).saturating_sub(beyond).max(SHORT_NAME));
     }
 }
 
-fn accounts(run: &Run, style: Style) -> String {
-    let (protocols, rows) = (several_protocols(run), workload(run));
-    let sides: Vec<(&OperationRow, &str, &Amounts)> = rows
+/// Shortens the names to so many characters.
+fn narrowed_to(grid: &mut Grid, shown: &[OperationColumn], chars: usize) {
+    if let Some(at) = shown.iter().position(|column| *column == OperationColumn::Operation) {
+        shorten(grid, at, chars);
+    }
+}
+
+fn shorten(grid: &mut Grid, column: usize, chars: usize) {
+    let names = grid.rows.iter_mut().filter_map(|row| row.get_mut(column));
+    names.for_each(|name| *name = shortened(name, chars));
+}
+
+/// A column of the accounts table.
+type AccountColumn = (String, Vec<Account>);
+
+/// The accounts of the workload by direction. Where the line is too short, headers are one column, and so is what carries
+/// no payload or repeats it.
+fn accounts(run: &Run, columns: &Columns, style: Style) -> String {
+    let sides: Vec<(&OperationRow, &str, &Amounts)> = workload(run)
         .into_iter()
         .flat_map(|row| [(row, "request", &row.request.accounts), (row, "response", &row.response.accounts)])
         .collect();
-    let used = used_accounts(&sides.iter().map(|side| side.2).collect::<Vec<_>>());
-    let keys = ["operation", "via", "side"].map(Column::left);
-    let columns = keys.into_iter().chain(used.iter().map(|account| Column::right(account.name()))).collect();
-    let cells = |(row, side, amounts): &(&OperationRow, &str, &Amounts)| {
-        let mut cells = vec![name_cell(row, protocols), clean(&row.via), (*side).to_owned()];
-        cells.extend(used.iter().map(|&account| mean(amounts[account], row.count)));
-        cells
-    };
     if sides.is_empty() {
         return String::new();
     }
-    let mut rows: Vec<Vec<String>> = sides.iter().map(cells).collect();
-    narrowed(&mut rows, 0, style);
-    Grid { columns, rows: sides.iter().map(cells).collect(), keys: KEYS }.render(style)
+    let used = used_accounts(&sides.iter().map(|side| side.2).collect::<Vec<_>>());
+    let each: Vec<AccountColumn> = used.iter().map(|account| (account.name().to_owned(), vec![*account])).collect();
+    let whole = accounts_grid(run, &sides, &each, true);
+    let Some(width) = style.width.filter(|width| *columns != Columns::All && whole.width() > *width) else {
+        return whole.render(style);
+    };
+    let mut grid = accounts_grid(run, &sides, &together(&used), vias_differ(&sides));
+    let beyond = grid.width().saturating_sub(width);
+    let longest = grid.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max().unwrap_or(0);
+    shorten(&mut grid, 0, longest.saturating_sub(beyond).max(SHORT_NAME));
+    grid.render(style) + "\nheaders: link + ip + tcp; ack + retrans: control + retransmission\n"
+}
+
+/// The accounts with those of frames rolled up.
+fn together(used: &[Account]) -> Vec<AccountColumn> {
+    use Account::{Control, Ip, Link, Retransmission, Tcp};
+    let families = [("headers", vec![Link, Ip, Tcp]), ("ack +\nretrans", vec![Control, Retransmission])];
+    let payload = used.iter().filter(|account| account.is_payload());
+    let families = families.into_iter().map(|(name, accounts)| (name.to_owned(), accounts));
+    families.chain(payload.map(|account| (account.name().to_owned(), vec![*account]))).collect()
+}
+
+/// True where a name alone does not say which row is meant.
+fn vias_differ(sides: &[(&OperationRow, &str, &Amounts)]) -> bool {
+    let names: BTreeSet<(&str, &str)> = sides.iter().map(|(row, ..)| (&*row.protocol, &*row.name)).collect();
+    names.len() * 2 < sides.len()
+}
+
+fn accounts_grid(
+    run: &Run,
+    sides: &[(&OperationRow, &str, &Amounts)],
+    shown: &[AccountColumn],
+    with_via: bool,
+) -> Grid {
+    let (protocols, bounds) = (several_protocols(run), LowerBounds::of(run));
+    let keys: &[&str] = if with_via { &["operation", "via", "side"] } else { &["operation", "side"] };
+    let headers = keys.iter().map(|key| Column::left(key)).chain(shown.iter().map(|(name, _)| Column::right(name)));
+    let cells = |(row, side, amounts): &(&OperationRow, &str, &Amounts)| {
+        let mut cells = vec![name_cell(row, protocols)];
+        cells.extend(with_via.then(|| clean(&row.via)));
+        cells.push((*side).to_owned());
+        cells.extend(shown.iter().map(|(_, accounts)| match accounts.as_slice() {
+            [account] => account_cell(amounts, *account, row.samples(), bounds),
+            several => {
+                let sum = Amounts::of(Account::Link, several.iter().map(|account| amounts[*account]).sum());
+                account_cell(&sum, Account::Link, row.samples(), bounds)
+            }
+        }));
+        cells
+    };
+    Grid { columns: headers.collect(), rows: sides.iter().map(cells).collect(), keys: keys.len() }
 }
 
 fn work(run: &Run, style: Style) -> String {
@@ -128,10 +261,9 @@ fn work(run: &Run, style: Style) -> String {
             Ok(role) => format!("{} syscalls/op: {}", name.name(), syscall_list(role, count)),
             Err(reason) => format!("{}: not measured: {}", name.name(), clean(reason)),
         };
-        out.push_str(&line);
-        out.push('\n');
+        let _ = writeln!(out, "{}", wrapped(&line, style.prose));
     }
-    let _ = writeln!(out, "cycles: {}", cycle_label(run));
+    let _ = writeln!(out, "{}", wrapped(&format!("cycles: {}", cycle_label(run)), style.prose));
     out
 }
 
@@ -179,9 +311,13 @@ fn syscall_list(role: &Role, count: u64) -> String {
 }
 
 fn foot(run: &Run, style: Style) -> String {
-    let mut out = format!("\ncapture: {}\nobserver: {}\n", integrity(run), observer_line(&run.observer));
+    let mut out = String::new();
+    for line in [format!("capture: {}", integrity(run)), format!("observer: {}", observer_line(&run.observer))] {
+        let _ = write!(out, "\n{}", wrapped(&line, style.prose));
+    }
+    out.push('\n');
     for warning in &run.warnings {
-        let line = format!("warning: {}", clean(warning));
+        let line = wrapped(&format!("warning: {}", clean(warning)), style.prose);
         out.push_str(&if style.color { alarming(&line) } else { line });
         out.push('\n');
     }

@@ -4,7 +4,12 @@ use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
 
-const PLAIN: Style = Style { color: false, width: None };
+const PLAIN: Style = Style { color: false, width: None, prose: None };
+const NARROW: Style = Style { color: false, width: Some(80), prose: Some(80) };
+
+fn whole(named: &NamedRun) -> String {
+    table(named, &Columns::All, PLAIN)
+}
 
 fn offline() -> NamedRun {
     NamedRun::new("redis-rust-read", fixture::redis())
@@ -12,50 +17,115 @@ fn offline() -> NamedRun {
 
 #[test]
 fn table_of_a_live_run() {
-    insta::assert_snapshot!(table(&fixture::redis_live(), PLAIN));
+    insta::assert_snapshot!(whole(&fixture::redis_live()));
 }
 
 #[test]
 fn table_of_a_file() {
-    insta::assert_snapshot!(table(&offline(), PLAIN));
+    insta::assert_snapshot!(whole(&offline()));
 }
 
 #[test]
 fn table_in_reference_cycles() {
-    insta::assert_snapshot!(table(&fixture::databases(true).remove(1), PLAIN));
+    insta::assert_snapshot!(whole(&fixture::databases(true).remove(1)));
 }
 
 #[test]
 fn table_with_every_doubt() {
-    insta::assert_snapshot!(table(&fixture::doubtful(), PLAIN));
+    insta::assert_snapshot!(whole(&fixture::doubtful()));
 }
 
 #[test]
 fn table_on_a_narrow_terminal() {
-    let text = table(&fixture::redis_live(), Style { color: false, width: Some(80) });
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(table(&fixture::redis_live(), &Columns::Fitting, NARROW));
 }
 
 #[test]
-fn blocks_of_a_table_fit_the_terminal() {
-    let text = table(&fixture::redis_live(), Style { color: false, width: Some(80) });
-    let tables = text.lines().filter(|line| line.contains("  ") && !line.starts_with(char::is_uppercase));
-    assert!(tables.clone().count() > 10);
-    assert!(tables.clone().all(|line| line.chars().count() <= 80), "{text}");
+fn table_with_every_doubt_on_a_narrow_terminal() {
+    insta::assert_snapshot!(table(&fixture::doubtful(), &Columns::Fitting, NARROW));
+}
+
+/// The longest line but the command and the name of the run, which are to be copied.
+fn longest(text: &str) -> usize {
+    let lines = text.lines().skip(1).filter(|line| !line.starts_with("command: "));
+    lines.map(|line| line.chars().count()).max().unwrap()
+}
+
+#[test]
+fn a_table_fits_the_terminal_and_grows_with_it() {
+    let runs = [fixture::redis_live(), fixture::doubtful(), fixture::databases(true).remove(1), offline()];
+    for named in runs {
+        let text =
+            |width| table(&named, &Columns::Fitting, Style { color: false, width: Some(width), prose: Some(width) });
+        let mut before = 0;
+        for width in [80, 100, 120, 250] {
+            let text = text(width);
+            assert!(longest(&text) <= width, "{width}:\n{text}");
+            let (header, _) = text.split_once('─').unwrap();
+            let columns = header.lines().last().unwrap().split_whitespace().count();
+            assert!(columns >= before, "{width}:\n{text}");
+            before = columns;
+        }
+        assert!(!text(250).contains("not shown:"), "{}", text(250));
+        let (_, narrow) = text(80).split_once("\nOperations\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert!(narrow.contains("not shown: ") && narrow.contains("p50"), "{narrow}");
+    }
+}
+
+#[test]
+fn columns_are_those_that_were_listed() {
+    let listed = ["total", "operation", "tls", "p999"].map(|name| OperationColumn::named(name).unwrap());
+    let text = table(&fixture::redis_live(), &Columns::Listed(listed.to_vec()), NARROW);
+    let (header, rest) = text.split_once('─').unwrap();
+    let names: Vec<&str> = header.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(names, ["B/op", "operation", "B/op", "µs"], "{text}");
+    assert!(rest.contains("311.0  SET") && !rest.contains("not shown:"), "{text}");
+    let markdown = markdown(&fixture::redis_live(), &Columns::Listed(listed.to_vec()));
+    assert!(markdown.contains("| total B/op | operation | tls B/op | p999 µs |"), "{markdown}");
+}
+
+#[test]
+fn a_legend_says_what_the_columns_mean_and_only_those() {
+    let text = table(&fixture::redis_live(), &Columns::Fitting, NARROW).replace("\n  ", " ");
+    for wanted in [
+        "via: how the operation was sent",
+        "latency: from the frame with the first byte of the request to the frame with the last byte of the response, at the \
+         capture point, not the client's",
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    assert!(!text.contains("frame: link, IP"), "{text}");
+    assert!(whole(&fixture::redis_live()).contains("frame: link, IP and TCP headers"));
+}
+
+#[test]
+fn lower_bounds_are_marked_wherever_bytes_are_shown() {
+    let lossy = fixture::doubtful();
+    let tables = [whole(&lossy), table(&lossy, &Columns::Fitting, NARROW), markdown(&lossy, &Columns::All)];
+    for text in tables {
+        assert!(
+            text.contains("≥1,898.0") && text.contains("≥: byte figures are lower bounds: 2,896 bytes in gaps"),
+            "{text}"
+        );
+        assert!(!text.contains(" 1,898.0"), "{text}");
+    }
+    let report = crate::report_markdown(&[lossy]);
+    assert!(report.contains("≥1,898.0") && !report.contains(" 1,898.0"), "{report}");
+    assert!(!whole(&fixture::redis_live()).contains('≥'));
 }
 
 #[test]
 fn colour_is_only_ever_asked_for() {
-    assert!(!table(&fixture::doubtful(), PLAIN).contains('\x1b'));
-    let colourful = table(&fixture::doubtful(), Style { color: true, width: None });
+    assert!(!whole(&fixture::doubtful()).contains('\x1b'));
+    let colourful = table(&fixture::doubtful(), &Columns::All, Style { color: true, ..PLAIN });
     assert!(colourful.contains("\x1b[1;31mNOT BALANCED"), "{colourful}");
     assert!(!colourful.contains("EVAL|<b>\x1b"), "a name of the wire steers the terminal");
 }
 
 #[test]
 fn markdown_of_runs() {
-    insta::assert_snapshot!("markdown_of_a_live_run", markdown(&fixture::redis_live()));
-    insta::assert_snapshot!("markdown_with_every_doubt", markdown(&fixture::doubtful()));
+    insta::assert_snapshot!("markdown_of_a_live_run", markdown(&fixture::redis_live(), &Columns::All));
+    insta::assert_snapshot!("markdown_with_every_doubt", markdown(&fixture::doubtful(), &Columns::All));
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! Which figures of a run are exact, and which are the least that they can be.
+
+use crate::text::number::{DASH, counted};
+use overhead_model::Run;
+
+/// Which byte figures are lower bounds: frames were lost, or their ends were cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LowerBounds {
+    /// Bytes on the wire: frames are missing from the capture.
+    wire: bool,
+    /// Accounts of the payload but `unknown`: what was cut off or lost is not in them.
+    payload: bool,
+}
+
+/// Stands before a figure that is a lower bound.
+pub(crate) const AT_LEAST: char = '≥';
+
+impl LowerBounds {
+    /// Those of a run.
+    pub(crate) fn of(run: &Run) -> Self {
+        let lost = run.tcp.gap_bytes > 0 || run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
+        Self { wire: lost, payload: lost || run.source.truncated_frames > 0 }
+    }
+
+    /// True where any figure is one.
+    pub(crate) const fn any(self) -> bool {
+        self.wire || self.payload
+    }
+
+    /// A figure of bytes on the wire, marked where it is a lower bound.
+    pub(crate) fn wire(self, figure: String) -> String {
+        marked(self.wire, figure)
+    }
+
+    /// A figure of accounts of the payload, likewise.
+    pub(crate) fn payload(self, figure: String) -> String {
+        marked(self.payload, figure)
+    }
+}
+
+fn marked(bound: bool, mut figure: String) -> String {
+    if bound && figure != DASH {
+        figure.insert(0, AT_LEAST);
+    }
+    figure
+}
+
+/// Why byte figures of a run are lower bounds, in a sentence; `None` where they are exact.
+pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
+    let bounds = LowerBounds::of(run);
+    let mut reasons = Vec::new();
+    if let Some(frames) = run.source.kernel_drops.value().filter(|frames| **frames > 0) {
+        reasons.push(format!("{} dropped by the kernel", counted(*frames, "frame")));
+    }
+    if run.tcp.gap_bytes > 0 {
+        reasons.push(format!("{} in gaps", counted(run.tcp.gap_bytes, "byte")));
+    }
+    if run.source.truncated_frames > 0 {
+        reasons.push(format!("{} captured in part", counted(run.source.truncated_frames, "frame")));
+    }
+    let what = if bounds.wire { "byte figures" } else { "figures of protocol and data" };
+    bounds.any().then(|| format!("{AT_LEAST}: {what} are lower bounds: {}", reasons.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use overhead_model::Measured;
+
+    #[test]
+    fn what_lost_frames_is_a_lower_bound_and_what_was_cut_is_one_in_part() {
+        let mut run = fixture::redis_live().run;
+        assert_eq!((LowerBounds::of(&run), lower_bounds(&run)), (LowerBounds::default(), None));
+        run.source.truncated_frames = 2;
+        let cut = LowerBounds::of(&run);
+        assert_eq!((cut.wire("1.0".to_owned()), cut.payload("1.0".to_owned())), ("1.0".to_owned(), "≥1.0".to_owned()));
+        run.source.kernel_drops = Measured::Value(3);
+        let said = lower_bounds(&run).unwrap();
+        assert_eq!(said, "≥: byte figures are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
+        assert_eq!(LowerBounds::of(&run).wire(DASH.to_owned()), DASH);
+    }
+}

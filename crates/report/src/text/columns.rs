@@ -1,0 +1,303 @@
+//! The columns of the operations table: what each is called, what its header says, what its cells hold.
+
+use super::clean;
+use super::grid::Column;
+use super::number::{DASH, decimal, grouped, microseconds, percent};
+use crate::bounds::LowerBounds;
+use crate::summary::{Families, both_sides, per_operation};
+use overhead_model::record::{Latency, OperationRow};
+use overhead_model::{Account, Amounts, Run};
+
+/// A column of the operations table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationColumn {
+    /// What the operation is for.
+    Class,
+    /// Its name.
+    Operation,
+    /// How it was sent.
+    Via,
+    /// Operations, and messages that the server sent unasked.
+    Count,
+    /// Operations answered by an error.
+    Errors,
+    /// Operations without a complete answer, of those that one was due to.
+    Unanswered,
+    /// Frames touched, both directions, per operation.
+    Frames,
+    /// Bytes on the wire, in all.
+    Wire,
+    /// Bytes on the wire from client to server, per operation.
+    Request,
+    /// Bytes on the wire from server to client, per operation.
+    Response,
+    /// Bytes on the wire, both directions, per operation.
+    Total,
+    /// Headers of frames with payload, per operation.
+    Frame,
+    /// Frames without payload, and repeats, per operation.
+    Waste,
+    /// Payload that is not the user's data, per operation.
+    Protocol,
+    /// The user's own bytes, per operation.
+    Data,
+    /// Payload that was not decoded, per operation.
+    Unknown,
+    /// The part of the wire bytes that is the user's data.
+    Share,
+    /// One account, both directions, per operation.
+    Account(Account),
+    /// A figure of the distribution of latencies.
+    Latency(LatencyFigure),
+}
+
+/// A figure of a distribution of latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencyFigure {
+    /// The smallest.
+    Min,
+    /// The arithmetic mean.
+    Mean,
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+    /// The 99.99th percentile.
+    P9999,
+    /// The largest.
+    Max,
+}
+
+use OperationColumn as Of;
+
+/// All but the accounts one by one, in the order of the table.
+const NAMED: [(&str, OperationColumn); 25] = [
+    ("class", Of::Class),
+    ("operation", Of::Operation),
+    ("via", Of::Via),
+    ("count", Of::Count),
+    ("errors", Of::Errors),
+    ("unanswered", Of::Unanswered),
+    ("frames", Of::Frames),
+    ("wire", Of::Wire),
+    ("request", Of::Request),
+    ("response", Of::Response),
+    ("total", Of::Total),
+    ("frame", Of::Frame),
+    ("waste", Of::Waste),
+    ("protocol", Of::Protocol),
+    ("data", Of::Data),
+    ("unknown", Of::Unknown),
+    ("share", Of::Share),
+    ("min", Of::Latency(LatencyFigure::Min)),
+    ("mean", Of::Latency(LatencyFigure::Mean)),
+    ("p50", Of::Latency(LatencyFigure::P50)),
+    ("p90", Of::Latency(LatencyFigure::P90)),
+    ("p99", Of::Latency(LatencyFigure::P99)),
+    ("p999", Of::Latency(LatencyFigure::P999)),
+    ("p9999", Of::Latency(LatencyFigure::P9999)),
+    ("max", Of::Latency(LatencyFigure::Max)),
+];
+
+/// The whole table, as Markdown and `--wide` have it; `Unknown` is left out where everything was decoded.
+pub(super) const WIDE: [OperationColumn; 18] = [
+    Of::Class,
+    Of::Operation,
+    Of::Via,
+    Of::Count,
+    Of::Errors,
+    Of::Unanswered,
+    Of::Wire,
+    Of::Request,
+    Of::Response,
+    Of::Total,
+    Of::Frame,
+    Of::Waste,
+    Of::Protocol,
+    Of::Data,
+    Of::Unknown,
+    Of::Share,
+    Of::Latency(LatencyFigure::P50),
+    Of::Latency(LatencyFigure::P99),
+];
+
+/// The columns of the whole table, the ones that matter most first: as many as fit are shown. Errors, missing answers and
+/// undecoded bytes come early where there are any, and late where there are none.
+pub(super) fn by_importance(run: &Run) -> Vec<OperationColumn> {
+    let any = |figure: fn(&OperationRow) -> u64| run.operations.iter().any(|row| figure(row) > 0);
+    let rare = [
+        (Of::Errors, any(|row| row.errors)),
+        (Of::Unanswered, any(OperationRow::missing_answers)),
+        (Of::Unknown, has_unknown(run)),
+    ];
+    let first = [Of::Operation, Of::Total, Of::Count];
+    let then = [Of::Request, Of::Response, Of::Latency(LatencyFigure::P50), Of::Via, Of::Share];
+    let last = [
+        Of::Latency(LatencyFigure::P99),
+        Of::Frame,
+        Of::Waste,
+        Of::Protocol,
+        Of::Data,
+        Of::Wire,
+        Of::Errors,
+        Of::Unanswered,
+        Of::Class,
+    ];
+    let mut order: Vec<OperationColumn> = first.to_vec();
+    order.extend(rare.into_iter().filter(|(_, there)| *there).map(|(column, _)| column));
+    order.extend(then.into_iter().chain(last));
+    let mut seen = Vec::with_capacity(order.len());
+    for column in order {
+        if !seen.contains(&column) {
+            seen.push(column);
+        }
+    }
+    seen
+}
+
+impl OperationColumn {
+    /// The column with this name, as `--columns` takes it; the name of an account is that account's.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.trim().to_ascii_lowercase();
+        let named = NAMED.iter().find(|(known, _)| *known == name).map(|(_, column)| *column);
+        named.or_else(|| Account::from_name(&name).map(Self::Account))
+    }
+
+    /// The names of all columns, in the order of the table.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let accounts = Account::ALL.into_iter().map(Account::name);
+        NAMED.iter().map(|(name, _)| *name).chain(accounts.filter(|name| NAMED.iter().all(|(known, _)| known != name)))
+    }
+
+    /// Its own name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Account(account) => account.name(),
+            column => NAMED.iter().find(|(_, known)| *known == column).map_or("", |(name, _)| name),
+        }
+    }
+
+    /// True where the cells are words.
+    pub(super) fn is_key(self) -> bool {
+        matches!(self, Self::Class | Self::Operation | Self::Via)
+    }
+
+    /// Its header, with the unit.
+    pub(super) fn header(self) -> Column {
+        let text = match self {
+            Self::Class | Self::Operation | Self::Via => return Column::left(self.name()),
+            Self::Count => "count",
+            Self::Errors => "errors",
+            Self::Unanswered => "un-\nanswered",
+            Self::Frames => "frames\n/op",
+            Self::Wire => "wire\nbytes",
+            Self::Request => "request\nB/op",
+            Self::Response => "response\nB/op",
+            Self::Total => "total\nB/op",
+            Self::Frame => "frame\nB/op",
+            Self::Waste => "ack +\nretrans\nB/op",
+            Self::Protocol => "protocol\nB/op",
+            Self::Data => "data\nB/op",
+            Self::Unknown => "unknown\nB/op",
+            Self::Share => "data /\ntotal",
+            Self::Account(account) => return Column::right(&format!("{account}\nB/op")),
+            Self::Latency(_) => return Column::right(&format!("{}\nµs", self.name())),
+        };
+        Column::right(text)
+    }
+
+    /// Its cell of a row.
+    pub(super) fn cell(self, row: &OperationRow, protocol: bool, bounds: LowerBounds) -> String {
+        let amounts = both_sides(row);
+        let families = || Families::of(&amounts);
+        let wire = |bytes: u64| bounds.wire(mean(bytes, row.samples()));
+        let part = |bytes: u64| bounds.payload(mean(bytes, row.samples()));
+        match self {
+            Self::Class => row.class.name().to_owned(),
+            Self::Operation => name_cell(row, protocol),
+            Self::Via => clean(&row.via),
+            Self::Count => grouped(row.samples()),
+            Self::Errors => grouped(row.errors),
+            Self::Unanswered => grouped(row.missing_answers()),
+            Self::Frames => wire(row.request.frames + row.response.frames),
+            Self::Wire => bounds.wire(grouped(amounts.total())),
+            Self::Request => wire(row.request.accounts.total()),
+            Self::Response => wire(row.response.accounts.total()),
+            Self::Total => wire(amounts.total()),
+            Self::Frame => wire(families().frame),
+            Self::Waste => wire(families().waste),
+            Self::Protocol => part(families().protocol),
+            Self::Data => part(families().data),
+            Self::Unknown => wire(families().unknown),
+            Self::Share => percent(families().data, amounts.total()),
+            Self::Account(account) => account_cell(&amounts, account, row.samples(), bounds),
+            Self::Latency(figure) => latency_cell(&row.latency_ns, figure),
+        }
+    }
+}
+
+/// One account per operation.
+pub(super) fn account_cell(amounts: &Amounts, account: Account, count: u64, bounds: LowerBounds) -> String {
+    let text = mean(amounts[account], count);
+    if account.is_payload() && account != Account::Unknown { bounds.payload(text) } else { bounds.wire(text) }
+}
+
+fn latency_cell(latency: &Latency, figure: LatencyFigure) -> String {
+    if latency.count == 0 {
+        return DASH.to_owned();
+    }
+    microseconds(match figure {
+        LatencyFigure::Min => latency.min,
+        LatencyFigure::Mean => latency.mean.round() as u64,
+        LatencyFigure::P50 => latency.p50,
+        LatencyFigure::P90 => latency.p90,
+        LatencyFigure::P99 => latency.p99,
+        LatencyFigure::P999 => latency.p999,
+        LatencyFigure::P9999 => latency.p9999,
+        LatencyFigure::Max => latency.max,
+    })
+}
+
+/// True when some byte of the run was not decoded.
+pub(super) fn has_unknown(run: &Run) -> bool {
+    run.operations.iter().any(|row| both_sides(row)[Account::Unknown] > 0)
+}
+
+/// Name of an operation, with its protocol where a run has several.
+pub(super) fn name_cell(row: &OperationRow, protocol: bool) -> String {
+    if protocol { format!("{} {}", row.protocol, clean(&row.name)) } else { clean(&row.name) }
+}
+
+/// True when the rows of a run are of more than one protocol.
+pub(super) fn several_protocols(run: &Run) -> bool {
+    run.operations.windows(2).any(|pair| pair[0].protocol != pair[1].protocol)
+}
+
+/// Bytes per operation with one digit.
+fn mean(bytes: u64, count: u64) -> String {
+    per_operation(bytes, count).map_or_else(|| DASH.to_owned(), decimal)
+}
+
+/// The accounts that hold anything in these amounts, in stack order.
+pub(super) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
+    Account::ALL.into_iter().filter(|&account| amounts.iter().any(|amounts| amounts[account] > 0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_found_by_its_name() {
+        for name in OperationColumn::names() {
+            let column = OperationColumn::named(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(column.name(), name);
+        }
+        assert_eq!(OperationColumn::named(" P99 "), Some(Of::Latency(LatencyFigure::P99)));
+        assert_eq!(OperationColumn::named("colour"), None);
+    }
+}

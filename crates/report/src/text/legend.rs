@@ -1,0 +1,34 @@
+//! What the columns of the operations table mean, for those that it has.
+
+use super::columns::OperationColumn;
+use crate::bounds::lower_bounds;
+use OperationColumn as Of;
+use overhead_model::Run;
+
+/// From which frame to which a latency runs.
+const LATENCY: &str = "latency: from the frame with the first byte of the request to the frame with the last byte of the \
+response, at the capture point, not the client's";
+
+/// The meaning of these columns, a line for each that needs one.
+pub(super) fn legend(run: &Run, columns: &[OperationColumn]) -> Vec<String> {
+    let has = |wanted: &[OperationColumn]| wanted.iter().any(|column| columns.contains(column));
+    let latency = columns.iter().any(|column| matches!(column, Of::Latency(_)));
+    let lines = [
+        (has(&[Of::Via]), "via: how the operation was sent (array or inline; simple, prepared, batch, …)"),
+        (
+            has(&[Of::Request, Of::Response, Of::Total]),
+            "B/op: bytes on the wire per operation, headers and acknowledgments included",
+        ),
+        (has(&[Of::Frame]), "frame: link, IP and TCP headers of frames with payload"),
+        (has(&[Of::Waste]), "ack + retrans: frames without payload, and payload sent again"),
+        (has(&[Of::Protocol]), "protocol: all decoded payload that is not the user's own data"),
+        (has(&[Of::Share, Of::Data]), "data: the user's own keys, parameters and values, both ways"),
+        (has(&[Of::Unknown]), "unknown: payload that was not decoded"),
+        (has(&[Of::Unanswered]), "unanswered: no complete answer in the capture, though one was due"),
+        (latency, LATENCY),
+    ];
+    let mut said: Vec<String> =
+        lines.into_iter().filter(|(there, _)| *there).map(|(_, line)| line.to_owned()).collect();
+    said.extend(lower_bounds(run));
+    said
+}
