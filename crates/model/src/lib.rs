@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod csv;
 pub mod exit;
 pub mod frame;
 pub mod load;
@@ -15,6 +16,7 @@ pub mod system;
 pub mod trace;
 
 pub use account::{Account, Amounts};
+pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;
 pub use operation::{Class, ConnectionSummary, DecidedBy, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};

@@ -156,7 +156,7 @@ pub enum Format {
     Table,
     /// The run record.
     Json,
-    /// A line per row, side and account.
+    /// Two lines per operation, one for each direction, and lines for the counters and the run.
     Csv,
     /// A table for documents.
     Markdown,

@@ -27,6 +27,16 @@ impl LowerBounds {
         self.wire || self.payload
     }
 
+    /// True where bytes on the wire are.
+    pub(crate) const fn is_wire(self) -> bool {
+        self.wire
+    }
+
+    /// True where the accounts of the payload are.
+    pub(crate) const fn is_payload(self) -> bool {
+        self.payload
+    }
+
     /// A figure of bytes on the wire, marked where it is a lower bound.
     pub(crate) fn wire(self, figure: String) -> String {
         marked(self.wire, figure)

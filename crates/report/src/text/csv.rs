@@ -1,53 +1,268 @@
-//! Tidy data: one line per row of the record, side and account.
+//! A record as one table: two rows per operation, one for each direction, and rows of other kinds for what belongs to no
+//! single operation. The column `row` says which kind it is; cells that a kind has not are empty. `docs/run.md` lists them.
 
+use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
-use crate::summary::per_operation;
-use overhead_model::Account;
-use overhead_model::record::{OperationRow, SideRow};
-use std::fmt::Write;
+use crate::summary::RoleName;
+use overhead_model::record::{Counters, Distribution, FieldRow, Latency, OperationRow, Role, SideRow};
+use overhead_model::{Account, Csv, Measured, Run, Side};
 
-/// Column names; sizes are bytes.
-const HEADER: &str =
-    "run,protocol,class,operation,via,count,errors,unanswered,side,account,bytes,bytes_per_operation\n";
+/// Says what a row is of.
+const KEYS: [&str; 8] = ["run", "row", "protocol", "class", "operation", "via", "side", "field"];
+const COUNTS: [&str; 6] = ["count", "unsolicited", "errors", "unanswered", "no_reply", "frames"];
+const SIZES: [&str; 8] = ["bytes", "mean", "min", "p50", "p90", "p99", "p999", "max"];
+const BOUNDS: [&str; 2] = ["wire_lower_bound", "payload_lower_bound"];
+const LATENCY: [&str; 9] =
+    ["count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
+const CALLS: [&str; 4] = ["syscall", "syscalls", "syscall_errors", "syscall_ns"];
+const WORK: [&str; 17] = [
+    "pids",
+    "window_ns",
+    "cycles_user",
+    "cycles_kernel",
+    "cycles_source",
+    "on_cpu_user_ns",
+    "on_cpu_kernel_ns",
+    "on_cpu_split",
+    "switches_voluntary",
+    "switches_involuntary",
+    "migrations",
+    "wakeups",
+    "socket_send_calls",
+    "socket_send_bytes",
+    "socket_recv_calls",
+    "socket_recv_bytes",
+    "retransmissions",
+];
+const SOURCE: [&str; 20] = [
+    "first_ns",
+    "last_ns",
+    "source_frames",
+    "source_wire_bytes",
+    "source_captured_bytes",
+    "truncated_frames",
+    "duplicate_frames",
+    "malformed_frames",
+    "kernel_drops",
+    "connections",
+    "tcp_payload_bytes",
+    "retransmitted_bytes",
+    "out_of_order_frames",
+    "gap_bytes",
+    "control_frames",
+    "ledger_difference",
+    "exit",
+    "observer_cpu_ns",
+    "observer_bpf_ns",
+    "observer_frames_per_second",
+];
+const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
+/// Why quantities of the row are absent, each with its name.
+const ABSENT: &str = "unavailable";
 
-/// The ledger of any number of runs as RFC 4180 text with a header line. `bytes_per_operation` is empty without
-/// operations.
+/// Any number of runs as RFC 4180 text with a header line. Sizes are bytes, times nanoseconds. Over all rows of a run,
+/// `wire_bytes` adds up to the bytes of its frames.
 pub fn csv(runs: &[NamedRun]) -> String {
-    let mut out = HEADER.to_owned();
+    let mut table = Csv::new(columns());
     for NamedRun { name, run } in runs {
+        source_row(&mut table, name, run);
         for row in &run.operations {
-            side_lines(&mut out, name, row, "request", &row.request);
-            side_lines(&mut out, name, row, "response", &row.response);
+            operation_rows(&mut table, name, row, LowerBounds::of(run));
         }
-        // Written for completeness of the sum: these bytes belong to no operation, and so have no count.
-        let other = run.ledger.other;
-        push_line(&mut out, &[name, "", "other", "", "", "", "", "", "", "", &other.to_string(), ""]);
+        let other = table.row().text("run", name).text("row", "other");
+        other.number("wire_bytes", run.ledger.other).end();
+        counter_rows(&mut table, name, run);
     }
-    out
+    table.finish()
 }
 
-fn side_lines(out: &mut String, run: &str, row: &OperationRow, side: &str, totals: &SideRow) {
-    let [count, errors, unanswered] =
-        [row.samples(), row.errors, row.missing_answers()].map(|number| number.to_string());
-    for account in Account::ALL {
-        let bytes = totals.accounts[account];
-        let mean = per_operation(bytes, row.samples()).map(|mean| mean.to_string()).unwrap_or_default();
-        let (class, bytes) = (row.class.name(), bytes.to_string());
-        let key = [run, &row.protocol, class, &row.name, &row.via, &count, &errors, &unanswered];
-        let cells: Vec<&str> = key.into_iter().chain([side, account.name(), &bytes, &mean]).collect();
-        push_line(out, &cells);
+fn columns() -> Vec<String> {
+    let plain = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let prefixed = |prefix: &str, names: &[&str]| names.iter().map(|name| format!("{prefix}_{name}")).collect();
+    let accounts: Vec<&str> = Account::ALL.into_iter().map(Account::name).collect();
+    [
+        plain(&KEYS),
+        plain(&COUNTS),
+        prefixed("wire", &SIZES),
+        prefixed("payload", &SIZES),
+        plain(&accounts),
+        plain(&BOUNDS),
+        prefixed("latency", &LATENCY),
+        plain(&CALLS),
+        plain(&WORK),
+        plain(&SOURCE),
+        plain(&SOFTIRQ),
+        plain(&[ABSENT]),
+    ]
+    .concat()
+}
+
+fn operation_rows(table: &mut Csv, run: &str, row: &OperationRow, bounds: LowerBounds) {
+    for (side, totals) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
+        let mut cells = keyed(table, run, "operation", row).text("side", side.name());
+        for (name, count) in COUNTS.into_iter().zip([
+            row.count,
+            row.unsolicited,
+            row.errors,
+            row.unanswered,
+            row.no_reply,
+            totals.frames,
+        ]) {
+            cells = cells.number(name, count);
+        }
+        cells = sizes(cells, "wire", &totals.wire_bytes);
+        cells = sizes(cells, "payload", &totals.payload_bytes);
+        cells = accounts(cells, totals);
+        cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
+        latency(cells, &row.latency_ns).end();
+    }
+    for FieldRow { side, account, field, bytes } in row.fields.iter().flatten() {
+        let cells = keyed(table, run, "field", row).text("side", side.name()).text("field", field);
+        cells.number(account.name(), bytes).end();
     }
 }
 
-fn push_line(out: &mut String, cells: &[&str]) {
-    for (position, cell) in cells.iter().enumerate() {
-        let comma = if position > 0 { "," } else { "" };
-        // Writing to a string does not fail.
-        let _ = if cell.contains([',', '"', '\n', '\r']) {
-            write!(out, "{comma}\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            write!(out, "{comma}{cell}")
+type Cells<'a> = overhead_model::csv::CsvRow<'a>;
+
+fn keyed<'a>(table: &'a mut Csv, run: &str, kind: &str, row: &OperationRow) -> Cells<'a> {
+    let cells = table.row().text("run", run).text("row", kind).text("protocol", &row.protocol);
+    cells.text("class", row.class.name()).text("operation", &row.name).text("via", &row.via)
+}
+
+fn sizes<'a>(cells: Cells<'a>, of: &str, sizes: &Distribution) -> Cells<'a> {
+    let Distribution { total, mean, min, p50, p90, p99, p999, max } = *sizes;
+    let cells = cells.number(&format!("{of}_bytes"), total).number(&format!("{of}_mean"), mean);
+    let rest = SIZES.into_iter().skip(2).zip([min, p50, p90, p99, p999, max]);
+    rest.fold(cells, |cells, (name, value)| cells.number(&format!("{of}_{name}"), value))
+}
+
+fn accounts<'a>(cells: Cells<'a>, side: &SideRow) -> Cells<'a> {
+    side.accounts.iter().fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes))
+}
+
+/// Times are empty where no operation had one.
+fn latency<'a>(cells: Cells<'a>, latency: &Latency) -> Cells<'a> {
+    let cells = cells.number("latency_count", latency.count);
+    if latency.count == 0 {
+        return cells;
+    }
+    let Latency { count: _, mean, min, p50, p90, p99, p999, p9999, max } = *latency;
+    let rest = LATENCY.into_iter().skip(2).zip([min, p50, p90, p99, p999, p9999, max]);
+    let cells = cells.number("latency_mean_ns", mean);
+    rest.fold(cells, |cells, (name, value)| cells.number(&format!("latency_{name}"), value))
+}
+
+/// Quantities that may be absent, with the reasons of those that are.
+#[derive(Default)]
+struct Reasons(Vec<String>);
+
+impl Reasons {
+    fn value<'m, T>(&mut self, name: &str, measured: &'m Measured<T>) -> Option<&'m T> {
+        self.0.extend(measured.reason().map(|reason| format!("{name}: {reason}")));
+        measured.value()
+    }
+
+    fn end(self, cells: Cells<'_>) {
+        cells.text(ABSENT, &self.0.join("; ")).end();
+    }
+}
+
+fn source_row(table: &mut Csv, name: &str, run: &Run) {
+    let (source, tcp, observer) = (&run.source, &run.tcp, &run.observer);
+    let mut reasons = Reasons::default();
+    let mut cells = table.row().text("run", name).text("row", "run");
+    let numbers = [
+        source.first_ns,
+        source.last_ns,
+        source.frames,
+        source.wire_bytes,
+        source.captured_bytes,
+        source.truncated_frames,
+        source.duplicate_frames,
+        source.malformed_frames,
+    ];
+    for (column, number) in SOURCE.into_iter().zip(numbers) {
+        cells = cells.number(column, number);
+    }
+    let totals = [
+        tcp.connections,
+        tcp.payload_bytes,
+        tcp.retransmitted_bytes,
+        tcp.out_of_order_frames,
+        tcp.gap_bytes,
+        tcp.control_frames,
+    ];
+    for (column, number) in SOURCE.into_iter().skip(9).zip(totals) {
+        cells = cells.number(column, number);
+    }
+    cells = cells.number("ledger_difference", run.ledger.difference).number("exit", run.exit);
+    let measured = [
+        ("kernel_drops", &source.kernel_drops),
+        ("observer_cpu_ns", &observer.cpu_ns),
+        ("observer_bpf_ns", &observer.bpf_ns),
+        ("observer_frames_per_second", &observer.frames_per_second),
+    ];
+    for (column, measured) in measured {
+        cells = cells.maybe(column, reasons.value(column, measured));
+    }
+    if let Some(counters) = reasons.value("counters", &run.counters) {
+        cells = softirqs(cells, counters, &mut reasons);
+    }
+    reasons.end(cells);
+}
+
+fn softirqs<'a>(cells: Cells<'a>, counters: &Counters, reasons: &mut Reasons) -> Cells<'a> {
+    let cells = cells.number("window_ns", counters.window_ns);
+    let Some(softirq) = reasons.value("softirq", &counters.softirq) else { return cells };
+    let numbers = [softirq.rx_count, softirq.rx_ns, softirq.tx_count, softirq.tx_ns];
+    SOFTIRQ.into_iter().zip(numbers).fold(cells, |cells, (column, number)| cells.number(column, number))
+}
+
+/// A row per role, and one for each of its system calls. A role that was not measured has a row with the reason.
+fn counter_rows(table: &mut Csv, run: &str, record: &Run) {
+    let Some(counters) = record.counters.value() else { return };
+    for (name, measured) in RoleName::BOTH.into_iter().zip([&counters.server, &counters.client]) {
+        let mut reasons = Reasons::default();
+        let cells = table.row().text("run", run).text("row", "counters").text("side", name.name());
+        let Some(role) = reasons.value("counters", measured) else {
+            reasons.end(cells);
+            continue;
         };
+        let cells = work(cells.number("window_ns", counters.window_ns), role, &mut reasons);
+        reasons.end(cells);
+        for (call, counted) in &role.syscalls {
+            let mut reasons = Reasons::default();
+            let cells = table.row().text("run", run).text("row", "syscall").text("side", name.name());
+            let cells = cells.text("syscall", call).number("syscalls", counted.count);
+            let cells = cells.number("syscall_errors", counted.errors);
+            let ns = reasons.value("syscall_ns", &counted.ns);
+            reasons.end(cells.maybe("syscall_ns", ns));
+        }
     }
-    out.push('\n');
+}
+
+fn work<'a>(cells: Cells<'a>, role: &Role, reasons: &mut Reasons) -> Cells<'a> {
+    let pids: Vec<String> = role.pids.iter().map(u32::to_string).collect();
+    let mut cells = cells.text("pids", &pids.join(" "));
+    if let Some(cycles) = reasons.value("cycles", &role.cycles) {
+        let source =
+            if cycles.source == overhead_model::record::CycleSource::Hardware { "hardware" } else { "reference" };
+        cells = cells.number("cycles_user", cycles.user).number("cycles_kernel", cycles.kernel);
+        cells = cells.text("cycles_source", source);
+    }
+    if let Some(time) = reasons.value("on_cpu_ns", &role.on_cpu_ns) {
+        cells = cells.number("on_cpu_user_ns", time.user).number("on_cpu_kernel_ns", time.kernel);
+        cells = cells.text("on_cpu_split", &time.split.method);
+    }
+    if let Some(switches) = reasons.value("context_switches", &role.context_switches) {
+        cells = cells.number("switches_voluntary", switches.voluntary);
+        cells = cells.number("switches_involuntary", switches.involuntary);
+    }
+    cells = cells.maybe("migrations", reasons.value("migrations", &role.migrations));
+    cells = cells.maybe("wakeups", reasons.value("wakeups", &role.wakeups));
+    if let Some(socket) = reasons.value("socket", &role.socket) {
+        cells = cells.number("socket_send_calls", socket.send_calls).number("socket_send_bytes", socket.send_bytes);
+        cells = cells.number("socket_recv_calls", socket.recv_calls).number("socket_recv_bytes", socket.recv_bytes);
+    }
+    cells.maybe("retransmissions", reasons.value("retransmissions", &role.retransmissions))
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
+use overhead_model::Account;
 
 const PLAIN: Style = Style { color: false, width: None, prose: None };
 const NARROW: Style = Style { color: false, width: Some(80), prose: Some(80) };
@@ -136,17 +137,61 @@ fn report_of_several_runs() {
 
 #[test]
 fn csv_of_a_run() {
-    insta::assert_snapshot!(csv(&[offline()]));
+    insta::assert_snapshot!(csv(&[fixture::redis_live()]));
+}
+
+/// The rows of a table, each by the names of its columns. Cells of the fixtures have no line breaks.
+fn rows(text: &str) -> Vec<std::collections::BTreeMap<&str, &str>> {
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    lines.map(|line| header.iter().copied().zip(line.split(',')).collect()).collect()
 }
 
 #[test]
-fn csv_quotes_what_would_break_a_cell_and_sums_to_the_wire() {
-    let mut named = fixture::redis_live();
-    named.name = "a \"quoted\", name".to_owned();
+fn csv_has_a_row_for_each_operation_and_side_and_adds_up_to_the_wire() {
+    let named = fixture::redis_live();
     let text = csv(std::slice::from_ref(&named));
-    assert!(text.lines().nth(1).unwrap().starts_with(r#""a ""quoted"", name",resp,"#));
-    let bytes = text.lines().skip(1).map(|line| line.rsplit(',').nth(1).unwrap().parse::<u64>().unwrap());
-    assert_eq!(bytes.sum::<u64>(), named.run.source.wire_bytes);
+    let rows = rows(&text);
+    let of = |kind: &str| rows.iter().filter(|row| row["row"] == kind).collect::<Vec<_>>();
+    assert_eq!(of("operation").len(), 2 * named.run.operations.len());
+    let bytes: u64 = rows.iter().filter_map(|row| row["wire_bytes"].parse::<u64>().ok()).sum();
+    assert_eq!(bytes, named.run.source.wire_bytes);
+    for (row, operation) in of("operation").chunks(2).zip(&named.run.operations) {
+        let accounts = |row: &std::collections::BTreeMap<&str, &str>| {
+            Account::ALL.into_iter().map(|account| row[account.name()].parse::<u64>().unwrap()).sum::<u64>()
+        };
+        assert_eq!(accounts(row[0]), operation.request.accounts.total());
+        assert_eq!(row[1]["wire_p999"], operation.response.wire_bytes.p999.to_string());
+        assert_eq!(row[0]["frames"], operation.request.frames.to_string());
+        assert_eq!(row[0]["latency_p9999_ns"], operation.latency_ns.p9999.to_string());
+    }
+    let server = named.run.counters.value().unwrap().server.value().unwrap().clone();
+    let calls: u64 = of("syscall")
+        .iter()
+        .filter(|row| row["side"] == "server")
+        .map(|row| row["syscalls"].parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(calls, server.syscalls.values().map(|call| call.count).sum::<u64>());
+    assert_eq!(of("counters")[0]["socket_send_bytes"], server.socket.value().unwrap().send_bytes.to_string());
+}
+
+#[test]
+fn csv_says_what_is_absent_and_what_is_a_lower_bound() {
+    let text = csv(&[fixture::doubtful()]);
+    assert!(text.contains("counters: not on this host (10.0.0.7)"), "{text}");
+    let rows = rows(&text);
+    assert!(rows.iter().any(|row| row["row"] == "operation" && row["wire_lower_bound"] == "true"));
+    assert!(csv(&[offline()]).contains("kernel_drops: offline"));
+}
+
+#[test]
+fn no_cell_of_a_csv_is_a_formula() {
+    let mut named = fixture::redis_live();
+    named.name = "=HYPERLINK(\"http://x\",\"a\")".to_owned();
+    named.run.operations[0].name = "@SUM(A1)".to_owned();
+    let text = csv(std::slice::from_ref(&named));
+    assert!(text.lines().skip(1).all(|line| line.starts_with("\"'=HYPERLINK(\"\"http://x\"\",")), "{text}");
+    assert!(text.contains(",'@SUM(A1),") && !text.contains(",@SUM"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! Tables as RFC 4180 text, for spreadsheets and programs: the same for records of runs, of loads, and of comparisons.
+//!
+//! Names come from the wire and from users. A spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula
+//! and runs it, so such text gets an apostrophe in front. Numbers are written as they are.
+
+use std::fmt::{Display, Write};
+
+/// A table that grows by rows. A cell that a row does not name is empty.
+#[derive(Clone, Debug)]
+pub struct Csv {
+    columns: Vec<String>,
+    text: String,
+}
+
+/// A row that is being filled.
+#[derive(Debug)]
+pub struct CsvRow<'a> {
+    table: &'a mut Csv,
+    cells: Vec<String>,
+}
+
+impl Csv {
+    /// Begins a table with these columns.
+    pub fn new<C: Into<String>>(columns: impl IntoIterator<Item = C>) -> Self {
+        let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
+        let text = line(columns.iter().map(|column| quoted(column)));
+        Self { columns, text }
+    }
+
+    /// Begins a row, which is written by [`CsvRow::end`].
+    pub fn row(&mut self) -> CsvRow<'_> {
+        let cells = vec![String::new(); self.columns.len()];
+        CsvRow { table: self, cells }
+    }
+
+    /// Returns the table, header first, each line ended by a line feed.
+    pub fn finish(self) -> String {
+        self.text
+    }
+}
+
+impl CsvRow<'_> {
+    /// Sets a cell of text.
+    #[must_use]
+    pub fn text(self, column: &str, text: &str) -> Self {
+        self.set(column, quoted(&harmless(text)))
+    }
+
+    /// Sets a number or a truth value, as it prints.
+    #[must_use]
+    pub fn number(self, column: &str, number: impl Display) -> Self {
+        self.set(column, number.to_string())
+    }
+
+    /// Sets a number, where there is one.
+    #[must_use]
+    pub fn maybe(self, column: &str, number: Option<impl Display>) -> Self {
+        match number {
+            Some(number) => self.number(column, number),
+            None => self,
+        }
+    }
+
+    /// Writes the row.
+    pub fn end(self) {
+        let text = line(self.cells.into_iter());
+        self.table.text.push_str(&text);
+    }
+
+    fn set(mut self, column: &str, cell: String) -> Self {
+        let at = self.table.columns.iter().position(|known| known == column);
+        debug_assert!(at.is_some(), "no column {column}");
+        if let Some(slot) = at.and_then(|at| self.cells.get_mut(at)) {
+            *slot = cell;
+        }
+        self
+    }
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let mut line = String::new();
+    for (position, cell) in cells.enumerate() {
+        let comma = if position > 0 { "," } else { "" };
+        // Writing to a string does not fail.
+        let _ = write!(line, "{comma}{cell}");
+    }
+    line.push('\n');
+    line
+}
+
+/// Text that no spreadsheet takes for a formula.
+fn harmless(text: &str) -> String {
+    const BEGIN: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
+    if text.starts_with(BEGIN) { format!("'{text}") } else { text.to_owned() }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r', ';', '\t']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_cells_of_the_header() {
+        let mut table = Csv::new(["name", "count", "share"]);
+        table.row().text("name", "a \"b\", c").number("count", -3).end();
+        table.row().maybe("count", None::<u64>).maybe("share", Some(0.5)).end();
+        assert_eq!(table.finish(), "name,count,share\n\"a \"\"b\"\", c\",-3,\n,,0.5\n");
+    }
+
+    #[test]
+    fn text_is_never_a_formula() {
+        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\n=1", "＝1"] {
+            let mut table = Csv::new(["name"]);
+            table.row().text("name", text).end();
+            let text = table.finish();
+            let cell = text.lines().nth(1).unwrap().trim_start_matches('"');
+            assert!(cell.starts_with('\''), "{text:?}");
+        }
+    }
+}
