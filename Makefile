@@ -1,6 +1,7 @@
 # `make demo` and `make test` do all the set-up they need. Everything longer than a line is a script in lab/.
 
-PREFIX ?= $(or $(CARGO_HOME),$(HOME)/.cargo)
+# In the path that sudo uses on Debian (secure_path), so that `sudo overhead` is found.
+PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .PHONY: help demo comparison test fuzz build bench install acceptance bench-peers bless fixtures clean
@@ -28,10 +29,8 @@ bench: ## the load generator with its database drivers, target/release/overhead-
 	lab/install build
 	cargo build --release --locked -p overhead-bench
 
-install: ## the release binaries into $(PREFIX)/bin
-	lab/install build
-	cargo install --locked --path crates/overhead --root '$(PREFIX)'
-	cargo install --locked --path crates/bench --root '$(PREFIX)'
+install: build bench ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
+	lab/place '$(PREFIX)'
 
 acceptance: build ## the live figures against bpftrace and the process's own clock
 	lab/install acceptance redis

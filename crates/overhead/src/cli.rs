@@ -51,6 +51,9 @@ pub enum Command {
     /// Say what this machine can measure, and what would enable the rest
     #[cfg(feature = "live")]
     Doctor,
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Generate(crate::generate::Generate),
 }
 
 impl Command {
@@ -66,8 +69,14 @@ impl Command {
             Self::Compare(compare) => compare.run(),
             #[cfg(feature = "live")]
             Self::Doctor => Ok(crate::doctor::run()),
+            Self::Generate(generate) => generate.run(),
         }
     }
+}
+
+/// Returns the definition of the command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Reads the command line.

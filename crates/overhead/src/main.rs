@@ -13,6 +13,7 @@ mod doubts;
 mod exit;
 mod explain;
 mod fields;
+mod generate;
 mod inputs;
 mod keys;
 mod ledger;

@@ -267,3 +267,23 @@ mod live {
         assert!(!run.exists());
     }
 }
+
+#[test]
+fn man_pages_and_completions_name_every_verb_and_its_options() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(status(&overhead(&["generate", dir.path().to_str().unwrap()])), 0);
+    let text = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap();
+    let main = text("man1/overhead.1");
+    for verb in ["analyze", "explain", "report", "compare"] {
+        assert!(main.contains(verb), "{verb}");
+        let page = text(&format!("man1/overhead-{verb}.1"));
+        assert!(page.contains("SYNOPSIS") && page.contains("OPTIONS"), "{verb}");
+        for file in ["bash/overhead.bash", "zsh/_overhead", "fish/overhead.fish"] {
+            assert!(text(file).contains(verb), "{file}: {verb}");
+        }
+    }
+    assert!(text("man1/overhead-analyze.1").contains("\\-\\-threads"));
+    assert!(text("bash/overhead.bash").contains("--threads"));
+    assert!(!main.contains("generate"), "what is hidden is not in the manual");
+    refuses(&["generate", "/proc/nowhere"], 1, &["/proc/nowhere", "another folder"]);
+}
