@@ -93,6 +93,15 @@ def positional_after(arguments):
     return False
 
 
+SCRIPTS = {"script", "function-code"}
+
+
+def is_script(arguments):
+    """Whether the first argument that is no option is the text of a script."""
+    first = next((a for a in map(pairs, arguments) if not has_token(a)), {})
+    return first.get("name") in SCRIPTS and first.get("type") == "string"
+
+
 commands = {}
 
 
@@ -127,5 +136,5 @@ for name in sorted(commands):
     toks = ", ".join(f'("{t}", {255 if n is None else n})' for t, n in toks if t)
     first, last, step = c["keys"]
     print(f'    Command {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, keys: ({first}, {last}, {step}), leading: {leading(a)}, '
-          f'positional_after: {str(positional_after(a)).lower()}, tokens: &[{toks}] }},')
+          f'positional_after: {str(positional_after(a)).lower()}, script: {str(is_script(a)).lower()}, tokens: &[{toks}] }},')
 print("];")

@@ -1,7 +1,9 @@
 //! Bytes to postings, for both directions.
 
-use super::pair::{Command, Pairing, Target};
-use super::value::{self, Leaves, Progress, Value, advance};
+use super::command::Command;
+use super::pair::{Listens, Pairing, Target};
+use super::replication::Replication;
+use super::value::{self, Leaves, Listener, Progress, Value, advance};
 use super::wire::{self, MAX_BULK, MAX_COUNT};
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use crate::{limits, near};
@@ -18,6 +20,8 @@ pub struct Resp {
     /// Whose value is being read.
     target: Option<Target>,
     pub(super) pairing: Pairing,
+    /// What comes where the server is a primary and the client its replica. Absent until then.
+    replication: Option<Box<Replication>>,
 }
 
 /// The command being read.
@@ -52,13 +56,14 @@ impl Request {
 }
 
 impl Resp {
-    /// A decoder for a new connection. Where its start was not captured, nothing differs: RESP has no start-up phase.
-    pub fn new(_mid_stream: bool) -> Self {
+    /// A decoder for a new connection; `mid_stream` where its start was not captured.
+    pub fn new(mid_stream: bool) -> Self {
         Self {
             request: Request { stage: Stage::Idle, command: Command::default(), odd: None, scanned: 0 },
             reply: Value::new(),
             target: None,
-            pairing: Pairing::new(),
+            pairing: Pairing::new(mid_stream),
+            replication: None,
         }
     }
 
@@ -127,7 +132,7 @@ impl Resp {
                     return Err(Malformed("the count of a command's arguments"));
                 } else {
                     self.request.command.begin(out.open(), count as u64);
-                    out.charge(self.request.command.op());
+                    out.charge(self.request.command.op);
                     out.post(Account::Framing, "argument count", len);
                     self.request.stage = Stage::Arguments(count as u64);
                 }
@@ -153,8 +158,8 @@ impl Resp {
         let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         let command = &mut self.request.command;
         command.begin(out.open(), words as u64);
-        command.set_inline();
-        out.charge(command.op());
+        command.inline = true;
+        out.charge(command.op);
         let mut rest = text;
         while !rest.is_empty() {
             let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -252,11 +257,8 @@ impl Resp {
     /// Decodes replies as far as `input` goes; the step that stopped it.
     fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         while input.available() > 0 {
-            if let Some(op) = self.pairing.replication() {
-                out.charge(op);
-                out.post(Account::Data, "replication stream", input.available());
-                advance(input, input.available());
-                break;
+            if self.pairing.replicates && self.target.is_none() {
+                return self.replication.get_or_insert_with(|| Box::new(Replication::new())).run(input, out);
             }
             if self.target.is_none()
                 && let Some(len) = self.plain_reply(input.bytes, out)
@@ -264,24 +266,16 @@ impl Resp {
                 advance(input, len as u64);
                 continue;
             }
-            let target = if let Some(target) = self.target {
-                target
-            } else {
-                let Some(target) = self.pairing.target(input.bytes, out) else {
-                    return if input.opaque > 0 {
-                        Err(Malformed("a reply that was not captured"))
-                    } else {
-                        Ok(Step::More)
-                    };
-                };
-                self.reply.reset();
-                out.charge(target.op);
-                *self.target.insert(target)
+            let Some(target) = self.reply_target(input, out)? else { continue };
+            let target = match target {
+                Ok(target) => target,
+                Err(step) => return Ok(step),
             };
             let pairing = &mut self.pairing;
             let mut heard = None;
-            let mut listen = |leaf: &[u8]| heard = pairing.hear(leaf).or(heard.take());
-            let inspect = target.inspected.then_some(&mut listen as &mut dyn FnMut(&[u8]));
+            let mut listen =
+                |kind: u8, leaf: &[u8]| heard = pairing.hear(target.listens, kind, leaf).or(heard.take());
+            let inspect = (target.listens != Listens::Nobody).then_some(&mut listen as Listener<'_>);
             let progress = self.reply.run(input, target.leaves, inspect, out);
             if let Some(name) = heard {
                 out.software(Side::Response, &name);
@@ -295,6 +289,38 @@ impl Resp {
             }
         }
         Ok(Step::Progress)
+    }
+
+    /// Whose value is being read or begins; the step to return where it takes more to say that, `None` where what came is of
+    /// none.
+    fn reply_target<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Result<Target, Step>>, Malformed> {
+        if let Some(target) = self.target {
+            return Ok(Some(Ok(target)));
+        }
+        let first = input.bytes.first().copied();
+        if let Some(op) = first.and_then(|first| self.pairing.awaits_snapshot(first)) {
+            if first == Some(b'$') {
+                self.pairing.begin_snapshot(out);
+            } else {
+                out.charge(op);
+                out.post(Account::Framing, "keep-alive", 1);
+                advance(input, 1);
+            }
+            return Ok(None);
+        }
+        match self.pairing.target(input.bytes, out) {
+            None if input.opaque > 0 => Err(Malformed("a reply that was not captured")),
+            None => Ok(Some(Err(Step::More))),
+            Some(target) => {
+                self.reply.reset();
+                out.charge(target.op);
+                Ok(Some(Ok(*self.target.insert(target))))
+            }
+        }
     }
 }
 
@@ -318,7 +344,7 @@ impl Decoder for Resp {
             Side::Request => {
                 if self.request.stage != Stage::Idle {
                     self.request.stage = Stage::Idle;
-                    out.close(self.request.command.op(), overhead_model::Outcome::NoReply);
+                    out.close(self.request.command.op, overhead_model::Outcome::NoReply);
                 }
                 self.request.scanned = 0;
             }
@@ -326,6 +352,9 @@ impl Decoder for Resp {
                 self.target = None;
                 self.reply.reset();
                 self.pairing.lost(out);
+                if let Some(replication) = &mut self.replication {
+                    replication.lost(out);
+                }
             }
         }
     }

@@ -13,10 +13,13 @@
 //! (`commands.rs`, generated) tells them apart and says whether an integer reply counts what was done (`status`) or is what was
 //! asked for (`data`).
 
+mod command;
 mod commands;
 mod decode;
 mod pair;
 mod plain;
+mod pubsub;
+mod replication;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -3,7 +3,8 @@
 //! value that goes on in the next frame, is nested, or is not what it should be.
 
 use super::decode::{INSPECTED, Resp};
-use super::pair::{Command, Target};
+use super::command::Command;
+use super::pair::Target;
 use crate::decode::{Malformed, Out, Reader};
 use crate::near;
 use arrayvec::ArrayVec;
@@ -83,7 +84,7 @@ impl Resp {
         request.command.begin(out.open(), arguments.len() as u64);
         let word = arguments.first().map_or(&[][..], |(_, body)| body);
         let places = request.command.places(word);
-        out.charge(request.command.op());
+        out.charge(request.command.op);
         out.post(Account::Framing, "argument count", first as u64);
         let mut len = first;
         for (place, (header, body)) in arguments.iter().enumerate() {

@@ -50,8 +50,8 @@ struct Body {
     account: Account,
 }
 
-/// Called with every leaf of moderate size.
-pub(super) type Listener<'i> = &'i mut dyn FnMut(&[u8]);
+/// Called with the type byte and the text of every leaf of moderate size.
+pub(super) type Listener<'i> = &'i mut dyn FnMut(u8, &[u8]);
 
 /// Who listens to the leaves.
 struct Ear<'i> {
@@ -89,7 +89,7 @@ impl Value {
         inspect: Option<Listener<'_>>,
         out: &mut Out<'_, R>,
     ) -> Result<Progress, Malformed> {
-        let mut unheard = |_: &[u8]| {};
+        let mut unheard = |_, _: &[u8]| {};
         let mut ear = Ear { wanted: inspect.is_some(), listen: inspect.unwrap_or(&mut unheard) };
         loop {
             if let Some(body) = self.body {
@@ -141,7 +141,7 @@ impl Value {
                 if input.available() < body.left {
                     return Ok(Some(Step::Need(body.left)));
                 }
-                (ear.listen)(input.bytes.get(..body.left as usize).unwrap_or_default());
+                (ear.listen)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
             }
             let taken = body.left.min(input.available());
             out.post(body.account, "value", taken);
@@ -176,9 +176,12 @@ impl Value {
         }
         let complete = match kind {
             b'+' | b'-' => scalar(rest, leaves.status, "text", out),
-            b':' => scalar(rest, leaves.integer, "integer", out),
+            b':' => {
+                (ear.listen)(kind, rest);
+                scalar(rest, leaves.integer, "integer", out)
+            }
             b',' | b'(' | b'#' => {
-                (ear.listen)(rest);
+                (ear.listen)(kind, rest);
                 scalar(rest, leaves.data, "value", out)
             }
             b'_' => scalar(rest, Account::Framing, "null", out),

@@ -15,6 +15,7 @@ const MAX_NUMBER_LINE: usize = 64;
 
 /// What the command table says of a command.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
 pub(super) struct Command {
     /// `GET`, or `CLIENT|LIST` for a subcommand.
     pub name: &'static str,
@@ -28,6 +29,8 @@ pub(super) struct Command {
     pub leading: u32,
     /// Positional arguments come after the tokens, so that the first non-token ends them.
     pub positional_after: bool,
+    /// The first argument that is no option token is the text of a script.
+    pub script: bool,
     /// Option tokens, and how many values follow each; [`REST`] where all that follows is values.
     pub tokens: &'static [(&'static str, u8)],
 }

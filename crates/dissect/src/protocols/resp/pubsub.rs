@@ -1,0 +1,151 @@
+//! Publish and subscribe: which values confirm a subscription or its end, which are messages, and how many subscriptions of
+//! each kind are left.
+//!
+//! Every channel or pattern that a command names is confirmed by a value of its own, and so is the end of every subscription
+//! where a command names none (one value with a null where there was none). A confirmation says how many are left:
+//!
+//! ```text
+//! (p)(un)subscribe   channels and patterns together
+//! s(un)subscribe     sharded channels
+//! ```
+//!
+//! Confirmations are sent where `CLIENT REPLY` switched replies off, too.
+
+use super::command::Kind;
+use super::wire;
+use crate::limits;
+
+/// What a subscription is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Channels,
+    Patterns,
+    /// Channels of one slot of a cluster.
+    Shards,
+}
+
+/// Subscriptions of a connection, as its confirmations say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subscriptions {
+    /// By [`Family`].
+    counts: [u64; 3],
+    /// Each count is right. Where the start of the connection was not seen, the sum of channels and patterns alone is.
+    exact: bool,
+    /// Messages come, whatever was counted.
+    assumed: bool,
+    /// The confirmation being read.
+    hearing: Option<Kind>,
+}
+
+impl Subscriptions {
+    /// Those of a new connection: none; or, where `mid_stream`, unknown ones.
+    pub fn new(mid_stream: bool) -> Self {
+        Self { counts: [0; 3], exact: !mid_stream, assumed: false, hearing: None }
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.assumed || self.counts != [0; 3]
+    }
+
+    /// How many there are of a family, as far as is known.
+    pub fn count(&self, family: Family) -> u64 {
+        self.counts[family as usize]
+    }
+
+    /// Whether a command to end all of a family has had its last confirmation; `None` where that cannot be told.
+    pub fn none_left(&self, family: Family) -> Option<bool> {
+        let known = self.exact || family == Family::Shards || self.together() == 0;
+        known.then(|| self.count(family) == 0)
+    }
+
+    /// Channels and patterns, which are counted together.
+    fn together(&self) -> u64 {
+        self.count(Family::Channels) + self.count(Family::Patterns)
+    }
+
+    /// A message came: there is a subscription.
+    pub fn message(&mut self) {
+        self.assumed |= !self.any();
+    }
+
+    /// What was sent is not known.
+    pub fn lost(&mut self) {
+        self.exact = false;
+    }
+
+    /// Takes in a leaf of a value that is a confirmation or holds some.
+    pub fn hear(&mut self, kind: u8, leaf: &[u8]) {
+        match (self.hearing, kind) {
+            (None, b'$') => self.hearing = confirmation(leaf),
+            (Some(heard), b':') => {
+                if let Some(left) = wire::number(leaf).and_then(|left| u64::try_from(left).ok()) {
+                    self.confirmed(heard, left);
+                }
+                self.hearing = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the value whose leaves were heard.
+    pub fn end_value(&mut self) {
+        self.hearing = None;
+    }
+
+    /// A confirmation of `kind` says how many are `left`.
+    fn confirmed(&mut self, kind: Kind, left: u64) {
+        let (Kind::Subscribe(family) | Kind::Unsubscribe(family)) = kind else { return };
+        let other = match family {
+            Family::Channels => self.count(Family::Patterns),
+            Family::Patterns => self.count(Family::Channels),
+            Family::Shards => 0,
+        };
+        if left < other {
+            // Some of these were subscribed to where it was not seen: they are what is left.
+            self.exact = false;
+            self.counts[Family::Channels as usize] = left;
+            self.counts[Family::Patterns as usize] = 0;
+        } else {
+            self.counts[family as usize] = left - other;
+        }
+        self.assumed = false;
+        self.exact |= self.together() == 0;
+    }
+}
+
+/// The command that a value with this first word confirms.
+pub(super) fn confirmation(word: &[u8]) -> Option<Kind> {
+    Some(match word {
+        b"subscribe" => Kind::Subscribe(Family::Channels),
+        b"psubscribe" => Kind::Subscribe(Family::Patterns),
+        b"ssubscribe" => Kind::Subscribe(Family::Shards),
+        b"unsubscribe" => Kind::Unsubscribe(Family::Channels),
+        b"punsubscribe" => Kind::Unsubscribe(Family::Patterns),
+        b"sunsubscribe" => Kind::Unsubscribe(Family::Shards),
+        _ => return None,
+    })
+}
+
+/// Whether a value with this first word is a message.
+pub(super) fn is_message(word: &[u8]) -> bool {
+    matches!(word, b"message" | b"pmessage" | b"smessage")
+}
+
+/// The first element of an aggregate, where it is a bulk string; empty where it is not; `None` where it is not there yet.
+pub(super) fn first_element(bytes: &[u8]) -> Option<&[u8]> {
+    let count = wire::line(bytes, 0).unwrap_or(Some(b""))?;
+    if count.get(1..).and_then(wire::number).is_none_or(|count| count <= 0) {
+        return Some(b"");
+    }
+    let rest = bytes.get(count.len() + 2..)?;
+    if rest.first().is_some_and(|&kind| kind != b'$') {
+        return Some(b"");
+    }
+    let header = wire::line(rest, 0).unwrap_or(Some(b""))?;
+    let len = header.get(1..).and_then(wire::number).and_then(|len| usize::try_from(len).ok());
+    match len {
+        Some(len) if len <= limits::NAME => rest.get(header.len() + 2..header.len() + 2 + len),
+        _ => Some(b""),
+    }
+}
