@@ -17,7 +17,7 @@ pub enum Note {
     Undecryptable(&'static str),
     /// A message, or the rest of one, could not be decoded and went to `unknown`.
     UndecodedMessage,
-    /// A cell or value whose type was not seen went wholly to `data`.
+    /// A cell or value whose type was not seen went wholly to `data`, and by its bytes it could have an inner structure.
     UntypedValue,
     /// A compressed body was posted pro rata of its decompressed accounts.
     ProRata,

@@ -16,11 +16,10 @@ pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<
     match types.column(index).map(|node| (node, types.node(node))) {
         Some((_, Type::Leaf | Type::Fixed(_))) => cursor.skip(length, Account::Data, "value"),
         None | Some((_, Type::Unknown)) => {
-            cursor.skip(length, Account::Data, "untyped value")?;
-            if length > 0 {
+            if could_hide(cursor.peek(), length) {
                 cursor.out().note(Note::UntypedValue);
             }
-            Ok(())
+            cursor.skip(length, Account::Data, "untyped value")
         }
         // What the structure of a snapped value is cannot be told.
         Some(_) if length > cursor.peek().len() as u64 => Err(Short),
@@ -31,13 +30,42 @@ pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<
     }
 }
 
+/// True where `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
+/// type with something in it. Others are data whatever their type.
+fn could_hide(bytes: &[u8], length: u64) -> bool {
+    let captured = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
+    let count = captured.first_chunk().map(|count| u64::from(u32::from_be_bytes(*count)));
+    let behind = captured.get(4..).unwrap_or_default();
+    let is_collection = |parts: u64| parts > 0 && parts_of(behind, length.saturating_sub(4)) == Some(parts);
+    count.is_some_and(|count| is_collection(count) || is_collection(2 * count))
+        || parts_of(captured, length).is_some_and(|parts| parts > 0)
+}
+
+/// How many values with lengths fill `length` bytes exactly; `None` where they do not, where all are null or empty,
+/// and where that was not captured.
+fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
+    let (mut rest, mut left, mut parts, mut filled) = (bytes, length, 0, false);
+    while left > 0 {
+        let (len, behind) = rest.split_first_chunk()?;
+        let len = u64::try_from(i32::from_be_bytes(*len)).unwrap_or(0);
+        left = left.checked_sub(4 + len)?;
+        rest = usize::try_from(len).ok().and_then(|len| behind.get(len..)).unwrap_or_default();
+        filled |= len > 0;
+        parts += 1;
+    }
+    filled.then_some(parts)
+}
+
 /// Posts `length` bytes of a value of type `node`, all of which were captured. Whatever does not fit the type is data.
 fn contents<R: Reader>(types: &Types, node: u32, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
     let end = cursor.position() + length;
     let fits = walk(types, node, end, cursor);
     let left = end.saturating_sub(cursor.position());
     if fits.is_err() || left > 0 {
-        cursor.out().note(Note::UntypedValue);
+        let is_known = !matches!(types.node(node), Type::Unknown);
+        if is_known || could_hide(cursor.peek(), left) {
+            cursor.out().note(Note::UntypedValue);
+        }
         let _ = cursor.skip(left, Account::Data, "untyped value");
     }
 }

@@ -56,7 +56,7 @@ fn a_batch_mixes_texts_and_prepared_statements() {
         transcript.summary(),
         ["workload BATCH [batch] ok: framing 32, metadata 19, query 28, data 6 | framing 6, metadata 3, status 4"]
     );
-    assert_eq!(transcript.notes, [Note::UntypedValue; 2]);
+    assert_eq!(transcript.notes, [], "no structure could be hidden in these");
 }
 
 #[test]

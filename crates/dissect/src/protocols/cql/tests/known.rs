@@ -31,9 +31,9 @@ impl Connection {
         self.exchange(frame, &prepare(0, text), &prepared(0, &int(id), "lab", bind, &[]));
     }
 
-    /// Executes a statement and gives the operation's name and the number of untyped values.
+    /// Executes a statement and gives the operation's name and the number of untyped values that could be tuples.
     fn execute(&mut self, frame: u64, id: u32) -> (String, usize) {
-        self.exchange(frame, &execute(0, &int(id), 0, &[value(&[0; 8])]), &void(0));
+        self.exchange(frame, &execute(0, &int(id), 0, &[value(&[0, 0, 0, 4, 1, 2, 3, 4])]), &void(0));
         let untyped = self.transcript.notes.iter().filter(|note| **note == Note::UntypedValue).count();
         (self.transcript.ops.last().unwrap().name().to_owned(), untyped)
     }

@@ -147,12 +147,13 @@ fn an_insert_is_answered_by_a_kind_that_is_the_whole_answer() {
 
 #[test]
 fn a_statement_prepared_elsewhere_is_an_execute_with_untyped_values() {
-    let transcript = exchange(&execute(0, &ID, 0, &[value(b"12345678")]), &void(0));
+    let pair = [value(b"123"), null()].concat();
+    let transcript = exchange(&execute(0, &ID, 0, &[value(b"12345678"), value(&pair)]), &void(0));
     assert_eq!(
         transcript.summary(),
-        ["workload EXECUTE [prepared] ok: framing 14, metadata 22, data 8 | framing 6, metadata 3, status 4"]
+        ["workload EXECUTE [prepared] ok: framing 18, metadata 22, data 19 | framing 6, metadata 3, status 4"]
     );
-    assert_eq!(transcript.notes, [Note::UntypedValue]);
+    assert_eq!(transcript.notes, [Note::UntypedValue], "of what could be a tuple alone");
 }
 
 #[test]

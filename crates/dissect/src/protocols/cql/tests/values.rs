@@ -103,9 +103,22 @@ fn an_unknown_class_leaves_its_cells_whole() {
     for name in
         ["com.example.Geometry", "@VectorType(@FloatType", "@ListType()", "", "((((", "@VectorType(@FloatType, x)"]
     {
-        assert_eq!(cell(&class(name), &[1; 9]), ("framing 2, data 9".to_owned(), vec![Note::UntypedValue]), "{name}");
+        assert_eq!(cell(&class(name), &[1; 9]), ("framing 2, data 9".to_owned(), vec![]), "{name}");
+        let tuple = [0, 0, 0, 5, 1, 1, 1, 1, 1];
+        assert_eq!(cell(&class(name), &tuple), ("framing 2, data 9".to_owned(), vec![Note::UntypedValue]), "{name}");
     }
-    assert_eq!(cell(&native(0x7777), &[1; 9]), ("framing 0, data 9".to_owned(), vec![Note::UntypedValue]));
+    assert_eq!(cell(&native(0x7777), &[1; 9]), ("framing 0, data 9".to_owned(), vec![]));
+}
+
+#[test]
+fn cells_of_unknown_type_are_noted_where_they_could_have_structure() {
+    let noted = |bytes: &[u8]| !cell(&native(0x7777), bytes).1.is_empty();
+    assert!(noted(&elements(2, &ints(2))), "a list");
+    assert!(noted(&elements(1, &[value(b"key"), value(b"value")])), "a map");
+    assert!(noted(&[value(b"one"), null(), value(b"two")].concat()), "a tuple");
+    for scalar in [&[0; 4][..], &[0; 8], &[0xFF; 4], &[0; 12], b"text", b"", &[0, 0, 0, 1, 0, 0, 0, 5], &[1; 16]] {
+        assert!(!noted(scalar), "{scalar:?}");
+    }
 }
 
 #[test]
