@@ -102,6 +102,9 @@ pub const COLUMNS: usize = 1664;
 /// Parameters of one PostgreSQL statement whose types are remembered, enough for batches of thousands of rows; further ones are untyped.
 pub const PARAMETERS: usize = 16 << 10;
 
+/// Copies of one PostgreSQL query text whose formats are remembered; nobody sends as many in one.
+pub const STATEMENT_COPIES: usize = 64;
+
 /// Bytes of one explained operation that are kept: a few of the largest messages that are decoded. What is longer is
 /// explained by lengths alone.
 pub const EXPLAINED_BYTES: u64 = 4 * MESSAGE_BUFFER;

@@ -90,9 +90,9 @@ impl Doubts {
                 ));
             }
             Note::UntypedValue => self.remark(format!(
-                "{} of a type that was not seen on the wire {} posted whole to `data`",
+                "{} whose type was not seen on the wire {} like an array, a composite or a collection: inner structure, if any, is in `data` with the values",
                 counted(count, "cell"),
-                if count == 1 { "was" } else { "were" }
+                if count == 1 { "looks" } else { "look" }
             )),
             Note::ProRata => self.remark(format!(
                 "{} of compressed bytes are shared between accounts in proportion to what they decompress to",

@@ -56,6 +56,7 @@ impl<D: Decoder> Engine<D> {
         for side in Side::BOTH {
             self.driver().finish_side(side, reader);
         }
+        self.decoder.finish(&mut Out::new(reader, Side::Request, None));
     }
 }
 

@@ -98,4 +98,9 @@ pub trait Decoder {
     /// Bytes of `side` were lost in the midst of a message: forget what can no longer be paired or told. Operations
     /// that were open may be closed as unanswered. Decoding of this side resumes at the next boundary.
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>);
+
+    /// The connection, or the capture, is over. Operations may be closed that only waited for what could still have come.
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let _ = out;
+    }
 }

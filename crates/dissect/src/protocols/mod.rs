@@ -131,6 +131,12 @@ macro_rules! registry {
                     $(Self::$variant(decoder) => decoder.lost(side, out),)+
                 }
             }
+
+            fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+                match self {
+                    $(Self::$variant(decoder) => decoder.end(out),)+
+                }
+            }
         }
     };
 }

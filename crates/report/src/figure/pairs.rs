@@ -110,6 +110,5 @@ fn row(row: PairRow) -> Row {
         first: row.first,
         rows_of_run: 1,
         remainder: None,
-        at_least: false,
     }
 }

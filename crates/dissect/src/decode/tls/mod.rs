@@ -88,6 +88,11 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
+    /// Ends the decoder within, once everything is posted.
+    pub(super) fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.decoder.end(out);
+    }
+
     /// Gives back room that nothing is in.
     pub(super) fn shrink(&mut self) {
         if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {

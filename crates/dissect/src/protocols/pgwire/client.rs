@@ -1,10 +1,11 @@
 //! Messages of the client to postings (PostgreSQL manual, chapter 55.7, "F").
 
+use super::copy::Copy;
 use super::decode::header;
-use super::pair::{Idle, Request, UnitId};
+use super::pair::{Idle, Request};
 use super::values::{self, Shape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
-use super::{Pgwire, Phase, sql};
+use super::{Pgwire, Phase, copy, sql};
 use crate::decode::{Cursor, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
 
@@ -110,7 +111,7 @@ pub(super) fn message<R: Reader>(
         b'E' => execute(state, total, input, out),
         b'S' | b'H' => ending(state, kind, total, input, out),
         b'd' | b'c' | b'f' => {
-            copy(state, kind, total, input, out);
+            copy_data(state, kind, total, input, out);
             Ok(())
         }
         b'p' => {
@@ -159,6 +160,7 @@ fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
     let (verb, settings) = (sql::verb(text), sql::is_settings(text));
     let unknown = if input.opaque > 0 { "QUERY" } else { "EMPTY" };
     state.pairing.label_verb(unit, verb, settings, (unknown, "simple"), out);
+    state.pairing.copies(unit, copy::copies(text, verb, true));
     state.pairing.settle(unit, out);
     Ok(())
 }
@@ -198,6 +200,7 @@ fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
         let text = c_text(c, Account::Query, "statement")?;
         statement.verb = sql::verb(text);
         statement.settings = sql::is_settings(text);
+        statement.copies = copy::copies(text, statement.verb, false);
         let count = c.u16_be(Account::Framing, "parameter count")?;
         let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
         statement.set_parameters(types);
@@ -279,8 +282,10 @@ fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mu
     let known = statement.and_then(|id| session.statement(id));
     let (verb, settings) = known.map_or_else(Default::default, |known| (known.verb, known.settings));
     let via = if known.is_some_and(|known| known.named) { "prepared" } else { "extended" };
+    let copies = known.and_then(|known| known.copies.clone());
     state.pairing.label_verb(unit, verb, settings, ("EXECUTE", via), out);
     state.pairing.executed(unit);
+    state.pairing.copies(unit, copies);
     state.pairing.expect(Request::Execute, unit, portal, None)
 }
 
@@ -300,15 +305,19 @@ fn ending<R: Reader>(
     Ok(())
 }
 
-fn copy<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
-    let unit: Option<UnitId> = state.pairing.copying(kind != b'd', out);
-    let mut stray = super::copy::Copy::Text;
-    let copy = if unit.is_some() { &mut state.copy } else { &mut stray };
+fn copy_data<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
+    let mut stray = Copy::stray();
+    let copy = state.pairing.copying(out);
+    let known = copy.is_some();
+    let copy = copy.unwrap_or(&mut stray);
     read(input, total, "copy", out, |c| match kind {
         b'd' => copy.data(c),
         b'f' => only_text(c, Account::Status, "reason").map(|_| ()),
         _ => Ok(()),
     });
+    if known && kind != b'd' {
+        state.pairing.copied(out);
+    }
 }
 
 /// Answers to an authentication request.

@@ -1,48 +1,92 @@
-//! What `CopyData` carries.
-//!
-//! Text and CSV rows are data as they are: their delimiters are the statement's, not the protocol's. The binary format
-//! (PostgreSQL manual, COPY, "Binary Format") is a stream that is cut into messages anywhere:
-//!
-//! ```text
-//! "PGCOPY\n\xff\r\n\0" | flags u32 | extension length u32 | extension | tuples | -1 i16
-//! tuple: fields i16 | (length i32, value)*
-//! ```
-//!
-//! Streaming replication (chapter 55.4) has one message in each:
+//! What `CopyData` carries: rows of text or of CSV ([`rows`]), tuples ([`binary`]), or streaming replication (chapter 55.4),
+//! which has one message in each:
 //!
 //! ```text
 //! w  start u64 | end u64 | time u64 | WAL            k  end u64 | time u64 | reply u8
 //! r  written u64 | flushed u64 | applied u64 | time u64 | reply u8        h  time u64 | xmin u32 | ...
 //! ```
+//!
+//! The format is that of the statement, which the client has sent before its first data. The server's response says no
+//! more than whether it is binary, and a client need not have waited for it.
 
-use crate::decode::{Cursor, Note, Reader, Short};
+mod binary;
+mod rows;
+mod statement;
+
+pub(super) use statement::{Copies, Format, copies};
+
+use crate::decode::{Cursor, Reader, Short};
+use binary::{Binary, SIGNATURE};
 use overhead_model::Account;
+use rows::Rows;
+use statement::Dialect;
 
-const SIGNATURE: u64 = 11;
-
-/// How the data of the copy at hand are to be read.
-#[derive(Debug, Default)]
+/// How the data of one copy are read.
+#[derive(Debug)]
 pub(super) enum Copy {
-    #[default]
-    Text,
+    /// Nothing was read yet.
+    Begin(Option<Format>),
+    Rows(Box<Rows>),
     Binary(Binary),
     Replication,
+    Opaque,
+    /// Bytes were lost, and with them what the next ones are.
+    Lost,
 }
 
 impl Copy {
-    /// By the format code of the copy response.
-    pub fn of_format(format: u8) -> Self {
-        if format == 1 { Self::Binary(Binary::default()) } else { Self::Text }
+    /// For a copy in `format`; without one it shows in the first bytes whether it is binary.
+    pub fn new(format: Option<Format>) -> Self {
+        Self::Begin(format)
+    }
+
+    /// For data of which nothing is known.
+    pub fn stray() -> Self {
+        Self::Opaque
     }
 
     /// The inside of one `CopyData`.
     pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-        match self {
-            Self::Text => c.rest(Account::Data, "copy data"),
-            Self::Binary(binary) => binary.data(c)?,
-            Self::Replication => replication(c)?,
+        if let Self::Begin(format) = self {
+            *self = Self::begin(format.take(), c.peek());
         }
-        Ok(())
+        let read = match self {
+            Self::Rows(rows) => rows.data(c),
+            Self::Binary(binary) => binary.data(c),
+            Self::Replication => replication(c),
+            Self::Lost => Err(Short),
+            Self::Begin(_) | Self::Opaque => {
+                c.rest(Account::Data, "copy data");
+                Ok(())
+            }
+        };
+        if read.is_err() {
+            self.lost();
+        }
+        read
+    }
+
+    fn begin(format: Option<Format>, bytes: &[u8]) -> Self {
+        match format {
+            Some(Format::Replication) => Self::Replication,
+            Some(Format::Opaque) => Self::Opaque,
+            Some(Format::Binary) => Self::Binary(Binary::default()),
+            _ if bytes.starts_with(SIGNATURE) => Self::Binary(Binary::default()),
+            Some(Format::Rows(dialect)) => Self::Rows(Box::new(Rows::new(dialect))),
+            None => Self::Rows(Box::new(Rows::new(Dialect::text()))),
+        }
+    }
+
+    /// Bytes of the stream were lost.
+    pub fn lost(&mut self) {
+        let goes_on = match self {
+            Self::Rows(rows) => rows.goes_on(),
+            Self::Binary(_) | Self::Begin(Some(Format::Binary)) => false,
+            _ => true,
+        };
+        if !goes_on {
+            *self = Self::Lost;
+        }
     }
 }
 
@@ -56,124 +100,4 @@ fn replication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         _ => c.rest(Account::Metadata, "replication status"),
     }
     Ok(())
-}
-
-/// Where in a binary stream we are.
-#[derive(Debug, Default)]
-pub(super) struct Binary {
-    next: Next,
-    /// Bytes of the field at hand that were passed.
-    passed: u64,
-    /// Their value, where it is a number.
-    value: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-enum Next {
-    #[default]
-    Signature,
-    Flags,
-    ExtensionLength,
-    Extension(u32),
-    Fields,
-    Length(u16),
-    Value(u32, u16),
-    /// Behind the end, or structure was lost.
-    Loose,
-}
-
-impl Binary {
-    fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-        while c.remaining() > 0 {
-            if let Err(short) = self.field(c) {
-                self.next = Next::Loose;
-                return Err(short);
-            }
-        }
-        Ok(())
-    }
-
-    /// One field, or as much of it as there is.
-    fn field<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-        match self.next {
-            Next::Signature => self.bytes(c, SIGNATURE, Account::Framing, "copy signature", Next::Flags)?,
-            Next::Flags => self.bytes(c, 4, Account::Metadata, "copy flags", Next::ExtensionLength)?,
-            Next::ExtensionLength => {
-                if let Some(length) = self.number(c, 4, "extension length")? {
-                    self.next = if length == 0 { Next::Fields } else { Next::Extension(length) };
-                }
-            }
-            Next::Extension(length) => {
-                self.bytes(c, u64::from(length), Account::Metadata, "extension", Next::Fields)?;
-            }
-            Next::Fields => {
-                if let Some(fields) = self.number(c, 2, "field count")? {
-                    self.next = match fields as u16 {
-                        0 => Next::Fields,
-                        u16::MAX => Next::Loose,
-                        fields => Next::Length(fields),
-                    };
-                }
-            }
-            Next::Length(fields) => {
-                if let Some(length) = self.number(c, 4, "value length")? {
-                    self.next = match length {
-                        0 | u32::MAX => Self::after(fields),
-                        length => Next::Value(length, fields),
-                    };
-                    if length != u32::MAX {
-                        c.out().note(Note::UntypedValue);
-                    }
-                }
-            }
-            Next::Value(length, fields) => {
-                self.bytes(c, u64::from(length), Account::Data, "value", Self::after(fields))?;
-            }
-            Next::Loose => c.rest(Account::Data, "copy data"),
-        }
-        Ok(())
-    }
-
-    /// What follows one of `fields` values.
-    fn after(fields: u16) -> Next {
-        if fields > 1 { Next::Length(fields - 1) } else { Next::Fields }
-    }
-
-    /// Passes over a field of `len` bytes; `next` comes after it.
-    fn bytes<R: Reader>(
-        &mut self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        len: u64,
-        account: Account,
-        field: &'static str,
-        next: Next,
-    ) -> Result<(), Short> {
-        let here = (len - self.passed).min(c.remaining());
-        c.skip(here, account, field)?;
-        self.passed += here;
-        if self.passed == len {
-            self.passed = 0;
-            self.next = next;
-        }
-        Ok(())
-    }
-
-    /// Reads a number of `len` bytes, once it is complete.
-    fn number<R: Reader>(
-        &mut self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        len: u64,
-        field: &'static str,
-    ) -> Result<Option<u32>, Short> {
-        let here = (len - self.passed).min(c.remaining());
-        for byte in c.take(here, Account::Framing, field)? {
-            self.value = self.value << 8 | u32::from(*byte);
-        }
-        self.passed += here;
-        if self.passed < len {
-            return Ok(None);
-        }
-        self.passed = 0;
-        Ok(Some(std::mem::take(&mut self.value)))
-    }
 }

@@ -184,7 +184,6 @@ impl Pgwire {
         Self {
             phase: if mid_stream { Phase::Messages } else { Phase::Startup },
             pairing: Pairing::new(mid_stream),
-            copy: super::copy::Copy::Text,
             authentication: 0,
             client_named: false,
             server_named: false,

@@ -14,6 +14,7 @@ mod boundary;
 mod client;
 mod copy;
 mod decode;
+mod hidden;
 mod pair;
 mod server;
 mod session;
@@ -26,7 +27,6 @@ mod wire;
 
 use super::Sniff;
 use crate::decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
-use copy::Copy;
 use overhead_model::Side;
 use pair::{Pairing, Request};
 
@@ -35,7 +35,6 @@ use pair::{Pairing, Request};
 pub struct Pgwire {
     phase: Phase,
     pairing: Pairing,
-    copy: Copy,
     /// Code of the server's last authentication request.
     authentication: u32,
     /// The client has said who it is.
@@ -95,5 +94,9 @@ impl Decoder for Pgwire {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.lose(side, out);
+    }
+
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.finish(out);
     }
 }

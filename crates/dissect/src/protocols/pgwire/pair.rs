@@ -10,11 +10,14 @@
 //! skipped whole are never answered.
 
 mod answers;
+mod copying;
 
+use super::copy::{Copies, Copy};
 use super::session::{PortalId, Session, StatementId};
 use super::sql::Verb;
 use crate::decode::{Malformed, OpId, Out, Reader};
 use crate::limits;
+use copying::CopyIn;
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
@@ -94,7 +97,7 @@ enum Fate {
 enum Stage {
     /// Requests.
     Building,
-    /// Just a `Sync` or `Flush`, if any.
+    /// Only a `Sync` or `Flush`, if any, and copy data.
     Complete,
     /// Responses.
     Sealed,
@@ -153,6 +156,12 @@ struct Unit {
     answered: bool,
     /// What it is where it never executes anything.
     idle: Idle,
+    /// It is one message, without a `Sync`.
+    simple: bool,
+    /// What it copies.
+    copies: Option<Copies>,
+    /// Copies that the server has begun to send.
+    copied_out: usize,
 }
 
 /// Pairing state of one connection.
@@ -168,8 +177,10 @@ pub(super) struct Pairing {
     current: Option<UnitId>,
     /// The server skips requests until `Sync`.
     skipping: bool,
-    /// The unit that the client may send `CopyData` for.
-    copy: Option<UnitId>,
+    /// The client's data, where it may send some.
+    copy_in: Option<CopyIn>,
+    /// How the server's data are read.
+    copy_out: Option<Box<Copy>>,
     /// Operations without counterpart, by side.
     stray: [Option<OpId>; 2],
     /// A statement other than `SET` and `SHOW` was executed, or may have been.
@@ -205,8 +216,10 @@ impl Pairing {
             labelled: false,
             via_unknown: None,
             answered: false,
-
             idle,
+            simple: false,
+            copies: None,
+            copied_out: 0,
         });
         self.first_unit + self.units.len() as u64 - 1
     }
@@ -214,6 +227,7 @@ impl Pairing {
     /// The client has moved on: the current unit gets no further requests, and what was sent without counterpart ends.
     fn move_on<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.end_stray(0, out);
+        self.copy_in = None;
         if let Some(id) = self.current.take() {
             self.seal(id, out);
         }
@@ -272,6 +286,7 @@ impl Pairing {
         if let Some(unit) = self.unit(id) {
             unit.stage = Stage::Sealed;
             unit.labelled = true;
+            unit.simple = true;
         }
         Ok(id)
     }
@@ -309,10 +324,13 @@ impl Pairing {
 
     /// After a `Sync`: its unit gets no further requests.
     pub fn synced<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-        if self.copy != Some(id) {
+        if self.is_asked(id) {
             // While the server copies in, it ignores Sync.
-            self.skipping = false;
-            self.expect(Request::Sync, id, None, None)?;
+            return Ok(());
+        }
+        self.skipping = false;
+        self.expect(Request::Sync, id, None, None)?;
+        if !self.is_copying(id) {
             self.current = None;
             self.seal(id, out);
         }
@@ -411,22 +429,6 @@ impl Pairing {
         out.label(op, class, name, "");
         out.charge(op);
         op
-    }
-
-    /// Charges the unit that the client's copy data belong to, and says which it is; stray ones have none.
-    pub fn copying<R: Reader>(&mut self, ends: bool, out: &mut Out<'_, R>) -> Option<UnitId> {
-        let last = self.first_unit + self.units.len() as u64;
-        let id = self.copy.or(last.checked_sub(1)).unwrap_or_default();
-        let Some(unit) = self.unit(id).filter(|unit| unit.stage != Stage::Closed) else {
-            self.charge_stray(0, "COPY", out);
-            return None;
-        };
-        out.charge(unit.op);
-        if ends && self.copy.take().is_none() && !self.expected.is_empty() {
-            // Sent before it was asked for: what follows up to here is read as copy data by the server.
-            let _ = self.expect(Request::CopyEnd, id, None, None);
-        }
-        Some(id)
     }
 
     /// The client starts the connection up: whatever came before is of no account.

@@ -121,11 +121,14 @@ fn other<R: Reader>(
         b'v' => read(input, total, "negotiate protocol version", out, negotiate),
         b'V' => read(input, total, "function result", out, |c| values::cell(c, Shape::Unknown, true)),
         b'd' => {
-            let mut stray = Copy::Text;
-            let copy = if front.is_some() { &mut state.copy } else { &mut stray };
+            let mut stray = Copy::stray();
+            let copy = state.pairing.copying_out().filter(|_| front.is_some()).unwrap_or(&mut stray);
             read(input, total, "copy", out, |c| copy.data(c));
         }
-        b'c' => read(input, total, "copy", out, |_| Ok(())),
+        b'c' => {
+            read(input, total, "copy", out, |_| Ok(()));
+            state.pairing.copied_out();
+        }
         _ => {
             let format = read(input, total, "copy response", out, |c| {
                 let format = c.u8(Account::Metadata, "copy format")?;
@@ -133,7 +136,9 @@ fn other<R: Reader>(
                 Ok(format)
             });
             let Some(front) = front else { return };
-            state.copy = if kind == b'W' { Copy::Replication } else { Copy::of_format(format) };
+            if kind != b'G' {
+                state.pairing.copies_out(front, format);
+            }
             if kind != b'H' {
                 state.pairing.copies_in(front, out);
             }

@@ -3,6 +3,7 @@
 //! Statements and portals are kept while a name or a request in flight refers to them; their buffers are used again, so
 //! that a connection which prepares and executes the same few statements allocates nothing.
 
+use super::copy::Copies;
 use super::sql::Verb;
 use super::values::Shape;
 use super::wire::{Formats, u16_at, u32_at};
@@ -15,6 +16,8 @@ pub(super) struct Statement {
     pub verb: Verb,
     /// It does nothing but `SET` and `SHOW`.
     pub settings: bool,
+    /// What it copies.
+    pub copies: Option<Copies>,
     /// It was given a name.
     pub named: bool,
     /// Parameters in order; unknown ones may be missing.
@@ -168,6 +171,7 @@ impl Session {
         if let Some(statement) = self.statement_mut(id) {
             statement.verb = Verb::default();
             statement.settings = false;
+            statement.copies = None;
             statement.named = false;
             statement.parameters.clear();
             statement.columns.clear();

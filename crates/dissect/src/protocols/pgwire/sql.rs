@@ -69,16 +69,91 @@ pub(super) fn is_settings(sql: &[u8]) -> bool {
     any
 }
 
+/// A part of an SQL text, as far as it is told apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// A word that is not quoted.
+    Word(&'a [u8]),
+    /// The value of a string constant.
+    Constant(Vec<u8>),
+    /// The end of a statement.
+    End,
+    /// Anything else.
+    Symbol,
+}
+
 /// Words of an SQL text outside of comments and quotes.
-struct Tokens<'a> {
+pub(super) struct Tokens<'a> {
     rest: &'a [u8],
     /// Parentheses that are open.
     depth: usize,
 }
 
 impl<'a> Tokens<'a> {
-    fn new(rest: &'a [u8]) -> Self {
+    pub fn new(rest: &'a [u8]) -> Self {
         Self { rest, depth: 0 }
+    }
+
+    /// How many parentheses are open.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The next part that is neither white space nor a comment; `None` at the end.
+    pub fn token(&mut self) -> Option<Token<'a>> {
+        loop {
+            match *self.rest {
+                [] => return None,
+                [b'E' | b'e', b'\'', ..] => {
+                    self.pass(1);
+                    return Some(Token::Constant(self.constant(true)));
+                }
+                [b'a'..=b'z' | b'A'..=b'Z' | b'_', ..] => return self.word().map(Token::Word),
+                [b'\'', ..] => return Some(Token::Constant(self.constant(false))),
+                [b'$', ..] => return Some(self.dollar()),
+                [b';', ..] => {
+                    self.pass(1);
+                    return Some(Token::End);
+                }
+                [first, ..] => {
+                    let blank = first.is_ascii_whitespace() || matches!(self.rest, [b'-', b'-', ..] | [b'/', b'*', ..]);
+                    self.pass_symbol(first);
+                    if !blank {
+                        return Some(Token::Symbol);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a string constant from its quote on; `escapes` where backslashes mean something in it.
+    fn constant(&mut self, escapes: bool) -> Vec<u8> {
+        let mut value = Vec::new();
+        self.pass(1);
+        loop {
+            let (byte, used) = match *self.rest {
+                [] => return value,
+                [b'\'', b'\'', ..] => (b'\'', 2),
+                [b'\'', ..] => {
+                    self.pass(1);
+                    return value;
+                }
+                [b'\\', ..] if escapes => escape(self.rest),
+                [byte, ..] => (byte, 1),
+            };
+            value.push(byte);
+            self.pass(used);
+        }
+    }
+
+    /// Reads a constant in dollar quotes, or a parameter.
+    fn dollar(&mut self) -> Token<'a> {
+        let before = self.rest;
+        self.pass_dollar();
+        let quoted = before.get(..before.len() - self.rest.len()).unwrap_or_default();
+        let tag = quoted.iter().skip(1).position(|&byte| byte == b'$').map(|at| at + 2);
+        let inside = tag.and_then(|tag| quoted.get(tag..quoted.len().checked_sub(tag)?));
+        inside.map_or(Token::Symbol, |inside| Token::Constant(inside.to_vec()))
     }
 
     /// Passes over `n` bytes.
@@ -94,7 +169,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The next word; `None` at the end.
-    fn word(&mut self) -> Option<&'a [u8]> {
+    pub fn word(&mut self) -> Option<&'a [u8]> {
         loop {
             let rest = self.rest;
             let first = *rest.first()?;
@@ -164,7 +239,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Passes over the rest of the statement.
-    fn end_statement(&mut self) {
+    pub fn end_statement(&mut self) {
         while let Some(&first) = self.rest.first() {
             if first == b';' {
                 return self.pass(1);
@@ -172,4 +247,24 @@ impl<'a> Tokens<'a> {
             self.pass_symbol(first);
         }
     }
+}
+
+/// The byte that an escape at the start of `text` stands for, and the escape's length (chapter 4.1.2.2).
+fn escape(text: &[u8]) -> (u8, usize) {
+    let digits = |from: usize, most: usize, radix: u32| {
+        let digits = text.iter().skip(from).take(most).map_while(|byte| char::from(*byte).to_digit(radix));
+        digits.fold((0, from), |(value, used), digit| (value * radix + digit, used + 1))
+    };
+    let (value, used) = match text.get(1) {
+        Some(b'b') => (8, 2),
+        Some(b'f') => (12, 2),
+        Some(b'n') => (10, 2),
+        Some(b'r') => (13, 2),
+        Some(b't') => (9, 2),
+        Some(b'x') => digits(2, 2, 16),
+        Some(b'0'..=b'7') => digits(1, 3, 8),
+        Some(&other) => (u32::from(other), 2),
+        None => (u32::from(b'\\'), 1),
+    };
+    (value as u8, used)
 }

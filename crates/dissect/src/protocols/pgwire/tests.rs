@@ -5,6 +5,7 @@ use crate::decode::transcript::{Transcript, check};
 use crate::decode::{Engine, Note};
 use proptest::prelude::*;
 
+mod copies;
 mod hostile;
 mod situations;
 mod units;

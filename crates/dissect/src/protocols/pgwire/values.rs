@@ -11,7 +11,7 @@
 //!
 //! Text formats: PostgreSQL manual, chapters 8.15.6 (arrays), 8.16.6 (composites), 8.17.5 (ranges).
 
-use super::types;
+use super::{hidden, types};
 use crate::decode::{Cursor, Note, Reader, Short};
 use crate::{limits, near};
 use overhead_model::Account;
@@ -77,7 +77,9 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binar
     match shape {
         Shape::Leaf => c.skip(len, Account::Data, "value"),
         Shape::Unknown => {
-            c.out().note(Note::UntypedValue);
+            if hidden::in_value(c.peek(), len, binary) {
+                c.out().note(Note::UntypedValue);
+            }
             c.skip(len, Account::Data, "value")
         }
         _ => {
@@ -124,7 +126,9 @@ impl Binary {
         match shape {
             _ if self.depth > limits::NESTING => c.skip(self.left(c), Account::Data, "value"),
             Shape::Unknown => {
-                c.out().note(Note::UntypedValue);
+                if hidden::in_value(c.peek(), self.left(c), true) {
+                    c.out().note(Note::UntypedValue);
+                }
                 c.skip(self.left(c), Account::Data, "value")
             }
             Shape::Leaf => c.skip(self.left(c), Account::Data, "value"),

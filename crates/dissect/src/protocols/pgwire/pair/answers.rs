@@ -63,13 +63,19 @@ impl Pairing {
             {
                 unit.fate = Fate::Skipped;
             }
-            self.pop(out);
+            self.pop_one(out);
         }
+        self.pop_ends(out);
     }
 
     /// The request at the front is answered.
     pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pop_one(out);
+        self.pop_ends(out);
+    }
+
+    /// What is at the front and not answered by itself is over.
+    fn pop_ends<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         while self.front().is_some_and(|next| next.request == Request::CopyEnd) {
             self.pop_one(out);
         }
@@ -90,7 +96,7 @@ impl Pairing {
     }
 
     /// An entry has left the queue.
-    fn forget(&mut self, entry: Expected) {
+    pub(super) fn forget(&mut self, entry: Expected) {
         self.cycles -= usize::from(entry.request.ends_cycle());
         if let Some(portal) = entry.portal {
             self.session.release_portal(portal);
@@ -110,12 +116,6 @@ impl Pairing {
         }
     }
 
-    fn end_copy(&mut self, unit: UnitId) {
-        if self.copy == Some(unit) {
-            self.copy = None;
-        }
-    }
-
     /// A command is complete; its tag may name it.
     pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
         self.end_copy(id);
@@ -130,14 +130,16 @@ impl Pairing {
     /// An error was posted; after a fatal one the server says nothing more.
     pub fn failed<R: Reader>(&mut self, front: Expected, fatal: bool, out: &mut Out<'_, R>) {
         self.end_copy(front.unit);
+        self.copied_out();
+        let copying = self.is_copying(front.unit);
         if let Some(unit) = self.unit(front.unit) {
             unit.fate = Fate::Failed;
-            if fatal {
+            if fatal && !copying {
                 unit.stage = unit.stage.max(Stage::Sealed);
             }
         }
         if fatal {
-            if let Some(current) = self.current.take() {
+            if let Some(current) = self.current.take_if(|current| !copying || *current != front.unit) {
                 self.seal(current, out);
             }
             self.drop_expected(usize::MAX, out);
@@ -152,26 +154,6 @@ impl Pairing {
                 self.drop_expected(next_sync.unwrap_or(usize::MAX), out);
             }
         }
-    }
-
-    /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
-    pub fn copies_in<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
-        while let Some(next) = self.expected.get(1).copied().filter(|next| next.request == Request::Sync) {
-            self.expected.remove(1);
-            self.forget(next);
-            if let Some(unit) = self.unit(next.unit) {
-                unit.pending -= 1;
-                if next.unit == front.unit {
-                    unit.stage = Stage::Complete;
-                }
-            }
-            if next.unit == front.unit && self.current.is_none() {
-                self.current = Some(front.unit);
-            }
-            self.settle(next.unit, out);
-        }
-        let ended = self.expected.get(1).is_some_and(|next| next.request == Request::CopyEnd);
-        self.copy = (!ended).then_some(front.unit);
     }
 
     /// Charges a message that the server sends on its own account: `within` the unit being answered, where there is
@@ -198,6 +180,7 @@ impl Pairing {
     pub fn lost<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
         self.doubts.doubtful = self.cycles > 0;
         self.skipping = false;
+        self.copy_lost(of_client);
         if of_client {
             self.doubts.misaligned = true;
             self.end_stray(0, out);

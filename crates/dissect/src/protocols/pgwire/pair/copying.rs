@@ -1,0 +1,184 @@
+//! Copies: whose data the client's and the server's are, and how they are to be read.
+//!
+//! A client may send data before the server has asked for them, and goes on sending after the server has given up. So
+//! the client's data are read by what the client has said alone: they belong to the last copy that it has asked for,
+//! until it says that they end, or asks for something else. The unit stays open as long.
+
+use super::super::copy::{Copies, Copy, Format};
+use super::{Expected, Out, Pairing, Reader, Request, Stage, Unit, UnitId};
+use overhead_model::Side;
+
+/// The client copies in.
+#[derive(Debug)]
+pub(super) struct CopyIn {
+    unit: UnitId,
+    /// Copies that the server has asked data for.
+    asked: usize,
+    /// Copies whose data the client has ended.
+    ended: usize,
+    /// How the data of the current one are read.
+    data: Option<Box<Copy>>,
+}
+
+impl CopyIn {
+    fn new(unit: UnitId) -> Self {
+        Self { unit, asked: 0, ended: 0, data: None }
+    }
+}
+
+/// Copy `index` of those that `sender` sends.
+fn format_of(copies: Option<&Copies>, sender: Side, index: usize) -> Option<Format> {
+    copies?.iter().filter(|copy| copy.sender == sender).nth(index).map(|copy| copy.format.clone())
+}
+
+/// How many copies the client sends; where no statement was seen, one.
+fn count_in(unit: &Unit) -> usize {
+    let Some(copies) = &unit.copies else { return 1 };
+    copies.iter().filter(|copy| copy.sender == Side::Request).count()
+}
+
+impl Pairing {
+    /// A unit's statement starts these copies.
+    pub fn copies(&mut self, id: UnitId, copies: Option<Copies>) {
+        let Some(copies) = copies else { return };
+        let takes = copies.iter().any(|copy| copy.sender == Side::Request);
+        if let Some(unit) = self.unit(id) {
+            unit.copies = Some(copies);
+        }
+        if takes {
+            self.opens_copy(id);
+        }
+    }
+
+    /// The unit stays open for the client's data.
+    fn opens_copy(&mut self, id: UnitId) {
+        self.copy_in = Some(CopyIn::new(id));
+        if let Some(unit) = self.unit(id) {
+            unit.stage = Stage::Complete;
+        }
+        self.current = Some(id);
+    }
+
+    /// True while the client may send data for a unit.
+    pub(super) fn is_copying(&mut self, id: UnitId) -> bool {
+        let Some((of, ended)) = self.copy_in.as_ref().map(|copy| (copy.unit, copy.ended)) else { return false };
+        of == id && self.unit(id).is_some_and(|unit| ended < count_in(unit))
+    }
+
+    /// True while the server is known to wait for a unit's data, and to ignore `Sync`.
+    pub(super) fn is_asked(&self, id: UnitId) -> bool {
+        self.copy_in.as_ref().is_some_and(|copy| copy.unit == id && copy.asked > copy.ended)
+    }
+
+    /// Charges the unit that the client's copy data belong to, and gives how they are read; stray ones have none.
+    pub fn copying<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<&mut Copy> {
+        let last = (self.first_unit + self.units.len() as u64).checked_sub(1);
+        let id = self.copy_in.as_ref().map(|copy| copy.unit).filter(|id| self.is_open(*id)).or(last);
+        let Some(unit) = id.and_then(|id| self.unit(id)).filter(|unit| unit.stage != Stage::Closed) else {
+            self.charge_stray(0, "COPY", out);
+            return None;
+        };
+        out.charge(unit.op);
+        let (id, copies) = (id?, unit.copies.clone());
+        if self.copy_in.as_ref().is_none_or(|copy| copy.unit != id) {
+            self.copy_in = Some(CopyIn::new(id));
+        }
+        let copy = self.copy_in.as_mut()?;
+        let ended = copy.ended;
+        let format = || format_of(copies.as_ref(), Side::Request, ended);
+        Some(copy.data.get_or_insert_with(|| Box::new(Copy::new(format()))))
+    }
+
+    fn is_open(&self, id: UnitId) -> bool {
+        let index = id.checked_sub(self.first_unit).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.units.get(index)).is_some_and(|unit| unit.stage != Stage::Closed)
+    }
+
+    /// The client has said, in a message that was posted, that its data end.
+    pub fn copied<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let Some(copy) = &mut self.copy_in else { return };
+        copy.data = None;
+        copy.ended += 1;
+        let (id, early) = (copy.unit, copy.ended > copy.asked);
+        if early && !self.expected.is_empty() {
+            // Sent before it was asked for: what follows up to here is read as copy data by the server.
+            let _ = self.expect(Request::CopyEnd, id, None, None);
+        }
+        let copying = self.is_copying(id);
+        if self.unit(id).is_some_and(|unit| unit.simple) && !copying && self.current == Some(id) {
+            self.current = None;
+            self.seal(id, out);
+        }
+    }
+
+    /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
+    pub fn copies_in<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
+        if self.copy_in.as_ref().is_none_or(|copy| copy.unit != front.unit) {
+            let is_last = front.unit + 1 == self.first_unit + self.units.len() as u64;
+            if is_last && self.current.is_none_or(|current| current == front.unit) {
+                self.opens_copy(front.unit);
+            }
+        }
+        if let Some(copy) = self.copy_in.as_mut().filter(|copy| copy.unit == front.unit) {
+            copy.asked += 1;
+        }
+        while let Some(next) = self.expected.get(1).copied().filter(|next| next.request == Request::Sync) {
+            self.expected.remove(1);
+            self.forget(next);
+            if let Some(unit) = self.unit(next.unit) {
+                unit.pending -= 1;
+            }
+            self.settle(next.unit, out);
+        }
+    }
+
+    /// The server gives `front`'s data, or takes and gives them.
+    pub fn copies_out(&mut self, front: Expected, format: u8) {
+        let Some(unit) = self.unit(front.unit) else { return };
+        let said = format_of(unit.copies.as_ref(), Side::Response, unit.copied_out);
+        unit.copied_out += 1;
+        let format = match said {
+            Some(Format::Rows(_) | Format::Binary) | None if format == 1 => Some(Format::Binary),
+            Some(Format::Binary) => None,
+            said => said,
+        };
+        self.copy_out = Some(Box::new(Copy::new(format)));
+    }
+
+    /// How the server's copy data are read; `None` where its beginning was not seen.
+    pub fn copying_out(&mut self) -> Option<&mut Copy> {
+        self.copy_out.as_deref_mut()
+    }
+
+    /// The server's copy data end.
+    pub fn copied_out(&mut self) {
+        self.copy_out = None;
+    }
+
+    /// The server waits for no more data of this unit.
+    pub(super) fn end_copy(&mut self, id: UnitId) {
+        if let Some(copy) = self.copy_in.as_mut().filter(|copy| copy.unit == id) {
+            copy.asked = copy.asked.min(copy.ended);
+        }
+    }
+
+    /// Bytes of the client's (`true`) or the server's data were lost.
+    pub(super) fn copy_lost(&mut self, of_client: bool) {
+        if of_client {
+            if let Some(data) = self.copy_in.as_mut().and_then(|copy| copy.data.as_mut()) {
+                data.lost();
+            }
+        } else if let Some(data) = &mut self.copy_out {
+            data.lost();
+        }
+    }
+
+    /// The connection is over: what the client might have gone on to send does not come.
+    pub fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if self.copy_in.take().is_some()
+            && let Some(id) = self.current.take()
+        {
+            self.seal(id, out);
+        }
+    }
+}
