@@ -152,10 +152,10 @@ impl<T: Tally> Connections<T> {
         // When that is depends on when this thread sees a further segment.
         self.commons.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let Finished { tcp, other, snapped, notes } = entry.flow.finish(&mut self.tally);
+        let Finished { tcp, other, notes } = entry.flow.finish(&mut self.tally);
         self.commons.withhold(false);
         let tcp = tcp.unwrap_or_default();
-        self.totals.add(&Totals { tcp, other, snapped_payload_bytes: snapped, notes, ..Totals::default() });
+        self.totals.add(&Totals { other, tcp, notes, ..Totals::default() });
     }
 }
 

@@ -28,12 +28,16 @@ pub struct Totals {
     pub captured_bytes: u64,
     /// Frames captured shorter than they were.
     pub truncated_frames: u64,
-    /// TCP payload of selected connections that was on the wire but not captured.
-    pub snapped_payload_bytes: u64,
     /// Second copies of frames on `any`, by interface or packet type.
     pub duplicate_frames: u64,
     /// Frames whose headers do not parse.
     pub malformed_frames: u64,
+    /// Frames whose headers the snap length cut off.
+    pub header_snapped_frames: u64,
+    /// Bytes that had to be captured of each of these for its headers, at least.
+    pub header_bytes: u32,
+    /// Longest captured length of a frame that was longer: the snap length, as far as frames show it; 0 without any.
+    pub snap_bytes: u64,
     /// Bytes of frames that belong to no selected connection.
     pub other: u64,
     /// Transport totals over the selected connections.
@@ -46,7 +50,6 @@ impl Totals {
     /// Adds what one connection, or the connections of one thread, came to.
     pub fn add(&mut self, part: &Self) {
         self.other += part.other;
-        self.snapped_payload_bytes += part.snapped_payload_bytes;
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;
         }
@@ -57,13 +60,20 @@ impl Totals {
         sum.out_of_order_frames += tcp.out_of_order_frames;
         sum.gap_bytes += tcp.gap_bytes;
         sum.control_frames += tcp.control_frames;
+        sum.snapped_bytes += tcp.snapped_bytes;
+        sum.oversize_frames += tcp.oversize_frames;
+        sum.oversize_header_bytes += tcp.oversize_header_bytes;
+        sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(tcp.oversize_longest_bytes);
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.wire_bytes += u64::from(frame.original_len);
         self.captured_bytes += frame.bytes.len() as u64;
-        self.truncated_frames += u64::from(frame.bytes.len() < frame.original_len as usize);
+        if frame.bytes.len() < frame.original_len as usize {
+            self.truncated_frames += 1;
+            self.snap_bytes = self.snap_bytes.max(frame.bytes.len() as u64);
+        }
         self.first_ns = Some(self.first_ns.map_or(frame.time_ns, |first| first.min(frame.time_ns)));
         self.last_ns = Some(self.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
     }
@@ -155,8 +165,13 @@ impl Frames {
 
     fn without_segment(&mut self, packet: &Packet<'_>, wire_len: u64, frames: u64) {
         self.totals.other += wire_len;
-        if matches!(packet, Packet::Malformed) {
-            self.totals.malformed_frames += frames;
+        match *packet {
+            Packet::Malformed => self.totals.malformed_frames += frames,
+            Packet::Snapped { need } => {
+                self.totals.header_snapped_frames += frames;
+                self.totals.header_bytes = self.totals.header_bytes.max(need);
+            }
+            Packet::Tcp(_) | Packet::Fragment(_) | Packet::Other => {}
         }
     }
 

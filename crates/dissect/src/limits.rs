@@ -53,6 +53,9 @@ pub const COPY_NS: u64 = 100_000_000;
 /// Bytes of payload that tell copies from other frames, next to all that headers say.
 pub const COPY_PAYLOAD: usize = 64;
 
+/// Bytes of an IP packet that Ethernet carries without jumbo frames (RFC 894).
+pub const ETHERNET_MTU: u32 = 1500;
+
 /// Out-of-order bytes held per direction while a hole may still be filled: a large TCP window.
 pub const OUT_OF_ORDER_BYTES: u64 = 4 << 20;
 

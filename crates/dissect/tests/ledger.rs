@@ -146,7 +146,7 @@ fn snapped_bodies_keep_their_accounts() {
     let book = talk.snapped(100).dissect();
     assert_eq!(book.row("GET").amounts(Response)[Data], 1000);
     assert_eq!(book.row("SET").operations.len(), 1);
-    assert_eq!(book.totals.snapped_payload_bytes, value.len() as u64 - 46);
+    assert_eq!(book.totals.tcp.snapped_bytes, value.len() as u64 - 46);
 }
 
 #[test]

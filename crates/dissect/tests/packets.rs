@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Book, Captured, Talk, dissect};
+use common::{Book, Captured, HEADERS, Talk, dissect};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Data, Ip, Link, Retransmission, Tcp};
 use overhead_model::Side::{Request, Response};
@@ -239,7 +239,7 @@ fn padding_and_trailers_are_link() {
     talk.frames.iter_mut().for_each(|frame| frame.original_len += 16);
     let book = of_redis(&talk.frames);
     has_headers(&book, [30, 20, 20]);
-    assert_eq!((book.totals.snapped_payload_bytes, book.totals.truncated_frames), (0, book.totals.frames));
+    assert_eq!((book.totals.tcp.snapped_bytes, book.totals.truncated_frames), (0, book.totals.frames));
     // Padding within a tunnel is padding all the same.
     let padded = |packet: &[u8]| {
         let inner = [&ethernet(&[8, 0], packet)[..], &[0; 6]].concat();
@@ -266,14 +266,59 @@ fn lengths_that_lie_are_not_believed() {
 }
 
 #[test]
-fn headers_that_break_off_are_malformed() {
+fn headers_that_break_off_are_malformed_and_those_that_were_not_captured_are_counted_apart() {
     let whole = exchange();
     for len in 0..54 {
-        let book = of_redis(&whole.clone().snapped(len).frames);
+        let mut talk = whole.clone().snapped(len);
+        let book = of_redis(&talk.frames);
         assert_eq!(book.totals.other, book.totals.wire_bytes, "{len}");
-        assert_eq!(book.totals.malformed_frames, book.totals.frames, "{len}");
+        let counts = |book: &Book| (book.totals.malformed_frames, book.totals.header_snapped_frames);
+        assert_eq!(counts(&book), (0, book.totals.frames), "{len}");
+        assert_eq!(book.totals.snap_bytes, len as u64);
+        // So many bytes are enough: none is cut off any more.
+        assert!((54..=194).contains(&book.totals.header_bytes), "{len}: {}", book.totals.header_bytes);
+        talk.frames.iter_mut().for_each(|frame| frame.original_len = frame.bytes.len() as u32);
+        let book = of_redis(&talk.frames);
+        assert_eq!(book.totals.other, book.totals.wire_bytes, "{len}");
+        assert_eq!(counts(&book), (book.totals.frames, 0), "{len}");
     }
     has_headers(&of_redis(&whole.snapped(54 + GET.len()).frames), [14, 20, 20]);
+}
+
+#[test]
+fn headers_of_every_kind_that_were_not_captured_are_not_malformed() {
+    let tagged = |packet: &[u8]| ethernet(&[0x81, 0, 0, 7, 8, 0], packet);
+    let in_vxlan = |packet: &[u8]| {
+        let inner = ethernet(&[8, 0], packet);
+        ethernet(&[8, 0], &udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat()))
+    };
+    for (wrap, headers) in [(&tagged as &dyn Fn(&[u8]) -> Vec<u8>, 58), (&in_vxlan, 104)] {
+        let mut talk = exchange();
+        for frame in &mut talk.frames {
+            frame.bytes = wrap(&frame.bytes[14..]);
+            frame.original_len = frame.bytes.len() as u32;
+        }
+        for len in 0..headers {
+            let totals = of_redis(&talk.clone().snapped(len).frames).totals;
+            assert_eq!((totals.malformed_frames, totals.header_snapped_frames), (0, totals.frames), "{len}");
+        }
+        assert_eq!(of_redis(&talk.snapped(headers).frames).totals.header_snapped_frames, 0);
+    }
+}
+
+/// A frame of 20 kB on loopback would be 14 on Ethernet.
+#[test]
+fn what_ethernet_does_not_carry_in_one_frame_is_counted() {
+    let value = [&b"$20000\r\n"[..], &vec![b'x'; 20_000], b"\r\n"].concat();
+    let totals = of_redis(&Talk::new().handshake().send(Request, GET).send(Response, &value).frames).totals;
+    let (payload, room) = (value.len() as u64, 1500 - 40);
+    assert_eq!(totals.tcp.oversize_frames, 1);
+    assert_eq!(totals.tcp.oversize_header_bytes, (payload.div_ceil(room) - 1) * HEADERS);
+    assert_eq!(totals.tcp.oversize_longest_bytes, payload + 40);
+    let full = [&b"$1451\r\n"[..], &[b'x'; 1_451], b"\r\n"].concat();
+    let talk = Talk::new().handshake().send(Request, GET).send(Response, &full);
+    assert_eq!(full.len(), 1460);
+    assert_eq!(of_redis(&talk.frames).totals.tcp.oversize_frames, 0);
 }
 
 #[test]
@@ -378,7 +423,7 @@ fn snapped_fragments_keep_their_lengths() {
     }
     let book = of_redis(&[&talk.frames[..4], &parts].concat());
     assert_eq!(book.row("GET").amounts(Response)[Data], 1000);
-    assert_eq!(book.totals.snapped_payload_bytes, value.len() as u64 - (100 - 34 - 20));
+    assert_eq!(book.totals.tcp.snapped_bytes, value.len() as u64 - (100 - 34 - 20));
 }
 
 #[test]

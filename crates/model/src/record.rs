@@ -73,6 +73,9 @@ pub struct Run {
     pub counters: Measured<Counters>,
     /// What measuring cost.
     pub observer: Observer,
+    /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty where they are exact.
+    #[serde(default)]
+    pub lower_bounds: Vec<String>,
     /// Doubts, in whole sentences for people.
     pub warnings: Vec<String>,
     /// The exit status this tool itself had for the run (0 complete, 3 partial).
@@ -156,8 +159,11 @@ pub struct Source {
     pub truncated_frames: u64,
     /// Second copies on `any`.
     pub duplicate_frames: u64,
-    /// Frames whose headers do not parse.
+    /// Frames whose headers do not parse, though they were captured whole.
     pub malformed_frames: u64,
+    /// Frames whose headers the snap length cut off; what they carried is not known, and they count as `other`.
+    #[serde(default)]
+    pub header_snapped_frames: u64,
     /// Frames that the kernel dropped for want of buffer.
     pub kernel_drops: Measured<u64>,
 }
@@ -198,6 +204,19 @@ pub struct TcpTotals {
     pub gap_bytes: u64,
     /// Frames without payload.
     pub control_frames: u64,
+    /// Payload that was on the wire and not captured (snapped), repeats included.
+    #[serde(default)]
+    pub snapped_bytes: u64,
+    /// Frames whose IP packet is longer than the 1,500 bytes that Ethernet carries: captured on loopback, or before
+    /// segmentation and after receive offload.
+    #[serde(default)]
+    pub oversize_frames: u64,
+    /// Bytes of headers that a link of MTU 1,500 would add to these at least: those of each further segment.
+    #[serde(default)]
+    pub oversize_header_bytes: u64,
+    /// Length of the longest of their IP packets in bytes; 0 without any.
+    #[serde(default)]
+    pub oversize_longest_bytes: u64,
 }
 
 /// The ledger: totals per side and account, and the proof that they add up.

@@ -41,6 +41,11 @@ impl Doubts {
     pub fn of_totals(&mut self, totals: &Totals) {
         if totals.frames == 0 {
             self.remark("no frame was captured");
+        } else if totals.tcp.connections == 0 && totals.snap_bytes > 0 {
+            self.partial(format!(
+                "no connection was decoded, and only up to {} of each frame were captured: capture whole frames with -s 0",
+                counted(totals.snap_bytes, "byte")
+            ));
         } else if totals.tcp.connections == 0 {
             self.remark(
                 "no connection was decoded: if the server listens on another port, name it with --port, and its system with --db",
@@ -54,10 +59,18 @@ impl Doubts {
         if totals.malformed_frames > 0 {
             self.remark(format!("{} with broken headers count as `other`", counted(totals.malformed_frames, "frame")));
         }
-        if totals.snapped_payload_bytes > 0 {
+        if totals.header_snapped_frames > 0 {
+            self.partial(format!(
+                "the snap length of {} cut off the headers of {}, which count as `other`: capture whole frames with -s 0; -s {} keeps the headers alone",
+                counted(totals.snap_bytes, "byte"),
+                counted(totals.header_snapped_frames, "frame"),
+                totals.header_bytes
+            ));
+        }
+        if totals.tcp.snapped_bytes > 0 {
             self.partial(format!(
                 "{} of payload were on the wire but not captured (snapped): capture whole frames with -s 0",
-                counted(totals.snapped_payload_bytes, "byte")
+                counted(totals.tcp.snapped_bytes, "byte")
             ));
         }
         if totals.tcp.gap_bytes > 0 {

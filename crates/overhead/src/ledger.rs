@@ -39,6 +39,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts)
         truncated_frames: totals.truncated_frames,
         duplicate_frames: totals.duplicate_frames,
         malformed_frames: totals.malformed_frames,
+        header_snapped_frames: totals.header_snapped_frames,
         kernel_drops: facts.kernel_drops,
     };
     let observer = Observer {

@@ -134,6 +134,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
             truncated_frames: 0,
             duplicate_frames: 0,
             malformed_frames: 0,
+            header_snapped_frames: 0,
             kernel_drops: Measured::unavailable("offline"),
         },
         tcp: TcpTotals { connections: 1, ..TcpTotals::default() },

@@ -16,6 +16,7 @@ pub mod figure;
 #[cfg(test)]
 mod fixture;
 pub mod limits;
+mod loss;
 mod report;
 mod run;
 mod summary;

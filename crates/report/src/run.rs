@@ -1,6 +1,7 @@
 //! Run records, read from where `capture` and `analyze` left them.
 
 use crate::error::ReportError;
+use crate::loss::lower_bounds;
 use overhead_model::Run;
 use overhead_model::record::SCHEMA_VERSION;
 use std::fs;
@@ -63,8 +64,16 @@ fn parse(text: &[u8], path: &Path) -> Result<Run, ReportError> {
             Err(ReportError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
         }
         // Parsed again, for an error message with line and column.
-        _ => serde_json::from_slice(text).map_err(malformed),
+        _ => serde_json::from_slice(text).map(with_lower_bounds).map_err(malformed),
     }
+}
+
+/// Says of a record from before there were `lower_bounds` what they are.
+fn with_lower_bounds(mut run: Run) -> Run {
+    if run.lower_bounds.is_empty() {
+        run.lower_bounds = lower_bounds(&run.source, &run.tcp);
+    }
+    run
 }
 
 fn name_of(path: &Path) -> String {
@@ -99,6 +108,16 @@ mod tests {
             assert_eq!(loaded.run, run);
         }
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_record_without_lower_bounds_is_given_them() {
+        let mut run = fixture::redis();
+        run.tcp.gap_bytes = 7;
+        let mut record = serde_json::to_value(&run).unwrap();
+        record.as_object_mut().unwrap().remove("lower_bounds");
+        let run = parse(&serde_json::to_vec(&record).unwrap(), Path::new("run.json")).unwrap();
+        assert_eq!(run.lower_bounds, ["7 bytes in no captured frame (gaps)"]);
     }
 
     #[test]

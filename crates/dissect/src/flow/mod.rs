@@ -7,7 +7,7 @@ mod recent;
 use crate::decode::{Engine, KeyLog, Note};
 use crate::ledger::{Book, FrameId, Ledger, Owner};
 use crate::limits;
-use crate::packet::Segment;
+use crate::packet::{Headers, Segment};
 use crate::protocols::{AnyDecoder, Commons, Sniff, sniff};
 use crate::select::Verdict;
 use half::{Acked, Early, Half, ORIGIN, Place};
@@ -34,7 +34,6 @@ pub struct Flow {
     frames: u64,
     wire_bytes: u64,
     tcp: TcpTotals,
-    snapped: u64,
     tls: bool,
     /// By side, a byte sent into a window of 0 whose fate is open. Few connections have any.
     probes: [Option<Box<Probe>>; 2],
@@ -85,8 +84,6 @@ pub struct Finished {
     pub tcp: Option<TcpTotals>,
     /// Bytes of its frames, where it was not.
     pub other: u64,
-    /// Its payload bytes that were not captured, where it was selected.
-    pub snapped: u64,
     /// Doubts that came up on it, and how often.
     pub notes: BTreeMap<Note, u64>,
 }
@@ -122,7 +119,6 @@ impl Flow {
             frames: 0,
             wire_bytes: 0,
             tcp: TcpTotals { connections: 1, ..TcpTotals::default() },
-            snapped: 0,
             tls: false,
             probes: [None, None],
             server_port: verdict.server_port,
@@ -186,6 +182,10 @@ impl Flow {
         if matches!(self.stage, Stage::Other) {
             return self.track_other(segment);
         }
+        let Headers { ip, tcp, .. } = segment.headers;
+        if ip + tcp + segment.payload_len > limits::ETHERNET_MTU {
+            self.oversize(segment);
+        }
         self.settle_sides(segment, tally);
         let side = self.side_of(segment);
         if segment.flags.syn {
@@ -208,6 +208,22 @@ impl Flow {
         if self.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
             self.stage = Stage::Other;
         }
+    }
+
+    /// Counts a frame that no Ethernet carries in one piece, and the headers of the further pieces.
+    #[cold]
+    fn oversize(&mut self, segment: &Segment<'_>) {
+        let Headers { link, ip, tcp } = segment.headers;
+        let room = limits::ETHERNET_MTU.saturating_sub(ip + tcp);
+        // A packet of several fragments was cut to size already.
+        if segment.frames > 1 || room == 0 {
+            return;
+        }
+        let further = segment.payload_len.div_ceil(room).saturating_sub(1);
+        self.tcp.oversize_frames += 1;
+        self.tcp.oversize_header_bytes += u64::from(further) * u64::from(link + ip + tcp);
+        let packet = u64::from(ip + tcp + segment.payload_len);
+        self.tcp.oversize_longest_bytes = self.tcp.oversize_longest_bytes.max(packet);
     }
 
     /// Of other connections just what tells a successor is kept.
@@ -272,7 +288,7 @@ impl Flow {
     fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
         let len = u64::from(segment.payload_len);
         self.tcp.payload_bytes += len;
-        self.snapped += len - segment.payload.len() as u64;
+        self.tcp.snapped_bytes += len - segment.payload.len() as u64;
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
         let start = match half.place(seq, len) {
@@ -534,14 +550,14 @@ impl Flow {
             }
         }
         let Stage::Decoding(mut engine) = std::mem::replace(&mut self.stage, Stage::Other) else {
-            return Finished { tcp: None, other: self.wire_bytes, snapped: 0, notes: BTreeMap::new() };
+            return Finished { tcp: None, other: self.wire_bytes, notes: BTreeMap::new() };
         };
         engine.finish(&mut Ledger { book: &mut self.book, tally });
         self.book.finish(tally);
         self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
         self.tls = self.book.is_noted(Note::Tls);
         tally.connection(self.summary());
-        Finished { tcp: Some(self.tcp), other: 0, snapped: self.snapped, notes: self.book.take_notes() }
+        Finished { tcp: Some(self.tcp), other: 0, notes: self.book.take_notes() }
     }
 
     fn summary(&self) -> ConnectionSummary {

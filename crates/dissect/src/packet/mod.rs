@@ -29,6 +29,11 @@ pub enum Packet<'a> {
     Other,
     /// Headers that break off or contradict themselves.
     Malformed,
+    /// Headers that were on the wire and not captured.
+    Snapped {
+        /// Bytes of the frame that had to be captured for them, at least.
+        need: u32,
+    },
 }
 
 /// Lengths in bytes of a segment's headers. Trailing padding counts as `link`. Of a segment that came in several
@@ -161,7 +166,7 @@ pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
 pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
         Some((at, layer)) => Walk::of_frame(frame, at).run(layer),
-        None if frame.link.name().is_some() => Packet::Malformed,
+        None if frame.link.name().is_some() => walk::without_link_header(frame),
         None => Packet::Other,
     }
 }

@@ -13,12 +13,15 @@ const DESTINATION_OPTIONS: u8 = 60;
 const MOBILITY: u8 = 135;
 const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
+/// Bytes of an IPv4 header without options, and of an IPv6 header.
+const V4_LEN: usize = 20;
+const V6_LEN: usize = 40;
 /// The jumbo payload option of the hop-by-hop header (RFC 2675 section 2).
 const JUMBO: u8 = 0xc2;
 
 /// An IPv4 header.
 pub fn v4(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
-    let header = Ipv4HeaderSlice::from_slice(walk.rest()).map_err(|_| Stop::Malformed)?;
+    let header = Ipv4HeaderSlice::from_slice(walk.rest()).map_err(|_| without_v4(walk))?;
     walk.enter_ip();
     (walk.v6, walk.jumbo, walk.ip_id) = (false, false, header.identification());
     walk.addresses = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
@@ -40,7 +43,7 @@ pub fn v4(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
 
 /// An IPv6 header. A length of 0 is that of a jumbogram, whose option follows, or as in IPv4.
 pub fn v6(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
-    let header = Ipv6HeaderSlice::from_slice(walk.rest()).map_err(|_| Stop::Malformed)?;
+    let header = Ipv6HeaderSlice::from_slice(walk.rest()).map_err(|_| without_header(walk, 6, V6_LEN))?;
     walk.enter_ip();
     (walk.v6, walk.jumbo, walk.ip_id) = (true, header.payload_length() == 0, 0);
     walk.addresses = (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()));
@@ -49,6 +52,19 @@ pub fn v6(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
         walk.bound(usize::from(header.payload_length()));
     }
     Ok(Layer::Protocol(header.next_header().0))
+}
+
+/// Why no IPv4 header can be read here. Its length is in its first byte.
+fn without_v4(walk: &Walk<'_>) -> Stop {
+    let len = walk.rest().first().map_or(0, |first| usize::from(first & 0x0f) * 4);
+    without_header(walk, 4, len.max(V4_LEN))
+}
+
+/// Why no IP header of this version and length can be read here.
+fn without_header(walk: &Walk<'_>, version: u8, len: usize) -> Stop {
+    let rest = walk.rest();
+    let is_other = rest.first().is_some_and(|first| first >> 4 != version);
+    if is_other || rest.len() >= len { Stop::Malformed } else { walk.short(len) }
 }
 
 /// Whether an IPv6 next header is an extension header that can be passed. What follows encryption cannot be read.
@@ -63,7 +79,7 @@ pub fn extension(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
     }
     let [next, units] = walk.peek()?;
     let len = (usize::from(units) + 1) * 8;
-    let header = walk.rest().get(..len).ok_or(Stop::Malformed)?;
+    let header = walk.rest().get(..len).ok_or_else(|| walk.short(len))?;
     if protocol == HOP_BY_HOP
         && walk.jumbo
         && let Some(len) = jumbo_payload(header.get(2..).unwrap_or_default())

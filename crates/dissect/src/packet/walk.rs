@@ -6,6 +6,10 @@ use etherparse::TcpHeaderSlice;
 use overhead_model::{Frame, TcpFlags};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+/// Bytes of a TCP header without options, and with all it can have.
+const SHORTEST_HEADER: usize = 20;
+const LONGEST_HEADER: usize = 60;
+
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
 pub enum Layer {
@@ -26,6 +30,8 @@ pub enum Stop {
     Other,
     /// Headers that break off or contradict themselves.
     Malformed,
+    /// Headers that were not captured to their end, which is so many bytes from the start.
+    Snapped(usize),
     /// A fragment: of the packet with this identification, at this offset, and whether more follow.
     Fragment { id: u32, offset: u32, more: bool, protocol: u8 },
 }
@@ -54,6 +60,13 @@ pub struct Walk<'a> {
     frames: u32,
     /// Headers of the frames that a packet came in.
     outside: Headers,
+}
+
+/// What a frame is whose link-layer header cannot be read: that is at most 20 bytes long, and IP and TCP follow.
+pub fn without_link_header<'a>(frame: &Frame<'a>) -> Packet<'a> {
+    let headers = 20 + 2 * LONGEST_HEADER;
+    let is_snapped = frame.bytes.len() < 20 && frame.bytes.len() < frame.original_len as usize;
+    if is_snapped { Packet::Snapped { need: headers as u32 } } else { Packet::Malformed }
 }
 
 impl<'a> Walk<'a> {
@@ -101,7 +114,7 @@ impl<'a> Walk<'a> {
         while self.passed < limits::HEADERS {
             self.passed += 1;
             let next = match layer {
-                Layer::Protocol(net::TCP) => return self.segment().map_or(Packet::Malformed, Packet::Tcp),
+                Layer::Protocol(net::TCP) => return self.tcp(),
                 Layer::Ethernet => link::ethernet(&mut self),
                 Layer::EtherType(ether_type) => link::carried(&mut self, ether_type),
                 Layer::Mpls => link::mpls(&mut self),
@@ -114,6 +127,7 @@ impl<'a> Walk<'a> {
                 Ok(next) => next,
                 Err(Stop::Other) => return Packet::Other,
                 Err(Stop::Malformed) => return Packet::Malformed,
+                Err(Stop::Snapped(end)) => return Packet::Snapped { need: (end + LONGEST_HEADER) as u32 },
                 Err(Stop::Fragment { id, offset, more, protocol }) => {
                     return self.fragment(id, offset, more, protocol).map_or(Packet::Malformed, Packet::Fragment);
                 }
@@ -129,7 +143,14 @@ impl<'a> Walk<'a> {
 
     /// The next `N` bytes.
     pub fn peek<const N: usize>(&self) -> Result<[u8; N], Stop> {
-        self.rest().first_chunk().copied().ok_or(Stop::Malformed)
+        self.rest().first_chunk().copied().ok_or_else(|| self.short(N))
+    }
+
+    /// Why a header of `len` bytes that begins here cannot be read, being longer than the captured rest.
+    pub fn short(&self, len: usize) -> Stop {
+        let end = self.at.saturating_add(len);
+        // What was captured whole, or ends before on the wire too, is broken.
+        if self.bytes.len() < end.min(self.total) && end <= self.end { Stop::Snapped(end) } else { Stop::Malformed }
     }
 
     /// An IP header begins here.
@@ -157,6 +178,19 @@ impl<'a> Walk<'a> {
     fn payload(&self) -> &'a [u8] {
         let captured_end = self.end.min(self.bytes.len());
         self.bytes.get(self.at..captured_end).unwrap_or_default()
+    }
+
+    fn tcp(self) -> Packet<'a> {
+        let (at, rest) = (self.at, self.rest());
+        // The data offset says how long the header is (RFC 9293 section 3.1).
+        let len = rest.get(12).map_or(LONGEST_HEADER, |field| usize::from(field >> 4) * 4);
+        let len = len.min(self.end.saturating_sub(at)).max(SHORTEST_HEADER);
+        if rest.len() < len
+            && let Stop::Snapped(end) = self.short(len)
+        {
+            return Packet::Snapped { need: end as u32 };
+        }
+        self.segment().map_or(Packet::Malformed, Packet::Tcp)
     }
 
     fn segment(mut self) -> Option<Segment<'a>> {
