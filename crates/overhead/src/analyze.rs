@@ -102,7 +102,7 @@ impl Analyze {
         let mut inputs: Vec<Input> = self.files.iter().map(input).collect();
         let mut window = None;
         let (mut left, mut outside) = (self.count.unwrap_or(u64::MAX), 0);
-        let cuts = inputs::read(&self.files, keys, |file, frame| {
+        let findings = inputs::read(&self.files, keys, |file, frame| {
             if left == 0 {
                 return ControlFlow::Break(());
             }
@@ -123,9 +123,7 @@ impl Analyze {
             left -= 1;
             ControlFlow::Continue(())
         })?;
-        for cut in cuts {
-            doubts.partial(cut);
-        }
+        findings.report(doubts);
         doubts.outside(outside);
         Ok(inputs)
     }

@@ -2,17 +2,24 @@
 //!
 //! Files of a rotated set follow one another and are read one after the other. Files that were captured side by side are
 //! merged by time. Frames keep the order they have within a file, even where their times do not rise: a set that was cut
-//! in the middle of such a spot is still read as the one file it was.
+//! in the middle of such a spot is still read as the one file it was. A frame that several files hold is handed out once.
 
+mod repeats;
+mod twins;
+
+use crate::doubts::Doubts;
 use crate::keys::KeyReader;
 use anyhow::Result;
 use overhead_capture::{FileSource, Secrets, Source};
 use overhead_model::Frame;
 use overhead_model::frame::Kept;
+use overhead_report::text::counted;
+use repeats::Repeats;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use twins::{Pair, Twins};
 
 /// How far the last frames of one file may reach into the next without the two being taken for side by side. Frames of
 /// several receive queues are out of order by less.
@@ -24,17 +31,41 @@ const SLACK_BYTES: usize = 32 << 20;
 pub trait Take: FnMut(usize, &Frame<'_>) -> ControlFlow<()> {}
 impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {}
 
-/// Reads all files; gives what is wrong with their ends, in whole sentences without a full stop. Secrets of TLS that lie
-/// in a file are brought to `keys` before the frames behind them are taken.
-pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Vec<String>> {
-    let mut reading = Reading { paths, keys, waiting: VecDeque::new(), cuts: Vec::new() };
+/// What there is to say of files that were read, in whole sentences without a full stop.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// What is missing, or counted twice.
+    partial: Vec<String>,
+    /// What is mended already.
+    remarks: Vec<String>,
+}
+
+impl Findings {
+    /// Adds them to the doubts of a run.
+    pub fn report(self, doubts: &mut Doubts) {
+        self.partial.into_iter().for_each(|warning| doubts.partial(warning));
+        self.remarks.into_iter().for_each(|warning| doubts.remark(warning));
+    }
+}
+
+/// Reads all files; gives what is wrong with their ends, and what they hold alike. Secrets of TLS that lie in a file are
+/// brought to `keys` before the frames behind them are taken.
+pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Findings> {
+    let (waiting, repeats) = (VecDeque::new(), Repeats::default());
+    let mut reading = Reading { paths, keys, waiting, repeats, findings: Findings::default() };
     if let [path] = paths {
         reading.alone(File::open(0, path, keys)?, None, &mut take)?;
-    } else {
-        reading.survey()?;
-        reading.all(&mut take)?;
+        return Ok(reading.findings);
     }
-    Ok(reading.cuts)
+    let mut twins = Twins::default();
+    reading.survey()?;
+    reading.all(&mut |file: usize, frame: &Frame<'_>| {
+        twins.frame(file, frame);
+        take(file, frame)
+    })?;
+    reading.note_repeats();
+    reading.note_twins(&twins);
+    Ok(reading.findings)
 }
 
 /// True for what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
@@ -47,7 +78,8 @@ struct Reading<'a> {
     keys: &'a KeyReader,
     /// Files to come, in order of their first frames.
     waiting: VecDeque<Waiting<'a>>,
-    cuts: Vec<String>,
+    repeats: Repeats,
+    findings: Findings,
 }
 
 struct Waiting<'a> {
@@ -133,9 +165,10 @@ impl<'a> Reading<'a> {
         loop {
             let index = file.index;
             let Some(frame) = file.next()? else { break };
+            let is_near = next_ns.is_some_and(|next| frame.time_ns.saturating_add(SLACK_NS) >= next);
             let late = next_ns.map_or(0, |next| frame.time_ns.saturating_sub(next));
             if late == 0 && held.is_empty() {
-                if take(index, &frame).is_break() {
+                if !self.repeats.has(index, &frame, is_near) && take(index, &frame).is_break() {
                     return Ok(Flow::Stop);
                 }
                 continue;
@@ -149,7 +182,8 @@ impl<'a> Reading<'a> {
             }
         }
         for kept in held {
-            if take(file.index, &kept.frame()).is_break() {
+            let frame = kept.frame();
+            if !self.repeats.has(file.index, &frame, true) && take(file.index, &frame).is_break() {
                 return Ok(Flow::Stop);
             }
         }
@@ -175,6 +209,7 @@ impl<'a> Reading<'a> {
             let Some(file) = files.get_mut(rank) else { continue };
             let index = file.index;
             if let Some(frame) = file.next()?
+                && !self.repeats.has(index, &frame, true)
                 && take(index, &frame).is_break()
             {
                 return Ok(ControlFlow::Break(()));
@@ -190,7 +225,33 @@ impl<'a> Reading<'a> {
     /// Notes what a file that was read to its end lacks there.
     fn note_end(&mut self, file: &File<'_>) {
         if let Some(cut) = file.source.end().and_then(|end| end.cut.as_ref()) {
-            self.cuts.push(format!("{} {cut}", file.source.name()));
+            self.findings.partial.push(format!("{} {cut}", file.source.name()));
+        }
+    }
+
+    /// The name of a file, as the user gave it.
+    fn name(&self, file: usize) -> String {
+        self.paths.get(file).map_or_else(String::new, |path| path.display().to_string())
+    }
+
+    /// Says which files hold frames that others hold.
+    fn note_repeats(&mut self) {
+        for (file, before, frames) in self.repeats.counts() {
+            let (file, before) = (self.name(file), self.name(before));
+            self.findings.remarks.push(format!(
+                "{} of {file} are in {before} too, with the same time and bytes: each is counted once",
+                counted(frames, "frame")
+            ));
+        }
+    }
+
+    /// Says which files hold segments that others hold at other times.
+    fn note_twins(&mut self, twins: &Twins) {
+        for Pair { files: [a, b], same, of } in twins.pairs() {
+            let (a, b) = (self.name(a), self.name(b));
+            self.findings.partial.push(format!(
+                "{a} and {b} hold the same segments at other times ({same} of {of} compared): captured at two places, each is counted twice, as a retransmission; analyze one of them"
+            ));
         }
     }
 }

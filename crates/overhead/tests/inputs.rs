@@ -134,6 +134,121 @@ fn files_captured_side_by_side_are_merged() {
     assert_eq!(record(&[&late, odd, even], &[]).0, expected);
 }
 
+impl Pcap {
+    /// The same frames, cut off behind `len` bytes.
+    fn snapped(&self, len: usize) -> Self {
+        let snap = |record: &Vec<u8>| {
+            let mut record = record[..record.len().min(16 + len)].to_vec();
+            let captured = (record.len() as u32 - 16).to_le_bytes();
+            record[8..12].copy_from_slice(&captured);
+            record
+        };
+        Self { header: self.header.clone(), records: self.records.iter().map(snap).collect() }
+    }
+}
+
+fn warnings(record: &Value) -> Vec<&str> {
+    record["warnings"].as_array().unwrap().iter().map(|warning| warning.as_str().unwrap()).collect()
+}
+
+#[test]
+fn headers_that_were_not_captured_are_not_called_broken() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set");
+    let [snapped] = &paths(dir.path(), &["snapped"])[..] else { panic!() };
+    // 14 of Ethernet, 20 of IP, 32 of TCP: its options are cut off, or part of the IP header is.
+    for len in [60, 40, 30] {
+        pcap.snapped(len).write(snapped, pcap.snapped(len).records.iter());
+        let (found, _) = record(&[snapped], &[]);
+        assert_eq!(found["exit"], 3, "{len}");
+        assert_eq!(found["source"]["malformed_frames"], 0);
+        assert_eq!(found["source"]["header_snapped_frames"], pcap.records.len());
+        let said = warnings(&found).join("\n");
+        assert!(said.contains(&format!("snap length of {len} bytes")) && said.contains("-s 0"), "{said}");
+        assert!(!said.contains("--port") && !said.contains("broken"), "{said}");
+        let lost = found["lower_bounds"].to_string();
+        assert!(lost.contains("captured without all headers"), "{lost}");
+        // As much as it says is enough for the headers.
+        let enough = said.split("-s ").find_map(|rest| rest.split_once(" keeps")?.0.parse().ok());
+        let kept = pcap.snapped(enough.unwrap());
+        kept.write(snapped, kept.records.iter());
+        assert_eq!(record(&[snapped], &[]).0["source"]["header_snapped_frames"], 0);
+    }
+}
+
+#[test]
+fn without_any_payload_the_snap_length_is_named_and_not_the_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set").snapped(66);
+    let snapped = dir.path().join("snapped");
+    pcap.write(&snapped, pcap.records.iter());
+    let output = overhead(&["analyze", snapped.to_str().unwrap(), "--format", "json"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("66 bytes of each frame") && said.contains("-s 0") && !said.contains("--port"), "{said}");
+}
+
+/// However a file comes to be given twice, its figures are those of the one file.
+#[test]
+fn a_file_given_twice_is_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set");
+    let [whole, link, copy, early, late] = &paths(dir.path(), &["whole", "link", "copy", "early", "late"])[..] else {
+        panic!()
+    };
+    pcap.write(whole, pcap.records.iter());
+    std::fs::hard_link(whole, link).unwrap();
+    std::fs::copy(whole, copy).unwrap();
+    let n = pcap.records.len();
+    pcap.write(early, pcap.records[..2 * n / 3].iter());
+    pcap.write(late, pcap.records[n / 3..].iter());
+    let without_warnings = |mut record: Value| {
+        record.as_object_mut().unwrap().remove("warnings");
+        record
+    };
+    let expected = without_warnings(record(&[whole], &[]).0);
+    for (files, repeats) in [
+        (&[whole, whole][..], vec![n]),
+        (&[whole, link], vec![n]),
+        (&[copy, whole, link], vec![n, n]),
+        (&[late, early], vec![2 * n / 3 - n / 3]),
+        (&[early, whole], vec![2 * n / 3]),
+    ] {
+        let files: Vec<&Path> = files.iter().map(|file| file.as_path()).collect();
+        let (found, inputs) = record(&files, &[]);
+        for repeat in repeats {
+            let expected = format!("{repeat} frames of ");
+            let said = warnings(&found);
+            assert!(said.iter().any(|said| said.starts_with(&expected) && said.ends_with("counted once")), "{said:?}");
+        }
+        let frames: u64 = inputs.as_array().unwrap().iter().map(|input| input["frames"].as_u64().unwrap()).sum();
+        assert_eq!(frames, n as u64);
+        assert_eq!(without_warnings(found), expected, "{files:?}");
+    }
+}
+
+#[test]
+fn captures_of_both_ends_are_not_added_up_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set");
+    let [here, there] = &paths(dir.path(), &["here", "there"])[..] else { panic!() };
+    pcap.write(here, pcap.records.iter());
+    // The clock of the other end is two seconds ahead, its link-layer addresses are others, and a router lies between.
+    let mut far = Pcap::fixture("redis-get-set");
+    for record in &mut far.records {
+        let seconds = u32::from_le_bytes(record[..4].try_into().unwrap()) + 2;
+        record[..4].copy_from_slice(&seconds.to_le_bytes());
+        record[16] = 2;
+        record[16 + 14 + 8] -= 1;
+    }
+    far.write(there, far.records.iter());
+    let (found, _) = record(&[here, there], &[]);
+    let said = warnings(&found).join("\n");
+    assert_eq!(found["exit"], 3, "{said}");
+    assert!(said.contains("hold the same segments") && said.contains("analyze one of them"), "{said}");
+    assert_eq!(record(&[here], &[]).0["exit"], 0);
+}
+
 #[test]
 fn a_pipe_can_be_one_of_several() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,8 +6,9 @@ mod text;
 use crate::cli::{Color, Which};
 use crate::doubts::Doubts;
 use crate::exit::Fault;
+use crate::inputs::{self, Findings};
 use crate::keys::{KeyFiles, KeyReader};
-use crate::{inputs, print};
+use crate::print;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
@@ -114,7 +115,7 @@ impl Explain {
         let keys = KeyReader::read(&self.keys, &mut doubts)?;
         let capture = Capture { file: std::slice::from_ref(&self.file), selection: self.which.selection()?, keys };
         let mut finder = Finder::new(self.wanted());
-        let cuts = capture.read(&mut finder)?;
+        let findings = capture.read(&mut finder)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
         let explanation = capture.explain(found, finder.count())?;
         let text = match self.format {
@@ -122,9 +123,7 @@ impl Explain {
             Form::Table => text::render(&explanation, text::Style { color: self.color.wanted(), full: self.full }),
         };
         print::verbatim(&text)?;
-        for cut in cuts {
-            doubts.partial(cut);
-        }
+        findings.report(&mut doubts);
         Ok(status(&explanation.explained, doubts))
     }
 
@@ -223,9 +222,9 @@ impl Capture<'_> {
     }
 
     /// Dissects the file until the reading is done; says where the file was cut, if it was.
-    fn read(&self, reading: &mut dyn Reading) -> Result<Vec<String>> {
+    fn read(&self, reading: &mut dyn Reading) -> Result<Findings> {
         let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
-        let cuts = inputs::read(self.file, &self.keys, |_, frame| {
+        let findings = inputs::read(self.file, &self.keys, |_, frame| {
             self.keys.commit();
             if dissector.tally().is_done() {
                 return ControlFlow::Break(());
@@ -234,6 +233,6 @@ impl Capture<'_> {
             ControlFlow::Continue(())
         })?;
         dissector.finish();
-        Ok(cuts)
+        Ok(findings)
     }
 }
