@@ -31,7 +31,7 @@ pub struct Analyze {
     #[command(flatten)]
     output: Output,
     /// Stop after this many frames
-    #[arg(short = 'c', long = "count", value_name = "N")]
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
     window: Window,
@@ -39,14 +39,16 @@ pub struct Analyze {
     #[arg(long)]
     fields: bool,
     /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZero<usize>>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
+    threads: Option<u16>,
 }
 
 /// Inputs below this many bytes are done before further threads would have started.
 const SMALL: u64 = 4 << 20;
 /// Threads at most, unless asked for: one that reads has no more work for them.
 const THREADS: usize = 8;
+/// Threads that may be asked for: each has memory of its own, and more than processors do not help.
+const MOST_THREADS: i64 = 256;
 
 impl Analyze {
     /// Reads the files and prints the result.
@@ -89,7 +91,7 @@ impl Analyze {
     fn threads(&self) -> NonZero<usize> {
         let sizes = self.files.iter().map(|file| file.metadata().map_or(SMALL, |about| about.len()));
         let processors = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        self.threads.unwrap_or(match NonZero::new(THREADS) {
+        self.threads.and_then(|threads| NonZero::new(usize::from(threads))).unwrap_or(match NonZero::new(THREADS) {
             Some(most) if sizes.sum::<u64>() >= SMALL => processors.min(most),
             _ => NonZero::<usize>::MIN,
         })

@@ -21,6 +21,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
 }
 
+/// Returns a duration that is not 0.
+#[cfg(feature = "live")]
+pub fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing would be captured in no time: give more than 0".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// A time within a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {

@@ -57,6 +57,21 @@ fn wrong_words_are_a_matter_of_usage() {
     assert_eq!(status(&overhead(&["analyze"])), 2);
     assert_eq!(status(&overhead(&["frobnicate"])), 2);
     assert_eq!(status(&overhead(&["analyze", "x.pcap", "--port", "0"])), 2);
+    for (arguments, words) in [
+        (&["analyze", "x.pcap", "--threads", "100000"][..], &["--threads", "256"][..]),
+        (&["analyze", "x.pcap", "--threads", "0"], &["--threads"]),
+        (&["analyze", "x.pcap", "-c", "0"], &["-c"]),
+        #[cfg(feature = "live")]
+        (&["capture", "-c", "0"], &["-c"]),
+        #[cfg(feature = "live")]
+        (&["capture", "--ops", "0"], &["--ops"]),
+        #[cfg(feature = "live")]
+        (&["capture", "--duration", "0"], &["--duration", "more than 0"]),
+    ] {
+        let output = overhead(arguments);
+        assert_eq!(status(&output), 2, "{arguments:?}: {}", said(&output));
+        assert!(words.iter().all(|word| said(&output).contains(word)), "{arguments:?}: {}", said(&output));
+    }
     assert_eq!(status(&overhead(&["--help"])), 0);
     assert_eq!(status(&overhead(&["--version"])), 0);
 }

@@ -2,6 +2,7 @@
 
 use crate::text::number::{DASH, counted};
 use overhead_model::Run;
+use overhead_model::record::{Source, TcpTotals};
 
 /// Which byte figures are lower bounds: frames were lost, or their ends were cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,8 @@ pub(crate) const AT_LEAST: char = '≥';
 impl LowerBounds {
     /// Those of a run.
     pub(crate) fn of(run: &Run) -> Self {
-        let lost = run.tcp.gap_bytes > 0 || run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
+        let dropped = run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
+        let lost = dropped || run.tcp.gap_bytes > 0 || run.source.header_snapped_frames > 0;
         Self { wire: lost, payload: lost || run.source.truncated_frames > 0 }
     }
 
@@ -55,19 +57,23 @@ fn marked(bound: bool, mut figure: String) -> String {
     figure
 }
 
+/// Returns what a capture lost, a phrase for each kind of loss, as the record has it in `lower_bounds`.
+pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
+    let dropped = source.kernel_drops.value().copied().unwrap_or_default();
+    let losses = [
+        (dropped, "frame", "dropped by the kernel"),
+        (tcp.gap_bytes, "byte", "in gaps"),
+        (source.truncated_frames, "frame", "captured in part"),
+        (source.header_snapped_frames, "frame", "captured without all headers"),
+    ];
+    let lost = losses.into_iter().filter(|(count, ..)| *count > 0);
+    lost.map(|(count, noun, how)| format!("{} {how}", counted(count, noun))).collect()
+}
+
 /// Why byte figures of a run are lower bounds, in a sentence; `None` where they are exact.
 pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
     let bounds = LowerBounds::of(run);
-    let mut reasons = Vec::new();
-    if let Some(frames) = run.source.kernel_drops.value().filter(|frames| **frames > 0) {
-        reasons.push(format!("{} dropped by the kernel", counted(*frames, "frame")));
-    }
-    if run.tcp.gap_bytes > 0 {
-        reasons.push(format!("{} in gaps", counted(run.tcp.gap_bytes, "byte")));
-    }
-    if run.source.truncated_frames > 0 {
-        reasons.push(format!("{} captured in part", counted(run.source.truncated_frames, "frame")));
-    }
+    let reasons = losses(&run.source, &run.tcp);
     let what = if bounds.wire { "byte figures" } else { "figures of protocol and data" };
     bounds.any().then(|| format!("{AT_LEAST}: {what} are lower bounds: {}", reasons.join(", ")))
 }
@@ -89,5 +95,13 @@ mod tests {
         let said = lower_bounds(&run).unwrap();
         assert_eq!(said, "≥: byte figures are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
         assert_eq!(LowerBounds::of(&run).wire(DASH.to_owned()), DASH);
+        run.source.kernel_drops = Measured::unavailable("offline");
+        assert!(!LowerBounds::of(&run).is_wire());
+        run.source.header_snapped_frames = 1;
+        assert!(LowerBounds::of(&run).is_wire());
+        assert_eq!(
+            losses(&run.source, &run.tcp),
+            ["2 frames captured in part", "1 frame captured without all headers"]
+        );
     }
 }

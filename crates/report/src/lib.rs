@@ -16,7 +16,6 @@ pub mod figure;
 #[cfg(test)]
 mod fixture;
 pub mod limits;
-mod loss;
 mod report;
 mod run;
 mod summary;

@@ -96,7 +96,9 @@ fn columns() -> Vec<Column> {
 
 /// A row per workload operation; a run without any says so.
 fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
-    let rows: Vec<_> = workload(&named.run).into_iter().map(|row| operation_row(named, row)).collect();
+    // Figures of the whole run: once, not once a row.
+    let work = [syscalls(&named.run), cycles(&named.run)];
+    let rows: Vec<_> = workload(&named.run).into_iter().map(|row| operation_row(named, row, &work)).collect();
     if !rows.is_empty() {
         return rows;
     }
@@ -105,7 +107,7 @@ fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
     vec![none]
 }
 
-fn operation_row(named: &NamedRun, row: &OperationRow) -> Vec<String> {
+fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Vec<String> {
     let mean = |bytes: u64| per_operation(bytes, row.samples()).map_or_else(|| DASH.to_owned(), decimal);
     let bounds = LowerBounds::of(&named.run);
     let (wire, part) = (|bytes| bounds.wire(mean(bytes)), |bytes| bounds.payload(mean(bytes)));
@@ -116,7 +118,7 @@ fn operation_row(named: &NamedRun, row: &OperationRow) -> Vec<String> {
     cells.extend([wire(families.frame), wire(families.waste), part(families.protocol), part(families.data)]);
     cells.push(wire(families.unknown));
     cells.push(percent(families.data, amounts.total()));
-    cells.extend([syscalls(&named.run), cycles(&named.run)]);
+    cells.extend_from_slice(work);
     let latency = &row.latency_ns;
     cells.extend([latency.p50, latency.p99].map(
         |ns| {
@@ -157,6 +159,31 @@ fn cycles(run: &Run) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+
+    /// A run of `rows` workload operations, each of a name of its own.
+    fn long(rows: usize) -> NamedRun {
+        let mut run = fixture::redis();
+        let row = workload(&run)[0].clone();
+        run.operations = (0..rows).map(|n| OperationRow { name: format!("CALL {n}"), ..row.clone() }).collect();
+        NamedRun::new("long", run)
+    }
+
+    /// Eight times the rows are eight times the work: with sums over all rows for each of them it would be 64 times.
+    #[test]
+    fn work_grows_with_the_rows_and_not_with_their_square() {
+        let seconds = |rows: usize| {
+            let runs = [long(rows)];
+            let fastest = (0..3).map(|_| {
+                let begun = std::time::Instant::now();
+                assert!(report_markdown(&runs).lines().count() > rows);
+                assert_eq!(crate::compare::compare(&runs[0], &runs[0]).pairs.len(), rows);
+                begun.elapsed()
+            });
+            fastest.min().unwrap_or_default().as_secs_f64()
+        };
+        let (few, many) = (seconds(1_000), seconds(8_000));
+        assert!(many < few * 24.0, "{few} s for 1,000 rows, {many} s for 8,000");
+    }
 
     #[test]
     fn a_report_is_three_files_and_says_where_it_cannot_be_written() {

@@ -1,7 +1,7 @@
 //! Run records, read from where `capture` and `analyze` left them.
 
+use crate::bounds::losses;
 use crate::error::ReportError;
-use crate::loss::lower_bounds;
 use overhead_model::Run;
 use overhead_model::record::SCHEMA_VERSION;
 use std::fs;
@@ -71,7 +71,7 @@ fn parse(text: &[u8], path: &Path) -> Result<Run, ReportError> {
 /// Says of a record from before there were `lower_bounds` what they are.
 fn with_lower_bounds(mut run: Run) -> Run {
     if run.lower_bounds.is_empty() {
-        run.lower_bounds = lower_bounds(&run.source, &run.tcp);
+        run.lower_bounds = losses(&run.source, &run.tcp);
     }
     run
 }
@@ -117,7 +117,7 @@ mod tests {
         let mut record = serde_json::to_value(&run).unwrap();
         record.as_object_mut().unwrap().remove("lower_bounds");
         let run = parse(&serde_json::to_vec(&record).unwrap(), Path::new("run.json")).unwrap();
-        assert_eq!(run.lower_bounds, ["7 bytes in no captured frame (gaps)"]);
+        assert_eq!(run.lower_bounds, ["7 bytes in gaps"]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
 
 /// Workload operations in the window: what counters are divided by.
 pub(crate) fn workload_count(run: &Run) -> u64 {
-    workload(run).iter().map(|row| row.count).sum()
+    run.operations.iter().filter(|row| row.class == Class::Workload).map(|row| row.count).sum()
 }
 
 /// Length of the window: that of the counters, else from the first frame to the last.

@@ -2,7 +2,7 @@
 
 use crate::cli::{Output, Which};
 use crate::keys::KeyFiles;
-use crate::time::duration;
+use crate::time::some_time;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,13 +43,13 @@ pub struct Capture {
     #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
     /// Stop after this many frames
-    #[arg(short = 'c', long = "count", value_name = "N")]
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Stop after this time (10, 500ms, 2m; bare numbers are seconds)
-    #[arg(long, value_name = "T", value_parser = duration)]
+    #[arg(long, value_name = "T", value_parser = some_time)]
     pub duration: Option<Duration>,
     /// Stop after this many workload operations
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub ops: Option<u64>,
     /// Bytes kept of each frame; 0 for all
     #[arg(short, long, value_name = "N", default_value = "0", value_parser = size)]

@@ -1,7 +1,7 @@
 //! From an aggregate and what is known about its source to the run record.
 
 use super::Aggregate;
-use crate::loss::lower_bounds;
+use crate::bounds::losses;
 use crate::text::number::grouped;
 use overhead_model::exit::PARTIAL;
 use overhead_model::record::{Counters, Environment, Ledger, Observer, Run, SCHEMA_VERSION, Source, TcpTotals, Tool};
@@ -36,7 +36,7 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
     let mut warnings = facts.warnings;
     warnings.extend(aggregate.warnings());
     warnings.extend(imbalance_warning(&ledger));
-    let lower_bounds = lower_bounds(&facts.source, &facts.tcp);
+    let lower_bounds = losses(&facts.source, &facts.tcp);
     Run {
         schema_version: SCHEMA_VERSION,
         tool: facts.tool,

@@ -3,6 +3,8 @@
 use crate::summary::workload;
 use overhead_model::Run;
 use overhead_model::record::OperationRow;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 
 /// What each protocol calls reading by a key, and what it calls writing.
 const ALIKE: [&[&str]; 2] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"]];
@@ -16,8 +18,8 @@ type Rest<'a> = [Vec<&'a OperationRow>; 2];
 pub(super) fn pairs<'a>(first: &'a Run, second: &'a Run) -> (Pairs<'a>, Rest<'a>) {
     let mut rest = [workload(first), workload(second)];
     let mut pairs = Vec::new();
-    take(&mut rest, &mut pairs, |a, b| (&a.protocol, &a.name, &a.via) == (&b.protocol, &b.name, &b.via));
-    take(&mut rest, &mut pairs, |a, b| (&a.protocol, &a.name) == (&b.protocol, &b.name));
+    take_alike(&mut rest, &mut pairs, |row| (&row.protocol, &row.name, &row.via));
+    take_alike(&mut rest, &mut pairs, |row| (&row.protocol, &row.name));
     for names in ALIKE {
         take(&mut rest, &mut pairs, |a, b| {
             a.protocol != b.protocol && names.contains(&&*a.name) && names.contains(&&*b.name)
@@ -27,6 +29,26 @@ pub(super) fn pairs<'a>(first: &'a Run, second: &'a Run) -> (Pairs<'a>, Rest<'a>
         take(&mut rest, &mut pairs, |_, _| true);
     }
     (pairs, rest)
+}
+
+/// Moves what has the same key from the rest to the pairs, in order.
+fn take_alike<'a, K: Hash + Eq>(rest: &mut Rest<'a>, pairs: &mut Pairs<'a>, key: impl Fn(&'a OperationRow) -> K) {
+    let [firsts, seconds] = rest;
+    let mut of_key: HashMap<K, VecDeque<(usize, &'a OperationRow)>> = HashMap::new();
+    for (at, second) in seconds.iter().enumerate() {
+        of_key.entry(key(second)).or_default().push_back((at, second));
+    }
+    let mut taken = HashSet::new();
+    firsts.retain(|first| match of_key.get_mut(&key(first)).and_then(VecDeque::pop_front) {
+        Some((at, second)) => {
+            pairs.push([first, second]);
+            taken.insert(at);
+            false
+        }
+        None => true,
+    });
+    let mut at = 0..;
+    seconds.retain(|_| at.next().is_none_or(|at| !taken.contains(&at)));
 }
 
 /// Moves what fits from the rest to the pairs.
