@@ -65,6 +65,7 @@ impl Analyze {
         let inputs = self.read(&mut division, &keys, &mut doubts)?;
         let (aggregate, totals) = division.finish()?;
         doubts.of_totals(&totals);
+        doubts.of_frame_sizes(&totals, None);
         let facts = ledger::Facts {
             kind: SourceKind::File,
             inputs,

@@ -3,6 +3,7 @@
 use overhead_dissect::Totals;
 use overhead_dissect::decode::Note;
 use overhead_model::exit;
+use overhead_model::record::Interface;
 use overhead_report::text::{counted, grouped};
 
 /// Collected doubts of a run.
@@ -84,6 +85,28 @@ impl Doubts {
         }
     }
 
+    /// Frames that no Ethernet carries in one piece, and what of the captured interface makes them.
+    pub fn of_frame_sizes(&mut self, totals: &Totals, interface: Option<&Interface>) {
+        let tcp = &totals.tcp;
+        let is_jumbo = |interface: &Interface| {
+            interface.name != "lo" && interface.mtu.is_some_and(|mtu| u64::from(mtu) >= tcp.oversize_longest_bytes)
+        };
+        // Of that size they are on the link, too.
+        if tcp.oversize_frames == 0 || interface.is_some_and(is_jumbo) {
+            return;
+        }
+        let cause = interface.and_then(cause_of_large_frames);
+        let cause = cause
+            .unwrap_or_else(|| "captured on loopback, or before segmentation and after receive offload".to_owned());
+        let (are, longest) = (if tcp.oversize_frames == 1 { "is" } else { "are" }, tcp.oversize_longest_bytes);
+        self.remark(format!(
+            "{} {are} larger than Ethernet carries, with IP packets of up to {}: a link of MTU 1,500 would add {} of headers at least ({cause})",
+            counted(tcp.oversize_frames, "frame"),
+            counted(longest, "byte"),
+            counted(tcp.oversize_header_bytes, "byte"),
+        ));
+    }
+
     fn of_note(&mut self, note: Note, count: u64) {
         match note {
             // Whether that hides anything is for the next two to say.
@@ -132,6 +155,21 @@ impl Doubts {
     }
 }
 
+/// What makes the frames of this interface larger than Ethernet's, and the commands that end it; `None` where nothing is known.
+fn cause_of_large_frames(interface: &Interface) -> Option<String> {
+    let Interface { name, mtu, driver, offloads } = interface;
+    let mtu = mtu.filter(|mtu| *mtu > 1500);
+    let on: Vec<&str> = offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
+    let mut facts: Vec<String> = mtu.iter().map(|mtu| format!("an MTU of {}", grouped(u64::from(*mtu)))).collect();
+    let mut remedy: Vec<String> = mtu.iter().map(|_| format!("ip link set {name} mtu 1500")).collect();
+    if !on.is_empty() {
+        facts.push(format!("{} on", on.join(", ")));
+        remedy.push(format!("ethtool -K {name} {} off", on.join(" off ")));
+    }
+    let peer = if driver.as_deref() == Some("veth") { ", and the same at the other end of the pair" } else { "" };
+    (!facts.is_empty()).then(|| format!("{name} has {}; without: `{}`{peer}", facts.join(" and "), remedy.join(" && ")))
+}
+
 fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
 }
@@ -139,6 +177,41 @@ fn times(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_frames_are_told_with_what_makes_them() {
+        let mut totals = Totals::default();
+        let warning = |totals: &Totals, interface: Option<&Interface>| {
+            let mut doubts = Doubts::default();
+            doubts.of_frame_sizes(totals, interface);
+            let (warnings, status) = doubts.settle();
+            assert_eq!(status, exit::COMPLETE);
+            warnings.first().cloned()
+        };
+        assert_eq!(warning(&totals, None), None);
+        totals.tcp.oversize_frames = 2;
+        (totals.tcp.oversize_header_bytes, totals.tcp.oversize_longest_bytes) = (3_620, 8_900);
+        let offline = warning(&totals, None).unwrap();
+        assert!(offline.starts_with("2 frames are larger than Ethernet carries"), "{offline}");
+        assert!(offline.contains("would add 3,620 bytes of headers at least (captured on loopback"), "{offline}");
+        let interface = |name: &str, mtu: u32, driver: Option<&str>| {
+            let offloads = [("gro", true), ("gso", true), ("lro", false), ("tso", true)];
+            Interface {
+                name: name.to_owned(),
+                mtu: Some(mtu),
+                driver: driver.map(str::to_owned),
+                offloads: offloads.into_iter().map(|(name, on)| (name.to_owned(), on)).collect(),
+            }
+        };
+        let live = |name, mtu, driver| warning(&totals, Some(&interface(name, mtu, driver)));
+        let lo = live("lo", 65_536, None).unwrap();
+        let remedy = "`ip link set lo mtu 1500 && ethtool -K lo gro off gso off tso off`";
+        assert!(lo.contains("lo has an MTU of 65,536 and gro, gso, tso on") && lo.contains(remedy), "{lo}");
+        let veth = live("veth0", 1_500, Some("veth")).unwrap();
+        assert!(veth.contains("`ethtool -K veth0 gro off gso off tso off`, and the same at the other end"), "{veth}");
+        // Jumbo frames are what the link carries.
+        assert_eq!(live("eth0", 9_000, None), None);
+    }
 
     #[test]
     fn a_gap_makes_a_result_partial_and_a_remark_does_not() {

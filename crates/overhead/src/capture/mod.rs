@@ -52,6 +52,7 @@ impl Capture {
         let counters = counting.read();
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         captured.doubts.of_totals(&captured.totals);
+        captured.doubts.of_frame_sizes(&captured.totals, Some(&interface_facts(&self.iface)));
         for doubt in counting.doubts() {
             captured.doubts.remark(doubt);
         }
