@@ -25,12 +25,15 @@ enum { false = 0, true = 1 };
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
-enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
 
 struct bpf_perf_event_value {
 	__u64 counter;
@@ -43,7 +46,9 @@ enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
 /* include/net/tcp_states.h */
 enum { TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
 /* include/uapi/linux/in.h, include/linux/socket.h, include/linux/err.h */
-enum { IPPROTO_TCP = 6, MSG_PEEK = 2, MAX_ERRNO = 4095 };
+enum { IPPROTO_TCP = 6, AF_INET6 = 10, MSG_PEEK = 2, MAX_ERRNO = 4095 };
+/* arch/x86/include/asm/thread_info.h, arch/arm64/include/asm/thread_info.h */
+enum { TS_COMPAT = 2, TIF_32BIT = 22 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -52,7 +57,11 @@ typedef struct {
 } atomic_t;
 
 struct thread_info {
+	unsigned long flags;
 	__u32 cpu;
+#if defined(__TARGET_ARCH_x86)
+	__u32 status;
+#endif
 };
 
 struct sched_entity {
@@ -65,6 +74,18 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct net *net_ns;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	int on_cpu;
@@ -72,6 +93,7 @@ struct task_struct {
 	int exit_state;
 	int pid;
 	int tgid;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	__u64 utime;
 	__u64 stime;
@@ -80,12 +102,29 @@ struct task_struct {
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	char comm[16];
+	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 };
 
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
 struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
 	__be16 skc_dport;
 	__u16 skc_num;
+	unsigned short skc_family;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct sock {
@@ -93,16 +132,26 @@ struct sock {
 	__u16 sk_protocol;
 };
 
+struct inet_connection_sock {
+	const void *icsk_ulp_ops;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+};
+
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long orig_ax;
 };
 #define SYSCALL_NUMBER(regs) ((int)(regs)->orig_ax)
+#define IS_COMPAT(task) ((task)->thread_info.status & TS_COMPAT)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__s32 syscallno;
 };
 #define SYSCALL_NUMBER(regs) ((regs)->syscallno)
+#define IS_COMPAT(task) ((task)->thread_info.flags & (1UL << TIF_32BIT))
 #else
 #error "the system call number of this architecture is not known"
 #endif

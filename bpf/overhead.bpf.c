@@ -3,8 +3,9 @@
  * Counts what the processes of two roles, server and client, ask of the kernel: O(1) per event, nothing sent to user
  * space, no clock read at most system calls. User space reads the tables at both ends of a window.
  *
- * Every thread carries its role in task-local storage, so an event of a process that is of no interest costs one
- * look-up. A thread that was never judged, or was judged before the last process got a role, is looked up by process.
+ * Every thread carries its slot in task-local storage, so an event of a process that is of no interest costs one
+ * look-up. A thread that was never judged, or was judged before the last process got a slot, is looked up by process.
+ * Who owns which connection is noted once per socket: user space compares that with the connections that were captured.
  */
 #include "kernel.h"
 #include "overhead.h"
@@ -24,15 +25,23 @@ const volatile __u32 find_clients = 0;
 const volatile __u32 only_port_set = 0;
 /* The process that measures: it never gets a role by discovery. */
 const volatile __u32 own_tgid = 0;
+/* Its children are clients from their exec on. */
+const volatile __u32 adopt_children = 0;
+/* Slots below this one are handed out here, the others by user space. */
+const volatile __u32 kernel_slots = SLOT_FIRST;
 const volatile enum cycle_mode cycle_mode = CYCLES_OFF;
 /* The tracepoint tells failed retransmissions too, and has the error as its third argument. */
 const volatile __u32 retransmit_has_error = 0;
 
-/* Never read: it puts the type, which is in no table, among those that user space is given. */
+/* Never read: they put types that are in no table among those that user space is given. */
 const volatile struct reading reading_type = {};
+const volatile enum slot slot_type = SLOT_NONE;
 
-/* Grows when a process gets a role from outside: verdicts from before are void. */
+/* Grows when a process gets a slot from outside: verdicts from before are void. */
 __u32 generation = 1;
+/* The next slot for a family of servers, and of clients. */
+__u32 next_server = SLOT_FIRST;
+__u32 next_client = SLOT_FIRST + 1;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -50,10 +59,32 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROLES);
+	/* User space makes it as large as the number of CPUs allows. */
+	__uint(max_entries, SLOT_FIRST);
 	__type(key, __u32);
 	__type(value, struct totals);
 } totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, COMPAT_SLOTS);
+	__type(key, struct compat_key);
+	__type(value, struct call);
+} compat_calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct socket);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CONNECTION_SLOTS);
+	__type(key, struct connection_key);
+	__type(value, struct connection);
+} connections SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -123,11 +154,28 @@ static __always_inline __u64 offset_of(struct task_struct *task)
 	return cpu ? cpu->clock_offset : 0;
 }
 
-/* ---- roles ---- */
+/* ---- slots ---- */
 
-static __always_inline struct totals *totals_of(__u32 role)
+static __always_inline struct totals *totals_of(__u32 slot)
 {
-	return bpf_map_lookup_elem(&totals, &role);
+	return bpf_map_lookup_elem(&totals, &slot);
+}
+
+static __always_inline bool is_server(__u32 slot)
+{
+	return slot & 1;
+}
+
+/* A slot for a new family; that of all others where there is none left. */
+static __always_inline __u32 new_slot(__u32 role)
+{
+	__u32 *next = role == ROLE_SERVER ? &next_server : &next_client;
+	__u32 slot;
+
+	if (*next >= kernel_slots)
+		return role;
+	slot = __sync_fetch_and_add(next, 2);
+	return slot < kernel_slots ? slot : role;
 }
 
 static __always_inline bool has_port(__u16 port)
@@ -145,74 +193,18 @@ static __always_inline void draw(struct thread *thread)
 	thread->countdown = distance ? distance : TIMED_EVERY;
 }
 
-static __always_inline void join(struct thread *thread, struct task_struct *task, __u32 role)
+static __always_inline void join(struct thread *thread, struct task_struct *task, __u32 slot)
 {
 	thread->random = task->pid;
 	thread->timing = 0;
 	draw(thread);
-	thread->role = role;
-}
-
-/* Looks a thread's process up, and gives the thread its role. */
-static __always_inline void judge(struct thread *thread, struct task_struct *task, __u64 clock_offset)
-{
-	__u32 tgid = task->tgid;
-	struct process *process;
-
-	thread->generation = generation;
-	if (thread->role != ROLE_NONE)
-		return;
-	process = bpf_map_lookup_elem(&processes, &tgid);
-	if (!process || !process->alive)
-		return;
-	thread->call = CALL_UNKNOWN;
-	read_usage(&thread->from, task, clock_offset);
-	join(thread, task, process->role);
-}
-
-/* The running thread, judged; null only without memory. */
-static __always_inline struct thread *this_thread(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct cpu *cpu;
-
-	if (thread && thread->generation == generation)
-		return thread;
-	if (!thread)
-		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	cpu = this_cpu();
-	if (thread && cpu)
-		judge(thread, task, cpu->clock_offset);
-	return thread;
-}
-
-/* The role of any thread whose verdict stands; a thread never judged has none yet. */
-static __always_inline struct thread *known_thread(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	return thread && thread->role != ROLE_NONE ? thread : 0;
-}
-
-static __always_inline void enlist(struct task_struct *task, __u32 role)
-{
-	struct process process = {.role = role, .alive = 1};
-	__u32 tgid = task->tgid;
-	struct totals *sum;
-
-	process.since_ns = bpf_ktime_get_ns();
-	bpf_probe_read_kernel_str(process.comm, sizeof(process.comm), task->group_leader->comm);
-	if (bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY)) {
-		sum = totals_of(role);
-		if (sum)
-			__sync_fetch_and_add(&sum->nameless, 1);
-	}
+	thread->slot = slot;
 }
 
 /* Moves what a thread has used since it was last settled to the sums of the ended. */
 static __always_inline void settle(struct thread *thread, struct task_struct *task, __u64 clock_offset)
 {
-	struct totals *sum = totals_of(thread->role);
+	struct totals *sum = totals_of(thread->slot);
 	struct usage now;
 
 	if (!sum)
@@ -238,18 +230,115 @@ static __always_inline void settle(struct thread *thread, struct task_struct *ta
 	__sync_fetch_and_add(&sum->settlements, 1);
 }
 
+/* Looks a thread's process up, and gives the thread its slot. */
+static __always_inline void judge(struct thread *thread, struct task_struct *task, __u64 clock_offset)
+{
+	__u32 tgid = task->tgid;
+	struct process *process;
+
+	thread->generation = generation;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!process || !process->alive || process->slot == thread->slot)
+		return;
+	/* A client that has begun to listen is a server from then on. */
+	if (thread->slot != SLOT_NONE) {
+		settle(thread, task, clock_offset);
+	} else {
+		thread->call = CALL_UNKNOWN;
+		read_usage(&thread->from, task, clock_offset);
+	}
+	join(thread, task, process->slot);
+}
+
+/* The running thread, judged; null only without memory. */
+static __always_inline struct thread *this_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct cpu *cpu;
+
+	if (thread && thread->generation == generation)
+		return thread;
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	cpu = this_cpu();
+	if (thread && cpu)
+		judge(thread, task, cpu->clock_offset);
+	return thread;
+}
+
+/* Any thread whose verdict stands; a thread never judged has none yet. */
+static __always_inline struct thread *known_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	return thread && thread->slot != SLOT_NONE ? thread : 0;
+}
+
+static __always_inline void enlist(struct task_struct *task, __u32 slot)
+{
+	struct process process = {.slot = slot, .alive = 1};
+	__u32 tgid = task->tgid;
+	struct totals *sum;
+
+	process.since_ns = bpf_ktime_get_ns();
+	process.netns = task->nsproxy->net_ns->ns.inum;
+	bpf_probe_read_kernel_str(process.comm, sizeof(process.comm), task->group_leader->comm);
+	if (bpf_map_update_elem(&processes, &tgid, &process, BPF_ANY)) {
+		sum = totals_of(slot);
+		if (sum)
+			__sync_fetch_and_add(&sum->nameless, 1);
+	}
+}
+
+/* Makes the running process the root of a new family. */
+static __always_inline void found_family(struct task_struct *task, __u32 role)
+{
+	enlist(task, new_slot(role));
+	__sync_fetch_and_add(&generation, 1);
+	this_thread(task);
+}
+
 /* ---- system calls ---- */
+
+static __always_inline __s32 numbered(struct task_struct *task, __s32 number)
+{
+	return number >= 0 && IS_COMPAT(task) ? number | CALL_COMPAT : number;
+}
+
+/* Numbers of 32-bit programs mean other calls, and are rare. */
+static __always_inline struct call *compat_call(__u32 slot, __s32 number)
+{
+	struct compat_key key = {.slot = slot, .number = number & ~CALL_COMPAT};
+	struct call *call = bpf_map_lookup_elem(&compat_calls, &key);
+	struct call none = {};
+
+	if (call)
+		return call;
+	bpf_map_update_elem(&compat_calls, &key, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&compat_calls, &key);
+}
+
+static __always_inline struct call *call_of(struct thread *thread, struct totals *sum, __s32 number)
+{
+	__u32 index = number;
+	struct call *call;
+
+	if (number & CALL_COMPAT) {
+		call = compat_call(thread->slot, number);
+		if (call)
+			return call;
+	}
+	if (index >= CALL_SLOTS)
+		index = CALL_SLOTS - 1;
+	/* The compiler must not undo the mask: it is what the verifier sees of the bound. */
+	asm volatile("" : "+r"(index));
+	return &sum->calls[index & (CALL_SLOTS - 1)];
+}
 
 static __always_inline void count_call(struct thread *thread, struct totals *sum, __s32 number, __s64 result)
 {
-	__u32 slot = number;
-	struct call *call;
+	struct call *call = call_of(thread, sum, number);
 
-	if (slot >= CALL_SLOTS)
-		slot = CALL_SLOTS - 1;
-	/* The compiler must not undo the mask: it is what the verifier sees of the bound. */
-	asm volatile("" : "+r"(slot));
-	call = &sum->calls[slot & (CALL_SLOTS - 1)];
 	call->count++;
 	thread->calls++;
 	if ((__u64)result >= (__u64)-MAX_ERRNO)
@@ -274,9 +363,9 @@ int sys_enter(__u64 *ctx)
 	struct thread *thread = this_thread(task);
 	struct cpu *cpu;
 
-	if (!thread || thread->role == ROLE_NONE)
+	if (!thread || thread->slot == SLOT_NONE)
 		return 0;
-	thread->call = (__s32)ctx[1];
+	thread->call = numbered(task, (__s32)ctx[1]);
 	if (--thread->countdown)
 		return 0;
 	draw(thread);
@@ -296,16 +385,16 @@ int sys_exit(__u64 *ctx)
 	struct totals *sum;
 	__s32 number;
 
-	if (!thread || thread->role == ROLE_NONE)
+	if (!thread || thread->slot == SLOT_NONE)
 		return 0;
 	number = thread->call;
 	/* A new thread "returns" from the clone of its parent, and a call refused by seccomp was never entered. */
 	if (number == CALL_NONE)
 		return 0;
 	if (number == CALL_UNKNOWN)
-		number = SYSCALL_NUMBER((struct pt_regs *)ctx[0]);
+		number = numbered(task, SYSCALL_NUMBER((struct pt_regs *)ctx[0]));
 	thread->call = CALL_NONE;
-	sum = totals_of(thread->role);
+	sum = totals_of(thread->slot);
 	if (sum)
 		count_call(thread, sum, number, (__s64)ctx[1]);
 	return 0;
@@ -320,16 +409,16 @@ int task_newtask(__u64 *ctx)
 	struct thread *parent = this_thread(bpf_get_current_task_btf());
 	struct thread *thread;
 
-	if (!parent || parent->role == ROLE_NONE)
+	if (!parent || parent->slot == SLOT_NONE)
 		return 0;
 	if (child->pid == child->tgid)
-		enlist(child, parent->role);
+		enlist(child, parent->slot);
 	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
 	thread->generation = generation;
 	thread->call = CALL_NONE;
-	join(thread, child, parent->role);
+	join(thread, child, parent->slot);
 	return 0;
 }
 
@@ -343,9 +432,9 @@ int sched_process_exit(__u64 *ctx)
 	struct process *process;
 	struct totals *sum;
 
-	if (!thread || !cpu || thread->role == ROLE_NONE)
+	if (!thread || !cpu || thread->slot == SLOT_NONE)
 		return 0;
-	sum = totals_of(thread->role);
+	sum = totals_of(thread->slot);
 	/* The call that ends it, or that it will not return from. */
 	if (sum && thread->call >= 0) {
 		count_call(thread, sum, thread->call, 0);
@@ -362,16 +451,22 @@ int sched_process_exit(__u64 *ctx)
 	return 0;
 }
 
-/* A name is taken by exec, after the fork at which the process was enlisted. */
+/* A name is taken by exec, after the fork at which the process was enlisted. A command that we start begins here. */
 SEC("tp_btf/sched_process_exec")
 int sched_process_exec(__u64 *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = this_thread(task);
 	__u32 tgid = task->tgid;
 	struct process *process;
 
-	if (!known_thread(task))
+	if (!thread)
 		return 0;
+	if (thread->slot == SLOT_NONE) {
+		if (adopt_children && task->real_parent->tgid == own_tgid)
+			found_family(task, ROLE_CLIENT);
+		return 0;
+	}
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (process)
 		bpf_probe_read_kernel_str(process->comm, sizeof(process->comm), task->comm);
@@ -422,7 +517,7 @@ static __always_inline void switch_cycles(struct cpu *cpu, struct thread *from, 
 	}
 	if (!read_cycles(&now))
 		return;
-	totals = from ? totals_of(from->role) : 0;
+	totals = from ? totals_of(from->slot) : 0;
 	if (totals) {
 		sum = &totals->cycles;
 		if (cpu->cycles_tid == from_tid) {
@@ -435,7 +530,7 @@ static __always_inline void switch_cycles(struct cpu *cpu, struct thread *from, 
 		}
 	}
 	cpu->cycles_tid = to ? to_tid : 0;
-	cpu->cycles_role = to ? to->role : ROLE_NONE;
+	cpu->cycles_slot = to ? to->slot : SLOT_NONE;
 	cpu->cycles_from = now;
 }
 
@@ -467,7 +562,7 @@ SEC("tp_btf/sched_wakeup")
 int sched_wakeup(__u64 *ctx)
 {
 	struct thread *thread = known_thread((struct task_struct *)ctx[0]);
-	struct totals *sum = thread ? totals_of(thread->role) : 0;
+	struct totals *sum = thread ? totals_of(thread->slot) : 0;
 
 	if (sum)
 		__sync_fetch_and_add(&sum->wakeups, 1);
@@ -484,6 +579,62 @@ static __always_inline bool is_wanted(struct sock *sk)
 	       has_port(__builtin_bswap16(sk->__sk_common.skc_dport));
 }
 
+static __always_inline void copy_address(__u32 *to, struct in6_addr *from)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] = from->in6_u.u6_addr32[i];
+}
+
+static __always_inline void map_address(__u32 *to, __be32 from)
+{
+	to[0] = 0;
+	to[1] = 0;
+	to[2] = __builtin_bswap32(0xffff);
+	to[3] = from;
+}
+
+static __always_inline void note_connection(struct sock *sk, __u32 slot, __u32 layered)
+{
+	struct connection connection = {.slot = slot, .layered = layered};
+	struct connection_key key = {};
+
+	key.netns = sk->__sk_common.skc_net.net->ns.inum;
+	key.local_port = sk->__sk_common.skc_num;
+	key.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	if (sk->__sk_common.skc_family == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
+		copy_address(key.local, &sk->__sk_common.skc_v6_rcv_saddr);
+		copy_address(key.remote, &sk->__sk_common.skc_v6_daddr);
+	} else {
+		map_address(key.local, sk->__sk_common.skc_rcv_saddr);
+		map_address(key.remote, sk->__sk_common.skc_daddr);
+	}
+	bpf_map_update_elem(&connections, &key, &connection, BPF_ANY);
+}
+
+/* True for a socket that counts. Its connection is noted at its first use, and looked at again at the 2nd, 4th, 8th, ... */
+static __always_inline bool use_socket(struct sock *sk, struct thread *thread)
+{
+	struct socket *socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	struct socket fresh = {.slot = thread->slot};
+	struct tcp_sock *tcp;
+
+	if (!socket) {
+		if (!is_wanted(sk))
+			return false;
+		socket = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+		note_connection(sk, thread->slot, 0);
+		if (!socket)
+			return true;
+	}
+	socket->uses++;
+	if (socket->uses & (socket->uses - 1))
+		return true;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (tcp && tcp->inet_conn.icsk_ulp_ops)
+		note_connection(sk, socket->slot, 1);
+	return true;
+}
+
 SEC("tp_btf/sock_send_length")
 int sock_send_length(__u64 *ctx)
 {
@@ -491,9 +642,9 @@ int sock_send_length(__u64 *ctx)
 	int bytes = (int)ctx[1];
 	struct totals *sum;
 
-	if (!thread || bytes <= 0 || !is_wanted((struct sock *)ctx[0]))
+	if (!thread || bytes <= 0 || !use_socket((struct sock *)ctx[0], thread))
 		return 0;
-	sum = totals_of(thread->role);
+	sum = totals_of(thread->slot);
 	if (!sum)
 		return 0;
 	sum->socket.send_calls++;
@@ -511,9 +662,9 @@ int sock_recv_length(__u64 *ctx)
 	struct totals *sum;
 
 	/* Bytes that were only peeked at will be received again. */
-	if (!thread || bytes <= 0 || ((int)ctx[2] & MSG_PEEK) || !is_wanted((struct sock *)ctx[0]))
+	if (!thread || bytes <= 0 || ((int)ctx[2] & MSG_PEEK) || !use_socket((struct sock *)ctx[0], thread))
 		return 0;
-	sum = totals_of(thread->role);
+	sum = totals_of(thread->slot);
 	if (!sum)
 		return 0;
 	sum->socket.recv_calls++;
@@ -523,23 +674,27 @@ int sock_recv_length(__u64 *ctx)
 	return 0;
 }
 
-/* Mostly from a timer or the network softirq, whoever runs: the role is that of the socket's end. */
+/* Mostly from a timer or the network softirq, whoever runs: the slot is the socket's, or tells the end by its port. */
 SEC("tp_btf/tcp_retransmit_skb")
 int tcp_retransmit_skb(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
+	struct socket *socket;
 	struct totals *sum;
-	__u32 role;
+	__u32 slot;
 
 	if (retransmit_has_error && (int)ctx[2])
 		return 0;
-	if (has_port(sk->__sk_common.skc_num))
-		role = ROLE_SERVER;
+	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (socket)
+		slot = socket->slot;
+	else if (has_port(sk->__sk_common.skc_num))
+		slot = SLOT_SERVERS;
 	else if (has_port(__builtin_bswap16(sk->__sk_common.skc_dport)))
-		role = ROLE_CLIENT;
+		slot = SLOT_CLIENTS;
 	else
 		return 0;
-	sum = totals_of(role);
+	sum = totals_of(slot);
 	if (sum)
 		__sync_fetch_and_add(&sum->retransmissions, 1);
 	return 0;
@@ -564,12 +719,12 @@ int inet_sock_set_state(__u64 *ctx)
 	if (sk->sk_protocol != IPPROTO_TCP || task->tgid == own_tgid)
 		return 0;
 	thread = this_thread(task);
-	/* The first role stays: a server that connects to another server is still a server. */
-	if (!thread || thread->role != ROLE_NONE)
+	if (!thread)
 		return 0;
-	enlist(task, role);
-	__sync_fetch_and_add(&generation, 1);
-	this_thread(task);
+	/* A server that connects to another server is still a server; a command that starts a server is not one. */
+	if (thread->slot != SLOT_NONE && (role == ROLE_CLIENT || is_server(thread->slot)))
+		return 0;
+	found_family(task, role);
 	return 0;
 }
 
@@ -618,7 +773,7 @@ int softirq_exit(__u64 *ctx)
 
 /* ---- reading ---- */
 
-/* Gives the threads of newly named processes their role, and writes a `struct reading` for each thread with one. */
+/* Gives the threads of newly named processes their slot, and writes a `struct reading` for each thread with one. */
 SEC("iter/task")
 int read_threads(struct bpf_iter__task *ctx)
 {
@@ -634,9 +789,9 @@ int read_threads(struct bpf_iter__task *ctx)
 	if (!thread)
 		return 0;
 	clock_offset = offset_of(task);
-	if (thread->role == ROLE_NONE) {
+	if (thread->slot == SLOT_NONE) {
 		judge(thread, task, clock_offset);
-		if (thread->role == ROLE_NONE)
+		if (thread->slot == SLOT_NONE)
 			return 0;
 		/* Threads it may start while this goes on must be judged again. */
 		__sync_fetch_and_add(&generation, 1);
@@ -644,7 +799,7 @@ int read_threads(struct bpf_iter__task *ctx)
 	read_usage(&now, task, clock_offset);
 	reading.tid = task->pid;
 	reading.tgid = task->tgid;
-	reading.role = thread->role;
+	reading.slot = thread->slot;
 	reading.on_cpu = task->on_cpu;
 	bpf_probe_read_kernel_str(reading.comm, sizeof(reading.comm), task->comm);
 	if (now.cpu_ns > thread->from.cpu_ns)
@@ -658,5 +813,14 @@ int read_threads(struct bpf_iter__task *ctx)
 	reading.calls = thread->calls;
 	reading.socket = thread->socket;
 	bpf_seq_write(ctx->meta->seq, &reading, sizeof(reading));
+	return 0;
+}
+
+/* ---- the meter ---- */
+
+/* Does nothing: what the kernel's own timing of programs takes by itself is what it says of this one. */
+SEC("raw_tp")
+int empty(void *ctx)
+{
 	return 0;
 }

@@ -21,14 +21,28 @@ enum limits {
 	PORT_SET_BYTES = 8192,
 	/* One system call in this many is timed, on average. A power of two. */
 	TIMED_EVERY = 16,
+	/* Connections whose owners are remembered; the one unused for longest makes room. */
+	CONNECTION_SLOTS = 65536,
+	/* Different 32-bit system calls, over all slots. */
+	COMPAT_SLOTS = 1024,
 };
 
 enum role {
 	ROLE_NONE = 0,
 	ROLE_SERVER = 1,
 	ROLE_CLIENT = 2,
-	/* Size of tables by role. */
-	ROLES = 3,
+};
+
+/*
+ * Counts are kept in slots: one for each family (a process and its descendants) of a role, so that a family that has
+ * nothing to do with the captured traffic can be left out at the end. Odd slots are of servers, even ones of clients.
+ */
+enum slot {
+	SLOT_NONE = 0,
+	/* For all families of a role that found no slot of their own. */
+	SLOT_SERVERS = ROLE_SERVER,
+	SLOT_CLIENTS = ROLE_CLIENT,
+	SLOT_FIRST = 3,
 };
 
 /* Which cycle counters the table `cycle_events` holds. */
@@ -38,7 +52,7 @@ enum cycle_mode {
 	CYCLES_SPLIT = 1,
 };
 
-/* One system call of one role. */
+/* One system call of one slot. */
 struct call {
 	/* Calls that returned, or never return. */
 	__u64 count;
@@ -82,7 +96,7 @@ struct cycle_use {
 	__u64 missed;
 };
 
-/* Everything that is added up per role; one copy per CPU. */
+/* Everything that is added up per slot; one copy per CPU. */
 struct totals {
 	struct call calls[CALL_SLOTS];
 	/* Use by threads that have ended. */
@@ -107,25 +121,28 @@ struct cpu {
 	__u64 tx_start_ns;
 	__u64 tx_count;
 	__u64 tx_ns;
-	/* Thread whose cycles are being counted, or 0; its role; the counters as they stood when it came. */
+	/* Thread whose cycles are being counted, or 0; its slot; the counters as they stood when it came. */
 	__u32 cycles_tid;
-	enum role cycles_role;
+	__u32 cycles_slot;
 	struct cycle_use cycles_from;
 };
 
-/* A process that has a role. */
+/* A process that has a slot. */
 struct process {
-	enum role role;
+	__u32 slot;
+	/* Number of its network namespace when it was first seen; 0 where that is not known. */
+	__u32 netns;
 	/* 0 when its last thread has ended: its number may be given to another process. */
 	__u32 alive;
+	__u32 unused;
 	/* CLOCK_MONOTONIC when it was first seen. */
 	__u64 since_ns;
 	__u8 comm[COMM_BYTES];
 };
 
-/* A thread of any process: a role, or the verdict that it has none. */
+/* A thread of any process: a slot, or the verdict that it has none. */
 struct thread {
-	__u32 role;
+	__u32 slot;
 	/* Value of `generation` when its process was last looked up. */
 	__u32 generation;
 	/* System call it is in, or one of `call_state`. */
@@ -137,7 +154,7 @@ struct thread {
 	/* The current call is a timed one. */
 	__u32 timing;
 	__u64 timed_from_ns;
-	/* What it had used when it got its role, or when it was last moved to `totals.ended`. */
+	/* What it had used when it got its slot, or when it was last moved to `totals.ended`. */
 	struct usage from;
 	__u64 calls;
 	struct socket_use socket;
@@ -146,18 +163,50 @@ struct thread {
 /* Values of `thread.call` that are no system call numbers. */
 enum call_state {
 	CALL_NONE = -1,
-	/* It got its role while in a system call, perhaps. */
+	/* It got its slot while in a system call, perhaps. */
 	CALL_UNKNOWN = -2,
+	/* Set beside the number of a 32-bit call. */
+	CALL_COMPAT = 1 << 29,
 };
 
-/* A live thread of a role, as the iterator writes it. */
+/* A 32-bit system call of one slot. */
+struct compat_key {
+	__u32 slot;
+	__u32 number;
+};
+
+/* A connection as the socket of one of its ends sees it. Addresses are those of IPv6, of IPv4 the mapped ones. */
+struct connection_key {
+	__u32 netns;
+	__u16 local_port;
+	__u16 remote_port;
+	__u32 local[4];
+	__u32 remote[4];
+};
+
+/* Who owns the socket. */
+struct connection {
+	/* Of the process that first sent or received through it. */
+	__u32 slot;
+	/* 1 where a protocol in the kernel (TLS) lies between the process and TCP: bytes are counted before it. */
+	__u32 layered;
+};
+
+/* A socket that counts. */
+struct socket {
+	__u32 slot;
+	/* Sends and receives, modulo 2^32. */
+	__u32 uses;
+};
+
+/* A live thread of a slot, as the iterator writes it. */
 struct reading {
 	__u32 tid;
 	__u32 tgid;
-	enum role role;
+	__u32 slot;
 	__u32 on_cpu;
 	__u8 comm[COMM_BYTES];
-	/* Use since it got its role. */
+	/* Use since it got its slot. */
 	struct usage used;
 	__u64 calls;
 	struct socket_use socket;

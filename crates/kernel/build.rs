@@ -31,7 +31,7 @@ fn build() -> Result<(), String> {
     SkeletonBuilder::new()
         .source(sources.join("overhead.bpf.c"))
         .clang(&clang)
-        .clang_args(["-Wall", "-Werror", "-Wno-unused-function"])
+        .clang_args(["-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"])
         .build_and_generate(out.join("overhead.skel.rs"))
         .map_err(|error| format!("the BPF programs do not compile: {error:#}"))
 }

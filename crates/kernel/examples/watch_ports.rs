@@ -15,6 +15,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::thread::sleep(Duration::from_secs(seconds));
     let record = counters.finish()?;
     println!("{}", serde_json::to_string_pretty(&record)?);
-    println!("{:?} {:?} {:?}", counters.window(), counters.bpf_ns(), counters.doubts());
+    println!("{:?} {:?} {:?}", counters.window(), counters.bpf_ns(), counters.warnings());
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The BPF programs: opened, loaded, attached; whatever is optional may be missing.
 
+use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
 use crate::discover::in_initial_pid_namespace;
 use crate::error::Error;
@@ -19,6 +20,13 @@ const ITERATOR: &str = "read_threads";
 /// Without these there are no counters at all. Programs have the names of their tracepoints.
 const REQUIRED: [&str; 5] = ["sys_enter", "sys_exit", "task_newtask", "sched_process_exit", ITERATOR];
 
+/// The program that does nothing. It is run by hand, to see what timing a program takes.
+pub(crate) const EMPTY: &str = "empty";
+/// Memory for the tables of the slots, over all CPUs, and how many there are of them in any case and at most.
+const SLOT_BYTES: usize = 32 << 20;
+const FEWEST_SLOTS: usize = 16;
+const MOST_SLOTS: usize = 64;
+
 /// Programs that run, and their tables. All stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -26,6 +34,8 @@ pub(crate) struct Programs {
     pub(crate) totals: MapHandle,
     pub(crate) cpus: MapHandle,
     pub(crate) processes: MapHandle,
+    pub(crate) compat_calls: MapHandle,
+    pub(crate) connections: MapHandle,
     pub(crate) cycles: Result<CycleEvents, String>,
     /// The kernel takes the events out of the table when the file they were put in through is closed.
     _cycle_events: MapHandle,
@@ -69,11 +79,12 @@ impl Programs {
         configure(&mut open, options, btf, cycles.is_ok());
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            if let Some(reason) = absence(&name, btf, refused) {
+            if let Some(reason) = absence(&name, options, btf, refused) {
                 program.set_autoload(false);
                 missing.insert(name, reason);
             }
         }
+        open.maps.totals.set_max_entries(slots() as u32).map_err(|error| Error::loading(&error))?;
         let mut skeleton = open.load().map_err(|error| Error::loading(&error))?;
         Self::attach(&mut skeleton, options, cycles, std::mem::take(missing))
     }
@@ -88,9 +99,13 @@ impl Programs {
         let cycles = install(cycles, &cycle_events);
         let mut links = Vec::new();
         let mut descriptors = Vec::new();
-        let mut threads = None;
+        let (mut threads, mut empty) = (None, None);
         for program in skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
+            if name == EMPTY {
+                empty = Some(program.as_fd().try_clone_to_owned()?);
+                continue;
+            }
             if missing.contains_key(&name) {
                 continue;
             }
@@ -112,10 +127,12 @@ impl Programs {
             totals: MapHandle::try_from(&skeleton.maps.totals)?,
             cpus: MapHandle::try_from(&skeleton.maps.cpus)?,
             processes: MapHandle::try_from(&skeleton.maps.processes)?,
+            compat_calls: MapHandle::try_from(&skeleton.maps.compat_calls)?,
+            connections: MapHandle::try_from(&skeleton.maps.connections)?,
             cycles,
             _cycle_events: cycle_events,
             missing,
-            timing: Timing::start(descriptors, options.own_cost)?,
+            timing: Timing::start(descriptors, empty, options.own_cost)?,
             _links: links,
         })
     }
@@ -135,16 +152,27 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &Options, btf: &Btf<'_>, 
     constants.find_clients = (options.client == Selection::Ports).into();
     constants.only_port_set = (!options.ports.is_empty()).into();
     constants.own_tgid = std::process::id();
+    constants.adopt_children = options.adopt_children.into();
+    constants.kernel_slots = (slots() / 2) as u32;
     constants.retransmit_has_error = (arguments(btf, "tcp_retransmit_skb") > Some(2)).into();
     if hardware {
         constants.cycle_mode = types::cycle_mode::CYCLES_SPLIT;
     }
 }
 
+/// How many families are counted apart: fewer where each table has many copies, one for each CPU.
+fn slots() -> usize {
+    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1).max(1);
+    (SLOT_BYTES / (size_of::<types::totals>() * cpus)).clamp(FEWEST_SLOTS, MOST_SLOTS)
+}
+
 /// Why an optional program is not to be loaded.
-fn absence(name: &str, btf: &Btf<'_>, refused: Option<&str>) -> Option<String> {
-    if REQUIRED.contains(&name) {
+fn absence(name: &str, options: &Options, btf: &Btf<'_>, refused: Option<&str>) -> Option<String> {
+    if REQUIRED.contains(&name) || name == EMPTY {
         return None;
+    }
+    if SOFTIRQ.contains(&name) && !options.softirq {
+        return Some("was not asked for (--softirq)".to_owned());
     }
     if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_none() {
         return Some("does not exist in this kernel".to_owned());

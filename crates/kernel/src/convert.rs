@@ -3,7 +3,7 @@
 use crate::bpf::Programs;
 use crate::clock::tick_ns;
 use crate::skeleton::types;
-use crate::snapshot::RoleSums;
+use crate::snapshot::{SlotSums, add_call};
 use crate::split::Evidence;
 use overhead_model::record::{ContextSwitches, CycleSource, Cycles, Measured, OnCpu, Role, Socket, Syscall};
 use std::collections::BTreeMap;
@@ -31,12 +31,12 @@ pub(crate) struct Context<'programs> {
 
 impl Context<'_> {
     /// A role's record.
-    pub(crate) fn role(&self, family: Family, sums: &RoleSums) -> Role {
+    pub(crate) fn role(&self, family: Family, sums: &SlotSums) -> Role {
         let on_cpu = evidence(sums).split();
         Role {
             pids: family.pids,
             comms: family.comms,
-            syscalls: syscalls(&sums.calls),
+            syscalls: syscalls(sums),
             cycles: self.cycles(sums, &on_cpu),
             on_cpu_ns: Measured::Value(on_cpu),
             context_switches: Measured::Value(ContextSwitches {
@@ -47,6 +47,9 @@ impl Context<'_> {
             wakeups: self.measured(&WAKEUPS, sums.wakeups),
             socket: self.measured(&SOCKET, socket(&sums.socket)),
             retransmissions: self.retransmissions(sums.retransmissions),
+            coverage: Measured::unavailable("not compared with a capture"),
+            captured_share: Measured::unavailable("not compared with a capture"),
+            withheld: None,
         }
     }
 
@@ -66,7 +69,7 @@ impl Context<'_> {
         }
     }
 
-    fn cycles(&self, sums: &RoleSums, on_cpu: &OnCpu) -> Measured<Cycles> {
+    fn cycles(&self, sums: &SlotSums, on_cpu: &OnCpu) -> Measured<Cycles> {
         let reason = match (&self.programs.cycles, self.programs.absence(&SWITCHES)) {
             (Ok(_), None) => return Measured::Value(hardware(&sums.cycles)),
             (Ok(_), Some(reason)) => reason,
@@ -121,16 +124,16 @@ pub(crate) fn socket(used: &types::socket_use) -> Socket {
     }
 }
 
-fn evidence(sums: &RoleSums) -> Evidence {
+fn evidence(sums: &SlotSums) -> Evidence {
     Evidence {
         cpu_ns: sums.used.cpu_ns,
         user_ns: sums.used.user_ns,
         system_ns: sums.used.system_ns,
         tick_ns: tick_ns(),
-        calls: sums.calls.iter().map(|call| call.count).sum(),
-        timed: sums.calls.iter().map(|call| call.timed).sum(),
+        calls: sums.all_calls().map(|call| call.count).sum(),
+        timed: sums.all_calls().map(|call| call.timed).sum(),
         faults: sums.used.faults,
-        calls_ns: sums.calls.iter().filter_map(estimate_ns).sum(),
+        calls_ns: sums.all_calls().filter_map(estimate_ns).sum(),
     }
 }
 
@@ -140,14 +143,16 @@ fn estimate_ns(call: &types::call) -> Option<u64> {
     whole.checked_div(u128::from(call.timed)).map(|ns| ns as u64)
 }
 
-fn syscalls(calls: &[types::call]) -> BTreeMap<String, Syscall> {
-    let last = calls.len().saturating_sub(1);
-    calls
-        .iter()
-        .enumerate()
-        .filter(|(_, call)| call.count > 0)
-        .map(|(number, call)| (name(number, last), record(call)))
-        .collect()
+/// By name. A 32-bit program's `read` and a 64-bit one's are the same call.
+fn syscalls(sums: &SlotSums) -> BTreeMap<String, Syscall> {
+    let last = sums.calls.len().saturating_sub(1);
+    let native = sums.calls.iter().enumerate().map(|(number, call)| (name(number, last), call));
+    let compat = sums.compat.iter().map(|(number, call)| (compat_name(*number), call));
+    let mut named: BTreeMap<String, types::call> = BTreeMap::new();
+    for (name, call) in native.chain(compat).filter(|(_, call)| call.count > 0) {
+        add_call(named.entry(name).or_default(), call);
+    }
+    named.into_iter().map(|(name, call)| (name, record(&call))).collect()
 }
 
 fn record(call: &types::call) -> Syscall {
@@ -163,6 +168,17 @@ fn name(number: usize, last: usize) -> String {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+use syscalls::x86::Sysno as CompatSysno;
+
+#[cfg(target_arch = "aarch64")]
+use syscalls::arm::Sysno as CompatSysno;
+
+/// The name of a number in the table of 32-bit programs.
+fn compat_name(number: u32) -> String {
+    CompatSysno::new(number as usize).map_or_else(|| format!("syscall32_{number}"), |known| known.name().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +189,25 @@ mod tests {
         assert_eq!(name(getppid, 511), "getppid");
         assert_eq!(name(510, 511), "syscall_510");
         assert_eq!(name(511, 511), "other");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn calls_of_32_bit_programs_have_the_names_of_their_own_table() {
+        // 64 is getppid there, and semget in the 64-bit table.
+        assert_eq!((compat_name(64), name(64, 511)), ("getppid".to_owned(), "semget".to_owned()));
+        assert_eq!(compat_name(9_999), "syscall32_9999");
+    }
+
+    #[test]
+    fn a_call_of_both_tables_is_one() {
+        let call = types::call { count: 2, ..types::call::default() };
+        let mut sums = SlotSums::default();
+        sums.calls.resize(512, types::call::default());
+        sums.calls[Sysno::getppid.id() as usize] = call;
+        sums.compat.insert(CompatSysno::getppid.id() as u32, call);
+        let calls = syscalls(&sums);
+        assert_eq!(calls.iter().map(|(name, call)| (name.as_str(), call.count)).collect::<Vec<_>>(), [("getppid", 4)]);
     }
 
     #[test]

@@ -31,6 +31,16 @@ enum End {
     Client,
 }
 
+/// The number of this process's network namespace; 0 where there are none.
+pub(crate) fn own_network_namespace() -> u32 {
+    fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino() as u32)
+}
+
+/// The number of a process's network namespace; 0 where that is not known.
+pub(crate) fn network_namespace(pid: u32) -> u32 {
+    fs::metadata(format!("/proc/{pid}/ns/net")).map_or(0, |namespace| namespace.ino() as u32)
+}
+
 /// True when process numbers here are those of the kernel.
 pub(crate) fn in_initial_pid_namespace() -> bool {
     fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PID_NAMESPACE)
@@ -96,13 +106,21 @@ fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
     })
 }
 
-/// `roots` and all that descend from them now; nothing is taken to descend from process 1.
-pub(crate) fn with_descendants(roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
+/// The roots that descend from no other one, each with all that descend from it now; nothing is taken to descend from
+/// process 1.
+pub(crate) fn families(roots: &BTreeSet<u32>) -> Result<Vec<(u32, BTreeSet<u32>)>, Error> {
     let parents: Vec<(u32, u32)> = all_processes()?
         .flatten()
         .filter_map(|process| Some((process.pid as u32, process.stat().ok()?.ppid as u32)))
         .collect();
-    Ok(descend(roots, &parents))
+    Ok(divide(roots, &parents))
+}
+
+fn divide(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> Vec<(u32, BTreeSet<u32>)> {
+    let of: Vec<(u32, BTreeSet<u32>)> =
+        roots.iter().map(|root| (*root, descend(&BTreeSet::from([*root]), parents))).collect();
+    let is_top = |root: &u32| !of.iter().any(|(other, family)| other != root && family.contains(root));
+    of.iter().filter(|(root, _)| is_top(root)).cloned().collect()
 }
 
 fn descend(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
@@ -169,6 +187,13 @@ mod tests {
     fn the_family_is_followed_whatever_the_order_of_the_list() {
         let parents = [(30, 20), (20, 10), (10, 1), (40, 1), (50, 30)];
         assert_eq!(descend(&BTreeSet::from([10]), &parents), BTreeSet::from([10, 20, 30, 50]));
+    }
+
+    #[test]
+    fn a_server_and_the_processes_it_forked_are_one_family() {
+        let parents = [(20, 10), (21, 10), (10, 1), (40, 1)];
+        let families = divide(&BTreeSet::from([10, 20, 21, 40]), &parents);
+        assert_eq!(families, [(10, BTreeSet::from([10, 20, 21])), (40, BTreeSet::from([40]))]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub fn doctor() -> Vec<Capability> {
     options.server = Selection::Named(String::new());
     options.client = Selection::Named(String::new());
     options.cycles = CycleChoice::Best;
+    options.softirq = true;
     let programs = match Programs::start(&options) {
         Ok(programs) => programs,
         Err(error) => return vec![Capability { name: "kernel counters", outcome: Err(explain(&error)) }],

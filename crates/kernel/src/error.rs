@@ -33,12 +33,6 @@ pub enum Error {
         /// What the kernel said.
         reason: String,
     },
-    /// No process listens on the ports.
-    #[error(
-        "no process on this host listens on port {}: start the server first, or name its processes (--pid, --cgroup, --comm)",
-        ports_in_words(.0)
-    )]
-    NobodyListens(Vec<u16>),
     /// There is no such process.
     #[error("there is no process {0}")]
     NoSuchProcess(u32),
@@ -104,11 +98,5 @@ mod tests {
         let loading = |code| Error::loading(&libbpf_rs::Error::from_raw_os_error(code));
         assert!(matches!(loading(libc::EPERM), Error::Permission(_)));
         assert!(matches!(loading(libc::EACCES), Error::Load(_)));
-    }
-
-    #[test]
-    fn an_unused_port_is_named_and_a_remedy_given() {
-        let text = Error::NobodyListens(vec![7390, 7391]).to_string();
-        assert!(text.contains("port 7390 or 7391") && text.contains("start the server first"), "{text}");
     }
 }

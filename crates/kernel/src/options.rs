@@ -16,19 +16,17 @@ impl Role {
     /// Both, in the order in which tables are kept.
     pub(crate) const ALL: [Self; 2] = [Self::Server, Self::Client];
 
-    pub(crate) fn index(self) -> usize {
-        self as usize
-    }
-
-    pub(crate) fn tag(self) -> types::role {
+    /// The slot for families of this role that have none of their own. The role's other slots follow at every second number.
+    pub(crate) fn shared_slot(self) -> u32 {
         match self {
-            Self::Server => types::role::ROLE_SERVER,
-            Self::Client => types::role::ROLE_CLIENT,
+            Self::Server => types::slot::SLOT_SERVERS.0,
+            Self::Client => types::slot::SLOT_CLIENTS.0,
         }
     }
 
-    pub(crate) fn of(tag: types::role) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.tag() == tag)
+    /// The role that a slot is for.
+    pub(crate) fn of_slot(slot: u32) -> Option<Self> {
+        (slot > 0).then_some(if slot % 2 == 1 { Self::Server } else { Self::Client })
     }
 }
 
@@ -36,7 +34,8 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// By the ports of [`Options::ports`]: of the server, who listens on one now or later; of the client, who is connected
-    /// to one now or connects later. In all network namespaces.
+    /// to one now or connects later. In all network namespaces: [`crate::Counters::attribute`] tells those apart that have
+    /// to do with what was captured.
     Ports,
     /// These processes.
     Pids(Vec<u32>),
@@ -73,6 +72,10 @@ pub struct Options {
     pub cycles: CycleChoice,
     /// How [`crate::Counters::bpf_ns`] is come by.
     pub own_cost: OwnCost,
+    /// Time the network softirqs of the machine, which reads a clock twice for each of them.
+    pub softirq: bool,
+    /// Count children of this process as clients, from the `exec` by which they become another program.
+    pub adopt_children: bool,
 }
 
 /// How the programs' own cost is measured.
@@ -96,6 +99,8 @@ impl Options {
             client: Selection::Ports,
             cycles: CycleChoice::Best,
             own_cost: OwnCost::Untimed,
+            softirq: false,
+            adopt_children: false,
         }
     }
 }

@@ -4,10 +4,10 @@ use crate::bpf::Programs;
 use crate::clock::Stamp;
 use crate::cycles::CycleEvents;
 use crate::error::Error;
-use crate::options::Role;
 use crate::skeleton::types;
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
 use overhead_model::record::Softirq;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 /// Readings of the threads are repeated while threads end meanwhile, this often at most.
@@ -28,6 +28,14 @@ unsafe impl Plain for types::cpu {}
 unsafe impl Plain for types::process {}
 // SAFETY: as above.
 unsafe impl Plain for types::reading {}
+// SAFETY: as above.
+unsafe impl Plain for types::call {}
+// SAFETY: as above.
+unsafe impl Plain for types::compat_key {}
+// SAFETY: as above.
+unsafe impl Plain for types::connection_key {}
+// SAFETY: as above.
+unsafe impl Plain for types::connection {}
 
 /// The value at the front of `bytes`; `None` when there are too few.
 fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -41,10 +49,12 @@ fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Sums of one role since the programs were loaded.
-#[derive(Clone, Debug)]
-pub(crate) struct RoleSums {
+/// Sums of one slot since the programs were loaded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SlotSums {
     pub(crate) calls: Vec<types::call>,
+    /// Calls by 32-bit programs, by their numbers.
+    pub(crate) compat: BTreeMap<u32, types::call>,
     pub(crate) used: types::usage,
     pub(crate) wakeups: u64,
     pub(crate) socket: types::socket_use,
@@ -58,31 +68,40 @@ pub(crate) struct RoleSums {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Stamp,
-    pub(crate) roles: [RoleSums; 2],
+    pub(crate) slots: BTreeMap<u32, SlotSums>,
     pub(crate) softirq: Softirq,
     pub(crate) threads: Vec<types::reading>,
+    /// Processes in the kernel's table, in order of appearance.
+    pub(crate) processes: Vec<(u32, types::process)>,
 }
 
 impl Snapshot {
-    /// Reads everything. Threads of processes that were given a role since get it here.
-    pub(crate) fn take(programs: &Programs) -> Result<Self, Error> {
+    /// Reads everything of `slots`, and of those that processes have now. Threads of processes that were given a slot since
+    /// get it here.
+    pub(crate) fn take(programs: &Programs, slots: &BTreeSet<u32>) -> Result<Self, Error> {
         let at = Stamp::now();
-        let (mut roles, threads) = read_roles(programs)?;
+        let processes = processes(programs);
+        let slots: BTreeSet<u32> =
+            slots.iter().copied().chain(processes.iter().map(|(_, process)| process.slot)).collect();
+        let (mut slots, threads) = read_slots(programs, &slots)?;
         for reading in &threads {
-            if let Some(role) = Role::of(reading.role) {
-                add_usage(&mut roles[role.index()].used, &reading.used);
-            }
+            add_usage(&mut slots.entry(reading.slot).or_default().used, &reading.used);
         }
         let cpus: Vec<types::cpu> = per_cpu(&programs.cpus, 0)?;
         if let Ok(events) = &programs.cycles {
-            add_running_cycles(&mut roles, &cpus, events)?;
+            add_running_cycles(&mut slots, &cpus, events)?;
         }
-        Ok(Self { at, roles, softirq: softirq(&cpus), threads })
+        Ok(Self { at, slots, softirq: softirq(&cpus), threads, processes })
     }
 
-    /// What happened to a role since an earlier reading.
-    pub(crate) fn since(&self, start: &Self, role: Role) -> RoleSums {
-        self.roles[role.index()].since(&start.roles[role.index()])
+    /// What happened to these slots since an earlier reading.
+    pub(crate) fn since(&self, start: &Self, slots: &BTreeSet<u32>) -> SlotSums {
+        let (mut sums, none) = (SlotSums::default(), SlotSums::default());
+        for slot in slots {
+            let (now, then) = (self.slots.get(slot), start.slots.get(slot));
+            sums.merge(&now.unwrap_or(&none).since(then.unwrap_or(&none)));
+        }
+        sums
     }
 
     /// What happened to the machine since an earlier reading.
@@ -97,30 +116,58 @@ impl Snapshot {
     }
 }
 
-/// The sums of both roles without the live threads, and the live threads, of one moment.
-fn read_roles(programs: &Programs) -> Result<([RoleSums; 2], Vec<types::reading>), Error> {
-    let mut roles = [read_role(programs, Role::Server)?, read_role(programs, Role::Client)?];
+type Slots = BTreeMap<u32, SlotSums>;
+
+/// The sums of slots without the live threads, and the live threads, of one moment.
+fn read_slots(programs: &Programs, slots: &BTreeSet<u32>) -> Result<(Slots, Vec<types::reading>), Error> {
+    let read = || slots.iter().map(|slot| Ok((*slot, read_slot(programs, *slot)?))).collect::<Result<Slots, Error>>();
+    let mut before = read()?;
+    let mut threads = read_threads(programs)?;
     for _ in 1..ATTEMPTS {
-        let threads = read_threads(programs)?;
-        let again = [read_role(programs, Role::Server)?, read_role(programs, Role::Client)?];
-        let same = roles.iter().zip(&again).all(|(before, after)| before.settlements == after.settlements);
-        roles = again;
+        let after = read()?;
+        let same = before.values().zip(after.values()).all(|(before, after)| before.settlements == after.settlements);
+        before = after;
         if same {
-            return Ok((roles, threads));
+            break;
+        }
+        threads = read_threads(programs)?;
+    }
+    for (key, call) in compat_calls(programs)? {
+        if let Some(sums) = before.get_mut(&key.slot) {
+            add_call(sums.compat.entry(key.number).or_default(), &call);
         }
     }
-    Ok((roles, read_threads(programs)?))
+    Ok((before, threads))
 }
 
-fn read_role(programs: &Programs, role: Role) -> Result<RoleSums, Error> {
-    let mut sums = RoleSums::none();
-    for cpu in per_cpu::<types::totals>(&programs.totals, role.tag().0)? {
+fn read_slot(programs: &Programs, slot: u32) -> Result<SlotSums, Error> {
+    let mut sums = SlotSums::default();
+    for cpu in per_cpu::<types::totals>(&programs.totals, slot)? {
         sums.add(&cpu);
     }
     Ok(sums)
 }
 
-/// The live threads that have a role.
+/// Calls by 32-bit programs, a copy for each CPU.
+fn compat_calls(programs: &Programs) -> Result<Vec<(types::compat_key, types::call)>, Error> {
+    let mut calls = Vec::new();
+    for key in programs.compat_calls.keys() {
+        let copies = programs.compat_calls.lookup_percpu(&key, MapFlags::ANY)?.unwrap_or_default();
+        if let Some(key) = plain::<types::compat_key>(&key) {
+            calls.extend(copies.iter().filter_map(|bytes| Some((key, plain(bytes)?))));
+        }
+    }
+    Ok(calls)
+}
+
+/// The connections whose owners are known.
+pub(crate) fn connections(programs: &Programs) -> Vec<(types::connection_key, types::connection)> {
+    let table = &programs.connections;
+    let owner = |key: &[u8]| plain(&table.lookup(key, MapFlags::ANY).ok()??);
+    table.keys().filter_map(|key| Some((plain(&key)?, owner(&key)?))).collect()
+}
+
+/// The live threads that have a slot.
 pub(crate) fn read_threads(programs: &Programs) -> Result<Vec<types::reading>, Error> {
     let mut bytes = Vec::new();
     Iter::new(&programs.threads)?.read_to_end(&mut bytes)?;
@@ -133,7 +180,7 @@ fn per_cpu<T: Plain>(table: &MapHandle, key: u32) -> Result<Vec<T>, Error> {
     Ok(copies.iter().filter_map(|bytes| plain(bytes)).collect())
 }
 
-/// The processes that have or had a role, in order of appearance.
+/// The processes that have or had a slot, in order of appearance.
 pub(crate) fn processes(programs: &Programs) -> Vec<(u32, types::process)> {
     let mut list: Vec<(u32, types::process)> = programs
         .processes
@@ -148,7 +195,7 @@ pub(crate) fn processes(programs: &Programs) -> Vec<(u32, types::process)> {
     list
 }
 
-/// Gives a process a role, unless it has one.
+/// Gives a process a slot, unless it has one.
 pub(crate) fn enlist(programs: &Programs, pid: u32, process: &types::process) -> Result<bool, Error> {
     let known = programs.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
     if known.and_then(|bytes| plain::<types::process>(&bytes)).is_some_and(|known| known.alive != 0) {
@@ -164,57 +211,86 @@ pub(crate) fn forget(programs: &Programs, pid: u32) {
     let _ = programs.processes.delete(&pid.to_ne_bytes());
 }
 
-impl RoleSums {
-    fn none() -> Self {
-        Self {
-            calls: Vec::new(),
-            used: types::usage::default(),
-            wakeups: 0,
-            socket: types::socket_use::default(),
-            retransmissions: 0,
-            cycles: types::cycle_use::default(),
-            nameless: 0,
-            settlements: 0,
-        }
-    }
-
+impl SlotSums {
     fn add(&mut self, cpu: &types::totals) {
-        self.calls.resize(cpu.calls.len(), types::call::default());
-        for (sum, call) in self.calls.iter_mut().zip(&cpu.calls) {
-            sum.count += call.count;
-            sum.errors += call.errors;
-            sum.timed += call.timed;
-            sum.timed_ns += call.timed_ns;
-        }
+        self.add_calls(&cpu.calls);
         add_usage(&mut self.used, &cpu.ended);
         self.wakeups += cpu.wakeups;
-        self.socket.send_calls += cpu.socket.send_calls;
-        self.socket.send_bytes += cpu.socket.send_bytes;
-        self.socket.recv_calls += cpu.socket.recv_calls;
-        self.socket.recv_bytes += cpu.socket.recv_bytes;
+        add_socket(&mut self.socket, &cpu.socket);
         self.retransmissions += cpu.retransmissions;
         add_cycles(&mut self.cycles, &cpu.cycles);
         self.nameless += cpu.nameless;
         self.settlements += cpu.settlements;
     }
 
+    fn add_calls(&mut self, calls: &[types::call]) {
+        self.calls.resize(calls.len().max(self.calls.len()), types::call::default());
+        self.calls.iter_mut().zip(calls).for_each(|(sum, call)| add_call(sum, call));
+    }
+
+    /// Takes in another slot.
+    fn merge(&mut self, other: &Self) {
+        self.add_calls(&other.calls);
+        for (number, call) in &other.compat {
+            add_call(self.compat.entry(*number).or_default(), call);
+        }
+        add_usage(&mut self.used, &other.used);
+        self.wakeups += other.wakeups;
+        add_socket(&mut self.socket, &other.socket);
+        self.retransmissions += other.retransmissions;
+        add_cycles(&mut self.cycles, &other.cycles);
+        self.nameless += other.nameless;
+    }
+
     fn since(&self, start: &Self) -> Self {
-        let calls = self.calls.iter().zip(&start.calls).map(|(now, then)| call_since(now, then)).collect();
+        let none = types::call::default();
+        let then = start.calls.iter().chain(std::iter::repeat(&none));
+        let calls = self.calls.iter().zip(then).map(|(now, then)| call_since(now, then)).collect();
+        let compat = self.compat.iter();
         Self {
             calls,
+            compat: compat.map(|(n, now)| (*n, call_since(now, start.compat.get(n).unwrap_or(&none)))).collect(),
             used: usage_since(&self.used, &start.used),
             wakeups: self.wakeups.saturating_sub(start.wakeups),
-            socket: types::socket_use {
-                send_calls: self.socket.send_calls.saturating_sub(start.socket.send_calls),
-                send_bytes: self.socket.send_bytes.saturating_sub(start.socket.send_bytes),
-                recv_calls: self.socket.recv_calls.saturating_sub(start.socket.recv_calls),
-                recv_bytes: self.socket.recv_bytes.saturating_sub(start.socket.recv_bytes),
-            },
+            socket: socket_since(&self.socket, &start.socket),
             retransmissions: self.retransmissions.saturating_sub(start.retransmissions),
             cycles: cycles_since(&self.cycles, &start.cycles),
             nameless: self.nameless.saturating_sub(start.nameless),
             settlements: self.settlements.saturating_sub(start.settlements),
         }
+    }
+
+    /// System calls of both kinds.
+    pub(crate) fn all_calls(&self) -> impl Iterator<Item = &types::call> {
+        self.calls.iter().chain(self.compat.values())
+    }
+
+    /// Bytes at the socket layer, both ways.
+    pub(crate) fn socket_bytes(&self) -> u64 {
+        self.socket.send_bytes + self.socket.recv_bytes
+    }
+}
+
+pub(crate) fn add_call(sum: &mut types::call, call: &types::call) {
+    sum.count += call.count;
+    sum.errors += call.errors;
+    sum.timed += call.timed;
+    sum.timed_ns += call.timed_ns;
+}
+
+fn add_socket(sum: &mut types::socket_use, more: &types::socket_use) {
+    sum.send_calls += more.send_calls;
+    sum.send_bytes += more.send_bytes;
+    sum.recv_calls += more.recv_calls;
+    sum.recv_bytes += more.recv_bytes;
+}
+
+fn socket_since(now: &types::socket_use, then: &types::socket_use) -> types::socket_use {
+    types::socket_use {
+        send_calls: now.send_calls.saturating_sub(then.send_calls),
+        send_bytes: now.send_bytes.saturating_sub(then.send_bytes),
+        recv_calls: now.recv_calls.saturating_sub(then.recv_calls),
+        recv_bytes: now.recv_bytes.saturating_sub(then.recv_bytes),
     }
 }
 
@@ -268,11 +344,13 @@ fn cycles_since(now: &types::cycle_use, then: &types::cycle_use) -> types::cycle
 }
 
 /// Adds the cycles of the slices that are not over.
-fn add_running_cycles(roles: &mut [RoleSums; 2], cpus: &[types::cpu], events: &CycleEvents) -> Result<(), Error> {
+fn add_running_cycles(slots: &mut Slots, cpus: &[types::cpu], events: &CycleEvents) -> Result<(), Error> {
     for (number, cpu) in cpus.iter().enumerate() {
-        let Some(role) = Role::of(cpu.cycles_role).filter(|_| cpu.cycles_tid != 0) else { continue };
-        let now = events.read(number as u32)?;
-        add_cycles(&mut roles[role.index()].cycles, &cycles_since(&now, &cpu.cycles_from));
+        if cpu.cycles_tid != 0 && cpu.cycles_slot != 0 {
+            let now = events.read(number as u32)?;
+            let sums = slots.entry(cpu.cycles_slot).or_default();
+            add_cycles(&mut sums.cycles, &cycles_since(&now, &cpu.cycles_from));
+        }
     }
     Ok(())
 }

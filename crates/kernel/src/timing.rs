@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(195);
 /// The programs' own costs, timed as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    programs: Arc<[OwnedFd]>,
+    programs: Arc<Programs>,
     timed: Arc<Mutex<Timed>>,
     how: How,
 }
@@ -31,17 +31,56 @@ enum How {
     Sampled { end: Option<Sender<()>>, thread: Option<JoinHandle<()>> },
 }
 
-/// Time in the programs, and how long that was looked at.
+/// Runs of the empty program by which the meter itself is measured, each time.
+const EMPTY_RUNS: u32 = 64;
+
+/// Time in the programs by the kernel's meter, what that shows of a program that does nothing, and how long it was looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timed {
-    pub(crate) run_ns: u64,
+    pub(crate) programs: Runs,
+    pub(crate) empty: Runs,
     pub(crate) looked_ns: u64,
+}
+
+/// Runs of programs, and the time in them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Runs {
+    pub(crate) count: u64,
+    pub(crate) ns: u64,
+}
+
+impl Runs {
+    fn since(self, before: Self) -> Self {
+        Self { count: self.count.saturating_sub(before.count), ns: self.ns.saturating_sub(before.ns) }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.ns += more.ns;
+    }
+}
+
+impl Timed {
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            programs: self.programs.since(before.programs),
+            empty: self.empty.since(before.empty),
+            looked_ns: self.looked_ns.saturating_sub(before.looked_ns),
+        }
+    }
+
+    /// Time in the programs without what the meter shows of one that does nothing: that is its own two clock readings.
+    pub(crate) fn net_ns(&self) -> u64 {
+        let meter = u128::from(self.empty.ns) * u128::from(self.programs.count);
+        let meter_ns = meter.checked_div(u128::from(self.empty.count)).unwrap_or(0);
+        u128::from(self.programs.ns).saturating_sub(meter_ns) as u64
+    }
 }
 
 impl Timing {
     /// Times these programs.
-    pub(crate) fn start(programs: Vec<OwnedFd>, how: OwnCost) -> io::Result<Self> {
-        let (programs, timed) = (Arc::<[OwnedFd]>::from(programs), Arc::<Mutex<Timed>>::default());
+    pub(crate) fn start(counting: Vec<OwnedFd>, empty: Option<OwnedFd>, how: OwnCost) -> io::Result<Self> {
+        let (programs, timed) = (Arc::new(Programs { counting, empty }), Arc::<Mutex<Timed>>::default());
         let how = match how {
             OwnCost::Untimed => How::Never,
             OwnCost::Timed => How::Always { _statistics: enable_statistics()?, since: Instant::now() },
@@ -63,14 +102,18 @@ impl Timing {
         match &self.how {
             How::Never | How::Sampled { .. } => Ok(*self.timed.lock().unwrap_or_else(PoisonError::into_inner)),
             How::Always { since, .. } => {
-                Ok(Timed { run_ns: run_ns(&self.programs)?, looked_ns: since.elapsed().as_nanos() as u64 })
+                let empty = self.programs.run_empty()?;
+                let mut timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
+                timed.empty.add(empty);
+                let looked_ns = since.elapsed().as_nanos() as u64;
+                Ok(Timed { programs: self.programs.runs()?, empty: timed.empty, looked_ns })
             }
         }
     }
 
     /// Events lost because a program was already running on the CPU.
     pub(crate) fn missed(&self) -> io::Result<u64> {
-        self.programs.iter().map(|program| Ok(information(program)?.recursion_misses)).sum()
+        self.programs.counting.iter().map(|program| Ok(information(program)?.recursion_misses)).sum()
     }
 }
 
@@ -87,25 +130,66 @@ impl Drop for Timing {
 }
 
 /// Times one moment; false when it is over with timing, or the kernel does not tell.
-fn sample(programs: &[OwnedFd], timed: &Mutex<Timed>, passes: &impl Fn(Duration) -> bool) -> bool {
+fn sample(programs: &Programs, timed: &Mutex<Timed>, passes: &impl Fn(Duration) -> bool) -> bool {
     let moment = || -> io::Result<(Timed, bool)> {
         let statistics = enable_statistics()?;
-        let (since, before) = (Instant::now(), run_ns(programs)?);
+        let (since, before) = (Instant::now(), programs.runs()?);
         let goes_on = passes(MOMENT);
-        let looked_ns = since.elapsed().as_nanos() as u64;
-        let run_ns = run_ns(programs)?.saturating_sub(before);
+        let (looked_ns, runs) = (since.elapsed().as_nanos() as u64, programs.runs()?.since(before));
+        let empty = programs.run_empty()?;
         drop(statistics);
-        Ok((Timed { run_ns, looked_ns }, goes_on))
+        Ok((Timed { programs: runs, empty, looked_ns }, goes_on))
     };
     let Ok((moment, goes_on)) = moment() else { return false };
     let mut timed = timed.lock().unwrap_or_else(PoisonError::into_inner);
-    timed.run_ns += moment.run_ns;
+    timed.programs.add(moment.programs);
+    timed.empty.add(moment.empty);
     timed.looked_ns += moment.looked_ns;
     goes_on
 }
 
-fn run_ns(programs: &[OwnedFd]) -> io::Result<u64> {
-    programs.iter().map(|program| Ok(information(program)?.run_time_ns)).sum()
+/// The programs that count, and the one that does nothing.
+#[derive(Debug)]
+struct Programs {
+    counting: Vec<OwnedFd>,
+    empty: Option<OwnedFd>,
+}
+
+impl Programs {
+    /// What the kernel has timed of those that count.
+    fn runs(&self) -> io::Result<Runs> {
+        let mut sum = Runs::default();
+        for program in &self.counting {
+            sum.add(runs(program)?);
+        }
+        Ok(sum)
+    }
+
+    /// Runs the empty program some times, and gives what the kernel timed of it.
+    fn run_empty(&self) -> io::Result<Runs> {
+        let Some(program) = &self.empty else { return Ok(Runs::default()) };
+        let before = runs(program)?;
+        for _ in 0..EMPTY_RUNS {
+            run(program)?;
+        }
+        Ok(runs(program)?.since(before))
+    }
+}
+
+fn runs(program: &OwnedFd) -> io::Result<Runs> {
+    let info = information(program)?;
+    Ok(Runs { count: info.run_cnt, ns: info.run_time_ns })
+}
+
+/// Runs a program that needs no context.
+fn run(program: &OwnedFd) -> io::Result<()> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    // SAFETY: the options say their own size, and name no memory of ours.
+    let failed = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(()) }
 }
 
 /// Makes the kernel time every run of every BPF program, until the descriptor is closed.
@@ -126,4 +210,16 @@ fn information(program: &OwnedFd) -> io::Result<bpf_prog_info> {
     let failed =
         unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut length) };
     if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(info) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_meters_own_time_is_taken_off() {
+        let (programs, empty) = (Runs { count: 1_000, ns: 90_000 }, Runs { count: 64, ns: 64 * 50 });
+        assert_eq!(Timed { programs, empty, looked_ns: 1 }.net_ns(), 40_000);
+        assert_eq!(Timed { programs, empty: Runs::default(), looked_ns: 1 }.net_ns(), 90_000);
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[allow(dead_code)]
 mod child;
 
 use child::Child;
@@ -60,7 +61,7 @@ fn every_call_of_a_process_is_counted() {
     assert_eq!(calls(role, "exit_group"), 1);
     assert_eq!(role.pids, [pid]);
     assert_eq!(record.client.reason(), Some("no client was named"));
-    assert_eq!(counters.doubts(), Vec::<String>::new());
+    assert_eq!(counters.warnings(), Vec::<String>::new());
 }
 
 #[test]
@@ -286,7 +287,9 @@ fn socket_bytes_are_those_sent() {
             stream.write_all(&bytes[..12_345]).unwrap();
         },
     );
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let mut options = Options::for_ports([port]);
+    options.softirq = true;
+    let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
     let client_child = Child::waiting(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -387,6 +390,14 @@ fn a_client_that_was_connected_before_is_found() {
 }
 
 #[test]
+fn softirqs_are_timed_where_that_is_asked_for() {
+    let Some(mut counters) = counters(&named()) else { return };
+    counters.begin().unwrap();
+    let record = counters.finish().unwrap();
+    assert!(record.softirq.reason().unwrap().contains("not asked for (--softirq)"), "{:?}", record.softirq);
+}
+
+#[test]
 fn without_a_client_here_the_client_is_absent_not_zero() {
     let port = child::free_port();
     let _listener = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), drop);
@@ -399,16 +410,19 @@ fn without_a_client_here_the_client_is_absent_not_zero() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_on_is_an_error_with_its_name() {
-    // A test beside this one may take the port in the meantime, but not each of several.
-    for port in std::iter::repeat_with(child::free_port).take(5) {
-        match Counters::load(&Options::for_ports([port])) {
-            Err(Error::NobodyListens(ports)) => return assert_eq!(ports, [port]),
-            Err(error) => return println!("skipped: {error}"),
-            Ok(_) => {}
-        }
-    }
-    panic!("nobody listens on these ports");
+fn a_server_that_listens_later_is_found_then() {
+    let port = child::free_port();
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    assert!(counters.is_awaiting());
+    counters.begin().unwrap();
+    let absent = counters.read().unwrap();
+    assert!(absent.server.reason().unwrap().contains(&format!("listened on port {port}")), "{:?}", absent.server);
+    let server_child =
+        Child::waiting(move || drop((TcpListener::bind(("127.0.0.1", port)).unwrap(), child::getppid(99))));
+    let pid = server_child.pid;
+    server_child.run();
+    let record = counters.finish().unwrap();
+    assert_eq!((server(&record).pids.as_slice(), calls(server(&record), "getppid")), ([pid].as_slice(), 99));
 }
 
 #[test]

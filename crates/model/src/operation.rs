@@ -152,6 +152,8 @@ pub struct ConnectionSummary {
     pub operations: u64,
     /// All bytes of its frames on the wire.
     pub wire_bytes: u64,
+    /// TCP payload of both directions, each byte once.
+    pub payload_bytes: u64,
 }
 
 /// Where closed operations go. The aggregate of the report is one; so is a list in a test.

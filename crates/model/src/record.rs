@@ -383,8 +383,11 @@ pub struct Counters {
     pub server: Measured<Role>,
     /// The client's processes.
     pub client: Measured<Role>,
-    /// `NET_RX`/`NET_TX` softirq time and count over the whole machine.
+    /// `NET_RX`/`NET_TX` softirq time and count over the whole machine, where it was asked for.
     pub softirq: Measured<Softirq>,
+    /// Where the captured connections are of several protocols: the counters of each. Empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<ProtocolCounters>,
 }
 
 /// Counters of the processes of one role.
@@ -410,6 +413,34 @@ pub struct Role {
     pub socket: Measured<Socket>,
     /// Segments retransmitted by the kernel.
     pub retransmissions: Measured<u64>,
+    /// Share of the bytes at the socket layer that the capture saw: payload of the role's captured connections, each byte
+    /// once, over bytes sent and received. 1 in a clean run; less where frames were dropped, or where the processes also
+    /// served connections that were not captured.
+    #[serde(default = "not_compared")]
+    pub coverage: Measured<f64>,
+    /// Share of the captured payload that is of these processes' connections. 1 in a clean run; less where other connections
+    /// of the run are of another host's processes, or of ones that were not followed.
+    #[serde(default = "not_compared")]
+    pub captured_share: Measured<f64>,
+    /// Why these counters are not to be divided by the run's operations; absent where they may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
+}
+
+/// Of records from before there was a coverage.
+fn not_compared() -> Measured<f64> {
+    Measured::unavailable("not recorded")
+}
+
+/// Counters of the processes that one protocol's connections belong to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProtocolCounters {
+    /// Protocol name, as that of an operation.
+    pub protocol: String,
+    /// Its servers' processes.
+    pub server: Measured<Role>,
+    /// Its clients' processes.
+    pub client: Measured<Role>,
 }
 
 /// One system call of a [`Role`].

@@ -201,6 +201,9 @@ fn role(pid: u32, comm: &str, operations: u64, calls: &[(&str, u64)], cycles: [u
             recv_bytes: 0,
         }),
         retransmissions: Measured::Value(0),
+        coverage: Measured::Value(1.0),
+        captured_share: Measured::Value(1.0),
+        withheld: None,
     }
 }
 
@@ -211,6 +214,7 @@ fn live(mut run: Run, command: &[&str], server: Measured<Role>, client: Measured
         server,
         client,
         softirq: Measured::Value(Softirq::default()),
+        protocols: Vec::new(),
     });
     run.source.kind = SourceKind::Live;
     run.source.kernel_drops = Measured::Value(0);

@@ -7,6 +7,9 @@ pub const ROWS: usize = 4_096;
 /// Connections kept for the record. The contract says 1,000.
 pub const CONNECTIONS: usize = 1_000;
 
+/// Connections whose ends are kept beside counters, 100 bytes each: as many as the kernel side remembers the owners of.
+pub const PEERS: usize = 65_536;
+
 /// Distinct values that a distribution keeps as a sorted list (16 bytes each) before it becomes a histogram. Wire sizes
 /// rarely have more, and a row of few operations never does, so the long tail of rows stays at 8 kB per distribution.
 pub const SPARSE_VALUES: usize = 512;

@@ -3,7 +3,7 @@
 
 use crate::run::NamedRun;
 use crate::text::number::decimal;
-use overhead_model::record::{CycleSource, OperationRow, Role};
+use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
 use std::cmp::Reverse;
 
@@ -100,14 +100,68 @@ impl RoleName {
         }
     }
 
-    /// The counters of this role, or why there are none.
+    /// The counters of this role, or why there are none that may be divided by operations.
     pub(crate) fn of(self, run: &Run) -> Result<&Role, &str> {
+        given(self.counted(run)?)
+    }
+
+    /// The counters of this role as they were counted, or why there are none.
+    pub(crate) fn counted(self, run: &Run) -> Result<&Role, &str> {
         let counters = present(&run.counters)?;
         present(match self {
             Self::Server => &counters.server,
             Self::Client => &counters.client,
         })
     }
+}
+
+/// Counters that may be divided by operations, or why not.
+fn given(role: &Role) -> Result<&Role, &str> {
+    role.withheld.as_deref().map_or(Ok(role), Err)
+}
+
+/// Counters of a role, and the workload operations that they belong to.
+pub(crate) struct Work<'run> {
+    /// `server`, or `server (resp)` where the run has several protocols.
+    pub label: String,
+    pub role: Result<&'run Role, &'run str>,
+    /// What to call the absence of `role`.
+    pub absence: &'static str,
+    pub operations: u64,
+}
+
+impl<'run> Work<'run> {
+    fn new(label: String, counted: Result<&'run Role, &'run str>, operations: u64) -> Self {
+        let absence = if counted.is_ok() { "withheld" } else { "not measured" };
+        Self { label, role: counted.and_then(given), absence, operations }
+    }
+}
+
+/// Both roles of a run; where its connections are of several protocols, both roles of each.
+pub(crate) fn work(run: &Run) -> Vec<Work<'_>> {
+    let whole = |name: RoleName| Work::new(name.name().to_owned(), name.counted(run), workload_count(run));
+    let protocols = run.counters.value().map_or(&[][..], |counters| counters.protocols.as_slice());
+    if protocols.is_empty() {
+        return RoleName::BOTH.map(whole).into();
+    }
+    let of = |name: RoleName| {
+        protocols.iter().map(move |counters| {
+            let role = if name == RoleName::Server { &counters.server } else { &counters.client };
+            let rows = workload(run).into_iter().filter(|row| row.protocol == counters.protocol);
+            let operations = rows.map(|row| row.count).sum();
+            Work::new(format!("{} ({})", name.name(), counters.protocol), present(role), operations)
+        })
+    };
+    RoleName::BOTH.into_iter().flat_map(of).collect()
+}
+
+/// True for a run that counted without packets.
+pub(crate) fn counters_only(run: &Run) -> bool {
+    let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
+    run.source.kind == SourceKind::Live
+        && run.source.frames == 0
+        && interface.is_none()
+        && run.counters.value().is_some()
 }
 
 /// A measured quantity as a result.

@@ -572,6 +572,7 @@ impl Flow {
             first_ns: self.first_ns,
             operations: self.book.operations(),
             wire_bytes: self.wire_bytes,
+            payload_bytes: self.tcp.payload_bytes.saturating_sub(self.tcp.retransmitted_bytes),
         }
     }
 }

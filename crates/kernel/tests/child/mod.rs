@@ -289,3 +289,72 @@ pub fn exec(command: &[&str]) {
     // SAFETY: a list of C strings that ends with a null pointer.
     unsafe { libc::execv(pointers[0], pointers.as_ptr()) };
 }
+
+/// Lets this network namespace talk to itself.
+pub fn raise_loopback() {
+    // SAFETY: makes a socket of plain numbers.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) };
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l'.cast_signed();
+    request.ifr_name[1] = b'o'.cast_signed();
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as i16;
+    // SAFETY: the request names an interface and its flags, and outlives the call.
+    assert_eq!(unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request) }, 0);
+    // SAFETY: the descriptor was opened above and is closed once.
+    unsafe { libc::close(socket) };
+}
+
+/// `getppid` as a 32-bit program calls it: number 64 of another table.
+#[cfg(target_arch = "x86_64")]
+pub fn getppid_32(times: u64) {
+    for _ in 0..times {
+        let number = 64_u64;
+        // SAFETY: the call has no arguments and touches no memory of ours.
+        unsafe {
+            std::arch::asm!("int 0x80", inlateout("rax") number => _, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+        }
+    }
+}
+
+/// Sends itself `bytes` through a connection to `listener`, and back.
+pub fn talk_to_itself(listener: &TcpListener, bytes: usize) {
+    use std::io::{Read as _, Write as _};
+    let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut buffer = vec![0; 1_000];
+    for _ in 0..bytes / buffer.len() {
+        client.write_all(&buffer).unwrap();
+        server.read_exact(&mut buffer).unwrap();
+    }
+}
+
+/// A socket with a local end that is known beforehand.
+pub fn bound(local: std::net::SocketAddr) -> i32 {
+    // SAFETY: makes a socket of plain numbers.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
+    let place = ipv4(local);
+    // SAFETY: the address outlives the call, which is told its size.
+    assert_eq!(unsafe { libc::bind(socket, (&raw const place).cast(), size_of_val(&place) as u32) }, 0);
+    socket
+}
+
+/// Its connection.
+pub fn connected(socket: i32, to: std::net::SocketAddr) -> std::net::TcpStream {
+    use std::os::fd::FromRawFd as _;
+    let place = ipv4(to);
+    // SAFETY: the address outlives the call, which is told its size.
+    assert_eq!(unsafe { libc::connect(socket, (&raw const place).cast(), size_of_val(&place) as u32) }, 0);
+    // SAFETY: the descriptor is a socket, and nobody else has it.
+    unsafe { std::net::TcpStream::from_raw_fd(socket) }
+}
+
+fn ipv4(address: std::net::SocketAddr) -> libc::sockaddr_in {
+    let std::net::SocketAddr::V4(address) = address else { panic!("{address} is not of IPv4") };
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: address.ip().to_bits().to_be() },
+        sin_zero: [0; 8],
+    }
+}

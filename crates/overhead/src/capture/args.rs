@@ -30,6 +30,9 @@ pub struct Capture {
     /// Server processes for the counters: those of this control group
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
     pub cgroup: Option<PathBuf>,
+    /// Server processes for the counters: those of this command name (its first 15 bytes)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
+    pub comm: Option<String>,
     /// Run folder [default: runs/TIME-DB]
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
@@ -60,6 +63,9 @@ pub struct Capture {
     /// Also sum up the fields of the messages, from the packets, once the capture is over
     #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
     pub fields: bool,
+    /// Also time the network softirqs of the whole machine: four readings of a clock for each request
+    #[arg(long, conflicts_with = "no_bpf")]
+    pub softirq: bool,
     /// Packets without counters
     #[arg(long, conflicts_with = "bpf_only")]
     pub no_bpf: bool,

@@ -2,8 +2,9 @@
 
 use super::args::Capture;
 use anyhow::Result;
-use overhead_kernel::{Counters, Error, Options, OwnCost, Selection};
+use overhead_kernel::{Captured, Counters, Error, Options, OwnCost, Selection};
 use overhead_model::{Measured, record};
+use overhead_report::Aggregate;
 
 /// Counters, or the reason why there are none.
 pub enum Counting {
@@ -14,27 +15,23 @@ pub enum Counting {
 }
 
 impl Counting {
-    /// Loads the programs for the servers of `ports`.
-    ///
-    /// On loopback a server that does not listen is an error: no traffic can come. Elsewhere it may be on another host.
+    /// Loads the programs for the servers of `ports`. One that does not listen yet is found when it does.
     pub fn load(args: &Capture, ports: &[u16]) -> Result<Self> {
         if args.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
         let mut options = Options::for_ports(ports);
         options.own_cost = OwnCost::Sampled;
+        options.softirq = args.softirq;
+        options.adopt_children = true;
         if !args.pid.is_empty() {
             options.server = Selection::Pids(args.pid.clone());
         } else if let Some(path) = &args.cgroup {
             options.server = Selection::Cgroup(path.clone());
+        } else if let Some(name) = &args.comm {
+            options.server = Selection::Comm(name.clone());
         }
-        match Counters::load(&options) {
-            Err(error @ Error::NobodyListens(_)) if args.iface != "lo" => {
-                options.server = Selection::Named(format!("{error}").split(':').next().unwrap_or_default().to_owned());
-                Self::or_absent(Counters::load(&options), args)
-            }
-            loaded => Self::or_absent(loaded, args),
-        }
+        Self::or_absent(Counters::load(&options), args)
     }
 
     fn or_absent(loaded: Result<Counters, Error>, args: &Capture) -> Result<Self> {
@@ -62,6 +59,43 @@ impl Counting {
         }
     }
 
+    /// What to say where no server is there yet.
+    pub fn awaited(&self, ports: &[u16]) -> Option<String> {
+        let awaiting = matches!(self, Self::On(counters) if counters.is_awaiting());
+        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        awaiting.then(|| {
+            format!(
+                "no process on this host listens on port {} yet: its system calls are counted from when one does (or name \
+                 it with --pid, --comm or --cgroup)",
+                ports.join(" or ")
+            )
+        })
+    }
+
+    /// Ends the window.
+    pub fn stop(&mut self) {
+        if let Self::On(counters) = self
+            && let Err(error) = counters.stop()
+        {
+            *self = Self::Off(error.to_string());
+        }
+    }
+
+    /// What was counted in the window, by the processes that the captured connections belong to.
+    pub fn attribute(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
+        let Self::On(counters) = self else { return self.read() };
+        let captured = aggregate.peers().map(|(client, server, protocol, payload_bytes)| Captured {
+            client,
+            server,
+            protocol,
+            payload_bytes,
+        });
+        match counters.attribute(&captured.collect::<Vec<_>>()) {
+            Ok(record) => Measured::Value(record),
+            Err(error) => Measured::unavailable(error.to_string()),
+        }
+    }
+
     /// What was counted so far.
     pub fn read(&mut self) -> Measured<record::Counters> {
         match self {
@@ -81,10 +115,10 @@ impl Counting {
         }
     }
 
-    /// Doubts about the counts.
-    pub fn doubts(&self) -> Vec<String> {
+    /// Warnings about the counts.
+    pub fn warnings(&self) -> Vec<String> {
         match self {
-            Self::On(counters) => counters.doubts(),
+            Self::On(counters) => counters.warnings(),
             Self::Off(_) => Vec::new(),
         }
     }

@@ -49,12 +49,16 @@ impl Capture {
         let session = self.begin(folder.as_ref()).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
         let Session { child, mut counting, capturing, started } = session;
         let exit_code = self.wait(child, capturing.as_ref(), &mut counting, &mut signals).await?;
-        let counters = counting.read();
+        capturing.iter().for_each(Capturing::stop);
+        counting.stop();
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
-        captured.doubts.of_totals(&captured.totals);
-        captured.doubts.of_frame_sizes(&captured.totals, Some(&interface_facts(&self.iface)));
-        for doubt in counting.doubts() {
-            captured.doubts.remark(doubt);
+        let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
+        if !self.bpf_only {
+            captured.doubts.of_totals(&captured.totals);
+            captured.doubts.of_frame_sizes(&captured.totals, Some(&interface_facts(&self.iface)));
+        }
+        for warning in counting.warnings() {
+            captured.doubts.remark(warning);
         }
         let facts = self.facts(&captured, exit_code, counters, &counting, started);
         let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
@@ -72,6 +76,9 @@ impl Capture {
         let selection = self.which.selection()?;
         let ports = ports_of(&selection);
         let mut counting = Counting::load(self, &ports)?;
+        if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
+            eprintln!("{note}");
+        }
         let started = Instant::now();
         let capturing = self.open(&selection, &ports, folder)?;
         counting.begin();
@@ -109,7 +116,7 @@ impl Capture {
             PcapngWriter::create(path, &about)
         });
         let keys = KeyReader::follow(&self.keys);
-        let dissector = Dissector::new(selection.clone(), Aggregate::new()).with_keys(keys.log());
+        let dissector = Dissector::new(selection.clone(), Aggregate::new().with_peers()).with_keys(keys.log());
         let limits = Limits { frames: self.count, operations: self.ops };
         Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))
     }

@@ -116,6 +116,11 @@ impl Capturing {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the capture as of now.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
     /// Ends the capture as of now and waits for what was captured before.
     pub fn finish(self) -> Result<Captured> {
         self.stop.stop();

@@ -5,6 +5,7 @@
 
 mod connections;
 mod distribution;
+mod peers;
 mod record;
 mod row;
 mod rows;
@@ -13,14 +14,17 @@ pub use record::{RunFacts, build_run};
 
 use connections::Largest;
 use overhead_model::record::{Connection, OperationRow};
-use overhead_model::{Amounts, Class, ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{Amounts, Class, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
+use peers::Peers;
 use rows::Rows;
+use std::net::SocketAddr;
 
 /// The sums of a capture, or of the part of it that one thread saw.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
     rows: Rows,
     connections: Largest,
+    peers: Option<Peers>,
 }
 
 impl Aggregate {
@@ -29,10 +33,20 @@ impl Aggregate {
         Self::default()
     }
 
+    /// Keeps both ends of connections, too, for [`Aggregate::peers`].
+    #[must_use]
+    pub fn with_peers(mut self) -> Self {
+        self.peers = Some(Peers::default());
+        self
+    }
+
     /// Takes in what another thread or another file counted. The result does not depend on the order of merges.
     pub fn merge(&mut self, other: Self) {
         self.rows.merge(other.rows);
         self.connections.merge(other.connections);
+        if let (Some(peers), Some(other)) = (&mut self.peers, other.peers) {
+            peers.merge(other);
+        }
     }
 
     /// The rows of the record, sorted by protocol, class, name and via.
@@ -48,6 +62,12 @@ impl Aggregate {
     /// How many connections [`Aggregate::connections`] leaves out.
     pub fn connections_omitted(&self) -> u64 {
         self.connections.omitted()
+    }
+
+    /// The client, the server, the protocol and the payload of each connection, once [`Aggregate::with_peers`] has asked for
+    /// them. Beyond a bound, connections of one client's address are added up, and have the port 0.
+    pub fn peers(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr, Protocol, u64)> {
+        self.peers.iter().flat_map(Peers::iter)
     }
 
     /// Everything posted to operations in one direction, in bytes per account.
@@ -89,6 +109,9 @@ impl Tally for Aggregate {
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {
+        if let Some(peers) = &mut self.peers {
+            peers.push(&summary);
+        }
         self.connections.push(summary);
     }
 }

@@ -55,6 +55,7 @@ fn summary(port: u16, wire_bytes: u64, first_ns: u64) -> ConnectionSummary {
         first_ns,
         operations: 1,
         wire_bytes,
+        payload_bytes: wire_bytes / 2,
     }
 }
 

@@ -3,7 +3,6 @@
 
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
-use crate::summary::RoleName;
 use overhead_model::record::{Counters, Distribution, FieldRow, Latency, OperationRow, Role, SideRow};
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -15,7 +14,7 @@ const BOUNDS: [&str; 2] = ["wire_lower_bound", "payload_lower_bound"];
 const LATENCY: [&str; 9] =
     ["count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
 const CALLS: [&str; 4] = ["syscall", "syscalls", "syscall_errors", "syscall_ns"];
-const WORK: [&str; 17] = [
+const WORK: [&str; 20] = [
     "pids",
     "window_ns",
     "cycles_user",
@@ -33,6 +32,9 @@ const WORK: [&str; 17] = [
     "socket_recv_calls",
     "socket_recv_bytes",
     "retransmissions",
+    "coverage",
+    "captured_share",
+    "withheld",
 ];
 const SOURCE: [&str; 20] = [
     "first_ns",
@@ -221,9 +223,14 @@ fn softirqs<'a>(cells: Cells<'a>, counters: &Counters, reasons: &mut Reasons) ->
 /// A row per role, and one for each of its system calls. A role that was not measured has a row with the reason.
 fn counter_rows(table: &mut Csv, run: &str, record: &Run) {
     let Some(counters) = record.counters.value() else { return };
-    for (name, measured) in RoleName::BOTH.into_iter().zip([&counters.server, &counters.client]) {
+    let whole = [("server".to_owned(), &counters.server), ("client".to_owned(), &counters.client)];
+    let each = counters.protocols.iter().flat_map(|counters| {
+        let of = |role: &str| format!("{role} ({})", counters.protocol);
+        [(of("server"), &counters.server), (of("client"), &counters.client)]
+    });
+    for (name, measured) in whole.into_iter().chain(each) {
         let mut reasons = Reasons::default();
-        let cells = table.row().text("run", run).text("row", "counters").text("side", name.name());
+        let cells = table.row().text("run", run).text("row", "counters").text("side", &name);
         let Some(role) = reasons.value("counters", measured) else {
             reasons.end(cells);
             continue;
@@ -232,7 +239,7 @@ fn counter_rows(table: &mut Csv, run: &str, record: &Run) {
         reasons.end(cells);
         for (call, counted) in &role.syscalls {
             let mut reasons = Reasons::default();
-            let cells = table.row().text("run", run).text("row", "syscall").text("side", name.name());
+            let cells = table.row().text("run", run).text("row", "syscall").text("side", &name);
             let cells = cells.text("syscall", call).number("syscalls", counted.count);
             let cells = cells.number("syscall_errors", counted.errors);
             let ns = reasons.value("syscall_ns", &counted.ns);
@@ -264,5 +271,8 @@ fn work<'a>(cells: Cells<'a>, role: &Role, reasons: &mut Reasons) -> Cells<'a> {
         cells = cells.number("socket_send_calls", socket.send_calls).number("socket_send_bytes", socket.send_bytes);
         cells = cells.number("socket_recv_calls", socket.recv_calls).number("socket_recv_bytes", socket.recv_bytes);
     }
-    cells.maybe("retransmissions", reasons.value("retransmissions", &role.retransmissions))
+    cells = cells.maybe("retransmissions", reasons.value("retransmissions", &role.retransmissions));
+    cells = cells.maybe("coverage", reasons.value("coverage", &role.coverage));
+    cells = cells.maybe("captured_share", reasons.value("captured_share", &role.captured_share));
+    cells.text("withheld", role.withheld.as_deref().unwrap_or_default())
 }

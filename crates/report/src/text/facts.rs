@@ -2,12 +2,15 @@
 
 use super::clean;
 use super::number::{counted, duration, grouped};
-use crate::summary::{CpuUnit, RoleName, window_ns};
+use crate::summary::{CpuUnit, RoleName, counters_only, window_ns};
 use overhead_model::record::{CycleSource, Observer, SourceKind};
 use overhead_model::{Measured, Run};
 
 /// Where the frames came from and how many there were.
 pub(crate) fn source_line(run: &Run) -> String {
+    if counters_only(run) {
+        return format!("counters without packets: window {}", duration(window_ns(run)));
+    }
     let source = &run.source;
     let what = match source.kind {
         SourceKind::Live => {
@@ -79,7 +82,7 @@ pub(crate) fn observer_line(observer: &Observer) -> String {
 pub(crate) fn cycle_label(run: &Run) -> String {
     let mut reason = None;
     for role in RoleName::BOTH {
-        match role.of(run) {
+        match role.counted(run) {
             Err(absent) => reason = reason.or(Some(absent)),
             Ok(counters) => match &counters.cycles {
                 Measured::Value(cycles) => return cycles_in_words(cycles.source, cycles.reason.as_deref()),

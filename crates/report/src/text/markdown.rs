@@ -5,9 +5,9 @@ use super::facts::{balance_line, command, cycle_label, integrity, observer_line,
 use super::grid::Column;
 use super::legend::legend;
 use super::table::operations;
-use super::{clean, markdown_cell};
+use super::{absolute, clean, markdown_cell};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, syscalls_per_operation, workload_count};
+use crate::summary::{RoleName, Work, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
 use std::fmt::Write;
 
@@ -17,6 +17,14 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let run = &named.run;
     let mut out = format!("### {}\n\n", markdown_cell(&named.name));
     out.push_str(&facts(named));
+    if counters_only(run) {
+        let roles = absolute::roles(run);
+        for grid in [absolute::totals(run, &roles), absolute::calls(run, &roles)] {
+            out.push('\n');
+            out.push_str(&github_table(&grid.columns, &grid.rows));
+        }
+        return out;
+    }
     let columns = match columns {
         Columns::Fitting => &Columns::All,
         columns => columns,
@@ -28,20 +36,33 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     if !legend.is_empty() {
         out.extend(["\n", &markdown_cell(&(legend.join(". ") + ".")), "\n"]);
     }
+    let withheld = absolute::roles(run);
+    if !withheld.is_empty() {
+        let grid = absolute::totals(run, &withheld);
+        out.push_str("\nAs counted in the window, whatever it was for:\n\n");
+        out.push_str(&github_table(&grid.columns, &grid.rows));
+    }
     out
 }
 
 /// What there is to know about a run beside its figures, as a list.
 pub(crate) fn facts(named: &NamedRun) -> String {
     let run = &named.run;
-    let mut lines = vec![source_line(run), balance_line(run), format!("capture: {}", integrity(run))];
-    lines.extend(RoleName::BOTH.map(|name| match name.of(run) {
-        Err(reason) => format!("{}: not measured: {}", name.name(), clean(reason)),
-        Ok(role) => match syscalls_per_operation(role, workload_count(run)) {
-            Some(calls) => format!("{}: {} syscalls/op over the whole workload", name.name(), with_digits(calls, 2)),
-            None => format!("{}: no workload operations in the window", name.name()),
-        },
-    }));
+    let mut lines = vec![source_line(run)];
+    if counters_only(run) {
+        let absent =
+            |name: RoleName| Some(format!("{}: not measured: {}", name.name(), clean(name.counted(run).err()?)));
+        lines.extend(RoleName::BOTH.into_iter().filter_map(absent));
+    } else {
+        lines.extend([balance_line(run), format!("capture: {}", integrity(run))]);
+        lines.extend(work(run).into_iter().map(|Work { label, role, absence, operations }| match role {
+            Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
+            Ok(role) => match syscalls_per_operation(role, operations) {
+                Some(calls) => format!("{label}: {} syscalls/op over the whole workload", with_digits(calls, 2)),
+                None => format!("{label}: no workload operations in the window"),
+            },
+        }));
+    }
     lines.push(format!("cycles: {}", cycle_label(run)));
     lines.push(format!("observer: {}", observer_line(&run.observer)));
     lines.extend(run.warnings.iter().map(|warning| format!("warning: {}", clean(warning))));

@@ -1,5 +1,6 @@
 //! A record in words and numbers: for a terminal, for programs, for a README.
 
+mod absolute;
 mod clean;
 mod columns;
 mod csv;

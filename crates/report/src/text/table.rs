@@ -7,11 +7,12 @@ use super::facts::{balance_line, command, cycle_label, integrity, observer_line,
 use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, significant, with_digits};
-use super::{Columns, Style, clean, shortened};
+use super::{Columns, Style, absolute, clean, shortened};
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use crate::summary::{
-    CpuUnit, RoleName, per_operation, present, ranked, syscalls_per_operation, workload, workload_count,
+    self, CpuUnit, RoleName, Work, counters_only, per_operation, present, ranked, syscalls_per_operation, workload,
+    workload_count,
 };
 use overhead_model::record::{CycleSource, OperationRow, Role};
 use overhead_model::{Account, Amounts, Run};
@@ -29,6 +30,11 @@ const SHORT_NAME: usize = 16;
 pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     let run = &named.run;
     let mut out = header(named, style);
+    if counters_only(run) {
+        section(&mut out, style, "Counted in the window", &absolute_section(run, style));
+        out.push_str(&foot(run, style));
+        return out;
+    }
     section(&mut out, style, "Operations", &operations_section(run, columns, style));
     let accounts = accounts(run, columns, style);
     if !accounts.is_empty() {
@@ -54,6 +60,10 @@ fn section(out: &mut String, style: Style, title: &str, body: &str) {
 fn header(named: &NamedRun, style: Style) -> String {
     let name = clean(&named.name);
     let name = if style.color { bold(&name) } else { name };
+    if counters_only(&named.run) {
+        let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
+        return format!("{name}\n{}\n{command}", source_line(&named.run));
+    }
     let balance = balance_line(&named.run);
     let balance = if style.color && !named.run.ledger.balanced { alarming(&balance) } else { balance };
     let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
@@ -236,7 +246,6 @@ fn accounts_grid(
 }
 
 fn work(run: &Run, style: Style) -> String {
-    let count = workload_count(run);
     if let Err(reason) = present(&run.counters) {
         return format!("not measured: {}\n", clean(reason));
     }
@@ -252,18 +261,43 @@ fn work(run: &Run, style: Style) -> String {
         "switches\n/op",
     ];
     let columns = std::iter::once(Column::left("role")).chain(columns.map(Column::right)).collect();
-    let roles = RoleName::BOTH.map(|role| (role, role.of(run)));
-    let measured = roles.iter().filter_map(|(name, role)| role.ok().map(|role| (*name, role)));
-    let rows: Vec<Vec<String>> = measured.clone().map(|(name, role)| role_cells(name, role, count)).collect();
+    let roles = summary::work(run);
+    let measured = roles.iter().filter_map(|work| Some((&work.label, work.role.ok()?, work.operations)));
+    let rows: Vec<Vec<String>> = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
     let mut out = if rows.is_empty() { String::new() } else { Grid { columns, rows, keys: 1 }.render(style) };
-    for (name, role) in roles {
+    for Work { label, role, absence, operations } in roles {
         let line = match role {
-            Ok(role) => format!("{} syscalls/op: {}", name.name(), syscall_list(role, count)),
-            Err(reason) => format!("{}: not measured: {}", name.name(), clean(reason)),
+            Ok(role) => format!("{label} syscalls/op: {}", syscall_list(role, operations)),
+            Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
         };
         let _ = writeln!(out, "{}", wrapped(&line, style.prose));
     }
     let _ = writeln!(out, "{}", wrapped(&format!("cycles: {}", cycle_label(run)), style.prose));
+    let withheld = absolute::roles(run);
+    if !withheld.is_empty() {
+        let _ = write!(
+            out,
+            "\nas counted in the window, whatever it was for:\n\n{}",
+            absolute::totals(run, &withheld).render(style)
+        );
+    }
+    out
+}
+
+/// Totals and system calls of a run without packets.
+fn absolute_section(run: &Run, style: Style) -> String {
+    let roles = absolute::roles(run);
+    let mut out = String::new();
+    if !roles.is_empty() {
+        out =
+            format!("{}\n{}", absolute::totals(run, &roles).render(style), absolute::calls(run, &roles).render(style));
+    }
+    for name in RoleName::BOTH {
+        if let Err(reason) = name.counted(run) {
+            let _ =
+                writeln!(out, "{}", wrapped(&format!("{}: not measured: {}", name.name(), clean(reason)), style.prose));
+        }
+    }
     out
 }
 
@@ -271,11 +305,11 @@ fn work(run: &Run, style: Style) -> String {
 fn is_reference(run: &Run) -> bool {
     RoleName::BOTH
         .iter()
-        .filter_map(|role| role.of(run).ok()?.cycles.value())
+        .filter_map(|role| role.counted(run).ok()?.cycles.value())
         .any(|cycles| cycles.source == CycleSource::Reference)
 }
 
-fn role_cells(name: RoleName, role: &Role, count: u64) -> Vec<String> {
+fn role_cells(label: &str, role: &Role, count: u64) -> Vec<String> {
     let mean = |total: u64| per_operation(total, count).map_or_else(|| DASH.to_owned(), significant);
     let syscalls = syscalls_per_operation(role, count).map_or_else(|| DASH.to_owned(), |n| with_digits(n, 2));
     let switches = present(&role.context_switches).ok().and_then(|n| per_operation(n.voluntary + n.involuntary, count));
@@ -283,7 +317,7 @@ fn role_cells(name: RoleName, role: &Role, count: u64) -> Vec<String> {
         Some(CycleSource::Hardware) => CpuUnit::Hardware,
         _ => CpuUnit::Reference,
     };
-    let mut cells = vec![name.name().to_owned(), syscalls];
+    let mut cells = vec![label.to_owned(), syscalls];
     for split in [unit.of(role), CpuUnit::OnCpuNs.of(role)] {
         cells.extend(match split {
             Ok([user, kernel]) => [user + kernel, user, kernel].map(mean),
@@ -312,7 +346,8 @@ fn syscall_list(role: &Role, count: u64) -> String {
 
 fn foot(run: &Run, style: Style) -> String {
     let mut out = String::new();
-    for line in [format!("capture: {}", integrity(run)), format!("observer: {}", observer_line(&run.observer))] {
+    let capture = (!counters_only(run)).then(|| format!("capture: {}", integrity(run)));
+    for line in capture.into_iter().chain([format!("observer: {}", observer_line(&run.observer))]) {
         let _ = write!(out, "\n{}", wrapped(&line, style.prose));
     }
     out.push('\n');

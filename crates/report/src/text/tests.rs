@@ -3,7 +3,8 @@
 use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
-use overhead_model::Account;
+use overhead_model::record::{Counters, ProtocolCounters, Role};
+use overhead_model::{Account, Measured};
 
 const PLAIN: Style = Style { color: false, width: None, prose: None };
 const NARROW: Style = Style { color: false, width: Some(80), prose: Some(80) };
@@ -34,6 +35,81 @@ fn table_in_reference_cycles() {
 #[test]
 fn table_with_every_doubt() {
     insta::assert_snapshot!(whole(&fixture::doubtful()));
+}
+
+/// A run whose counters of the server do not belong to its operations.
+fn withheld() -> NamedRun {
+    let mut named = fixture::redis_live();
+    if let Measured::Value(Counters { server: Measured::Value(server), .. }) = &mut named.run.counters {
+        server.coverage = Measured::Value(0.15);
+        server.withheld = Some("the capture saw 15.0% of the 20000 bytes".to_owned());
+    }
+    named
+}
+
+/// A run that counted without packets.
+fn without_packets() -> NamedRun {
+    let mut named = fixture::redis_live();
+    named.run.operations.clear();
+    named.run.source.frames = 0;
+    named.run.environment = None;
+    named
+}
+
+/// A run with connections of two protocols.
+fn of_two_protocols() -> NamedRun {
+    let mut named = fixture::redis_live();
+    if let Measured::Value(counters) = &mut named.run.counters {
+        let reason = "the captured connections are of resp and pgwire: the counters of each are given apart";
+        let protocol = |protocol: &str, server: &Measured<Role>| ProtocolCounters {
+            protocol: protocol.to_owned(),
+            server: server.clone(),
+            client: Measured::unavailable("the same processes have connections of both"),
+        };
+        counters.protocols = vec![protocol("resp", &counters.server), protocol("pgwire", &counters.server)];
+        if let Measured::Value(server) = &mut counters.server {
+            server.withheld = Some(reason.to_owned());
+        }
+    }
+    named
+}
+
+#[test]
+fn counters_that_do_not_belong_to_the_operations_are_shown_as_counted_and_nowhere_per_operation() {
+    let named = withheld();
+    let text = whole(&named);
+    assert!(text.contains("server: withheld: the capture saw 15.0%"), "{text}");
+    assert!(!text.contains("server syscalls/op") && text.contains("client syscalls/op"), "{text}");
+    let counted = text.split("as counted in the window").nth(1).unwrap();
+    assert!(counted.contains("6,012"), "3.006 calls for each of 2,000 operations: {text}");
+    let page = markdown(&named, &Columns::All);
+    assert!(
+        page.contains("- server: withheld: the capture saw 15.0%") && page.contains("| server | 6,012 |"),
+        "{page}"
+    );
+    assert!(csv(std::slice::from_ref(&named)).contains("the capture saw 15.0%"));
+}
+
+#[test]
+fn a_run_without_packets_shows_what_it_counted_and_no_table_of_dashes() {
+    let named = without_packets();
+    for text in [table(&named, &Columns::Fitting, NARROW), markdown(&named, &Columns::All)] {
+        // 6,012 calls of the server in 1.25 s.
+        for figure in ["6,012", "4,809.6", "recvfrom", "2,000", "1,600.0"] {
+            assert!(text.contains(figure), "{figure}: {text}");
+        }
+        assert!(!text.contains("/op") && !text.contains("posted"), "{text}");
+    }
+}
+
+#[test]
+fn two_protocols_have_counters_of_their_own() {
+    let text = whole(&of_two_protocols());
+    assert!(text.contains("server (resp) syscalls/op: epoll_wait 1.00"), "{text}");
+    // None of the fixture's operations is of this protocol.
+    assert!(text.contains("server (pgwire) syscalls/op: -"), "{text}");
+    assert!(text.contains("client (resp): not measured: the same processes"), "{text}");
+    assert!(!text.contains("server syscalls/op"), "{text}");
 }
 
 #[test]

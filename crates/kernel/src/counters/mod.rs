@@ -1,16 +1,20 @@
 //! The counters of a run, from loading to the last reading.
 
+mod attribute;
+
 use crate::bpf::Programs;
 use crate::clock::{Window, monotonic_ns};
-use crate::convert::{self, Context, Family, SOFTIRQ};
+use crate::convert;
 use crate::discover::{self, Owners};
 use crate::error::{Error, ports_in_words};
 use crate::options::{Options, OwnCost, Role, Selection};
 use crate::skeleton::types;
 use crate::snapshot::{self, Snapshot};
 use crate::timing::Timed;
+use libbpf_rs::MapCore;
 use overhead_model::record::{self, ContextSwitches, Measured, Socket};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Searches for children born during the search end after this many rounds; the kernel follows from then on.
 const ROUNDS: u32 = 5;
@@ -25,6 +29,14 @@ pub struct Counters {
     options: Options,
     /// Processes that have ended and were taken from the kernel's table.
     ended: Vec<(u32, types::process)>,
+    /// Slots handed out here.
+    given: RefCell<BTreeSet<u32>>,
+    /// Slots of processes that the user named.
+    explicit: BTreeSet<u32>,
+    /// Nobody listened on the ports when the programs were loaded.
+    awaiting: bool,
+    /// What is to be said of the last record.
+    remarks: Vec<String>,
     start: Option<Snapshot>,
     last: Option<Snapshot>,
     /// What our own programs had cost at the beginning.
@@ -68,18 +80,24 @@ impl Counters {
     /// # Errors
     ///
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] when this
-    /// machine cannot count at all; [`Error::NobodyListens`] and its like when a selection is of nobody. What is just
-    /// partly possible is no error: the figure is absent from the record, with the reason.
+    /// machine cannot count at all; [`Error::NoSuchProcess`] and its like when a selection is of nobody. What is partly
+    /// possible is no error: the figure is absent from the record, with the reason. Where nobody listens on the ports yet,
+    /// who does later is found then; [`Self::is_awaiting`] says so.
     pub fn load(options: &Options) -> Result<Self, Error> {
-        let counters = Self {
+        let mut counters = Self {
             programs: Programs::start(options)?,
             options: options.clone(),
             ended: Vec::new(),
+            given: RefCell::default(),
+            explicit: BTreeSet::new(),
+            awaiting: false,
+            remarks: Vec::new(),
             start: None,
             last: None,
             own_start: OwnStart::default(),
         };
         let owners = counters.owners()?;
+        counters.awaiting = options.server == Selection::Ports && !owners.listening;
         counters.select(Role::Server, &options.server, &owners.servers)?;
         counters.select(Role::Client, &options.client, &owners.clients)?;
         Ok(counters)
@@ -90,14 +108,15 @@ impl Counters {
         if ![&options.server, &options.client].contains(&&Selection::Ports) {
             return Ok(Owners::default());
         }
-        let owners = discover::owners(&options.ports)?;
-        if options.server == Selection::Ports && !owners.listening {
-            return Err(Error::NobodyListens(options.ports.clone()));
-        }
-        Ok(owners)
+        discover::owners(&options.ports)
     }
 
-    fn select(&self, role: Role, selection: &Selection, owners: &BTreeSet<u32>) -> Result<(), Error> {
+    /// True when nobody listened on the ports as the programs were loaded: a server is found when it does.
+    pub fn is_awaiting(&self) -> bool {
+        self.awaiting
+    }
+
+    fn select(&mut self, role: Role, selection: &Selection, owners: &BTreeSet<u32>) -> Result<(), Error> {
         let pids = match selection {
             Selection::Ports => owners.clone(),
             Selection::Pids(pids) => pids.iter().copied().collect(),
@@ -108,33 +127,41 @@ impl Counters {
         if let (Selection::Pids(_), Some(pid)) = (selection, pids.iter().find(|pid| discover::comm(**pid).is_none())) {
             return Err(Error::NoSuchProcess(*pid));
         }
-        self.follow(role, &pids)
-    }
-
-    /// Gives processes, their threads and their descendants a role, and lets the kernel follow them.
-    fn follow(&self, role: Role, roots: &BTreeSet<u32>) -> Result<(), Error> {
-        let mut known = BTreeSet::new();
-        for _ in 0..ROUNDS {
-            let family = discover::with_descendants(roots)?;
-            let new: Vec<u32> = family.difference(&known).copied().collect();
-            if new.is_empty() {
-                break;
-            }
-            for pid in &new {
-                self.enlist(role, *pid)?;
-            }
-            // The iterator gives the role to threads that are there already.
-            snapshot::read_threads(&self.programs)?;
-            known = family;
+        let slots = self.follow(role, &pids)?;
+        if !matches!(selection, Selection::Ports) {
+            self.explicit.extend(slots);
         }
         Ok(())
     }
 
-    fn enlist(&self, role: Role, pid: u32) -> Result<(), Error> {
+    /// Gives processes, their threads and their descendants a role, each family a slot of its own, and lets the kernel follow
+    /// them.
+    fn follow(&self, role: Role, roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
+        let (mut known, mut slots) = (BTreeSet::new(), BTreeMap::new());
+        for _ in 0..ROUNDS {
+            let before = known.len();
+            for (top, family) in discover::families(roots)? {
+                let slot = *slots.entry(top).or_insert_with(|| self.new_slot(role));
+                for pid in family {
+                    if known.insert(pid) {
+                        self.enlist(slot, pid)?;
+                    }
+                }
+            }
+            if known.len() == before {
+                break;
+            }
+            // The iterator gives the slot to threads that are there already.
+            snapshot::read_threads(&self.programs)?;
+        }
+        Ok(slots.into_values().collect())
+    }
+
+    fn enlist(&self, slot: u32, pid: u32) -> Result<(), Error> {
         // One that has ended meanwhile has nothing left to count.
         let Some(name) = discover::comm(pid) else { return Ok(()) };
-        let mut process =
-            types::process { role: role.tag(), alive: 1, since_ns: monotonic_ns(), ..types::process::default() };
+        let mut process = types::process { slot, alive: 1, since_ns: monotonic_ns(), ..types::process::default() };
+        process.netns = discover::network_namespace(pid);
         let room = process.comm.len() - 1;
         for (place, byte) in process.comm.iter_mut().take(room).zip(name.bytes()) {
             *place = byte;
@@ -154,7 +181,9 @@ impl Counters {
         if discover::comm(pid).is_none() {
             return Err(Error::NoSuchProcess(pid));
         }
-        self.follow(role, &BTreeSet::from([pid]))
+        let slots = self.follow(role, &BTreeSet::from([pid]))?;
+        self.explicit.extend(slots);
+        Ok(())
     }
 
     /// Begins the window, or begins it anew. Returns its beginning in Unix nanoseconds.
@@ -167,7 +196,7 @@ impl Counters {
         self.ended.clear();
         let timing = &self.programs.timing;
         self.own_start = OwnStart { timed: timing.timed()?, missed: timing.missed()?, monotonic_ns: monotonic_ns() };
-        let start = Snapshot::take(&self.programs)?;
+        let start = Snapshot::take(&self.programs, &self.slots())?;
         let window = start.at.since(&start.at);
         self.start = Some(start);
         self.last = None;
@@ -180,22 +209,8 @@ impl Counters {
     ///
     /// [`Error::NotBegun`]; [`Error::Tables`] when the kernel's tables cannot be read.
     pub fn read(&mut self) -> Result<record::Counters, Error> {
-        let now = Snapshot::take(&self.programs)?;
-        self.retire();
-        let start = self.start.as_ref().ok_or(Error::NotBegun)?;
-        let context = Context {
-            programs: &self.programs,
-            ticks_per_ns: now.at.ticks_per_ns(&start.at),
-            ports_given: !self.options.ports.is_empty(),
-        };
-        let counters = record::Counters {
-            window_ns: now.at.since(&start.at).length_ns,
-            server: self.role(&context, start, &now, Role::Server),
-            client: self.role(&context, start, &now, Role::Client),
-            softirq: context.measured(&SOFTIRQ, now.softirq_since(start)),
-        };
-        self.last = Some(now);
-        Ok(counters)
+        self.stop()?;
+        self.whole()
     }
 
     /// Ends the window: its last reading. The programs run until this is dropped.
@@ -207,34 +222,31 @@ impl Counters {
         self.read()
     }
 
-    fn role(&self, context: &Context<'_>, start: &Snapshot, now: &Snapshot, role: Role) -> Measured<record::Role> {
-        let family = self.family(role, &now.threads);
-        if family.pids.is_empty() {
-            return Measured::unavailable(self.nobody(role));
-        }
-        Measured::Value(context.role(family, &now.since(start, role)))
+    /// The slots that were ever in use.
+    fn slots(&self) -> BTreeSet<u32> {
+        let ended = self.ended.iter().map(|(_, process)| process.slot);
+        let shared = Role::ALL.iter().map(|role| role.shared_slot());
+        shared.chain(ended).chain(self.given.borrow().iter().copied()).collect()
     }
 
-    /// Processes of a role: those that have ended in the window, and those that live.
-    fn family(&self, role: Role, threads: &[types::reading]) -> Family {
-        let mut family = Family { pids: Vec::new(), comms: Vec::new() };
-        let live = snapshot::processes(&self.programs);
-        for (pid, process) in self.ended.iter().chain(&live).filter(|(_, process)| process.role == role.tag()) {
-            let now = threads.iter().find(|reading| reading.tid == *pid && process.alive != 0);
-            let comm = text(now.map_or(&process.comm, |reading| &reading.comm));
-            family.pids.push(*pid);
-            if !family.comms.contains(&comm) {
-                family.comms.push(comm);
-            }
-        }
-        family
+    /// A slot for a family found here: the kernel side hands out those of the lower half.
+    fn new_slot(&self, role: Role) -> u32 {
+        let mut given = self.given.borrow_mut();
+        let most = self.programs.totals.max_entries();
+        let of_role = |slot: &u32| Role::of_slot(*slot) == Some(role);
+        let next = (most / 2..most).filter(of_role).find(|slot| !given.contains(slot));
+        let slot = next.unwrap_or(role.shared_slot());
+        given.insert(slot);
+        slot
     }
 
     fn nobody(&self, role: Role) -> String {
         let ports = ports_in_words(&self.options.ports);
         match (role, self.selection(role)) {
             (_, Selection::Named(reason)) => reason.clone(),
-            (Role::Server, Selection::Ports) => format!("no process on this host listens on port {ports}"),
+            (Role::Server, Selection::Ports) => format!(
+                "no process on this host listened on port {ports} (a server that does not listen is named by --pid, --comm or --cgroup)"
+            ),
             (Role::Client, Selection::Ports) => {
                 format!("the client is not on this host: no process here connected to port {ports}")
             }
@@ -274,7 +286,8 @@ impl Counters {
     }
 
     /// Time in our own programs since [`Self::begin`], over all processes of the machine: what was timed of it, as
-    /// [`Options::own_cost`] says, and the same rate for the rest.
+    /// [`Options::own_cost`] says, and the same rate for the rest. The kernel's meter reads two clocks for each run of a
+    /// program; what it shows of an empty program at the same time is taken off.
     pub fn bpf_ns(&self) -> Measured<u64> {
         if self.options.own_cost == OwnCost::Untimed {
             return Measured::unavailable(
@@ -285,30 +298,29 @@ impl Counters {
             Ok(timed) => timed,
             Err(error) => return Measured::unavailable(format!("the kernel does not tell: {error}")),
         };
-        let run_ns = timed.run_ns.saturating_sub(self.own_start.timed.run_ns);
-        let looked_ns = timed.looked_ns.saturating_sub(self.own_start.timed.looked_ns);
+        let timed = timed.since(&self.own_start.timed);
         let window_ns = monotonic_ns().saturating_sub(self.own_start.monotonic_ns);
-        match (self.options.own_cost, looked_ns) {
-            (OwnCost::Timed, _) => Measured::Value(run_ns),
+        match (self.options.own_cost, timed.looked_ns) {
+            (OwnCost::Timed, _) => Measured::Value(timed.net_ns()),
             (_, 0) => Measured::unavailable("the window was too short to time the BPF programs in it"),
-            (_, looked_ns) => Measured::Value((run_ns as f64 * (window_ns as f64 / looked_ns as f64)) as u64),
+            (_, looked_ns) => Measured::Value((timed.net_ns() as f64 * (window_ns as f64 / looked_ns as f64)) as u64),
         }
     }
 
-    /// Doubts about what was counted since [`Self::begin`], in whole sentences for the run's warnings.
-    pub fn doubts(&self) -> Vec<String> {
-        let mut doubts = Vec::new();
+    /// Warnings about what was counted since [`Self::begin`], in whole sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.remarks.clone();
         let missed = self.programs.timing.missed().map_or(0, |now| now.saturating_sub(self.own_start.missed));
         if missed > 0 {
-            doubts.push(format!("{missed} kernel events were not counted: a BPF program was running on their CPU"));
+            warnings.push(format!("{missed} kernel events were not counted: a BPF program was running on their CPU"));
         }
         if let (Some(start), Some(last)) = (&self.start, &self.last) {
-            let nameless: u64 = Role::ALL.iter().map(|role| last.since(start, *role).nameless).sum();
+            let nameless = last.since(start, &last.slots.keys().copied().collect()).nameless;
             if nameless > 0 {
-                doubts.push(format!("{nameless} processes were counted that are not in the list of processes"));
+                warnings.push(format!("{nameless} processes were counted that are not in the list of processes"));
             }
         }
-        doubts
+        warnings
     }
 }
 
@@ -316,7 +328,7 @@ fn thread(reading: &types::reading) -> Option<Thread> {
     Some(Thread {
         tid: reading.tid,
         pid: reading.tgid,
-        role: Role::of(reading.role)?,
+        role: Role::of_slot(reading.slot)?,
         comm: text(&reading.comm),
         on_cpu_ns: reading.used.cpu_ns,
         syscalls: reading.calls,

@@ -1,0 +1,422 @@
+//! The record of a window, of the processes that what was captured belongs to.
+
+use super::{Counters, text};
+use crate::convert::{Context, Family, SOCKET, SOFTIRQ};
+use crate::discover;
+use crate::error::{Error, ports_in_words};
+use crate::options::{Role, Selection};
+use crate::ownership::{Captured, Ownership};
+use crate::skeleton::types;
+use crate::snapshot::{self, SlotSums, Snapshot};
+use libbpf_rs::MapCore;
+use overhead_model::record::{self, ProtocolCounters};
+use overhead_model::{Measured, Protocol};
+use std::collections::BTreeSet;
+
+/// By how much the bytes of a capture and those of the sockets may differ without a word: what is under way at both ends of
+/// a window.
+const TOLERANCE: f64 = 0.01;
+/// By how much they may differ until figures per operation mislead.
+const LIMIT: f64 = 0.1;
+/// Processes named in one sentence.
+const NAMED: usize = 3;
+
+/// A window that has ended, and all that is known of it.
+struct Window<'counters> {
+    counters: &'counters Counters,
+    context: Context<'counters>,
+    start: &'counters Snapshot,
+    last: &'counters Snapshot,
+    remarks: Vec<String>,
+}
+
+impl Counters {
+    /// The record of the window that [`Counters::stop`] ended, of the processes that own what was captured in it. Others that
+    /// use the same ports are left out; [`Counters::warnings`] names them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotBegun`] without a window.
+    pub fn attribute(&mut self, captured: &[Captured]) -> Result<record::Counters, Error> {
+        let table = snapshot::connections(&self.programs);
+        let most = self.programs.connections.max_entries();
+        let ownership = Ownership::of(captured, &table, discover::own_network_namespace(), most);
+        let mut window = self.ended_window()?;
+        let mut record = window.record(|window, role| window.owned_role(role, None, captured, &ownership));
+        let protocols = ownership.protocols();
+        if protocols.len() > 1 {
+            let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
+            let reason = format!(
+                "the captured connections are of {}: the counters of each are given apart",
+                names.join(" and ")
+            );
+            for role in [&mut record.server, &mut record.client] {
+                if let Measured::Value(role) = role {
+                    role.withheld = Some(reason.clone());
+                }
+            }
+            window.remarks.clear();
+            record.protocols = protocols
+                .iter()
+                .map(|protocol| ProtocolCounters {
+                    protocol: protocol.name().to_owned(),
+                    server: window.protocol_role(Role::Server, *protocol, captured, &ownership),
+                    client: window.protocol_role(Role::Client, *protocol, captured, &ownership),
+                })
+                .collect();
+        }
+        self.remarks = window.remarks;
+        Ok(record)
+    }
+
+    /// The record of the window so far, of all processes of both roles.
+    pub(super) fn whole(&mut self) -> Result<record::Counters, Error> {
+        let mut window = self.ended_window()?;
+        let record = window.record(Window::whole_role);
+        self.remarks = window.remarks;
+        Ok(record)
+    }
+
+    fn ended_window(&self) -> Result<Window<'_>, Error> {
+        let (start, last) = (self.start.as_ref().ok_or(Error::NotBegun)?, self.last.as_ref().ok_or(Error::NotBegun)?);
+        let context = Context {
+            programs: &self.programs,
+            ticks_per_ns: last.at.ticks_per_ns(&start.at),
+            ports_given: !self.options.ports.is_empty(),
+        };
+        Ok(Window { counters: self, context, start, last, remarks: Vec::new() })
+    }
+}
+
+impl Window<'_> {
+    fn record(&mut self, role: impl Fn(&mut Self, Role) -> Measured<record::Role>) -> record::Counters {
+        record::Counters {
+            window_ns: self.last.at.since(&self.start.at).length_ns,
+            server: role(self, Role::Server),
+            client: role(self, Role::Client),
+            softirq: self.context.measured(&SOFTIRQ, self.last.softirq_since(self.start)),
+            protocols: Vec::new(),
+        }
+    }
+
+    /// Everything that was counted for a role.
+    fn whole_role(&mut self, role: Role) -> Measured<record::Role> {
+        let candidates = self.candidates(role);
+        if candidates.is_empty() {
+            return Measured::unavailable(self.counters.nobody(role));
+        }
+        let (mut record, sums) = self.role(role, &candidates);
+        if let Some(reason) = self.idle(role, &candidates, &sums) {
+            self.remarks.push(format!("{}: {reason}", name(role)));
+            record.withheld = Some(reason);
+        }
+        Measured::Value(record)
+    }
+
+    /// What was counted for the families of a role that own what was captured.
+    fn owned_role(
+        &mut self,
+        role: Role,
+        protocol: Option<Protocol>,
+        captured: &[Captured],
+        ownership: &Ownership,
+    ) -> Measured<record::Role> {
+        let candidates = self.candidates(role);
+        if candidates.is_empty() {
+            return Measured::unavailable(self.counters.nobody(role));
+        }
+        let unseen = self.context.programs.absence(&SOCKET);
+        let owned = ownership.owned(role, protocol);
+        let chosen = match (&unseen, captured) {
+            (_, []) => candidates.clone(),
+            (Some(_), _) => self.nearby(&candidates, captured),
+            (None, _) => {
+                let named = |slot: &&u32| protocol.is_none() && self.counters.explicit.contains(slot);
+                candidates.iter().filter(|slot| owned.slots.contains(slot) || named(slot)).copied().collect()
+            }
+        };
+        let left_out: BTreeSet<u32> = candidates.difference(&chosen).copied().collect();
+        if chosen.is_empty() {
+            return Measured::unavailable(self.strangers(role, &left_out));
+        }
+        if protocol.is_none() {
+            self.remark_on(role, &left_out);
+        }
+        let (mut record, sums) = self.role(role, &chosen);
+        let withheld = self.idle(role, &chosen, &sums);
+        if captured.is_empty() {
+            record.withheld = withheld.or_else(|| Some("no connection was captured".to_owned()));
+            return Measured::Value(record);
+        }
+        if let Some(reason) = unseen {
+            record.coverage = Measured::unavailable(reason);
+            return Measured::Value(record);
+        }
+        let shares = Shares {
+            moved: sums.socket_bytes(),
+            owned: owned.payload_bytes,
+            captured: ownership.captured(protocol),
+            layered: ownership.is_layered(&chosen),
+        };
+        (record.coverage, record.captured_share) = (shares.coverage(), shares.captured_share());
+        record.withheld = withheld.or_else(|| shares.withheld());
+        match (&record.withheld, shares.warning()) {
+            (Some(reason), _) => {
+                self.remarks.push(format!("{}: counters per operation are withheld: {reason}", name(role)));
+            }
+            (None, Some(warning)) => self.remarks.push(format!("{}: {warning}", name(role))),
+            (None, None) => {}
+        }
+        Measured::Value(record)
+    }
+
+    /// The same for one of several protocols.
+    fn protocol_role(
+        &mut self,
+        role: Role,
+        protocol: Protocol,
+        captured: &[Captured],
+        ownership: &Ownership,
+    ) -> Measured<record::Role> {
+        let slots = ownership.owned(role, Some(protocol)).slots;
+        let others = ownership.protocols().into_iter().filter(|other| *other != protocol);
+        let shared = others.into_iter().find(|other| !ownership.owned(role, Some(*other)).slots.is_disjoint(&slots));
+        if let Some(other) = shared {
+            return Measured::unavailable(format!(
+                "the same processes have connections of {} too, and their work cannot be divided",
+                other.name()
+            ));
+        }
+        self.owned_role(role, Some(protocol), captured, ownership)
+    }
+
+    fn role(&self, role: Role, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
+        let mut counted = slots.clone();
+        // A retransmission that no process is known for is counted there.
+        if !self.candidates(role).contains(&role.shared_slot()) {
+            counted.insert(role.shared_slot());
+        }
+        let sums = self.last.since(self.start, &counted);
+        (self.context.role(self.family(slots), &sums), sums)
+    }
+
+    /// Slots of a role with processes in the window.
+    fn candidates(&self, role: Role) -> BTreeSet<u32> {
+        let slots = self.processes().map(|(_, process)| process.slot);
+        slots.filter(|slot| Role::of_slot(*slot) == Some(role)).collect()
+    }
+
+    /// Processes that have ended in the window, and those that live.
+    fn processes(&self) -> impl Iterator<Item = &(u32, types::process)> {
+        let ended = &self.counters.ended;
+        let is_ended = |(pid, process): &(u32, types::process)| {
+            ended.iter().any(|(other, ended)| other == pid && ended.since_ns == process.since_ns)
+        };
+        ended.iter().chain(self.last.processes.iter().filter(move |process| !is_ended(process)))
+    }
+
+    /// Slots of our own network namespace, where what was captured is on its loopback; else all.
+    fn nearby(&self, candidates: &BTreeSet<u32>, captured: &[Captured]) -> BTreeSet<u32> {
+        let own = discover::own_network_namespace();
+        let is_far = |slot: &u32| {
+            let mut of_slot = self.processes().filter(|(_, process)| process.slot == *slot);
+            of_slot.all(|(_, process)| process.netns != own)
+        };
+        let on_loopback = captured.iter().all(|connection| connection.server.ip().is_loopback());
+        candidates.iter().filter(|slot| !on_loopback || !is_far(slot)).copied().collect()
+    }
+
+    fn family(&self, slots: &BTreeSet<u32>) -> Family {
+        let mut family = Family { pids: Vec::new(), comms: Vec::new() };
+        for (pid, process) in self.processes().filter(|(_, process)| slots.contains(&process.slot)) {
+            let now = self.last.threads.iter().find(|reading| reading.tid == *pid && process.alive != 0);
+            let comm = text(now.map_or(&process.comm, |reading| &reading.comm));
+            family.pids.push(*pid);
+            if !family.comms.contains(&comm) {
+                family.comms.push(comm);
+            }
+        }
+        family
+    }
+
+    /// What is to be said of named processes that never touched the port.
+    fn idle(&self, role: Role, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
+        let named =
+            matches!(self.counters.selection(role), Selection::Pids(_) | Selection::Cgroup(_) | Selection::Comm(_));
+        let counted = self.context.programs.absence(&SOCKET).is_none() && !self.counters.options.ports.is_empty();
+        (named && counted && sums.socket_bytes() == 0).then(|| {
+            let ports = ports_in_words(&self.counters.options.ports);
+            format!("{}, which was named, sent and received nothing on port {ports}", self.in_words(slots))
+        })
+    }
+
+    /// Says whom the ports alone would have counted.
+    fn remark_on(&mut self, role: Role, left_out: &BTreeSet<u32>) {
+        let busy = |slot: &&u32| self.last.since(self.start, &BTreeSet::from([**slot])).socket_bytes() > 0;
+        let busy: BTreeSet<u32> = left_out.iter().filter(busy).copied().collect();
+        if !busy.is_empty() {
+            self.remarks.push(format!(
+                "{}: {} used port {} too, but none of the captured connections: not counted",
+                name(role),
+                self.in_words(&busy),
+                ports_in_words(&self.counters.options.ports)
+            ));
+        }
+    }
+
+    fn strangers(&self, role: Role, slots: &BTreeSet<u32>) -> String {
+        let ports = ports_in_words(&self.counters.options.ports);
+        format!(
+            "none of the captured connections belongs to a {} on this host; {} is on port {ports}, but was not captured",
+            name(role),
+            self.in_words(slots)
+        )
+    }
+
+    /// `redis-server (process 12), redis-server (process 13, in another network namespace) and 2 more`.
+    fn in_words(&self, slots: &BTreeSet<u32>) -> String {
+        let own = discover::own_network_namespace();
+        let first = |slot: &u32| self.processes().find(|(_, process)| process.slot == *slot);
+        let words = |(pid, process): &(u32, types::process)| {
+            let place = if process.netns == own || process.netns == 0 { "" } else { ", in another network namespace" };
+            format!("{} (process {pid}{place})", text(&process.comm))
+        };
+        let named: Vec<String> = slots.iter().filter_map(first).take(NAMED).map(words).collect();
+        let more = slots.len().saturating_sub(NAMED);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{rest}", named.join(", "))
+    }
+}
+
+/// Bytes of the same connections, as sockets and as the capture have them.
+struct Shares {
+    /// Sent and received by the processes.
+    moved: u64,
+    /// Captured of their connections.
+    owned: u64,
+    /// Captured of all connections.
+    captured: u64,
+    layered: bool,
+}
+
+impl Shares {
+    fn coverage(&self) -> Measured<f64> {
+        if self.layered {
+            return Measured::unavailable("TLS is done in the kernel: sockets count bytes before it");
+        }
+        if self.moved == 0 {
+            return Measured::unavailable("the processes sent and received nothing");
+        }
+        Measured::Value(self.owned as f64 / self.moved as f64)
+    }
+
+    fn captured_share(&self) -> Measured<f64> {
+        if self.captured == 0 {
+            return Measured::unavailable("no payload was captured");
+        }
+        Measured::Value(self.owned as f64 / self.captured as f64)
+    }
+
+    fn withheld(&self) -> Option<String> {
+        let (coverage, share) = (self.coverage(), self.captured_share());
+        let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > LIMIT);
+        if let Some(coverage) = off(&coverage) {
+            return Some(self.in_words(coverage));
+        }
+        off(&share).map(others)
+    }
+
+    fn warning(&self) -> Option<String> {
+        let (coverage, share) = (self.coverage(), self.captured_share());
+        let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > TOLERANCE);
+        let how = match (off(&coverage), off(&share)) {
+            (Some(coverage), _) => self.in_words(coverage),
+            (None, Some(share)) => others(share),
+            (None, None) => return None,
+        };
+        Some(format!("counters per operation are off by about as much: {how}"))
+    }
+
+    fn in_words(&self, coverage: f64) -> String {
+        let why = if coverage > 1.0 {
+            "part of their work was not counted"
+        } else {
+            "frames were lost, or the processes also serve connections that were not captured"
+        };
+        format!(
+            "the capture saw {} of the {} bytes that the processes sent and received: {why}",
+            percent(coverage),
+            self.moved
+        )
+    }
+}
+
+fn others(share: f64) -> String {
+    format!(
+        "{} of the captured bytes are of these processes: the other connections are of another host's, or of processes that were not followed",
+        percent(share)
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+const fn name(role: Role) -> &'static str {
+    match role {
+        Role::Server => "server",
+        Role::Client => "client",
+    }
+}
+
+impl Counters {
+    /// Ends the window: what follows is not counted in it. [`Counters::attribute`] makes a record of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotBegun`]; [`Error::Tables`] when the kernel's tables cannot be read.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        if self.start.is_none() {
+            return Err(Error::NotBegun);
+        }
+        self.last = Some(Snapshot::take(&self.programs, &self.slots())?);
+        self.retire();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(moved: u64, owned: u64, captured: u64) -> Shares {
+        Shares { moved, owned, captured, layered: false }
+    }
+
+    #[test]
+    fn equal_bytes_raise_no_warning() {
+        let shares = shares(1_000, 1_000, 1_000);
+        assert_eq!((shares.coverage(), shares.captured_share()), (Measured::Value(1.0), Measured::Value(1.0)));
+        assert_eq!((shares.withheld(), shares.warning()), (None, None));
+    }
+
+    #[test]
+    fn a_few_percent_are_a_warning_and_more_is_withheld() {
+        assert!(shares(1_000, 970, 970).warning().unwrap().contains("97.0%"));
+        assert_eq!(shares(1_000, 970, 970).withheld(), None);
+        assert!(shares(10_000, 1_000, 1_000).withheld().unwrap().contains("10.0% of the 10000 bytes"));
+    }
+
+    #[test]
+    fn connections_of_others_are_in_the_operations_but_not_in_the_counters() {
+        let reason = shares(500, 500, 1_000).withheld().unwrap();
+        assert!(reason.contains("50.0% of the captured bytes"), "{reason}");
+    }
+
+    #[test]
+    fn sockets_above_tls_in_the_kernel_are_not_compared() {
+        let shares = Shares { layered: true, ..shares(900, 1_000, 1_000) };
+        assert!(shares.coverage().reason().unwrap().contains("TLS"));
+        assert_eq!(shares.withheld(), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! Which families of processes the captured connections belong to.
+//!
+//! A port tells little: a process in another network namespace, or on another interface, may use the same one. The kernel
+//! side notes both ends of each socket that the followed processes use; what was captured is looked up among them.
+
+use crate::options::Role;
+use crate::skeleton::types;
+use overhead_model::Protocol;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// A connection as a capture saw it, or many connections of one client's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The client's end; its port is 0 where connections of this address are added up.
+    pub client: SocketAddr,
+    /// The server's end.
+    pub server: SocketAddr,
+    /// What it was decoded as.
+    pub protocol: Protocol,
+    /// TCP payload of both directions, each byte once.
+    pub payload_bytes: u64,
+}
+
+/// What families of one role own of one protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) slots: BTreeSet<u32>,
+    pub(crate) payload_bytes: u64,
+}
+
+/// Who owns what was captured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ownership {
+    owned: BTreeMap<(Role, Protocol), Owned>,
+    /// All payload that was captured.
+    payload_bytes: BTreeMap<Protocol, u64>,
+    /// Families with sockets whose bytes are not those of TCP.
+    layered: BTreeSet<u32>,
+}
+
+impl Ownership {
+    /// Looks `captured` up among the sockets of `table`, which has room for `most`, as seen from the network namespace
+    /// `own_netns`.
+    pub(crate) fn of(
+        captured: &[Captured],
+        table: &[(types::connection_key, types::connection)],
+        own_netns: u32,
+        most: u32,
+    ) -> Self {
+        let mut ownership = Self::default();
+        for connection in captured {
+            *ownership.payload_bytes.entry(connection.protocol).or_default() += connection.payload_bytes;
+        }
+        ownership.layered =
+            table.iter().filter(|(_, socket)| socket.layered != 0).map(|(_, socket)| socket.slot).collect();
+        for role in Role::ALL {
+            let mut sockets = Sockets::new(role, table, own_netns);
+            sockets.full = table.len() >= most as usize / 10 * 9;
+            ownership.assign(role, captured, &sockets);
+        }
+        ownership
+    }
+
+    fn assign(&mut self, role: Role, captured: &[Captured], sockets: &Sockets) {
+        let (mut places, mut rest) = (HashSet::new(), Vec::new());
+        for connection in captured {
+            let Some(slot) = sockets.owner(role, connection) else {
+                rest.push(connection);
+                continue;
+            };
+            let owned = self.owned.entry((role, connection.protocol)).or_default();
+            owned.slots.insert(slot);
+            owned.payload_bytes += connection.payload_bytes;
+            places.insert(place(role, connection));
+        }
+        // Sockets that had to make room in the table belong to who has others of the same place.
+        for connection in rest {
+            let unknown = connection.client.port() == 0 || sockets.full;
+            if unknown && places.contains(&place(role, connection)) {
+                self.owned.entry((role, connection.protocol)).or_default().payload_bytes += connection.payload_bytes;
+            }
+        }
+    }
+
+    /// The protocols with connections that anyone here owns.
+    pub(crate) fn protocols(&self) -> BTreeSet<Protocol> {
+        self.owned.keys().map(|(_, protocol)| *protocol).collect()
+    }
+
+    /// What a role owns, of one protocol or of all.
+    pub(crate) fn owned(&self, role: Role, protocol: Option<Protocol>) -> Owned {
+        let mut sum = Owned::default();
+        for ((_, _), owned) in
+            self.owned.iter().filter(|((of, what), _)| *of == role && protocol.is_none_or(|protocol| protocol == *what))
+        {
+            sum.slots.extend(&owned.slots);
+            sum.payload_bytes += owned.payload_bytes;
+        }
+        sum
+    }
+
+    /// Payload captured, of one protocol or of all.
+    pub(crate) fn captured(&self, protocol: Option<Protocol>) -> u64 {
+        let wanted = |what: &Protocol| protocol.is_none_or(|protocol| protocol == *what);
+        self.payload_bytes.iter().filter(|(what, _)| wanted(what)).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// True where a protocol in the kernel lies between one of these families and TCP.
+    pub(crate) fn is_layered(&self, slots: &BTreeSet<u32>) -> bool {
+        !self.layered.is_disjoint(slots)
+    }
+}
+
+/// Where connections go that are alike: of a server its end, of a client its address and the server's end.
+fn place(role: Role, connection: &Captured) -> (Option<IpAddr>, SocketAddr) {
+    ((role == Role::Client).then(|| connection.client.ip().to_canonical()), canonical(connection.server))
+}
+
+/// The sockets of one role.
+struct Sockets {
+    /// By local and remote end.
+    exact: HashMap<(SocketAddr, SocketAddr), u32>,
+    /// By what address translation leaves as it is: of a server's socket the remote end, of a client's its port and the
+    /// remote end.
+    translated: HashMap<(u16, SocketAddr), u32>,
+    /// Sockets may be missing.
+    full: bool,
+}
+
+impl Sockets {
+    fn new(role: Role, table: &[(types::connection_key, types::connection)], own_netns: u32) -> Self {
+        let (mut exact, mut translated) = (HashMap::new(), HashMap::new());
+        // Those of our own network namespace come last, and prevail.
+        for own in [false, true] {
+            let here = table.iter().filter(|(key, _)| (key.netns == own_netns) == own);
+            for (key, socket) in here.filter(|(_, socket)| Role::of_slot(socket.slot) == Some(role)) {
+                let (local, remote) = (end(key.local, key.local_port), end(key.remote, key.remote_port));
+                // What is on another namespace's loopback cannot be captured here.
+                if !own && (local.ip().is_loopback() || remote.ip().is_loopback()) {
+                    continue;
+                }
+                exact.insert((local, remote), socket.slot);
+                let port = if role == Role::Client { local.port() } else { 0 };
+                translated.insert((port, remote), socket.slot);
+            }
+        }
+        Self { exact, translated, full: false }
+    }
+
+    fn owner(&self, role: Role, connection: &Captured) -> Option<u32> {
+        let (client, server) = (canonical(connection.client), canonical(connection.server));
+        let (ends, port_and_remote) = match role {
+            Role::Server => ((server, client), (0, client)),
+            Role::Client => ((client, server), (client.port(), server)),
+        };
+        self.exact.get(&ends).or_else(|| self.translated.get(&port_and_remote)).copied()
+    }
+}
+
+fn end(address: [u32; 4], port: u16) -> SocketAddr {
+    let mut bytes = [0; 16];
+    for (place, byte) in bytes.iter_mut().zip(address.iter().flat_map(|word| word.to_ne_bytes())) {
+        *place = byte;
+    }
+    canonical(SocketAddr::new(Ipv6Addr::from(bytes).into(), port))
+}
+
+/// An IPv4 address as such, wherever it comes from, and no scope.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u32 = 1;
+    const OTHER: u32 = 2;
+
+    fn captured(client: &str, server: &str, payload_bytes: u64) -> Captured {
+        let (client, server) = (client.parse().unwrap(), server.parse().unwrap());
+        Captured { client, server, protocol: Protocol::Resp, payload_bytes }
+    }
+
+    fn words(address: SocketAddr) -> [u32; 4] {
+        let bytes = match address.ip() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        };
+        std::array::from_fn(|word| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[word * 4 + byte])))
+    }
+
+    fn socket(netns: u32, local: &str, remote: &str, slot: u32) -> (types::connection_key, types::connection) {
+        let (local, remote): (SocketAddr, SocketAddr) = (local.parse().unwrap(), remote.parse().unwrap());
+        let key = types::connection_key {
+            netns,
+            local_port: local.port(),
+            remote_port: remote.port(),
+            local: words(local),
+            remote: words(remote),
+        };
+        (key, types::connection { slot, layered: 0 })
+    }
+
+    fn servers(captured: &[Captured], table: &[(types::connection_key, types::connection)]) -> Owned {
+        Ownership::of(captured, table, OWN, 100).owned(Role::Server, None)
+    }
+
+    #[test]
+    fn the_same_loopback_connection_in_another_namespace_is_not_captured() {
+        let (client, server) = ("127.0.0.1:40000", "127.0.0.1:6379");
+        let table = [socket(OWN, server, client, 3), socket(OTHER, server, client, 5)];
+        assert_eq!(servers(&[captured(client, server, 10)], &table).slots, BTreeSet::from([3]));
+        assert_eq!(servers(&[captured(client, server, 10)], &table[1..]), Owned::default());
+    }
+
+    #[test]
+    fn a_server_in_a_container_is_found_by_its_connection_and_behind_a_published_port_by_the_client() {
+        let table = [socket(OTHER, "172.17.0.2:6379", "10.0.0.9:40000", 3)];
+        assert_eq!(servers(&[captured("10.0.0.9:40000", "172.17.0.2:6379", 7)], &table).payload_bytes, 7);
+        assert_eq!(servers(&[captured("10.0.0.9:40000", "10.0.0.1:16379", 7)], &table).slots, BTreeSet::from([3]));
+        assert_eq!(servers(&[captured("10.0.0.9:40001", "10.0.0.1:16379", 7)], &table), Owned::default());
+    }
+
+    #[test]
+    fn an_address_of_ipv4_is_the_same_in_a_socket_of_ipv6() {
+        let table = [socket(OWN, "[::ffff:10.0.0.1]:6379", "[::ffff:10.0.0.9]:40000", 3)];
+        assert_eq!(servers(&[captured("10.0.0.9:40000", "10.0.0.1:6379", 7)], &table).slots, BTreeSet::from([3]));
+    }
+
+    #[test]
+    fn roles_are_told_by_the_slot() {
+        let (client, server) = ("10.0.0.9:40000", "10.0.0.1:6379");
+        let table = [socket(OWN, server, client, 3), socket(OTHER, client, server, 4)];
+        let ownership = Ownership::of(&[captured(client, server, 7)], &table, OWN, 100);
+        assert_eq!(ownership.owned(Role::Server, None).slots, BTreeSet::from([3]));
+        assert_eq!(ownership.owned(Role::Client, None).slots, BTreeSet::from([4]));
+        assert_eq!(ownership.captured(None), 7);
+    }
+
+    #[test]
+    fn connections_that_were_added_up_belong_to_who_has_others_of_the_same_place() {
+        let table = [socket(OWN, "10.0.0.1:6379", "10.0.0.9:40000", 3)];
+        let captured = [
+            captured("10.0.0.9:40000", "10.0.0.1:6379", 7),
+            captured("10.0.0.9:0", "10.0.0.1:6379", 100),
+            captured("10.0.0.9:0", "10.0.0.2:6379", 1_000),
+        ];
+        assert_eq!(servers(&captured, &table).payload_bytes, 107);
+    }
+}

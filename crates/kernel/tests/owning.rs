@@ -1,0 +1,257 @@
+//! Whose counters belong to what was captured. Needs root and a kernel with BTF; says so and passes elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code)]
+mod child;
+
+use child::Child;
+use overhead_kernel::{Captured, Counters, Error, Options, Role, Selection};
+use overhead_model::Protocol;
+use overhead_model::record::{self, Measured};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+/// Loads counters; `None`, with a line that says why, where there can be none.
+fn counters(options: &Options) -> Option<Counters> {
+    match Counters::load(options) {
+        Ok(counters) => Some(counters),
+        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error @ Error::Permission(_)) if !child::is_root() => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// False, with a line that says so, where sockets cannot be seen.
+fn sees_sockets(record: &record::Counters) -> bool {
+    let reason = record.server.value().and_then(|server| server.socket.reason());
+    if let Some(reason) = reason {
+        println!("skipped: {reason}");
+    }
+    reason.is_none()
+}
+
+fn calls(role: &record::Role, name: &str) -> u64 {
+    role.syscalls.get(name).map_or(0, |call| call.count)
+}
+
+/// A server that answers each message of 100 bytes, on one connection, with `getppid` in between.
+#[expect(clippy::needless_pass_by_value, reason = "it is what a child works with")]
+fn echo(listener: TcpListener) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut buffer = [0; 100];
+    while stream.read_exact(&mut buffer).is_ok() {
+        child::getppid(1);
+        stream.write_all(&buffer).unwrap();
+    }
+}
+
+/// Sends 100 bytes this many times.
+fn ask(stream: &mut TcpStream, times: usize) {
+    let mut buffer = [0; 100];
+    for _ in 0..times {
+        stream.write_all(&buffer).unwrap();
+        stream.read_exact(&mut buffer).unwrap();
+    }
+}
+
+/// A client that is a process of its own: its port is fixed, so that what it sends can be said to have been captured.
+fn asking(from: u16, to: u16, times: usize) -> Child {
+    let local: SocketAddr = ([127, 0, 0, 1], from).into();
+    Child::waiting(move || {
+        let socket = child::bound(local);
+        ask(&mut child::connected(socket, ([127, 0, 0, 1], to).into()), times);
+    })
+}
+
+fn captured(from: u16, to: u16, payload_bytes: u64) -> Captured {
+    let end = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    Captured { client: end(from), server: end(to), protocol: Protocol::Resp, payload_bytes }
+}
+
+#[test]
+fn a_server_on_the_same_port_in_another_namespace_is_not_counted() {
+    if !child::is_root() {
+        return println!("skipped: a network namespace needs root");
+    }
+    let (port, from) = (child::free_port(), child::free_port());
+    let ours = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
+    let other = Child::waiting_after(
+        move || {
+            assert!(child::leave_network_namespace());
+            child::raise_loopback();
+            TcpListener::bind(("127.0.0.1", port)).unwrap()
+        },
+        |listener| {
+            child::getppid(5_000);
+            child::talk_to_itself(&listener, 50_000);
+        },
+    );
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let client = asking(from, port, 50);
+    let pids = (ours.pid, client.pid, other.pid);
+    let ours = ours.let_go();
+    client.run();
+    other.run();
+    ours.join();
+    counters.stop().unwrap();
+    let record = counters.attribute(&[captured(from, port, 10_000)]).unwrap();
+    if !sees_sockets(&record) {
+        return;
+    }
+    let (server, client) = (record.server.value().unwrap(), record.client.value().unwrap());
+    assert_eq!((server.pids.as_slice(), client.pids.as_slice()), ([pids.0].as_slice(), [pids.1].as_slice()));
+    assert_eq!((calls(server, "getppid"), calls(client, "connect")), (50, 1));
+    for role in [server, client] {
+        assert_eq!((role.coverage.value(), role.captured_share.value()), (Some(&1.0), Some(&1.0)), "{role:?}");
+        assert_eq!(role.withheld, None);
+    }
+    let warnings = counters.warnings();
+    let named = format!("(process {}, in another network namespace)", pids.2);
+    assert!(warnings.iter().any(|warning| warning.contains(&named)), "{warnings:?}");
+}
+
+#[test]
+fn the_share_that_the_capture_saw_is_said_and_figures_are_withheld_where_it_is_small() {
+    let (port, from) = (child::free_port(), child::free_port());
+    let server = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let client = asking(from, port, 100);
+    let server = server.let_go();
+    client.run();
+    server.join();
+    counters.stop().unwrap();
+    let whole = counters.attribute(&[captured(from, port, 20_000)]).unwrap();
+    if !sees_sockets(&whole) {
+        return;
+    }
+    assert_eq!(whole.server.value().unwrap().coverage, Measured::Value(1.0));
+    assert_eq!(counters.warnings(), Vec::<String>::new());
+    let most = counters.attribute(&[captured(from, port, 19_000)]).unwrap();
+    assert_eq!(most.server.value().unwrap().withheld, None);
+    assert!(counters.warnings().iter().any(|warning| warning.contains("95.0%")), "{:?}", counters.warnings());
+    let part = counters.attribute(&[captured(from, port, 3_000)]).unwrap();
+    for role in [part.server.value().unwrap(), part.client.value().unwrap()] {
+        assert_eq!(role.coverage, Measured::Value(0.15));
+        assert!(role.withheld.as_ref().unwrap().contains("15.0% of the 20000 bytes"), "{:?}", role.withheld);
+    }
+    let others = [captured(from, port, 20_000), captured(1, port, 20_000)];
+    let shared = counters.attribute(&others).unwrap();
+    assert!(shared.client.value().unwrap().withheld.as_ref().unwrap().contains("50.0% of the captured bytes"));
+}
+
+#[test]
+fn two_protocols_are_counted_apart() {
+    let ports = [child::free_port(), child::free_port()];
+    let from = [child::free_port(), child::free_port()];
+    let servers = ports.map(|port| Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo));
+    let Some(mut counters) = counters(&Options::for_ports(ports)) else { return };
+    counters.begin().unwrap();
+    let clients = [asking(from[0], ports[0], 10), asking(from[1], ports[1], 30)];
+    let pids = [servers[0].pid, servers[1].pid];
+    let servers = servers.map(Child::let_go);
+    let _ = clients.map(Child::run);
+    let _ = servers.map(Child::join);
+    counters.stop().unwrap();
+    let second = Captured { protocol: Protocol::Pgwire, ..captured(from[1], ports[1], 6_000) };
+    let record = counters.attribute(&[captured(from[0], ports[0], 2_000), second]).unwrap();
+    if !sees_sockets(&record) {
+        return;
+    }
+    assert!(record.server.value().unwrap().withheld.as_ref().unwrap().contains("resp and pgwire"), "{record:?}");
+    let [resp, pgwire] = record.protocols.as_slice() else { panic!("{:?}", record.protocols) };
+    let counted =
+        |role: &Measured<record::Role>| (role.value().unwrap().pids.clone(), calls(role.value().unwrap(), "getppid"));
+    assert_eq!((resp.protocol.as_str(), counted(&resp.server)), ("resp", (vec![pids[0]], 10)));
+    assert_eq!((pgwire.protocol.as_str(), counted(&pgwire.server)), ("pgwire", (vec![pids[1]], 30)));
+    assert_eq!(pgwire.client.value().unwrap().coverage, Measured::Value(1.0));
+}
+
+#[test]
+fn a_named_process_that_never_touches_the_port_is_said_to() {
+    let port = child::free_port();
+    let idle = Child::waiting(|| child::getppid(10));
+    let pid = idle.pid;
+    let mut options = Options::for_ports([port]);
+    options.server = Selection::Pids(vec![pid]);
+    let Some(mut counters) = counters(&options) else { return };
+    counters.begin().unwrap();
+    idle.run();
+    let record = counters.finish().unwrap();
+    if !sees_sockets(&record) {
+        return;
+    }
+    let said = format!("(process {pid}), which was named, sent and received nothing on port {port}");
+    assert!(record.server.value().unwrap().withheld.as_ref().unwrap().contains(&said), "{record:?}");
+    assert!(counters.warnings().iter().any(|warning| warning.contains(&said)), "{:?}", counters.warnings());
+}
+
+#[test]
+fn a_command_of_ours_is_a_client_from_its_exec_on() {
+    let mut options = Options::for_ports([child::free_port()]);
+    options.adopt_children = true;
+    let Some(mut counters) = counters(&options) else { return };
+    assert!(counters.is_awaiting());
+    counters.begin().unwrap();
+    let mut command = std::process::Command::new("/bin/sh").args(["-c", "exec /bin/true"]).spawn().unwrap();
+    let pid = command.id();
+    command.wait().unwrap();
+    let record = counters.finish().unwrap();
+    let client = record.client.value().unwrap();
+    // Tests beside this one have children, too.
+    assert!(client.pids.contains(&pid), "{client:?}");
+    assert!(calls(client, "execve") >= 2 && calls(client, "exit_group") >= 1, "{:?}", client.syscalls);
+}
+
+#[test]
+fn a_command_that_starts_a_server_is_not_the_client_of_it() {
+    let port = child::free_port();
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    assert!(counters.is_awaiting());
+    let command = Child::waiting(move || {
+        child::fork_and_wait(|| {
+            let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+            child::getppid(123);
+        });
+        child::getppid(7);
+    });
+    counters.add_process(Role::Client, command.pid).unwrap();
+    counters.begin().unwrap();
+    let pid = command.pid;
+    command.run();
+    let record = counters.finish().unwrap();
+    let (server, client) = (record.server.value().unwrap(), record.client.value().unwrap());
+    assert_eq!((calls(server, "getppid"), calls(client, "getppid")), (123, 7));
+    assert_eq!(client.pids, [pid]);
+    assert_eq!(server.pids.len(), 1);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_32_bit_programs_have_their_own_names() {
+    let mut options = Options::for_ports([]);
+    options.server = Selection::Named("no server was named".to_owned());
+    options.client = options.server.clone();
+    let Some(mut counters) = counters(&options) else { return };
+    if !std::path::Path::new("/proc/sys/abi/vsyscall32").exists() {
+        return println!("skipped: this kernel runs no 32-bit programs");
+    }
+    let child = Child::waiting(|| {
+        child::getppid(30);
+        child::getppid_32(1_000);
+    });
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let server = record.server.value().unwrap();
+    assert_eq!((calls(server, "getppid"), calls(server, "semget")), (1_030, 0), "{:?}", server.syscalls);
+}

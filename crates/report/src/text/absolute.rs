@@ -1,0 +1,64 @@
+//! Counters as they were counted: for runs without packets, and for roles whose counters do not belong to the operations.
+
+use super::clean;
+use super::grid::{Column, Grid};
+use super::number::{DASH, decimal, grouped};
+use crate::summary::{CpuUnit, RoleName, counters_only, present, window_ns};
+use overhead_model::Run;
+use overhead_model::record::{Role, Syscall};
+use std::cmp::Reverse;
+
+/// The roles that are shown this way: all of a run without packets, else those whose counters are withheld.
+pub(crate) fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
+    let all = RoleName::BOTH.into_iter().filter_map(|name| Some((name.name(), name.counted(run).ok()?)));
+    all.filter(|(_, role)| counters_only(run) || role.withheld.is_some()).collect()
+}
+
+/// Totals over the window, and rates.
+pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
+    let headers = ["system\ncalls", "/s", "on-CPU\nms", "of it\nuser", "\nkernel", "switches", "B sent", "B received"];
+    let row = |(name, role): &(&str, &Role)| {
+        let calls: u64 = role.syscalls.values().map(|call| call.count).sum();
+        let mut cells = vec![(*name).to_owned(), grouped(calls), rate(calls, run)];
+        cells.extend(match CpuUnit::OnCpuNs.of(role) {
+            Ok([user, kernel]) => [user + kernel, user, kernel].map(|ns| decimal(ns as f64 / 1e6)),
+            Err(_) => [DASH; 3].map(str::to_owned),
+        });
+        let switches = present(&role.context_switches).map(|n| n.voluntary + n.involuntary);
+        let socket = present(&role.socket);
+        let rest = [switches, socket.map(|socket| socket.send_bytes), socket.map(|socket| socket.recv_bytes)];
+        cells.extend(rest.map(|figure| figure.map_or_else(|_| DASH.to_owned(), grouped)));
+        cells
+    };
+    let columns = std::iter::once(Column::left("role")).chain(headers.map(Column::right)).collect();
+    Grid { columns, rows: roles.iter().map(row).collect(), keys: 1 }
+}
+
+/// The system calls by name, most frequent first.
+pub(crate) fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
+    let mut rows = Vec::new();
+    for (name, role) in roles {
+        let mut calls: Vec<(&String, &Syscall)> = role.syscalls.iter().collect();
+        calls.sort_by_key(|(_, call)| Reverse(call.count));
+        rows.extend(calls.into_iter().map(|(call, counted)| {
+            let each =
+                present(&counted.ns).ok().filter(|_| counted.count > 0).map(|ns| *ns as f64 / counted.count as f64);
+            vec![
+                (*name).to_owned(),
+                clean(call),
+                grouped(counted.count),
+                rate(counted.count, run),
+                grouped(counted.errors),
+                each.map_or_else(|| DASH.to_owned(), decimal),
+            ]
+        }));
+    }
+    let keys = ["role", "system call"].map(Column::left);
+    let columns = keys.into_iter().chain(["calls", "/s", "errors", "on-CPU\nns/call"].map(Column::right)).collect();
+    Grid { columns, rows, keys: 2 }
+}
+
+fn rate(count: u64, run: &Run) -> String {
+    let seconds = window_ns(run) as f64 / 1e9;
+    if seconds > 0.0 { decimal(count as f64 / seconds) } else { DASH.to_owned() }
+}
