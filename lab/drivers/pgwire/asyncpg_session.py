@@ -27,7 +27,7 @@ async def main(host, port, database, rows=1000):
     await db.copy_to_table("apg", source=pieces(text))
     await db.copy_to_table("apg", source=pieces(csv), format="csv", delimiter=";", null="NULL")
     try:
-        await db.copy_to_table("apg", source=pieces(b"1\tone\t{1}\nno number\ttwo\t{2}\n" * 2000))
+        await db.copy_to_table("apg", source=pieces(b"1\tone\t{1}\nno number\ttwo\t{2}\n" * 2 * int(rows)))
     except asyncpg.PostgresError as error:
         print(error, file=sys.stderr)
     out = []
