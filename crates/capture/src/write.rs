@@ -25,6 +25,7 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
+const COMMENT: u16 = 1;
 const SHB_HARDWARE: u16 = 2;
 const SHB_OS: u16 = 3;
 const SHB_USERAPPL: u16 = 4;
@@ -91,6 +92,8 @@ impl WriteError {
 pub struct WriterOptions {
     /// Link type of all frames.
     pub link: LinkType,
+    /// What else is to be known of the capture; empty for nothing.
+    pub comment: String,
     /// Name of the interface, as in `eth0`; empty for none.
     pub interface: String,
     /// Longest frame captured, in bytes; 0 for no limit.
@@ -110,6 +113,7 @@ impl WriterOptions {
     pub fn new(link: LinkType) -> Self {
         Self {
             link,
+            comment: String::new(),
             interface: String::new(),
             snaplen: 0,
             filter: String::new(),
@@ -264,6 +268,7 @@ fn section_header(options: &WriterOptions) -> Vec<u8> {
     body.extend(0_u16.to_le_bytes());
     // Length of the section: not known in advance.
     body.extend((-1_i64).to_le_bytes());
+    text(&mut body, COMMENT, &options.comment);
     text(&mut body, SHB_HARDWARE, &options.hardware);
     text(&mut body, SHB_OS, &options.os);
     text(&mut body, SHB_USERAPPL, &options.application);

@@ -143,6 +143,9 @@ pub struct Source {
     pub kind: SourceKind,
     /// Each file read, or the one file written by a live run (path relative to the run folder).
     pub inputs: Vec<Input>,
+    /// Which connections were asked for.
+    #[serde(default)]
+    pub selection: Selected,
     /// Link types seen, by their tcpdump names.
     pub link_types: Vec<String>,
     /// Time of the first frame, Unix nanoseconds; 0 without frames.
@@ -166,6 +169,15 @@ pub struct Source {
     pub header_snapped_frames: u64,
     /// Frames that the kernel dropped for want of buffer.
     pub kernel_drops: Measured<u64>,
+}
+
+/// The choice of connections, as the command line had it: what is needed to read the same packets in the same way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selected {
+    /// Systems or protocols named by `--db`; empty where they were to be found out.
+    pub db: Vec<String>,
+    /// Ports named by `--port`; empty for the usual ones.
+    pub ports: Vec<u16>,
 }
 
 /// Kind of a [`Source`].

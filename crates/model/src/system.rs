@@ -61,22 +61,31 @@ impl System {
     /// Every name that `--db` takes.
     pub const ALL: &'static [Self] = &[
         Self::new("redis", Protocol::Resp, 6379),
+        Self::new("redis-server", Protocol::Resp, 6379),
         Self::new("valkey", Protocol::Resp, 6379),
+        Self::new("valkey-server", Protocol::Resp, 6379),
         Self::new("keydb", Protocol::Resp, 6379),
         Self::new("dragonfly", Protocol::Resp, 6379),
+        Self::new("dragonflydb", Protocol::Resp, 6379),
         Self::new("garnet", Protocol::Resp, 6379),
         Self::new("pika", Protocol::Resp, 9221),
         Self::new("ssdb", Protocol::Resp, 8888),
         Self::new("resp", Protocol::Resp, 6379),
         Self::new("cassandra", Protocol::Cql, 9042),
         Self::new("scylla", Protocol::Cql, 9042),
+        Self::new("scylladb", Protocol::Cql, 9042),
         Self::new("cql", Protocol::Cql, 9042),
         Self::new("postgres", Protocol::Pgwire, 5432),
+        Self::new("postgresql", Protocol::Pgwire, 5432),
+        Self::new("pg", Protocol::Pgwire, 5432),
         Self::new("cockroach", Protocol::Pgwire, 26257),
+        Self::new("cockroachdb", Protocol::Pgwire, 26257),
         Self::new("yugabyte", Protocol::Pgwire, 5433),
+        Self::new("yugabytedb", Protocol::Pgwire, 5433),
         Self::new("greenplum", Protocol::Pgwire, 5432),
         Self::new("pgwire", Protocol::Pgwire, 5432),
         Self::new("mongodb", Protocol::Mongo, 27017),
+        Self::new("mongod", Protocol::Mongo, 27017),
         Self::new("ferretdb", Protocol::Mongo, 27017),
         Self::new("mongo", Protocol::Mongo, 27017),
     ];
@@ -88,5 +97,30 @@ impl System {
     /// The system with this name, in any letter case; `None` for a name that is not known.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_go_by_the_names_that_people_use() {
+        for (names, protocol, port) in [
+            (&["redis", "Redis", "redis-server", "valkey", "resp"][..], Protocol::Resp, 6379),
+            (&["cassandra", "scylla", "scylladb", "cql"], Protocol::Cql, 9042),
+            (&["postgres", "postgresql", "pg", "PostgreSQL", "pgwire"], Protocol::Pgwire, 5432),
+            (&["cockroach", "cockroachdb"], Protocol::Pgwire, 26257),
+            (&["yugabyte", "yugabytedb"], Protocol::Pgwire, 5433),
+            (&["mongo", "mongodb", "mongod"], Protocol::Mongo, 27017),
+        ] {
+            for name in names {
+                assert_eq!(
+                    System::named(name).map(|system| (system.protocol, system.port)),
+                    Some((protocol, port)),
+                    "{name}"
+                );
+            }
+        }
     }
 }

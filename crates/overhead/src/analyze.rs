@@ -5,31 +5,42 @@ use crate::divide::{Dissect, Division};
 use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::{KeyFiles, KeyReader};
+use crate::runs::Kept;
 use crate::time::Window;
 use crate::{fields, inputs, ledger, print};
 use anyhow::Result;
 use clap::Args;
 use overhead_dissect::explain::FieldSums;
 use overhead_model::Measured;
-use overhead_model::record::{Input, SourceKind};
+use overhead_model::record::{Input, Run, SourceKind};
 use overhead_report::NamedRun;
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeBounds};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Arguments of `analyze`.
 #[derive(Args, Debug)]
 pub struct Analyze {
-    /// pcap or pcapng files, plain or compressed, in any order; - for standard input
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    output: Output,
+    /// Put the record into the run folder, in place of the one that is there
+    #[arg(long)]
+    write: bool,
+}
+
+/// What is read, and how.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Reading {
+    /// pcap or pcapng files, plain or compressed, in any order; - for standard input; or a run folder
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
     keys: KeyFiles,
-    #[command(flatten)]
-    output: Output,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -53,8 +64,62 @@ const MOST_THREADS: i64 = 256;
 impl Analyze {
     /// Reads the files and prints the result.
     pub fn run(self) -> Result<u8> {
-        let started = Instant::now();
         self.output.check()?;
+        let kept = match self.reading.files.as_slice() {
+            [path] => Kept::open(path)?,
+            _ => None,
+        };
+        if self.write && kept.is_none() {
+            return Err(Fault::usage(
+                "--write puts a record into its run folder: name one, and nothing else".to_owned(),
+            )
+            .into());
+        }
+        let run = self.reading.record(kept.as_ref())?;
+        let name = kept.as_ref().map_or_else(|| name(&self.reading.files), Kept::name);
+        let named = NamedRun::new(name, run);
+        print::warnings(&named, &self.output);
+        print::result(&named, &self.output)?;
+        if let Some(kept) = kept {
+            self.keep(&kept, &named)?;
+        }
+        Ok(named.run.exit)
+    }
+
+    /// Puts the record into the run folder: where it was asked for, and where an aborted capture has left none.
+    fn keep(&self, kept: &Kept, named: &NamedRun) -> Result<()> {
+        if self.write {
+            print::path(&kept.write(&named.run)?, &self.output);
+        } else if kept.is_aborted() && !self.reading.is_part() && !kept.is_running() {
+            match kept.write(&named.run) {
+                Ok(path) => print::path(&path, &self.output),
+                Err(error) => print::warn(&[format!("{error:#}: the record is not kept")]),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reading {
+    /// A whole run folder or capture, as the user means it to be read.
+    pub fn of(path: &Path, which: Which, keys: KeyFiles) -> Self {
+        Self { files: vec![path.to_owned()], which, keys, ..Self::default() }
+    }
+
+    /// Returns whether frames are left out.
+    fn is_part(&self) -> bool {
+        self.count.is_some() || !self.window.is_all()
+    }
+
+    /// Reads the files, or the packets of a run, into a record.
+    pub fn record(&self, kept: Option<&Kept>) -> Result<Run> {
+        let Some(kept) = kept else { return self.read_files(None) };
+        let (files, which) = (kept.packets.clone(), kept.which(&self.which));
+        Self { files, which, ..self.clone() }.read_files(Some(kept))
+    }
+
+    fn read_files(&self, kept: Option<&Kept>) -> Result<Run> {
+        let started = Instant::now();
         if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
             let file = file.display();
             return Err(Fault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
@@ -64,17 +129,23 @@ impl Analyze {
         let mut division = Division::new(self.threads(), &self.which.selection()?, &keys.log());
         let inputs = self.read(&mut division, &keys, &mut doubts)?;
         let (aggregate, totals) = division.finish()?;
-        doubts.of_totals(&totals);
-        doubts.of_frame_sizes(&totals, None);
         let facts = ledger::Facts {
             kind: SourceKind::File,
             inputs,
+            selection: self.which.selected(),
             kernel_drops: Measured::unavailable("offline"),
             environment: None,
             counters: Measured::unavailable("offline: counters are taken while a capture runs"),
             bpf_ns: Measured::unavailable("offline"),
             started,
         };
+        let facts = match kept {
+            Some(kept) => kept.facts(facts, self.is_part(), &mut doubts),
+            None => facts,
+        };
+        doubts.of_totals(&totals);
+        let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
+        doubts.of_frame_sizes(&totals, interface);
         let mut run = ledger::run(&aggregate, &totals, doubts, facts);
         if self.fields {
             let mut sums = FieldSums::default();
@@ -83,10 +154,7 @@ impl Analyze {
             dissector.finish();
             fields::add(&mut run, sums);
         }
-        let named = NamedRun::new(name(&self.files), run);
-        print::warnings(&named, &self.output);
-        print::result(&named, &self.output)?;
-        Ok(named.run.exit)
+        Ok(run)
     }
 
     fn threads(&self) -> NonZero<usize> {
@@ -127,7 +195,7 @@ impl Analyze {
             ControlFlow::Continue(())
         })?;
         findings.report(doubts);
-        doubts.outside(outside);
+        doubts.outside(outside, self.window.options());
         Ok(inputs)
     }
 }

@@ -3,8 +3,10 @@
 use crate::exit::Fault;
 use crate::{analyze, compare, explain, print, report};
 use anyhow::Result;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
+use overhead_model::record::Selected;
 use overhead_model::{Protocol, System};
 use overhead_report::{Columns, OperationColumn, Style};
 use std::io::IsTerminal;
@@ -85,14 +87,34 @@ pub fn parse() -> Result<Command> {
     if no_color() {
         command = command.color(ColorChoice::Never);
     }
-    Ok(Cli::from_arg_matches(&command.try_get_matches()?)?.command)
+    match command.try_get_matches() {
+        Ok(matches) => Ok(Cli::from_arg_matches(&matches)?.command),
+        Err(error) => {
+            Err(without_dashes(&error, &std::env::args().collect::<Vec<_>>()).map_or(error.into(), Into::into))
+        }
+    }
 }
 
+/// Returns what to say of a command to capture that `--` is missing before.
+fn without_dashes(error: &clap::Error, words: &[String]) -> Option<Fault> {
+    let is_capture = words.get(1).is_some_and(|verb| verb == "capture");
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !is_capture || error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
+        return None;
+    }
+    let (before, after) = words.split_at(words.iter().position(|found| found == word)?);
+    let (before, after) = (before.get(1..)?.join(" "), after.join(" "));
+    Some(Fault::usage(format!("put -- before the command: overhead {before} -- {after}")))
+}
+
+/// The name of a system that is to be found out.
+const AUTO: &str = "auto";
+
 /// Which connections, and as what.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Which {
     /// A system (redis, postgres, scylla, mongodb, …) or protocol (resp, pgwire, cql, mongo); repeatable
-    #[arg(long, value_name = "NAME", default_value = "auto")]
+    #[arg(long, value_name = "NAME", default_value = AUTO)]
     pub db: Vec<String>,
     /// Server port, where it is not the usual one; with --db, decoded as that protocol; repeatable
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
@@ -100,9 +122,26 @@ pub struct Which {
 }
 
 impl Which {
+    /// Returns the choice that a record or a packet file keeps.
+    pub fn of(selected: &Selected) -> Self {
+        let auto = || vec![AUTO.to_owned()];
+        Self { db: if selected.db.is_empty() { auto() } else { selected.db.clone() }, port: selected.ports.clone() }
+    }
+
+    /// Returns the choice as records keep it.
+    pub fn selected(&self) -> Selected {
+        let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case(AUTO));
+        Selected { db: named.cloned().collect(), ports: self.port.clone() }
+    }
+
+    /// Returns whether nothing was chosen.
+    pub fn is_default(&self) -> bool {
+        self.selected() == Selected::default()
+    }
+
     /// The systems named; none for `auto`.
     pub fn systems(&self) -> Result<Vec<System>> {
-        let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case("auto"));
+        let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case(AUTO));
         named.map(|name| System::named(name).ok_or_else(|| unknown_system(name).into())).collect()
     }
 

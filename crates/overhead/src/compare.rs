@@ -1,16 +1,12 @@
 //! `overhead compare`: one run against another.
 
-use crate::cli::Color;
+use crate::cli::{Color, Which};
 use crate::doubts::Doubts;
 use crate::keys::{KeyFiles, KeyReader};
-use crate::{fields, print};
+use crate::{fields, print, runs};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use overhead_dissect::Selection;
-use overhead_model::{Protocol, Run, System};
-use overhead_report::{NamedRun, compare, load_named_run};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use overhead_report::{NamedRun, compare};
 use std::path::{Path, PathBuf};
 
 const PAIRING: &str = "\
@@ -29,12 +25,14 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = PAIRING)]
 pub struct Compare {
-    /// Run folder, or record written by `analyze --format json`
+    /// Run folder, record written by `analyze --format json`, or capture
     #[arg(value_name = "RUN")]
     first: PathBuf,
     /// The run to set against it
     #[arg(value_name = "RUN")]
     second: PathBuf,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     keys: KeyFiles,
     /// Form of the result on standard output
@@ -61,7 +59,8 @@ impl Compare {
     pub fn run(self) -> Result<u8> {
         let mut doubts = Doubts::default();
         let keys = KeyReader::read(&self.keys, &mut doubts)?;
-        let (first, second) = (load(&self.first, &keys)?, load(&self.second, &keys)?);
+        let (first, second) =
+            (load(&self.first, &self.which, &self.keys, &keys)?, load(&self.second, &self.which, &self.keys, &keys)?);
         let comparison = compare::compare(&first, &second);
         let text = match self.format {
             Form::Json => compare::json(&comparison)?,
@@ -76,39 +75,13 @@ impl Compare {
 }
 
 /// A record, with fields where there is anything to read them from.
-fn load(path: &Path, keys: &KeyReader) -> Result<NamedRun> {
-    let mut named = load_named_run(path)?;
-    let packets = packets(path, &named.run);
+fn load(path: &Path, which: &Which, files: &KeyFiles, keys: &KeyReader) -> Result<NamedRun> {
+    let mut named = runs::load(path, which, files)?;
+    let packets = runs::packets(path, &named.run);
     if named.run.operations.iter().all(|row| row.fields.is_none()) && !packets.is_empty() {
-        let selection = selection(&named.run);
+        let selection = Which::of(&runs::selected(&named.run)).selection()?;
         fields::read(&mut named.run, &packets, selection, keys)
             .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))?;
     }
     Ok(named)
-}
-
-/// The files that the record was made of, if they are all still there.
-fn packets(path: &Path, run: &Run) -> Vec<PathBuf> {
-    let folder = if path.is_dir() { Some(path) } else { path.parent() };
-    let place = |input: &overhead_model::record::Input| {
-        let inside = folder.map(|folder| folder.join(&input.path));
-        inside.filter(|path| path.is_file()).or_else(|| Some(PathBuf::from(&input.path)).filter(|path| path.is_file()))
-    };
-    run.source.inputs.iter().map(place).collect::<Option<_>>().unwrap_or_default()
-}
-
-/// The connections of the record: their servers' ports, and what was spoken there.
-fn selection(run: &Run) -> Selection {
-    let mut ports: BTreeMap<u16, Vec<Protocol>> = BTreeMap::new();
-    for connection in &run.connections {
-        let port = connection.server.parse().map(|server: SocketAddr| server.port());
-        let system = System::named(&connection.protocol);
-        if let (Ok(port), Some(System { protocol, .. })) = (port, system) {
-            let spoken = ports.entry(port).or_default();
-            if !spoken.contains(&protocol) {
-                spoken.push(protocol);
-            }
-        }
-    }
-    Selection { ports: ports.into_iter().collect() }
 }

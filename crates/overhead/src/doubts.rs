@@ -31,10 +31,10 @@ impl Doubts {
     }
 
     /// Frames that were left out because the user said so.
-    pub fn outside(&mut self, frames: u64) {
+    pub fn outside(&mut self, frames: u64, options: &str) {
         if frames > 0 {
             let are = if frames == 1 { "is" } else { "are" };
-            self.remark(format!("{} outside --from and --to {are} not counted", counted(frames, "frame")));
+            self.remark(format!("{} outside {options} {are} not counted", counted(frames, "frame")));
         }
     }
 

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const LINE: usize = 4 << 10;
 
 /// Where the keys are.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct KeyFiles {
     /// Key log to decrypt TLS with, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]
     #[arg(long, value_name = "FILE")]

@@ -2,7 +2,7 @@
 
 use crate::doubts::Doubts;
 use overhead_dissect::Totals;
-use overhead_model::record::{Counters, Environment, Input, Observer, Source, SourceKind, Tool};
+use overhead_model::record::{Counters, Environment, Input, Observer, Selected, Source, SourceKind, Tool};
 use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ pub struct Facts {
     pub kind: SourceKind,
     /// Files read or written.
     pub inputs: Vec<Input>,
+    /// Which connections were asked for.
+    pub selection: Selected,
     /// Frames the kernel dropped.
     pub kernel_drops: Measured<u64>,
     /// Machine and command of a live run.
@@ -30,6 +32,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts)
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,
+        selection: facts.selection,
         link_types: totals.link_types.iter().map(ToString::to_string).collect(),
         first_ns: totals.first_ns.unwrap_or(0),
         last_ns: totals.last_ns.unwrap_or(0),

@@ -19,6 +19,7 @@ mod keys;
 mod ledger;
 mod print;
 mod report;
+mod runs;
 mod time;
 
 use std::process::ExitCode;

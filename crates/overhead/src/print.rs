@@ -5,6 +5,7 @@ use crate::doubts::Doubts;
 use anyhow::{Context, Result};
 use overhead_report::{NamedRun, Style, text};
 use std::io::Write;
+use std::path::Path;
 
 /// Characters in a line where nobody says how many there are.
 const PAGE: usize = 80;
@@ -50,7 +51,15 @@ pub fn doubts(doubts: Doubts) -> u8 {
     status
 }
 
-fn warn(warnings: &[String]) {
+/// Names a file that was written, on standard error.
+pub fn path(path: &Path, output: &Output) {
+    if !output.quiet {
+        eprintln!("{}", path.display());
+    }
+}
+
+/// Prints warnings on standard error.
+pub fn warn(warnings: &[String]) {
     for warning in warnings {
         eprintln!("overhead: warning: {warning}");
     }

@@ -48,13 +48,21 @@ pub struct Window {
     /// Leave out this moment and what is after
     #[arg(long, value_name = "T", value_parser = moment)]
     to: Option<Moment>,
+    /// Leave out this time after the first frame, while caches fill and connections are made
+    #[arg(long, value_name = "T", value_parser = duration, conflicts_with = "from")]
+    warmup: Option<Duration>,
 }
 
 impl Window {
+    /// Returns whether no frame is outside of it.
+    pub const fn is_all(&self) -> bool {
+        self.from.is_none() && self.to.is_none() && self.warmup.is_none()
+    }
+
     /// Refuses windows that no frame can be in.
     pub fn check(&self) -> Result<(), Fault> {
         use Moment::{After, At};
-        match (self.from, self.to) {
+        match (self.begin(), self.to) {
             (Some(At(from)), Some(At(to))) | (Some(After(from)), Some(After(to))) if from >= to => {
                 Err(Fault::usage("--from is not before --to: nothing would be left".to_owned()))
             }
@@ -70,7 +78,21 @@ impl Window {
         };
         // A broken time stamp may be the latest that there is.
         let to = self.to.map_or(Bound::Unbounded, |to| Bound::Excluded(absolute(to)));
-        (Bound::Included(self.from.map_or(0, absolute)), to)
+        (Bound::Included(self.begin().map_or(0, absolute)), to)
+    }
+
+    /// Returns which options leave frames out.
+    pub fn options(&self) -> &'static str {
+        match (self.warmup.is_some(), self.to.is_some()) {
+            (true, true) => "--warmup and --to",
+            (true, false) => "--warmup",
+            (false, _) => "--from and --to",
+        }
+    }
+
+    fn begin(&self) -> Option<Moment> {
+        let warmup = |time: Duration| Moment::After(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.from.or(self.warmup.map(warmup))
     }
 }
 
@@ -131,11 +153,14 @@ mod tests {
 
     #[test]
     fn a_window_is_half_open() {
-        let window = Window { from: Some(Moment::After(5)), to: Some(Moment::At(110)) };
+        let window = Window { from: Some(Moment::After(5)), to: Some(Moment::At(110)), warmup: None };
         let inside = |time_ns| window.of(100).contains(&time_ns);
         assert_eq!([104, 105, 109, 110].map(inside), [false, true, true, false]);
+        let window = Window { warmup: Some(Duration::from_nanos(5)), ..Window::default() };
+        let inside = |time_ns| window.of(100).contains(&time_ns);
+        assert_eq!([100, 104, 105, 109].map(inside), [false, false, true, true]);
         assert!([0, u64::MAX].iter().all(|time_ns| Window::default().of(7).contains(time_ns)));
         assert!(window.check().is_ok());
-        assert!(Window { from: Some(Moment::At(9)), to: Some(Moment::At(9)) }.check().is_err());
+        assert!(Window { from: Some(Moment::At(9)), to: Some(Moment::At(9)), warmup: None }.check().is_err());
     }
 }

@@ -304,6 +304,24 @@ fn frames_outside_of_a_window_are_not_counted() {
 }
 
 #[test]
+fn a_warm_up_is_what_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = Pcap::fixture("redis-get-set");
+    let whole = dir.path().join("whole");
+    pcap.write(&whole, pcap.records.iter());
+    let after = pcap.time_ns(10) - pcap.time_ns(0);
+    let time = format!("{}.{:09}s", after / 1_000_000_000, after % 1_000_000_000);
+    let (mut found, _) = record(&[&whole], &["--warmup", &time]);
+    let (mut expected, _) = record(&[&whole], &["--from", &format!("+{time}")]);
+    assert!(warnings(&found).iter().any(|said| said.ends_with("frames outside --warmup are not counted")));
+    for record in [&mut found, &mut expected] {
+        record.as_object_mut().unwrap().remove("warnings");
+    }
+    assert_eq!(found, expected);
+    assert!(found["source"]["frames"].as_u64().unwrap() < pcap.records.len() as u64);
+}
+
+#[test]
 fn windows_that_mean_nothing_are_refused() {
     for (arguments, word) in [(["--from", "yesterday"], "+2s"), (["--to", "2026-01-01T00:00:00"], "2026-01-01")] {
         let output = overhead(&[&["analyze", "x.pcap"], &arguments[..]].concat());

@@ -3,8 +3,8 @@
 use crate::aggregate::{Aggregate, RunFacts, build_run};
 use crate::run::NamedRun;
 use overhead_model::record::{
-    ContextSwitches, Counters, CycleSource, Cycles, Environment, Input, Interface, Observer, OnCpu, Role, Run, Socket,
-    Softirq, Source, SourceKind, Split, Syscall, TcpTotals, Tool, Workload,
+    ContextSwitches, Counters, CycleSource, Cycles, Environment, Input, Interface, Observer, OnCpu, Role, Run,
+    Selected, Socket, Softirq, Source, SourceKind, Split, Syscall, TcpTotals, Tool, Workload,
 };
 use overhead_model::{Account, Amounts, Class, Measured, Operation, Outcome, Protocol, RowKey, SideTotals, Tally};
 use std::collections::BTreeMap;
@@ -125,6 +125,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
         source: Source {
             kind: SourceKind::File,
             inputs: vec![Input { path: path.to_owned(), frames: 3_012, wire_bytes }],
+            selection: Selected::default(),
             link_types: vec!["EN10MB".to_owned()],
             first_ns: 1_700_000_000_000_000_000,
             last_ns: 1_700_000_001_234_500_000,

@@ -199,6 +199,14 @@ impl FileSource {
         }
     }
 
+    /// What the first section of the file says of itself; pcap files say nothing.
+    pub fn comment(&self) -> Option<&str> {
+        match &self.format {
+            FormatReader::Legacy(_) => None,
+            FormatReader::Pcapng(reader) => reader.comment(),
+        }
+    }
+
     /// Where the secrets of TLS come out that the file carries; pcap files carry none.
     pub fn secrets(&self) -> Secrets {
         match &self.format {

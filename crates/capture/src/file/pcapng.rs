@@ -56,6 +56,8 @@ pub(super) struct PcapngReader {
     /// Last drop count of each interface that has one.
     drops: BTreeMap<usize, u64>,
     secrets: Secrets,
+    /// Comment of the first section.
+    comment: Option<String>,
     /// Time of the last frame, for frames without.
     time_ns: u64,
 }
@@ -74,6 +76,10 @@ impl PcapngReader {
 
     pub(super) fn recorded_drops(&self) -> Option<u64> {
         (!self.drops.is_empty()).then(|| self.drops.values().fold(0, |sum, drops| u64::saturating_add(sum, *drops)))
+    }
+
+    pub(super) fn comment(&self) -> Option<&str> {
+        self.comment.as_deref()
     }
 
     pub(super) fn secrets(&self) -> Secrets {
@@ -187,6 +193,10 @@ impl PcapngReader {
         let header = parsed(parse_sectionheaderblock(block), "a section header")?;
         if header.major_version != MAJOR {
             return Err(format!("pcapng version {}.{}", header.major_version, header.minor_version));
+        }
+        if self.comment.is_none() {
+            let comment = option(&header.options, OptionCode::Comment).map(|value| String::from_utf8_lossy(value));
+            self.comment = Some(comment.unwrap_or_default().into_owned());
         }
         self.section = self.interfaces.len();
         Ok(())

@@ -14,7 +14,7 @@ pub use args::Capture;
 use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::KeyReader;
-use crate::{fields, ledger, print};
+use crate::{fields, ledger, print, runs};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
 use folder::{Folder, PACKETS};
@@ -112,6 +112,7 @@ impl Capture {
             let mut about = WriterOptions::new(source.link_type());
             about.interface.clone_from(&self.iface);
             about.snaplen = options.snaplen;
+            about.comment = runs::note(&self.which.selected());
             source.filter().unwrap_or_default().clone_into(&mut about.filter);
             PcapngWriter::create(path, &about)
         });
@@ -177,6 +178,7 @@ impl Capture {
         ledger::Facts {
             kind: SourceKind::Live,
             inputs: inputs.into_iter().collect(),
+            selection: self.which.selected(),
             kernel_drops: captured.kernel_drops.clone(),
             environment: Some(environment),
             counters,

@@ -9,6 +9,7 @@ use crate::exit::Fault;
 use crate::inputs::{self, Findings};
 use crate::keys::{KeyFiles, KeyReader};
 use crate::print;
+use crate::runs::Kept;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
@@ -35,7 +36,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = NUMBERING)]
 pub struct Explain {
-    /// A pcap or pcapng file, plain or compressed; it is read three times
+    /// A pcap or pcapng file, plain or compressed, or a run folder; it is read three times
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The operation with this number
@@ -103,7 +104,15 @@ struct Explanation {
 
 impl Explain {
     /// Finds the operation, reads it and prints it.
-    pub fn run(self) -> Result<u8> {
+    pub fn run(mut self) -> Result<u8> {
+        let kept = Kept::open(&self.file)?;
+        let files = match &kept {
+            Some(kept) => {
+                self.which = kept.which(&self.which);
+                kept.packets.clone()
+            }
+            None => vec![self.file.clone()],
+        };
         let file = self.file.display();
         if !inputs::can_be_read_again(&self.file) {
             return Err(Fault::usage(format!(
@@ -113,7 +122,7 @@ impl Explain {
         }
         let mut doubts = Doubts::default();
         let keys = KeyReader::read(&self.keys, &mut doubts)?;
-        let capture = Capture { file: std::slice::from_ref(&self.file), selection: self.which.selection()?, keys };
+        let capture = Capture { file: &files, selection: self.which.selection()?, keys };
         let mut finder = Finder::new(self.wanted());
         let findings = capture.read(&mut finder)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };

@@ -1,0 +1,216 @@
+//! Runs as verbs take them: run folders, records and captures alike.
+
+use crate::analyze::Reading;
+use crate::cli::Which;
+use crate::doubts::Doubts;
+use crate::exit::Fault;
+use crate::keys::KeyFiles;
+use crate::ledger::Facts;
+use anyhow::{Context, Result};
+use overhead_capture::FileSource;
+use overhead_model::Measured;
+use overhead_model::record::{Run, Selected, SourceKind};
+use overhead_report::text::counted;
+use overhead_report::{NamedRun, load_named_run, load_run, text};
+use std::fs::{self, File, TryLockError};
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Name of the record in a run folder.
+const RECORD: &str = "run.json";
+/// Name of the packets.
+const PACKETS: &str = "packets.pcapng";
+/// Begins the comment of a packet file; what was asked for follows, as on the command line.
+const ASKED_FOR: &str = "overhead capture";
+
+/// A run whose packets are read again.
+#[derive(Debug)]
+pub struct Kept {
+    folder: PathBuf,
+    /// Where the packets are.
+    pub packets: Vec<PathBuf>,
+    /// The record that was made of them; `None` where the capture was aborted.
+    record: Option<Run>,
+}
+
+impl Kept {
+    /// Opens a run folder, or the folder of a record; `None` for what is neither.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        if has_record(path) {
+            let run = load_run(path)?;
+            let packets = packets(path, &run);
+            if packets.is_empty() {
+                let path = path.display();
+                return Err(Fault::usage(format!(
+                    "{path}: there are no packets to read again: name the capture itself, or see the record with `overhead report {path}`"
+                ))
+                .into());
+            }
+            let folder = if path.is_dir() { Some(path) } else { path.parent() };
+            return Ok(Some(Self { folder: folder.unwrap_or(path).to_owned(), packets, record: Some(run) }));
+        }
+        let packets = path.join(PACKETS);
+        Ok(packets.is_file().then(|| Self { folder: path.to_owned(), packets: vec![packets], record: None }))
+    }
+
+    /// Returns whether the capture ended before it could write its record.
+    pub fn is_aborted(&self) -> bool {
+        self.record.is_none()
+    }
+
+    /// Returns whether the capture is under way.
+    pub fn is_running(&self) -> bool {
+        let lock = File::open(&self.folder).map(|folder| folder.try_lock());
+        self.is_aborted() && matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+    }
+
+    /// Returns the choice of connections: the user's, or else that of the capture.
+    pub fn which(&self, asked: &Which) -> Which {
+        if !asked.is_default() {
+            return asked.clone();
+        }
+        let selected = match &self.record {
+            Some(run) => selected(run),
+            None => self.packets.first().and_then(|packets| noted(packets)).unwrap_or_default(),
+        };
+        Which::of(&selected)
+    }
+
+    /// Returns what is known of the run beside its packets. Counters are those of the whole capture: of a part of it
+    /// (`is_part`) there are none.
+    pub fn facts(&self, facts: Facts, is_part: bool, doubts: &mut Doubts) -> Facts {
+        let Some(run) = self.record.clone() else { return aborted(facts, doubts) };
+        if run.source.kind == SourceKind::File {
+            return facts;
+        }
+        if let Some(dropped) = run.source.kernel_drops.value().filter(|dropped| **dropped > 0) {
+            doubts.partial(format!("the kernel dropped {} while they were captured", counted(*dropped, "frame")));
+        }
+        let mut inputs = facts.inputs;
+        for (input, before) in inputs.iter_mut().zip(run.source.inputs) {
+            input.path = before.path;
+        }
+        let counters = if is_part {
+            Measured::unavailable("counters were taken over the whole capture, not over this part of it")
+        } else {
+            run.counters
+        };
+        let (kernel_drops, bpf_ns) = (run.source.kernel_drops, run.observer.bpf_ns);
+        Facts { kind: SourceKind::Live, inputs, kernel_drops, environment: run.environment, counters, bpf_ns, ..facts }
+    }
+
+    /// Writes the record into the folder, whole or not at all. Gives the file.
+    pub fn write(&self, run: &Run) -> Result<PathBuf> {
+        let (path, part) = (self.folder.join(RECORD), self.folder.join(format!(".{RECORD}.{}", std::process::id())));
+        let json = text::json(run)?;
+        let written = File::create_new(&part).and_then(|mut file| {
+            std::io::Write::write_all(&mut file, json.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&part, &path)
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        written.with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(path)
+    }
+
+    /// The folder's name, which names the run.
+    pub fn name(&self) -> String {
+        let folder = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+    }
+}
+
+/// What there is of a capture that was aborted.
+fn aborted(facts: Facts, doubts: &mut Doubts) -> Facts {
+    doubts.partial(
+        "the capture was aborted: this is the record of the packets that were kept, without counters, drops, machine and command",
+    );
+    let why = || "the capture was aborted".to_owned();
+    let (counters, bpf_ns) = (Measured::unavailable(why()), Measured::unavailable(why()));
+    let mut inputs = facts.inputs;
+    for input in &mut inputs {
+        PACKETS.clone_into(&mut input.path);
+    }
+    Facts { kind: SourceKind::Live, inputs, kernel_drops: Measured::unavailable(why()), counters, bpf_ns, ..facts }
+}
+
+/// Loads a run for a comparison: its record, or what its packets come to.
+pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
+    if has_record(path) || !path.exists() || (path.is_dir() && !path.join(PACKETS).is_file()) {
+        return Ok(load_named_run(path)?);
+    }
+    let kept = Kept::open(path)?;
+    let reading = Reading::of(path, which.clone(), keys.clone());
+    let run = reading.record(kept.as_ref())?;
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = kept.map(|kept| kept.name()).or(stem).unwrap_or_else(|| path.display().to_string());
+    Ok(NamedRun::new(name, run))
+}
+
+/// Returns whether this is a record, or a folder with one. A record begins with a brace, as no capture does.
+fn has_record(path: &Path) -> bool {
+    if path.is_dir() {
+        return path.join(RECORD).is_file();
+    }
+    let mut first = [0; 16];
+    let read = || File::open(path)?.read(&mut first);
+    // A pipe would lose what is read here.
+    path.is_file() && { read }()
+        .is_ok_and(|len| first.get(..len).is_some_and(|first| first.trim_ascii_start().first() == Some(&b'{')))
+}
+
+/// Returns the files that a record was made of, if they are all still there.
+pub fn packets(path: &Path, run: &Run) -> Vec<PathBuf> {
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    let place = |input: &overhead_model::record::Input| {
+        let inside = folder.map(|folder| folder.join(&input.path));
+        inside.filter(|path| path.is_file()).or_else(|| Some(PathBuf::from(&input.path)).filter(|path| path.is_file()))
+    };
+    run.source.inputs.iter().map(place).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Returns the choice of connections of a record. One from before it was kept has it from its connections.
+pub fn selected(run: &Run) -> Selected {
+    let asked = run.source.selection.clone();
+    if asked != Selected::default() {
+        return asked;
+    }
+    let mut found = Selected::default();
+    for connection in &run.connections {
+        let Ok(server) = connection.server.parse::<SocketAddr>() else { continue };
+        if !found.ports.contains(&server.port()) {
+            found.ports.push(server.port());
+        }
+        if !found.db.contains(&connection.protocol) {
+            found.db.push(connection.protocol.clone());
+        }
+    }
+    // Which of several is spoken on which port is found out again.
+    if found.db.len() > 1 { Selected { db: Vec::new(), ..found } } else { found }
+}
+
+/// What the capture noted in its packets of what was asked for.
+fn noted(packets: &Path) -> Option<Selected> {
+    let source = FileSource::open(packets).ok()?;
+    let mut words = source.comment()?.strip_prefix(ASKED_FOR)?.split_whitespace();
+    let mut selected = Selected::default();
+    while let (Some(option), Some(value)) = (words.next(), words.next()) {
+        match option {
+            "--db" => selected.db.push(value.to_owned()),
+            "--port" => selected.ports.push(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(selected)
+}
+
+/// Returns what a packet file is to note of what was asked for.
+#[cfg(feature = "live")]
+pub fn note(selected: &Selected) -> String {
+    let db = selected.db.iter().map(|db| format!(" --db {db}"));
+    let ports = selected.ports.iter().map(|port| format!(" --port {port}"));
+    std::iter::once(ASKED_FOR.to_owned()).chain(db).chain(ports).collect()
+}
