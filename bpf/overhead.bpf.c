@@ -274,9 +274,9 @@ static __always_inline struct thread *known_thread(struct task_struct *task)
 	return thread && thread->slot != SLOT_NONE ? thread : 0;
 }
 
-static __always_inline void enlist(struct task_struct *task, __u32 slot)
+static __always_inline void enlist(struct task_struct *task, __u32 slot, __u32 founder)
 {
-	struct process process = {.slot = slot, .alive = 1};
+	struct process process = {.slot = slot, .alive = 1, .founder = founder};
 	__u32 tgid = task->tgid;
 	struct totals *sum;
 
@@ -293,7 +293,7 @@ static __always_inline void enlist(struct task_struct *task, __u32 slot)
 /* Makes the running process the root of a new family. */
 static __always_inline void found_family(struct task_struct *task, __u32 role)
 {
-	enlist(task, new_slot(role));
+	enlist(task, new_slot(role), 1);
 	__sync_fetch_and_add(&generation, 1);
 	this_thread(task);
 }
@@ -412,7 +412,7 @@ int task_newtask(__u64 *ctx)
 	if (!parent || parent->slot == SLOT_NONE)
 		return 0;
 	if (child->pid == child->tgid)
-		enlist(child, parent->slot);
+		enlist(child, parent->slot, 0);
 	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
@@ -468,7 +468,12 @@ int sched_process_exec(__u64 *ctx)
 		return 0;
 	}
 	process = bpf_map_lookup_elem(&processes, &tgid);
-	if (process)
+	if (!process)
+		return 0;
+	/* What a shell or a launcher starts is a client of its own, perhaps of another server than the next. */
+	if (find_clients && !process->founder && !is_server(thread->slot))
+		found_family(task, ROLE_CLIENT);
+	else
 		bpf_probe_read_kernel_str(process->comm, sizeof(process->comm), task->comm);
 	return 0;
 }

@@ -134,7 +134,8 @@ struct process {
 	__u32 netns;
 	/* 0 when its last thread has ended: its number may be given to another process. */
 	__u32 alive;
-	__u32 unused;
+	/* 1 where the slot is that of its own family, not its parent's. */
+	__u32 founder;
 	/* CLOCK_MONOTONIC when it was first seen. */
 	__u64 since_ns;
 	__u8 comm[COMM_BYTES];

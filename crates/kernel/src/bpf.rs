@@ -25,7 +25,7 @@ pub(crate) const EMPTY: &str = "empty";
 /// Memory for the tables of the slots, over all CPUs, and how many there are of them in any case and at most.
 const SLOT_BYTES: usize = 32 << 20;
 const FEWEST_SLOTS: usize = 16;
-const MOST_SLOTS: usize = 64;
+const MOST_SLOTS: usize = 128;
 
 /// Programs that run, and their tables. All stops when it is dropped.
 #[derive(Debug)]

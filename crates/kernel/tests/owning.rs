@@ -201,14 +201,43 @@ fn a_command_of_ours_is_a_client_from_its_exec_on() {
     let Some(mut counters) = counters(&options) else { return };
     assert!(counters.is_awaiting());
     counters.begin().unwrap();
-    let mut command = std::process::Command::new("/bin/sh").args(["-c", "exec /bin/true"]).spawn().unwrap();
+    let mut command = std::process::Command::new("/bin/sh").args(["-c", "/bin/true; exec /bin/true"]).spawn().unwrap();
     let pid = command.id();
     command.wait().unwrap();
     let record = counters.finish().unwrap();
     let client = record.client.value().unwrap();
     // Tests beside this one have children, too.
     assert!(client.pids.contains(&pid), "{client:?}");
-    assert!(calls(client, "execve") >= 2 && calls(client, "exit_group") >= 1, "{:?}", client.syscalls);
+    assert!(calls(client, "execve") >= 3 && calls(client, "exit_group") >= 2, "{:?}", client.syscalls);
+}
+
+#[test]
+fn programs_that_a_command_starts_are_clients_apart_from_it() {
+    let (port, from) = (child::free_port(), child::free_port());
+    let server = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
+    let mut options = Options::for_ports([port]);
+    options.adopt_children = true;
+    let Some(mut counters) = counters(&options) else { return };
+    counters.begin().unwrap();
+    let server = server.let_go();
+    // The shell is the command; what it starts sends 100 bytes and reads them back, and the shell itself does nothing of it.
+    let talk = format!(
+        "import socket; s = socket.socket(); s.bind(('127.0.0.1', {from})); s.connect(('127.0.0.1', {port})); s.send(b'x' * 100); s.recv(100)"
+    );
+    let script = format!("/bin/true; python3 -c \"{talk}\"; /bin/true");
+    let status = std::process::Command::new("/bin/sh").args(["-c", &script]).status().unwrap();
+    if !status.success() {
+        return println!("skipped: no python3");
+    }
+    server.join();
+    counters.stop().unwrap();
+    let record = counters.attribute(&[captured(from, port, 200)]).unwrap();
+    if !sees_sockets(&record) {
+        return;
+    }
+    let client = record.client.value().unwrap();
+    let strangers = client.comms.iter().filter(|comm| ["sh", "true"].contains(&comm.as_str())).count();
+    assert_eq!((strangers, client.coverage.value()), (0, Some(&1.0)), "{client:?}");
 }
 
 #[test]

@@ -131,8 +131,10 @@ impl Window<'_> {
             (_, []) => candidates.clone(),
             (Some(_), _) => self.nearby(&candidates, captured),
             (None, _) => {
-                let named = |slot: &&u32| protocol.is_none() && self.counters.explicit.contains(slot);
-                candidates.iter().filter(|slot| owned.slots.contains(slot) || named(slot)).copied().collect()
+                let owning: BTreeSet<u32> = candidates.intersection(&owned.slots).copied().collect();
+                // Processes that the user named are shown, whatever they did, where no one else is.
+                let named = || candidates.intersection(&self.counters.explicit).copied().collect();
+                if owning.is_empty() && protocol.is_none() { named() } else { owning }
             }
         };
         let left_out: BTreeSet<u32> = candidates.difference(&chosen).copied().collect();
@@ -254,6 +256,13 @@ impl Window<'_> {
     fn remark_on(&mut self, role: Role, left_out: &BTreeSet<u32>) {
         let busy = |slot: &&u32| self.last.since(self.start, &BTreeSet::from([**slot])).socket_bytes() > 0;
         let busy: BTreeSet<u32> = left_out.iter().filter(busy).copied().collect();
+        let idle: BTreeSet<u32> = left_out.difference(&busy).copied().collect();
+        if matches!(self.counters.selection(role), Selection::Pids(_)) && !idle.is_empty() {
+            let ports = ports_in_words(&self.counters.options.ports);
+            let who = self.in_words(&idle);
+            self.remarks
+                .push(format!("{}: {who}, which was named, sent and received nothing on port {ports}", name(role)));
+        }
         if !busy.is_empty() {
             self.remarks.push(format!(
                 "{}: {} used port {} too, but none of the captured connections: not counted",

@@ -144,7 +144,7 @@ impl Counters {
                 let slot = *slots.entry(top).or_insert_with(|| self.new_slot(role));
                 for pid in family {
                     if known.insert(pid) {
-                        self.enlist(slot, pid)?;
+                        self.enlist(slot, pid, pid == top)?;
                     }
                 }
             }
@@ -157,11 +157,12 @@ impl Counters {
         Ok(slots.into_values().collect())
     }
 
-    fn enlist(&self, slot: u32, pid: u32) -> Result<(), Error> {
+    fn enlist(&self, slot: u32, pid: u32, founder: bool) -> Result<(), Error> {
         // One that has ended meanwhile has nothing left to count.
         let Some(name) = discover::comm(pid) else { return Ok(()) };
         let mut process = types::process { slot, alive: 1, since_ns: monotonic_ns(), ..types::process::default() };
         process.netns = discover::network_namespace(pid);
+        process.founder = founder.into();
         let room = process.comm.len() - 1;
         for (place, byte) in process.comm.iter_mut().take(room).zip(name.bytes()) {
             *place = byte;
