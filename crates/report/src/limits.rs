@@ -14,16 +14,15 @@ pub const PEERS: usize = 65_536;
 /// rarely have more, and a row of few operations never does, so the long tail of rows stays at 8 kB per distribution.
 pub const SPARSE_VALUES: usize = 512;
 
-/// Operations drawn per run when the caller does not say: more do not fit beside those of other runs.
-pub const FIGURE_OPERATIONS: usize = 6;
-
 /// Where the caller does not say how many operations to draw, those below one in this many of a run's workload bytes
-/// are left out: what a benchmark asks once at its start is not what it measures.
+/// are left out, and counted: what a benchmark asks once at its start is not what it measures.
 pub const FIGURE_NEGLIGIBLE: u64 = 1_000;
 
-/// System calls with a colour of their own; the others are drawn as one. Seven hues are what colour-blind-safe
-/// palettes can tell apart.
-pub const FIGURE_SYSCALLS: usize = 6;
+/// Unless they are at least one in this many of its operations: what is asked often matters though it is small.
+pub const FIGURE_COMMON: u64 = 100;
+
+/// Characters of a run's or an operation's name in a figure: about four lines. Names come from the wire.
+pub const FIGURE_NAME_CHARS: usize = 200;
 
 /// Characters of a command or reason in a caption; a longer one ends in an ellipsis.
 pub const CAPTION_CHARS: usize = 240;

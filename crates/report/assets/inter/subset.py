@@ -1,4 +1,4 @@
-"""Cuts the embedded fonts out of the npm package @fontsource/inter (see README.md): subset.py PACKAGE_DIR OUT_DIR"""
+"""Cuts the embedded fonts out of the npm package inter-ui (see README.md): subset.py PACKAGE_DIR OUT_DIR"""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 
 PUNCTUATION = [0x131, 0x152, 0x153, 0x2009, 0x2013, 0x2014, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2026, 0x2032]
-SYMBOLS = [0x20AC, 0x2122, 0x2191, 0x2193, 0x2212]
+SYMBOLS = [0x20AC, 0x2122, 0x2191, 0x2193, 0x2212, 0x2265]
 CHARACTERS = [*range(0x20, 0x7F), *range(0xA0, 0x100), *PUNCTUATION, *SYMBOLS]
 LAYOUT = ["GSUB", "GPOS", "GDEF", "kern", "STAT", "DSIG", "gasp"]
 
@@ -23,8 +23,8 @@ def tabular(font):
 
 
 def main(package, out):
-    for weight, name in ((400, "Regular"), (600, "SemiBold")):
-        font = TTFont(package / "files" / f"inter-latin-{weight}-normal.woff")
+    for name in ("Regular", "SemiBold"):
+        font = TTFont(package / "web" / f"Inter-{name}.woff2")
         font.flavor = None
         figures = tabular(font)
         for table in font["cmap"].tables:

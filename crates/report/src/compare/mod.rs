@@ -7,6 +7,7 @@ mod pairing;
 mod render;
 mod work;
 
+pub(crate) use pairing::kind;
 pub use render::{json, markdown, table};
 pub use work::WorkDifference;
 

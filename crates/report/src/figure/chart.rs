@@ -2,11 +2,13 @@
 
 use super::palette;
 use super::panels;
-use crate::limits::{FIGURE_NEGLIGIBLE, FIGURE_OPERATIONS, FIGURE_ROWS};
+use crate::bounds::LowerBounds;
+use crate::compare::kind;
+use crate::limits::{FIGURE_COMMON, FIGURE_NAME_CHARS, FIGURE_NEGLIGIBLE, FIGURE_ROWS};
 use crate::run::NamedRun;
-use crate::summary::{both_sides, workload};
-use crate::text::clean;
-use crate::text::number::{counted, percent};
+use crate::summary::{both_sides, per_operation, workload};
+use crate::text::number::{bytes_label, counted, grouped, percent};
+use crate::text::{clean, shortened};
 use overhead_model::record::OperationRow;
 use palette::Rgb;
 
@@ -30,6 +32,8 @@ pub(crate) struct Row {
     pub rows_of_run: usize,
     /// What was left out, at the last row of a run.
     pub remainder: Option<String>,
+    /// Its bytes are lower bounds.
+    pub at_least: bool,
 }
 
 /// One kind of bar for every row.
@@ -64,16 +68,32 @@ pub(crate) struct Drawn<'a> {
     /// `None` for a run without workload.
     pub operation: Option<&'a OperationRow>,
     pub first: bool,
+    /// Rows of the same run, at its first row.
+    pub rows_of_run: usize,
+    /// What was left out, at the last row of a run.
+    pub remainder: Option<String>,
 }
 
 impl Chart {
     pub(crate) fn of(runs: &[NamedRun], operations_per_run: Option<usize>) -> Self {
-        let room = (FIGURE_ROWS / runs.len().max(1)).min(FIGURE_OPERATIONS);
-        let limit = |named: &NamedRun| operations_per_run.unwrap_or_else(|| room.min(noteworthy(named))).max(1);
-        let drawn: Vec<Drawn<'_>> = runs.iter().flat_map(|named| largest(named, limit(named))).collect();
+        let room = (FIGURE_ROWS / runs.len().max(1)).max(1);
+        // Comparable operations of the runs stand in the same order.
+        let mut order: Vec<&str> = Vec::new();
+        let drawn: Vec<Drawn<'_>> = runs
+            .iter()
+            .flat_map(|named| {
+                let all = workload(&named.run);
+                let mut chosen = match operations_per_run {
+                    Some(limit) => all.iter().copied().take(limit.max(1)).collect(),
+                    None => noteworthy(&all, room),
+                };
+                order.extend(chosen.iter().map(|row| kind(row)));
+                chosen.sort_by_key(|row| order.iter().position(|known| *known == kind(row)));
+                drawn_rows(named, &all, &chosen)
+            })
+            .collect();
         let panels = [panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
-        let rows = drawn.iter().map(|drawn| row(drawn, limit(drawn.named))).collect();
-        Self { rows, panels }
+        Self { rows: drawn.into_iter().map(row).collect(), panels }
     }
 }
 
@@ -100,56 +120,69 @@ impl Panel {
     }
 }
 
-/// Operations that matter to the run's bytes; they come first.
-fn noteworthy(named: &NamedRun) -> usize {
-    let bytes: Vec<u64> = workload(&named.run).iter().map(|row| both_sides(row).total()).collect();
-    let floor = bytes.iter().sum::<u64>() / FIGURE_NEGLIGIBLE;
-    bytes.iter().filter(|bytes| **bytes >= floor).count()
+/// Operations that matter to the run's bytes, or that there are many of; the largest where there is no room for all.
+fn noteworthy<'a>(all: &[&'a OperationRow], room: usize) -> Vec<&'a OperationRow> {
+    let bytes = all.iter().map(|row| both_sides(row).total()).sum::<u64>() / FIGURE_NEGLIGIBLE;
+    let count = all.iter().map(|row| row.samples()).sum::<u64>() / FIGURE_COMMON;
+    let matters = |row: &&&OperationRow| both_sides(row).total() >= bytes || row.samples() >= count;
+    all.iter().filter(matters).take(room).copied().collect()
 }
 
-fn largest(named: &NamedRun, limit: usize) -> Vec<Drawn<'_>> {
-    let operations: Vec<_> = workload(&named.run).into_iter().take(limit).collect();
-    if operations.is_empty() {
-        return vec![Drawn { named, operation: None, first: true }];
-    }
-    let drawn = |(at, operation)| Drawn { named, operation: Some(operation), first: at == 0 };
-    operations.into_iter().enumerate().map(drawn).collect()
-}
-
-fn row(drawn: &Drawn<'_>, limit: usize) -> Row {
-    let all = workload(&drawn.named.run);
-    let is_last = match (drawn.operation, all.iter().take(limit).next_back()) {
-        (Some(operation), Some(last)) => std::ptr::eq(operation, *last),
-        _ => false,
+fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a OperationRow]) -> Vec<Drawn<'a>> {
+    let last = chosen.len().saturating_sub(1);
+    let drawn = |(at, operation)| Drawn {
+        named,
+        operation,
+        first: at == 0,
+        rows_of_run: if at == 0 { chosen.len().max(1) } else { 0 },
+        remainder: if at == last { remainder(all, chosen) } else { None },
     };
-    let run = clean(&drawn.named.name);
-    let rows_of_run = if drawn.first { all.len().clamp(1, limit) } else { 0 };
-    let remainder = if is_last { remainder(&all, limit) } else { None };
+    if chosen.is_empty() {
+        return vec![drawn((0, None))];
+    }
+    chosen.iter().map(|row| Some(*row)).enumerate().map(drawn).collect()
+}
+
+fn row(drawn: Drawn<'_>) -> Row {
+    let bounds = LowerBounds::of(&drawn.named.run);
     let (operation, count, total) = match drawn.operation {
         None => ("no workload operations".to_owned(), String::new(), String::new()),
-        Some(operation) => words(operation),
+        Some(operation) => words(operation, bounds),
     };
-    Row { run, operation, count, total, first: drawn.first, rows_of_run, remainder }
+    Row {
+        run: shortened(&clean(&drawn.named.name), FIGURE_NAME_CHARS),
+        operation: shortened(&operation, FIGURE_NAME_CHARS),
+        count,
+        total,
+        first: drawn.first,
+        rows_of_run: drawn.rows_of_run,
+        remainder: drawn.remainder,
+        at_least: bounds.is_wire(),
+    }
 }
 
-fn words(row: &OperationRow) -> (String, String, String) {
+fn words(row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {
     let name = clean(&row.name);
     let operation = if row.via.is_empty() { name } else { format!("{name} · {}", clean(&row.via)) };
-    let count = format!("n = {}", crate::text::number::grouped(row.count));
-    let total = both_sides(row).total();
-    let total = match crate::summary::per_operation(total, row.count) {
-        Some(mean) => format!("{} B/op", crate::text::number::bytes_label(mean)),
+    let count = format!("n = {}", grouped(row.samples()));
+    let total = match per_operation(both_sides(row).total(), row.samples()) {
+        Some(mean) => bounds.wire(format!("{} B/op", bytes_label(mean))),
         None => String::new(),
     };
     (operation, count, total)
 }
 
-fn remainder(all: &[&OperationRow], limit: usize) -> Option<String> {
-    let rest = all.get(limit..).filter(|rest| !rest.is_empty())?;
-    let bytes = |rows: &[&OperationRow]| rows.iter().map(|row| both_sides(row).total()).sum();
-    let share = match (bytes(rest), bytes(all)) {
+/// How many operations were left out, and what they come to.
+fn remainder(all: &[&OperationRow], chosen: &[&OperationRow]) -> Option<String> {
+    let rest: Vec<&OperationRow> =
+        all.iter().filter(|row| !chosen.iter().any(|drawn| std::ptr::eq(*drawn, **row))).copied().collect();
+    if rest.is_empty() {
+        return None;
+    }
+    let bytes = |rows: &[&OperationRow]| rows.iter().map(|row| both_sides(row).total()).sum::<u64>();
+    let share = match (bytes(&rest), bytes(all)) {
         (few, all) if few < all / FIGURE_NEGLIGIBLE => "under 0.1%".to_owned(),
         (some, all) => percent(some, all),
     };
-    Some(format!("and {} not drawn, {share} of the bytes", counted(rest.len() as u64, "smaller operation")))
+    Some(format!("and {} not drawn, {share} of the workload's bytes", counted(rest.len() as u64, "more operation")))
 }

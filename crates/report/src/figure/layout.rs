@@ -7,7 +7,8 @@ use super::caption::Paragraph;
 use super::chart::{Bar, Chart, Panel, Row};
 use super::font::Weight;
 use super::palette::{ABSENT, AXIS, GRID, INK, MUTED, PAPER};
-use super::scene::{Anchor, Face, Scene, words};
+use super::scene::{Anchor, Face, Mark, Scene, words};
+use crate::bounds::AT_LEAST;
 
 /// Width of the image: 800 shown at a blog's 700 keeps 11-pixel text above 9.
 const WIDTH: f64 = 800.0;
@@ -36,6 +37,9 @@ const INSIDE: f64 = 10.0;
 
 /// Height of a row's name line, of a bar, and the spaces after them.
 const NAME_HEIGHT: f64 = 19.0;
+/// Between the lines of a long name, and between run and operation.
+const NAME_LEADING: f64 = 16.0;
+const NAME_GAP: f64 = 8.0;
 const BAR: f64 = 15.0;
 const BAR_GAP: f64 = 2.0;
 const ROW_GAP: f64 = 9.0;
@@ -65,9 +69,10 @@ struct Place {
     step: f64,
 }
 
-/// Tops of the rows, and the bottom of the last.
+/// Tops of the last line of the rows' names, the names, and the bottom of the last row.
 struct Lines {
     tops: Vec<f64>,
+    names: Vec<Vec<NameLine>>,
     bottom: f64,
 }
 
@@ -75,17 +80,20 @@ struct Lines {
 pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene {
     let mut scene = Scene { width: WIDTH, ..Scene::default() };
     scene.text(&TITLE.fitted(title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
-    let places = places(&chart.panels);
+    let places = places(&chart.panels, chart.rows.iter().any(|row| row.at_least));
     let heads_top = MARGIN + 44.0;
     let axis = heads(&mut scene, &chart.panels, &places, heads_top);
-    let lines = lines(&chart.rows, axis + 6.0);
+    let lines = lines(&chart.rows, axis + 6.0, &places);
     for (panel, place) in chart.panels.iter().zip(&places) {
         if panel.max() > 0.0 {
             grid(&mut scene, place, axis, lines.bottom);
         }
     }
     for (at, row) in chart.rows.iter().enumerate() {
-        row_names(&mut scene, row, lines.tops[at], &places, at > 0);
+        row_names(&mut scene, row, &lines.names[at], lines.tops[at], &places);
+        if row.first && at > 0 {
+            rule(&mut scene, lines.tops[at], lines.names[at].len());
+        }
         for (panel, place) in chart.panels.iter().zip(&places) {
             panel_row(&mut scene, panel, place, at, &lines, row);
         }
@@ -101,7 +109,7 @@ pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene 
 }
 
 /// Panels with bars share what panels without leave. The first stays wide in any case: names stand above it.
-fn places(panels: &[Panel; 3]) -> [Place; 3] {
+fn places(panels: &[Panel; 3], at_least: bool) -> [Place; 3] {
     let narrow = [false, panels[1].absence().is_some(), panels[2].absence().is_some()];
     let narrow_count = narrow.iter().filter(|narrow| **narrow).count() as f64;
     let free = WIDTH - 2.0 * MARGIN - 2.0 * GUTTER - narrow_count * ABSENT_WIDTH;
@@ -111,16 +119,17 @@ fn places(panels: &[Panel; 3]) -> [Place; 3] {
     [0, 1, 2].map(|at| {
         let wide = if at == 0 { first } else { (free - first) / others.max(1.0) };
         let width = if narrow[at] { ABSENT_WIDTH } else { wide };
-        let place = place(&panels[at], left, width);
+        let place = place(&panels[at], left, width, at_least && at == 0);
         left += width + GUTTER;
         place
     })
 }
 
-fn place(panel: &Panel, left: f64, width: f64) -> Place {
+fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> Place {
     let tags = panel.tags.iter().map(|tag| TAG.width(tag)).fold(0.0, f64::max) + 6.0;
     let max = panel.max();
-    let label = TOTAL.width(&(panel.print)(max)) + 5.0;
+    let mark = if at_least { TOTAL.width("≥") } else { 0.0 };
+    let label = TOTAL.width(&(panel.print)(max)) + 5.0 + mark;
     let length = (width - tags - label).max(1.0);
     let step = step(max, if length > 200.0 { 5.0 } else { 3.0 });
     Place { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
@@ -180,20 +189,60 @@ fn legend(scene: &mut Scene, panel: &Panel, place: &Place, baseline: f64) -> f64
     y
 }
 
-fn lines(rows: &[Row], top: f64) -> Lines {
+fn lines(rows: &[Row], top: f64, places: &[Place; 3]) -> Lines {
     let mut y = top;
     let mut tops = Vec::with_capacity(rows.len());
+    let mut names = Vec::with_capacity(rows.len());
     for row in rows {
         if row.first && !tops.is_empty() {
             y += RUN_GAP;
         }
+        let written = name_lines(row, &places[0]);
+        y += NAME_LEADING * (written.len().saturating_sub(1)) as f64;
+        names.push(written);
         tops.push(y);
         y += NAME_HEIGHT + 2.0 * BAR + BAR_GAP + ROW_GAP;
         if row.remainder.is_some() {
             y += REMAINDER;
         }
     }
-    Lines { tops, bottom: y }
+    Lines { tops, names, bottom: y }
+}
+
+/// A line of a row's name: words, each with its face and its place.
+type NameLine = Vec<(String, Face, f64)>;
+
+/// The name of a row, whole: on one line where it fits beside how many there were and their bytes, else the run and the
+/// operation each in as many lines as it takes, and the last line free for the figures where they need it.
+fn name_lines(row: &Row, place: &Place) -> Vec<NameLine> {
+    let width = place.right() - MARGIN;
+    let figures = OPERATION_TOTAL.width(&row.total) + SMALL.width(&row.count) + 30.0;
+    let run = if row.first { row.run.as_str() } else { "" };
+    let operation = if run.is_empty() { 0.0 } else { RUN.width(run) + NAME_GAP };
+    if operation + OPERATION.width(&row.operation) <= width - figures {
+        return vec![vec![(run.to_owned(), RUN, 0.0), (row.operation.clone(), OPERATION, operation)]];
+    }
+    // Base lines are one apart: they number the lines.
+    let mut broken = Scene::default();
+    let mut next = 0.0;
+    for (name, face) in [(run, RUN), (&row.operation, OPERATION)] {
+        if !name.is_empty() {
+            next = broken.paragraph(&words(name, face).collect::<Vec<_>>(), (0.0, next), width, 1.0);
+        }
+    }
+    let mut lines: Vec<NameLine> = vec![Vec::new(); next as usize];
+    for mark in broken.marks {
+        if let Mark::Text(text) = mark
+            && let Some(line) = lines.get_mut(text.baseline as usize)
+        {
+            line.push((text.line, text.face, text.x));
+        }
+    }
+    let ends = lines.last().into_iter().flatten().map(|(word, face, x)| x + face.width(word));
+    if ends.fold(0.0, f64::max) > width - figures {
+        lines.push(Vec::new());
+    }
+    lines
 }
 
 /// Vertical lines with their values above.
@@ -243,26 +292,25 @@ fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
     text
 }
 
-/// The line above the bars: run, operation, how many, and bytes in both directions.
-fn row_names(scene: &mut Scene, row: &Row, top: f64, places: &[Place; 3], ruled: bool) {
-    if row.first && ruled {
-        let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;
-        scene.line((MARGIN, y), (WIDTH - MARGIN, y), AXIS);
-    }
+/// A line between two runs.
+fn rule(scene: &mut Scene, top: f64, names: usize) {
+    let top = top - NAME_LEADING * names.saturating_sub(1) as f64;
+    let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;
+    scene.line((MARGIN, y), (WIDTH - MARGIN, y), AXIS);
+}
+
+/// The lines above the bars: run, operation, how many, and bytes in both directions.
+fn row_names(scene: &mut Scene, row: &Row, names: &[NameLine], top: f64, places: &[Place; 3]) {
     let (baseline, end) = (top + 13.0, places[0].right());
+    for (number, line) in names.iter().enumerate() {
+        let above = NAME_LEADING * (names.len() - 1 - number) as f64;
+        for (word, face, x) in line {
+            backed(scene, word, (MARGIN + x, baseline - above), Anchor::Start, *face);
+        }
+    }
     backed(scene, &row.total, (end, baseline), Anchor::End, OPERATION_TOTAL);
     let end = end - OPERATION_TOTAL.width(&row.total) - 10.0;
     backed(scene, &row.count, (end, baseline), Anchor::End, SMALL);
-    let end = end - SMALL.width(&row.count) - 12.0;
-    let mut x = MARGIN;
-    if row.first {
-        // What a short operation leaves, and no less than half.
-        let room = end - x - 8.0;
-        let run = RUN.fitted(&row.run, f64::max(room / 2.0, room - OPERATION.width(&row.operation)));
-        backed(scene, &run, (x, baseline), Anchor::Start, RUN);
-        x += RUN.width(&run) + 8.0;
-    }
-    backed(scene, &OPERATION.fitted(&row.operation, end - x), (x, baseline), Anchor::Start, OPERATION);
     if let Some(remainder) = &row.remainder {
         let y = top + NAME_HEIGHT + 2.0 * BAR + BAR_GAP + 14.0;
         backed(scene, &SMALL.fitted(remainder, places[0].width), (MARGIN, y), Anchor::Start, SMALL);
@@ -300,7 +348,7 @@ fn panel_row(scene: &mut Scene, panel: &Panel, place: &Place, at: usize, lines: 
     for (number, (tag, content)) in panel.tags.iter().zip(bars).enumerate() {
         let y = top + number as f64 * (BAR + BAR_GAP);
         backed(scene, tag, (place.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
-        bar(scene, panel, place, content, y);
+        bar(scene, panel, place, content, y, row.at_least && !panel.whole_run);
     }
 }
 
@@ -311,7 +359,8 @@ fn bracket(scene: &mut Scene, x: f64, top: f64, bottom: f64) {
     }
 }
 
-fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64) {
+/// A stack of parts and its sum, which is marked where it is a lower bound.
+fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64, at_least: bool) {
     let parts = match content {
         Ok(parts) => parts,
         Err(reason) => return absent_bar(scene, place, reason, y),
@@ -336,7 +385,11 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64) {
             scene.rect((place.at(edge) - 0.5, y), (0.5, BAR), PAPER);
         }
     }
-    backed(scene, &(panel.print)(sum), (place.at(sum) + 4.0, y + BAR_BASELINE), Anchor::Start, TOTAL);
+    let mut total = (panel.print)(sum);
+    if at_least {
+        total.insert(0, AT_LEAST);
+    }
+    backed(scene, &total, (place.at(sum) + 4.0, y + BAR_BASELINE), Anchor::Start, TOTAL);
 }
 
 fn absent_bar(scene: &mut Scene, place: &Place, reason: &str, y: f64) {

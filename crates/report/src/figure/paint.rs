@@ -21,6 +21,9 @@ const PLOTTERS_SIZE_FACTOR: f64 = 1.24;
 /// Largest height of a PNG in device pixels: at 1,600 pixels width about 160 MB in memory.
 const MAX_HEIGHT: f64 = 32_768.0;
 
+/// Families where a viewer does not take embedded fonts: those of about the same widths first.
+const FALLBACK: &str = "Inter,Roboto,'Helvetica Neue',Arial,sans-serif";
+
 /// Fill or stroke of one device pixel.
 struct Solid(Rgb);
 
@@ -160,23 +163,35 @@ fn finished(document: &str, scene: &Scene, title: &str, description: &str) -> St
         escaped(description),
         faces()
     );
-    let document = tight_text(&document);
+    let document = sized_text(&document, scene);
     match document.find(">\n").map(|at| at + 2) {
         Some(body) => format!("{}{head}{}", &document[..body], &document[body..]),
         None => document,
     }
 }
 
-/// Texts without the line breaks that plotters puts around them, which some viewers count as spaces.
-fn tight_text(document: &str) -> String {
-    let mut out = String::with_capacity(document.len());
+/// Texts without the line breaks that plotters puts around them, which some viewers count as spaces; each with the width
+/// that it was laid out for, so that a viewer that does not take the embedded font stretches or squeezes its own to fit, and
+/// with the families to fall back on, for viewers that drop the style sheet as well.
+fn sized_text(document: &str, scene: &Scene) -> String {
+    let family = format!("font-family=\"{FAMILY}\"");
+    let families = format!("font-family=\"'{FAMILY}',{FALLBACK}\"");
+    let texts = scene.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None });
+    let mut widths = texts.map(|text| text.face.width(&text.line) * SCALE);
+    let mut out = String::with_capacity(document.len() + scene.marks.len() * 64);
     let mut inside = false;
     for line in document.lines() {
-        inside = (inside || line.starts_with("<text")) && line != "</text>";
-        out.push_str(line);
+        let begins = line.starts_with("<text");
+        inside = (inside || begins) && line != "</text>";
+        if begins && let Some(width) = widths.next() {
+            let sized = format!("<text textLength=\"{width:.1}\" lengthAdjust=\"spacingAndGlyphs\"");
+            out.push_str(&line.replacen("<text", &sized, 1).replace(&family, &families));
+        } else {
+            out.push_str(line);
+        }
         if !inside {
             out.push('\n');
-        } else if !line.starts_with("<text") && out.ends_with(' ') {
+        } else if !begins && out.ends_with(' ') {
             out.truncate(out.trim_end().len());
         }
     }
@@ -191,10 +206,8 @@ fn faces() -> String {
             "@font-face{{font-family:\"{FAMILY}\";font-weight:{name};src:url(data:font/ttf;base64,{data}) format(\"truetype\")}}"
         )
     };
-    // Families to fall back on where a viewer does not take embedded fonts: those of about the same widths first.
-    let fallback = format!(
-        "text{{font-family:\"{FAMILY}\",Inter,Roboto,\"Helvetica Neue\",Arial,sans-serif;font-kerning:none;text-rendering:geometricPrecision}}"
-    );
+    let fallback =
+        format!("text{{font-family:\"{FAMILY}\",{FALLBACK};font-kerning:none;text-rendering:geometricPrecision}}");
     Weight::ALL.map(face).concat() + &fallback
 }
 

@@ -110,5 +110,6 @@ fn row(row: PairRow) -> Row {
         first: row.first,
         rows_of_run: 1,
         remainder: None,
+        at_least: false,
     }
 }

@@ -19,14 +19,45 @@ pub(crate) const WARNING: Rgb = Rgb(163, 38, 30);
 pub(crate) const USER: Rgb = Rgb(156, 198, 224);
 pub(crate) const KERNEL: Rgb = Rgb(46, 94, 140);
 
-/// System calls by rank (Tol's light scheme, ordered so that neighbours differ), then the others together.
-pub(crate) const SYSCALLS: [Rgb; 6] = [
-    Rgb(119, 170, 221),
-    Rgb(238, 136, 102),
-    Rgb(187, 204, 51),
-    Rgb(255, 170, 187),
-    Rgb(68, 187, 153),
-    Rgb(238, 221, 136),
+/// System calls, each with one colour and one place in the stack, in every figure. What receives is blue, what sends orange,
+/// what waits green, what registers and sets up yellow, what synchronises and sleeps pink, files and memory brown; within a
+/// family they differ in lightness. A call that is not here is drawn with the others.
+pub(crate) const SYSCALLS: [(&str, Rgb); 35] = [
+    ("read", Rgb(119, 170, 221)),
+    ("recvfrom", Rgb(173, 208, 240)),
+    ("recvmsg", Rgb(96, 150, 205)),
+    ("readv", Rgb(205, 228, 248)),
+    ("recvmmsg", Rgb(140, 196, 222)),
+    ("write", Rgb(238, 136, 102)),
+    ("sendto", Rgb(250, 190, 150)),
+    ("sendmsg", Rgb(226, 120, 80)),
+    ("writev", Rgb(253, 218, 194)),
+    ("sendfile", Rgb(243, 160, 124)),
+    ("epoll_wait", Rgb(68, 187, 153)),
+    ("epoll_pwait", Rgb(122, 210, 180)),
+    ("epoll_pwait2", Rgb(160, 224, 200)),
+    ("poll", Rgb(150, 200, 90)),
+    ("ppoll", Rgb(187, 204, 51)),
+    ("select", Rgb(205, 220, 120)),
+    ("pselect6", Rgb(222, 232, 160)),
+    ("io_uring_enter", Rgb(100, 180, 120)),
+    ("epoll_ctl", Rgb(238, 221, 136)),
+    ("accept4", Rgb(226, 200, 80)),
+    ("connect", Rgb(246, 236, 180)),
+    ("setsockopt", Rgb(214, 186, 60)),
+    ("futex", Rgb(255, 170, 187)),
+    ("sched_yield", Rgb(255, 205, 216)),
+    ("nanosleep", Rgb(240, 140, 165)),
+    ("clock_nanosleep", Rgb(232, 160, 190)),
+    ("getpid", Rgb(214, 190, 226)),
+    ("clock_gettime", Rgb(196, 166, 214)),
+    ("gettimeofday", Rgb(226, 208, 236)),
+    ("fsync", Rgb(200, 160, 120)),
+    ("fdatasync", Rgb(214, 178, 142)),
+    ("pread64", Rgb(188, 150, 116)),
+    ("pwrite64", Rgb(226, 198, 168)),
+    ("lseek", Rgb(236, 216, 192)),
+    ("madvise", Rgb(204, 186, 160)),
 ];
 pub(crate) const OTHER_SYSCALLS: Rgb = Rgb(187, 187, 187);
 
@@ -90,8 +121,24 @@ mod tests {
     }
 
     #[test]
+    fn each_system_call_has_one_colour_of_its_own() {
+        for (at, (name, color)) in SYSCALLS.iter().enumerate() {
+            for (other, another) in SYSCALLS.iter().take(at) {
+                assert_ne!(name, other);
+                let apart = |a: u8, b: u8| u32::from(a.abs_diff(b));
+                let distance = apart(color.0, another.0) + apart(color.1, another.1) + apart(color.2, another.2);
+                assert!(distance >= 20, "{name} and {other} look alike");
+            }
+        }
+    }
+
+    #[test]
     fn text_can_be_read() {
-        for account in Account::ALL.map(account).into_iter().chain(SYSCALLS).chain([OTHER_SYSCALLS, USER, KERNEL]) {
+        for account in Account::ALL.map(account).into_iter().chain(SYSCALLS.map(|(_, color)| color)).chain([
+            OTHER_SYSCALLS,
+            USER,
+            KERNEL,
+        ]) {
             assert!(account.contrast(account.ink_on()) >= 4.5, "{account:?}");
         }
         assert!([INK, MUTED, WARNING].iter().all(|ink| ink.contrast(PAPER) >= 4.5 && ink.contrast(ABSENT) >= 4.5));

@@ -2,18 +2,19 @@
 
 use super::chart::{Bar, Drawn, Panel, Part};
 use super::palette::{self, KERNEL, OTHER_SYSCALLS, Rgb, SYSCALLS, USER};
-use crate::limits::FIGURE_SYSCALLS;
 use crate::run::NamedRun;
-use crate::summary::{CpuUnit, RoleName, per_operation, workload_count};
+use crate::summary::{CpuUnit, RoleName, per_operation, syscalls_per_operation, workload_count};
 use crate::text::clean;
 use crate::text::number::{bytes_label, significant, with_digits};
 use overhead_model::record::Role;
 use overhead_model::{Account, Amounts};
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// From this many on, a unit a thousand times as large is used.
 const LARGE: f64 = 10_000.0;
+
+/// Part of the longest bar from which on a system call is drawn by name: less is no wider than the line around it.
+const VISIBLE: f64 = 0.01;
 
 /// Why a row has no bars at all.
 const NO_OPERATIONS: &str = "no workload operations";
@@ -26,7 +27,7 @@ pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
             amounts.iter().filter_map(|(account, bytes)| part(bytes, count, palette::account(account))).collect()
         };
         Some(match row {
-            Ok(row) => [Ok(bar(&row.request.accounts, row.count)), Ok(bar(&row.response.accounts, row.count))],
+            Ok(row) => [Ok(bar(&row.request.accounts, row.samples())), Ok(bar(&row.response.accounts, row.samples()))],
             Err(reason) => [Err(reason.clone()), Err(reason)],
         })
     });
@@ -76,17 +77,19 @@ fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     })
 }
 
-/// System calls per operation, server above client, by name.
+/// System calls per operation, server above client, by name: a call has the same colour and place in every figure.
 pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
-    let names = most_used(runs);
-    let others = measured(runs).any(|(role, _)| role.syscalls.keys().any(|name| !names.contains(name)));
+    let shown = visible(runs);
+    let others = measured(runs).any(|(role, _)| role.syscalls.keys().any(|name| !shown.contains(&&**name)));
+    let of_name = |role: &Role, name: &str| role.syscalls.get(name).map_or(0, |call| call.count);
     let rows = by_role(drawn, |role, count| {
-        let calls = |name: &String| role.syscalls.get(name).map_or(0, |call| call.count);
-        let named = names.iter().zip(SYSCALLS).filter_map(|(name, color)| part(calls(name), count, color));
-        let rest = role.syscalls.iter().filter(|(name, _)| !names.contains(name)).map(|(_, call)| call.count).sum();
-        Ok(named.chain(part(rest, count, OTHER_SYSCALLS)).collect())
+        let named = SYSCALLS.iter().filter(|(name, _)| shown.contains(name));
+        let parts = named.filter_map(|(name, color)| part(of_name(role, name), count, *color));
+        let rest =
+            role.syscalls.iter().filter(|(name, _)| !shown.contains(&&***name)).map(|(_, call)| call.count).sum();
+        Ok(parts.chain(part(rest, count, OTHER_SYSCALLS)).collect())
     });
-    let legend = names.iter().map(|name| clean(name)).zip(SYSCALLS);
+    let legend = SYSCALLS.iter().filter(|(name, _)| shown.contains(name)).map(|(name, color)| (clean(name), *color));
     Panel {
         title: "Syscalls per operation",
         unit: "calls, by name".to_owned(),
@@ -98,18 +101,16 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     }
 }
 
-/// Names with a colour of their own: those with the most calls per operation in any run, ties by name.
-fn most_used(runs: &[NamedRun]) -> Vec<String> {
-    let mut per_name: BTreeMap<&String, f64> = BTreeMap::new();
-    for (role, count) in measured(runs) {
-        for (name, call) in &role.syscalls {
-            *per_name.entry(name).or_default() += per_operation(call.count, count).unwrap_or(0.0);
-        }
-    }
-    let mut names: Vec<(&String, f64)> = per_name.into_iter().filter(|name| name.1 > 0.0).collect();
-    // Whole billionths, since floating point has no total order of its own.
-    names.sort_by_key(|name| Reverse((name.1 * 1e9) as u64));
-    names.into_iter().take(FIGURE_SYSCALLS).map(|name| name.0.clone()).collect()
+/// The calls that have a colour and are long enough to be seen in some bar.
+fn visible(runs: &[NamedRun]) -> BTreeSet<&'static str> {
+    let per = |role: &Role, count, name: &str| {
+        role.syscalls.get(name).and_then(|call| per_operation(call.count, count)).unwrap_or(0.0)
+    };
+    let all = |role: &Role, count| syscalls_per_operation(role, count).unwrap_or(0.0);
+    let longest = measured(runs).map(|(role, count)| all(role, count)).fold(0.0, f64::max);
+    let most = |name: &str| measured(runs).map(|(role, count)| per(role, count, name)).fold(0.0, f64::max);
+    let names = SYSCALLS.iter().map(|(name, _)| *name);
+    names.filter(|name| most(name) > 0.0 && most(name) >= longest * VISIBLE).collect()
 }
 
 /// CPU work per operation, server above client, by mode, in the unit that most of what was measured has in common.

@@ -22,7 +22,44 @@ fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
         ("doubtful", vec![fixture::doubtful()]),
         ("mixed", mixed),
         ("empty", vec![empty]),
+        ("long names", vec![long_names()]),
+        ("benchmark", vec![benchmark(), fixture::databases(true).remove(1)]),
     ]
+}
+
+/// Twelve operations with names that do not fit into a line.
+fn long_names() -> NamedRun {
+    let mut named = fixture::doubtful();
+    let row = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
+    named.run.operations = (0..12)
+        .map(|number| {
+            let mut row = row.clone();
+            row.name = format!("FT.AGGREGATE OF INDEX {number} WITH {}", "A SUBCOMMAND THAT GOES ON ".repeat(number));
+            row.via = "pipelined".to_owned();
+            row
+        })
+        .collect();
+    named
+}
+
+/// Twenty operations of which a few have nearly all bytes, as a benchmark of everything leaves them.
+fn benchmark() -> NamedRun {
+    let mut named = fixture::redis_live();
+    let get = named.run.operations.iter().find(|row| row.name == "GET").unwrap().clone();
+    let large = (0..8).map(|number| {
+        let mut row = get.clone();
+        row.name = format!("LRANGE_{number}");
+        row.response.accounts[Account::Data] = 50_000_000;
+        row
+    });
+    let small = (0..10).map(|number| {
+        let mut row = get.clone();
+        row.name = format!("RARE_{number}");
+        row.count = 1;
+        row
+    });
+    named.run.operations.extend(large.chain(small));
+    named
 }
 
 fn scene_of(runs: &[NamedRun]) -> Scene {
@@ -164,7 +201,7 @@ fn what_is_beyond_the_limit_is_counted() {
     let chart = Chart::of(&[fixture::doubtful()], Some(1));
     assert_eq!(chart.rows.len(), 1);
     let remainder = chart.rows[0].remainder.as_deref().unwrap();
-    assert!(remainder.starts_with("and 2 smaller operations not drawn, "), "{remainder}");
+    assert!(remainder.starts_with("and 2 more operations not drawn, "), "{remainder}");
     assert!(Chart::of(&[fixture::doubtful()], None).rows.iter().all(|row| row.remainder.is_none()));
 }
 
@@ -182,7 +219,82 @@ fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
     let chart = Chart::of(std::slice::from_ref(&named), None);
     assert_eq!(chart.rows.len(), before);
     let remainder = chart.rows.last().unwrap().remainder.as_deref().unwrap();
-    assert_eq!(remainder, "and 1 smaller operation not drawn, under 0.1% of the bytes");
+    assert_eq!(remainder, "and 1 more operation not drawn, under 0.1% of the workload's bytes");
+}
+
+#[test]
+fn what_is_asked_often_is_drawn_beside_what_is_large() {
+    let chart = Chart::of(&[benchmark()], None);
+    let drawn: Vec<&str> = chart.rows.iter().map(|row| row.operation.as_str()).collect();
+    assert!(drawn.contains(&"GET · array") && drawn.contains(&"SET · array") && drawn.len() == 10, "{drawn:?}");
+    let remainder = chart.rows.iter().find_map(|row| row.remainder.as_deref()).unwrap();
+    assert_eq!(remainder, "and 10 more operations not drawn, 0.8% of the workload's bytes");
+}
+
+#[test]
+fn comparable_operations_stand_in_the_same_order() {
+    let runs: Vec<NamedRun> = fixture::databases(true);
+    let chart = Chart::of(&runs, None);
+    let names: Vec<&str> = chart.rows.iter().filter_map(|row| row.operation.split(' ').next()).collect();
+    assert_eq!(names, ["SET", "GET", "INSERT", "SELECT", "INSERT", "SELECT", "insert", "find"]);
+}
+
+#[test]
+fn names_are_never_cut() {
+    let runs = [long_names()];
+    let chart = Chart::of(&runs, None);
+    assert_eq!(chart.rows.len(), 12);
+    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let said = bare(&said(&runs));
+    for row in &chart.rows {
+        assert!(!row.first || said.contains(&bare(&row.run)), "{} is not in {said}", row.run);
+        assert!(said.contains(&bare(&row.operation)), "{} is not in {said}", row.operation);
+    }
+    assert!(chart.rows[5].operation.ends_with("· pipelined"), "{}", chart.rows[5].operation);
+}
+
+#[test]
+fn a_system_call_has_the_same_colour_in_every_figure() {
+    let mut colors: std::collections::BTreeMap<String, palette::Rgb> = std::collections::BTreeMap::new();
+    for (_, runs) in sets() {
+        for (name, color) in Chart::of(&runs, None).panels[1].legend.clone() {
+            let known = *colors.entry(name.clone()).or_insert(color);
+            assert_eq!(known, color, "{name}");
+        }
+    }
+    assert!(colors.len() > 5, "{colors:?}");
+}
+
+#[test]
+fn bytes_of_a_lossy_run_are_marked_as_lower_bounds() {
+    let said_of = said(&[fixture::doubtful()]);
+    assert!(said_of.contains("≥1,898 B/op") && !said_of.contains(" 1,898 B/op"), "{said_of}");
+    assert!(said_of.contains("byte figures are lower bounds: 2,896 bytes in gaps"), "{said_of}");
+    assert!(!said(&[fixture::redis_live()]).contains('≥'));
+}
+
+#[test]
+fn what_is_not_the_workloads_is_said_to_be_left_out() {
+    let said = said(&[fixture::redis_live()]);
+    assert!(said.contains("setup, background and other traffic (0.1% of the wire bytes) not drawn"), "{said}");
+}
+
+/// Whatever font a viewer takes, each text has the width that it was laid out for.
+#[test]
+fn each_text_of_an_svg_brings_its_width_and_fonts_to_fall_back_on() {
+    let runs = fixture::databases(true);
+    let svg = String::from_utf8(draw(&runs, ImageFormat::Svg, &FigureOptions::default()).unwrap()).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let scene = scene_of(&runs);
+    let drawn: Vec<_> = document.descendants().filter(|node| node.has_tag_name("text")).collect();
+    let laid_out = texts(&scene);
+    assert_eq!(drawn.len(), laid_out.len());
+    for (node, text) in drawn.iter().zip(laid_out) {
+        assert_eq!(node.text(), Some(text.line.as_str()));
+        let width: f64 = node.attribute("textLength").unwrap().parse().unwrap();
+        assert!((width - 2.0 * text.face.width(&text.line)).abs() < 0.1, "{}", text.line);
+        assert!(node.attribute("font-family").unwrap().ends_with(",Arial,sans-serif"));
+    }
 }
 
 #[test]
