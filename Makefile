@@ -43,7 +43,7 @@ bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files a
 		--capture ferretdb:7017=fixtures/ferretdb-rust/capture.pcap
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
-	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain
+	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain --test schema
 
 fixtures: ## capture all fixtures again, from real servers
 	lab/install build fixtures redis postgres cassandra ferretdb

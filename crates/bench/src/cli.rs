@@ -182,6 +182,8 @@ pub enum Format {
     Table,
     /// The record.
     Json,
+    /// The record as a table, a line for each repetition.
+    Csv,
 }
 
 /// What is to be done, checked.

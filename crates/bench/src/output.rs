@@ -73,8 +73,10 @@ impl Report {
     /// Prints what was not printed yet; gives the exit status.
     pub fn finish(self) -> Result<u8> {
         self.write()?;
-        if self.format == Format::Json {
-            print(&(serde_json::to_string_pretty(&self.load)? + "\n"))?;
+        match self.format {
+            Format::Json => print(&(serde_json::to_string_pretty(&self.load)? + "\n"))?,
+            Format::Csv => print(&self.load.csv())?,
+            Format::Table => {}
         }
         if let Some(path) = self.output.as_ref().filter(|_| !self.quiet && self.measures) {
             eprintln!("{}", path.display());

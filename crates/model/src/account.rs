@@ -8,6 +8,7 @@ use std::ops::{AddAssign, Index, IndexMut};
 
 /// Where a byte of a captured frame is posted. The identifiers ([`Account::name`]) are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Account {
@@ -175,6 +176,29 @@ impl Serialize for Amounts {
             map.serialize_entry(account.name(), &bytes)?;
         }
         map.end()
+    }
+}
+
+/// All thirteen names, as they are written.
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Amounts {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Amounts".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        // The descriptions of the accounts are those of their names.
+        let described = generator.subschema_for::<Account>();
+        let names = Account::ALL.map(Account::name);
+        let amount = serde_json::json!({"type": "integer", "format": "uint64", "minimum": 0});
+        let properties: serde_json::Map<_, _> = names.iter().map(|name| ((*name).to_owned(), amount.clone())).collect();
+        schemars::json_schema!({
+            "description": "One amount, in bytes, per account.",
+            "type": "object",
+            "propertyNames": described,
+            "properties": properties,
+            "required": names,
+        })
     }
 }
 

@@ -4,6 +4,8 @@
 //! Times are nanoseconds, sizes bytes, counts integers. What a protocol does not have is `null`, never a default that looks
 //! like a choice. Readers ignore fields they do not know.
 
+mod csv;
+
 use crate::record::{Latency, Tool};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -197,5 +199,28 @@ mod tests {
         assert_eq!(LoadSummary::of(&[run(30.0, None), cut()]), Some(alone(30.0)));
         assert_eq!(LoadSummary::of(&[cut()]), Some(alone(1.0)));
         assert_eq!(LoadSummary::of(&[run(0.0, Some("cut"))]), None);
+    }
+
+    /// The committed records of real loads: each of their figures is in its column.
+    #[test]
+    fn a_load_has_a_line_of_csv_for_each_repetition() {
+        let text = include_str!("../../../docs/comparison/load/redis-read-16/bench.json");
+        let mut load: Load = serde_json::from_str(text).unwrap();
+        load.results[0].runs[1].first_error = Some("=cmd()".to_owned());
+        let table = load.csv();
+        let mut lines = table.lines();
+        let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let rows: Vec<BTreeMap<&str, &str>> =
+            lines.map(|line| header.iter().copied().zip(line.split(',')).collect()).collect();
+        let runs = &load.results[0].runs;
+        assert_eq!(rows.len(), runs.len());
+        for (row, run) in rows.iter().zip(runs) {
+            assert_eq!(row["operations"], run.operations.to_string());
+            assert_eq!(row["latency_p9999_ns"], run.latency_ns.p9999.to_string());
+            assert_eq!(row["cpu_kernel_ns"], run.cpu_ns.kernel.to_string());
+            assert_eq!((row["clients"], row["driver"]), ("16", "redis"));
+        }
+        assert_eq!(rows[1]["first_error"], "'=cmd()");
+        assert_eq!(rows.iter().filter(|row| row["is_median"] == "true").count(), 1);
     }
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 /// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Side {
@@ -41,6 +42,7 @@ impl Side {
 
 /// What an operation is for, so that a benchmark's figures are not diluted by handshakes and heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// What the application asked for.
@@ -119,6 +121,7 @@ pub struct Operation {
 
 /// How it was decided which end of a connection is the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DecidedBy {
     /// The handshake was captured.

@@ -8,11 +8,19 @@ use crate::operation::{Class, DecidedBy, Side};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Returns the JSON schema of the record, as `docs/run.schema.json` has it. Every type of the record derives its part from
+/// its own documentation.
+#[cfg(feature = "schema")]
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Run)
+}
+
 /// The only version of the record that this code writes and reads.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A quantity, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Measured_for_{T}"))]
 #[serde(untagged)]
 pub enum Measured<T> {
     /// Why it could not be measured, as a phrase without a full stop.
@@ -49,6 +57,7 @@ impl<T> Measured<T> {
 
 /// A run: one capture, its ledger and the counters of the same window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -85,6 +94,7 @@ pub struct Run {
 
 /// The program that wrote a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `overhead`.
     pub name: String,
@@ -94,6 +104,7 @@ pub struct Tool {
 
 /// The machine and the command of a live run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// The command line of the tool itself.
     pub command_line: Vec<String>,
@@ -115,6 +126,7 @@ pub struct Environment {
 
 /// A network interface, as far as it matters to what a capture shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interface {
     /// Its name.
     pub name: String,
@@ -129,6 +141,7 @@ pub struct Interface {
 
 /// The command run under a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workload {
     /// Program and arguments.
     pub command: Vec<String>,
@@ -138,6 +151,7 @@ pub struct Workload {
 
 /// Where the frames of a run came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
     /// File or live.
     pub kind: SourceKind,
@@ -182,6 +196,7 @@ pub struct Selected {
 
 /// Kind of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// Capture files or standard input.
@@ -192,6 +207,7 @@ pub enum SourceKind {
 
 /// One file of a [`Source`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Input {
     /// Path as the user gave it; `-` for standard input.
     pub path: String,
@@ -203,6 +219,7 @@ pub struct Input {
 
 /// Transport totals over the selected connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpTotals {
     /// Connections.
     pub connections: u64,
@@ -233,6 +250,7 @@ pub struct TcpTotals {
 
 /// The ledger: totals per side and account, and the proof that they add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
     /// True when `difference` is 0.
     pub balanced: bool,
@@ -248,6 +266,7 @@ pub struct Ledger {
 
 /// One row of the record: all operations of one protocol, class, name and way of sending.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperationRow {
     /// Protocol name.
     pub protocol: String,
@@ -283,6 +302,7 @@ pub struct OperationRow {
 
 /// One field of a row's messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FieldRow {
     /// Direction.
     pub side: Side,
@@ -308,6 +328,7 @@ impl OperationRow {
 
 /// One direction of an [`OperationRow`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SideRow {
     /// Frames touched, summed over operations; shared frames count once in each.
     pub frames: u64,
@@ -321,6 +342,7 @@ pub struct SideRow {
 
 /// A distribution of sizes over operations. `total` holds late bytes as well; the rest is fixed when an operation closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// Sum.
     pub total: u64,
@@ -342,6 +364,7 @@ pub struct Distribution {
 
 /// A distribution of latencies, over the operations for which both ends were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Operations in the distribution.
     pub count: u64,
@@ -365,6 +388,7 @@ pub struct Latency {
 
 /// A selected connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
     /// `address:port` of the client.
     pub client: String,
@@ -388,6 +412,7 @@ pub struct Connection {
 
 /// Kernel counters over the run's window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counters {
     /// Length of the window.
     pub window_ns: u64,
@@ -404,6 +429,7 @@ pub struct Counters {
 
 /// Counters of the processes of one role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Role {
     /// Processes that were followed, in order of appearance.
     pub pids: Vec<u32>,
@@ -457,6 +483,7 @@ pub struct ProtocolCounters {
 
 /// One system call of a [`Role`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Syscall {
     /// Calls that returned in the window, or that never return (`exit`).
     pub count: u64,
@@ -468,6 +495,7 @@ pub struct Syscall {
 
 /// CPU cycles and the unit they are in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cycles {
     /// In user mode.
     pub user: u64,
@@ -483,6 +511,7 @@ pub struct Cycles {
 
 /// Unit of [`Cycles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CycleSource {
     /// The CPU's cycle counter.
@@ -493,6 +522,7 @@ pub enum CycleSource {
 
 /// Time on a CPU. `user + kernel` is the scheduler's own account; the split between them may be sampled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OnCpu {
     /// In user mode.
     pub user: u64,
@@ -504,6 +534,7 @@ pub struct OnCpu {
 
 /// How user and kernel time were told apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Split {
     /// `sampled` (clock at 1 in n system calls), `all` (clock at each), or `scheduler` (the kernel's own utime/stime).
     pub method: String,
@@ -513,6 +544,7 @@ pub struct Split {
 
 /// Times a thread left a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextSwitches {
     /// Because it had to wait.
     pub voluntary: u64,
@@ -522,6 +554,7 @@ pub struct ContextSwitches {
 
 /// Calls and bytes at the socket layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Socket {
     /// Sends that took at least one byte.
     pub send_calls: u64,
@@ -535,6 +568,7 @@ pub struct Socket {
 
 /// Network softirqs of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Softirq {
     /// `NET_RX` runs.
     pub rx_count: u64,
@@ -548,6 +582,7 @@ pub struct Softirq {
 
 /// What the measuring itself cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observer {
     /// CPU time of this tool.
     pub cpu_ns: Measured<u64>,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const PAIRING: &str = "\
 Operations are paired by protocol, name and way of sending; between protocols, a GET stands against
-a SELECT or a find, and a SET against an INSERT. All figures are per operation, and a difference is
+a SELECT or a find, and a SET against an INSERT or an UPDATE. All figures are per operation, and a difference is
 the second run's minus the first's.
 
 Fields come from the records (analyze --fields, capture --fields), or else from the packets in the
@@ -50,6 +50,8 @@ enum Form {
     Table,
     /// For programs
     Json,
+    /// For spreadsheets: a line for each figure
+    Csv,
     /// For documents
     Markdown,
 }
@@ -64,6 +66,7 @@ impl Compare {
         let comparison = compare::compare(&first, &second);
         let text = match self.format {
             Form::Json => compare::json(&comparison)?,
+            Form::Csv => compare::csv(&comparison),
             Form::Markdown => compare::markdown(&comparison),
             Form::Table => compare::table(&comparison, print::style(self.color.wanted())),
         };

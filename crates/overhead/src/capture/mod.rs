@@ -1,5 +1,6 @@
 //! `overhead capture`: live traffic and the kernel's work of the same window.
 
+mod announce;
 mod args;
 mod command;
 mod counters;
@@ -83,6 +84,9 @@ impl Capture {
         let capturing = self.open(&selection, &ports, folder)?;
         counting.begin();
         let child = command::start(&self.command)?;
+        if !self.output.quiet {
+            eprintln!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
+        }
         Ok(Session { child, counting, capturing, started })
     }
 

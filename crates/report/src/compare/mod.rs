@@ -3,14 +3,17 @@
 //!
 //! Everything is per operation, and a difference is the second run's figure minus the first's.
 
+mod csv;
 mod pairing;
 mod render;
 mod work;
 
+pub use csv::csv;
 pub(crate) use pairing::kind;
 pub use render::{json, markdown, table};
 pub use work::WorkDifference;
 
+use crate::bounds::{LowerBounds, lower_bounds};
 use crate::run::NamedRun;
 use crate::summary::data_difference;
 use overhead_model::record::{FieldRow, OperationRow, SideRow};
@@ -29,6 +32,8 @@ pub struct Comparison {
     pub alone: [Vec<Subject>; 2],
     /// Work of server and client, for all workload operations of a run together.
     pub work: Vec<WorkDifference>,
+    /// Why the byte figures of a run are lower bounds; absent where they are exact.
+    pub lower_bounds: [Option<String>; 2],
     /// What to know before believing any of it, in whole sentences.
     pub remarks: Vec<String>,
 }
@@ -42,6 +47,9 @@ pub struct Pair {
     pub accounts: Vec<AccountDifference>,
     /// Fields of the payload, by the same order of accounts; absent where a run has none recorded.
     pub fields: Option<Vec<FieldDifference>>,
+    /// Which figures are lower bounds, by run.
+    #[serde(skip)]
+    bounds: [LowerBounds; 2],
 }
 
 /// A kind of operation.
@@ -115,14 +123,19 @@ impl Subject {
 pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     let (pairs, alone) = pairing::pairs(&first.run, &second.run);
     let mut remarks: Vec<String> = data_difference(&[first.clone(), second.clone()]).into_iter().collect();
-    for named in [first, second] {
+    let lower_bounds = [first, second].map(|named| lower_bounds(&named.run));
+    for (named, bound) in [first, second].into_iter().zip(&lower_bounds) {
+        remarks
+            .extend(bound.as_ref().map(|bound| format!("{}: {bound}; differences from it are not exact.", named.name)));
         remarks.extend(named.run.warnings.iter().map(|warning| format!("{}: {warning}", named.name)));
     }
+    let bounds = [first, second].map(|named| LowerBounds::of(&named.run));
     Comparison {
         runs: [first.name.clone(), second.name.clone()],
-        pairs: pairs.into_iter().map(Pair::of).collect(),
+        pairs: pairs.into_iter().map(|rows| Pair { bounds, ..Pair::of(rows) }).collect(),
         alone: alone.map(|rows| rows.into_iter().map(Subject::of).collect()),
         work: work::differences(&first.run, &second.run),
+        lower_bounds,
         remarks,
     }
 }
@@ -143,7 +156,7 @@ impl Pair {
             });
             fields
         });
-        Self { operations: rows.map(Subject::of), accounts, fields }
+        Self { operations: rows.map(Subject::of), accounts, fields, bounds: <[LowerBounds; 2]>::default() }
     }
 
     /// Bytes on the wire per operation, both directions, the second minus the first.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
 /// What each protocol calls reading by a key, and what it calls writing.
-const ALIKE: [&[&str]; 2] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"]];
+const ALIKE: [&[&str]; 3] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"], &["SET", "UPDATE", "update"]];
 
 /// What an operation does, as far as protocols have it in common; else its name.
 pub(crate) fn kind(row: &OperationRow) -> &str {

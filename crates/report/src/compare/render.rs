@@ -1,11 +1,13 @@
 //! A comparison in words and numbers.
 
 use super::{AccountDifference, Comparison, FieldDifference, Pair, Subject, WorkDifference};
+use crate::bounds::LowerBounds;
 use crate::error::ReportError;
-use crate::text::grid::{Column, Grid, bold};
+use crate::text::grid::{Column, Grid, bold, wrapped};
 use crate::text::markdown::github_table;
 use crate::text::number::{DASH, decimal, grouped, microseconds, significant};
 use crate::text::{Style, clean, markdown_cell};
+use overhead_model::Account;
 use overhead_model::record::Measured;
 
 /// Bytes per operation below which a difference is not worth a line: it rounds to nothing.
@@ -42,9 +44,10 @@ fn render(comparison: &Comparison, form: &Form) -> String {
     for pair in &comparison.pairs {
         out.push_str(&form.heading(2, &title(pair)));
         out.push_str(&form.paragraph(&pair.summary()));
-        out.push_str(
-            &form.table(&columns(&["account", "side"], &runs), pair.accounts.iter().map(account_cells).collect()),
-        );
+        out.push_str(&form.table(
+            &columns(&["account", "side"], &runs),
+            pair.accounts.iter().map(|a| account_cells(a, pair)).collect(),
+        ));
         out.push_str(&fields(pair, &runs, form));
     }
     for (name, alone) in runs.iter().zip(&comparison.alone).filter(|(_, alone)| !alone.is_empty()) {
@@ -74,7 +77,7 @@ impl Form {
 
     fn paragraph(&self, text: &str) -> String {
         match self {
-            Self::Text(_) => format!("{text}\n\n"),
+            Self::Text(style) => format!("{}\n\n", wrapped(text, style.prose)),
             Self::Markdown => format!("{}\n\n", markdown_cell(text)),
         }
     }
@@ -105,7 +108,7 @@ fn title(pair: &Pair) -> String {
 impl Pair {
     /// How far apart the two are, and what most of it is.
     pub fn summary(&self) -> String {
-        let [first, second] = self.operations.each_ref().map(subject);
+        let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
         let shown: Vec<String> = self
             .causes()
             .map(|cause| format!("{} {} {}", cause.side.name(), cause.account, signed(cause.difference)))
@@ -133,15 +136,21 @@ impl Pair {
 }
 
 /// `1,000 × SELECT (prepared): request 155.0, response 249.0 B/op, p50 770.6 µs`.
-fn subject(subject: &Subject) -> String {
-    let [request, response] = subject.wire.map(decimal);
+fn subject(subject: &Subject, bounds: LowerBounds) -> String {
+    let [request, response] = subject.wire.map(|bytes| bounds.wire(decimal(bytes)));
     let latency = subject.p50_ns.map_or_else(String::new, |ns| format!(", p50 {} µs", microseconds(ns)));
     let label = clean(&subject.label());
     format!("{} × {label}: request {request}, response {response} B/op{latency}", grouped(subject.count))
 }
 
-fn account_cells(account: &AccountDifference) -> Vec<String> {
-    let [first, second] = account.bytes.map(decimal);
+/// The figures of an account, marked where they are lower bounds.
+fn account_cells(account: &AccountDifference, pair: &Pair) -> Vec<String> {
+    let payload = account.account.is_payload() && account.account != Account::Unknown;
+    let figure = |at: usize| {
+        let (bounds, text) = (pair.bounds[at], decimal(account.bytes[at]));
+        if payload { bounds.payload(text) } else { bounds.wire(text) }
+    };
+    let [first, second] = [0, 1].map(figure);
     vec![account.account.to_string(), account.side.name().to_owned(), first, second, signed(account.difference)]
 }
 
@@ -151,8 +160,8 @@ fn fields(pair: &Pair, runs: &[String; 2], form: &Form) -> String {
     };
     let (apart, alike): (Vec<_>, Vec<_>) = fields.iter().partition(|field| field.difference.abs() >= VISIBLE);
     let cells = |field: &&FieldDifference| {
-        let bytes = field.bytes.map(|bytes| bytes.map_or_else(|| DASH.to_owned(), decimal));
-        let [first, second] = bytes;
+        let figure = |at: usize| pair.bounds[at].payload(field.bytes[at].map_or_else(|| DASH.to_owned(), decimal));
+        let [first, second] = [0, 1].map(figure);
         vec![
             format!("{} {}", field.side.name(), field.account),
             clean(&field.field),

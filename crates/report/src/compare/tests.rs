@@ -86,3 +86,42 @@ fn comparison_in_words_and_numbers() {
     insta::assert_snapshot!(table(&comparison, Style::default()));
     insta::assert_snapshot!(markdown(&comparison));
 }
+
+#[test]
+fn csv_has_each_figure_and_its_difference() {
+    let comparison = compare(&with_fields(database("postgres")), &with_fields(database("cassandra")));
+    let text = csv(&comparison);
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let rows: Vec<BTreeMap<&str, &str>> =
+        lines.map(|line| header.iter().copied().zip(line.split(',')).collect()).collect();
+    for pair in &comparison.pairs {
+        let name = pair.operations[0].name.as_str();
+        let accounts = rows.iter().filter(|row| row["row"] == "account" && row["first_operation"] == name);
+        let sum: f64 = accounts.map(|row| row["difference"].parse::<f64>().unwrap()).sum();
+        assert!((sum - pair.difference()).abs() < 1e-9, "{name}: {sum}");
+        let wire = rows.iter().filter(|row| row["figure"] == "wire_bytes" && row["first_operation"] == name);
+        let sum: f64 = wire.map(|row| row["difference"].parse::<f64>().unwrap()).sum();
+        assert!((sum - pair.difference()).abs() < 1e-9, "{name}: {sum}");
+    }
+    assert!(rows.iter().any(|row| row["row"] == "work" && row["figure"] == "of them recvfrom"));
+    assert!(rows.iter().any(|row| row["row"] == "field" && row["figure"] == "all.schema"));
+}
+
+#[test]
+fn a_lossy_run_has_lower_bounds_in_every_form() {
+    let comparison = compare(&fixture::doubtful(), &database("redis"));
+    let (text, table) = (markdown(&comparison), table(&comparison, Style::default()));
+    for text in [&text, &table] {
+        assert!(
+            text.contains("request ≥124.0, response ≥248.0 B/op") && text.contains("differences from it are not exact"),
+            "{text}"
+        );
+        assert!(text.contains("request 124.0, response 182.0 B/op"), "{text}");
+    }
+    assert!(table.contains("≥66.0"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
+    assert!(json["lower_bounds"][0].as_str().unwrap().contains("2,896 bytes in gaps"));
+    assert!(json["lower_bounds"][1].is_null());
+    assert!(csv(&comparison).lines().skip(1).all(|line| line.contains(",first,")));
+}

@@ -1,0 +1,86 @@
+//! What a capture says of itself as it starts: where it listens, whose work it counts, and how it ends.
+
+use super::args::Capture;
+use overhead_model::Measured;
+use overhead_model::record::{Counters, Role};
+use overhead_report::text::{clean, counted};
+
+/// Ports and processes that are named one by one.
+const NAMED: usize = 6;
+
+/// Returns the sentence with which a capture begins.
+pub fn sentence(capture: &Capture, ports: &[u16], counters: &Measured<Counters>) -> String {
+    let what = if capture.bpf_only { "counting" } else { "capturing" };
+    let place = if capture.bpf_only { String::new() } else { format!(" on {}", clean(&capture.iface)) };
+    let noun = if ports.len() == 1 { "port" } else { "ports" };
+    let ports = some(ports.iter().map(u16::to_string));
+    format!("{what}{place}, TCP {noun} {ports}; {}; {}", servers(counters), end(capture))
+}
+
+/// Whose work is counted.
+fn servers(counters: &Measured<Counters>) -> String {
+    let role = match counters {
+        Measured::Value(counters) => &counters.server,
+        Measured::Unavailable { unavailable } => return format!("nothing is counted ({})", clean(unavailable)),
+    };
+    match role {
+        Measured::Value(Role { pids, comms, .. }) if !pids.is_empty() => {
+            let names = comms.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+            let noun = if pids.len() == 1 { "process" } else { "processes" };
+            format!("server: {names} ({noun} {})", some(pids.iter().map(u32::to_string)))
+        }
+        Measured::Value(_) => "server: no process yet".to_owned(),
+        Measured::Unavailable { unavailable } => format!("server: not counted ({})", clean(unavailable)),
+    }
+}
+
+/// Some of a list, and how many more there are.
+fn some(items: impl ExactSizeIterator<Item = String>) -> String {
+    let more = items.len().saturating_sub(NAMED);
+    let named = items.take(NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{named} and {more} more") } else { named }
+}
+
+/// What ends it.
+fn end(capture: &Capture) -> String {
+    let ends = [
+        capture.command.first().map(|program| format!("{} ends", clean(program))),
+        capture.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
+        capture.count.map(|frames| counted(frames, "frame")),
+        capture.ops.map(|operations| counted(operations, "workload operation")),
+    ];
+    let ends: Vec<String> = ends.into_iter().flatten().collect();
+    let until = if ends.is_empty() { String::new() } else { format!("until {}; ", ends.join(" or ")) };
+    format!("{until}Ctrl-C finishes and reports")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        capture: Capture,
+    }
+
+    fn said(arguments: &[&str], ports: &[u16]) -> String {
+        let line = Line::try_parse_from(std::iter::once("overhead").chain(arguments.iter().copied())).unwrap();
+        sentence(&line.capture, ports, &Measured::unavailable("not asked for (--no-bpf)"))
+    }
+
+    #[test]
+    fn a_capture_says_where_whose_and_how_it_ends() {
+        assert_eq!(
+            said(&["-i", "eth0"], &[6379]),
+            "capturing on eth0, TCP port 6379; nothing is counted (not asked for (--no-bpf)); Ctrl-C finishes and reports"
+        );
+        let limited = said(&["--duration", "10", "--", "redis-benchmark"], &[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert!(limited.starts_with("capturing on lo, TCP ports 1, 2, 3, 4, 5, 6 and 2 more; "), "{limited}");
+        assert!(
+            limited.ends_with("; until redis-benchmark ends or 10 s are over; Ctrl-C finishes and reports"),
+            "{limited}"
+        );
+    }
+}

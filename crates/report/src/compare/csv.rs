@@ -1,0 +1,121 @@
+//! A comparison as one table: a row for each figure, with both runs' values and their difference.
+
+use super::{Comparison, Pair, Subject, WorkDifference};
+use overhead_model::csv::CsvRow;
+use overhead_model::{Csv, Side};
+
+const COLUMNS: [&str; 17] = [
+    "row",
+    "first_run",
+    "second_run",
+    "first_protocol",
+    "first_operation",
+    "first_via",
+    "second_protocol",
+    "second_operation",
+    "second_via",
+    "side",
+    "account",
+    "figure",
+    "first",
+    "second",
+    "difference",
+    "lower_bound",
+    "unavailable",
+];
+
+/// A comparison as RFC 4180 text with a header line. `row` is `operation` (counts, bytes and latency), `account` or `field`
+/// (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a run).
+pub fn csv(comparison: &Comparison) -> String {
+    let mut table = Table { csv: Csv::new(COLUMNS), comparison };
+    for pair in &comparison.pairs {
+        table.pair(pair);
+    }
+    for (at, alone) in comparison.alone.iter().enumerate() {
+        for subject in alone {
+            let operations = if at == 0 { [Some(subject), None] } else { [None, Some(subject)] };
+            let value = |at: usize| operations[at].map(|subject| subject.count as f64);
+            figure(table.row("alone", operations).text("figure", "count"), [value(0), value(1)]).end();
+        }
+    }
+    for work in &comparison.work {
+        table.work(work);
+    }
+    table.csv.finish()
+}
+
+struct Table<'a> {
+    csv: Csv,
+    comparison: &'a Comparison,
+}
+
+impl Table<'_> {
+    /// Begins a row of these operations of the two runs.
+    fn row(&mut self, kind: &str, operations: [Option<&Subject>; 2]) -> CsvRow<'_> {
+        let [first, second] = &self.comparison.runs;
+        let bounds = self.comparison.lower_bounds.each_ref().map(Option::is_some);
+        let mut cells = self.csv.row().text("row", kind).text("first_run", first).text("second_run", second);
+        for (subject, run) in operations.into_iter().zip(["first", "second"]) {
+            let Some(subject) = subject else { continue };
+            cells = cells.text(&format!("{run}_protocol"), &subject.protocol);
+            cells = cells.text(&format!("{run}_operation"), &subject.name);
+            cells = cells.text(&format!("{run}_via"), &subject.via);
+        }
+        cells.text(
+            "lower_bound",
+            match bounds {
+                [false, false] => "",
+                [true, false] => "first",
+                [false, true] => "second",
+                [true, true] => "both",
+            },
+        )
+    }
+
+    fn pair(&mut self, pair: &Pair) {
+        let both = [Some(&pair.operations[0]), Some(&pair.operations[1])];
+        let of = |figure: fn(&Subject) -> Option<f64>| pair.operations.each_ref().map(figure);
+        let counts = of(|subject| Some(subject.count as f64));
+        figure(self.row("operation", both).text("figure", "count"), counts).end();
+        for side in Side::BOTH {
+            let at = side as usize;
+            let wire = pair.operations.each_ref().map(|subject| Some(subject.wire[at]));
+            let payload = pair.operations.each_ref().map(|subject| Some(subject.payload[at]));
+            for (name, values) in [("wire_bytes", wire), ("payload_bytes", payload)] {
+                figure(self.row("operation", both).text("side", side.name()).text("figure", name), values).end();
+            }
+        }
+        let latency = of(|subject| subject.p50_ns.map(|ns| ns as f64));
+        figure(self.row("operation", both).text("figure", "latency_p50_ns"), latency).end();
+        for account in &pair.accounts {
+            let cells = self.row("account", both).text("side", account.side.name());
+            let cells = cells.text("account", account.account.name()).text("figure", "bytes");
+            figure(cells, account.bytes.map(Some)).end();
+        }
+        for field in pair.fields.iter().flatten() {
+            let cells = self.row("field", both).text("side", field.side.name());
+            let cells = cells.text("account", field.account.name()).text("figure", &field.field);
+            let values = field.bytes.map(|bytes| bytes.or(Some(0.0)));
+            figure(cells, values).end();
+        }
+    }
+
+    fn work(&mut self, work: &WorkDifference) {
+        let reasons: Vec<String> = self
+            .comparison
+            .runs
+            .iter()
+            .zip(&work.per_operation)
+            .filter_map(|(run, figure)| Some(format!("{run}: {}", figure.reason()?)))
+            .collect();
+        let values = work.per_operation.each_ref().map(|figure| figure.value().copied());
+        let cells = self.row("work", [None, None]).text("side", work.role).text("figure", &work.figure);
+        figure(cells, values).text("unavailable", &reasons.join("; ")).end();
+    }
+}
+
+/// Sets both values and their difference, where there are both.
+fn figure(cells: CsvRow<'_>, [first, second]: [Option<f64>; 2]) -> CsvRow<'_> {
+    let difference = first.zip(second).map(|(first, second)| second - first);
+    cells.maybe("first", first).maybe("second", second).maybe("difference", difference)
+}
