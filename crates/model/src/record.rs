@@ -472,6 +472,7 @@ fn not_compared() -> Measured<f64> {
 
 /// Counters of the processes that one protocol's connections belong to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProtocolCounters {
     /// Protocol name, as that of an operation.
     pub protocol: String,

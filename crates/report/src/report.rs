@@ -5,8 +5,8 @@ use crate::error::ReportError;
 use crate::figure::{FigureOptions, ImageFormat, draw};
 use crate::run::NamedRun;
 use crate::summary::{
-    CpuUnit, Families, RoleName, both_sides, data_difference, per_operation, syscalls_per_operation, workload,
-    workload_count,
+    CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
+    workload, workload_count,
 };
 use crate::text::grid::Column;
 use crate::text::markdown::{facts, github_table};
@@ -130,7 +130,7 @@ fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Ve
 
 /// `server | client`, each with a dash where it was not measured.
 fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
-    let roles = RoleName::BOTH.map(|role| role.of(run).ok().and_then(|_| figure(role)));
+    let roles = RoleName::BOTH.map(|role| of_whole_run(run, role).ok().and_then(|_| figure(role)));
     if roles.iter().all(Option::is_none) {
         DASH.to_owned()
     } else {
@@ -140,13 +140,13 @@ fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
 
 fn syscalls(run: &Run) -> String {
     let count = workload_count(run);
-    by_role(run, |role| syscalls_per_operation(role.of(run).ok()?, count).map(|calls| with_digits(calls, 2)))
+    by_role(run, |role| syscalls_per_operation(of_whole_run(run, role).ok()?, count).map(|calls| with_digits(calls, 2)))
 }
 
 fn cycles(run: &Run) -> String {
     let count = workload_count(run);
     by_role(run, |role| {
-        let role = role.of(run).ok()?;
+        let role = of_whole_run(run, role).ok()?;
         let units = [(CpuUnit::Hardware, ""), (CpuUnit::Reference, " ref"), (CpuUnit::OnCpuNs, " ns")];
         units.iter().find_map(|(unit, label)| {
             let [user, kernel] = unit.of(role).ok()?;

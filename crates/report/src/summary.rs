@@ -115,6 +115,15 @@ impl RoleName {
     }
 }
 
+/// The counters of a role of a whole run, or why there are none that may be divided by all its operations: those of several
+/// protocols have no meaningful mean.
+pub(crate) fn of_whole_run(run: &Run, name: RoleName) -> Result<&Role, &str> {
+    match &run.counters {
+        Measured::Value(counters) if !counters.protocols.is_empty() => Err("counted by protocol: the table has them"),
+        _ => name.of(run),
+    }
+}
+
 /// Counters that may be divided by operations, or why not.
 fn given(role: &Role) -> Result<&Role, &str> {
     role.withheld.as_deref().map_or(Ok(role), Err)

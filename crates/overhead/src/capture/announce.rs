@@ -29,8 +29,8 @@ fn servers(counters: &Measured<Counters>) -> String {
             let noun = if pids.len() == 1 { "process" } else { "processes" };
             format!("server: {names} ({noun} {})", some(pids.iter().map(u32::to_string)))
         }
-        Measured::Value(_) => "server: no process yet".to_owned(),
-        Measured::Unavailable { unavailable } => format!("server: not counted ({})", clean(unavailable)),
+        // Why is for the end to say: one may begin to listen meanwhile.
+        _ => "server: no process on this host so far".to_owned(),
     }
 }
 

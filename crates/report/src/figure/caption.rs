@@ -6,7 +6,7 @@ use super::scene::{Face, words};
 use crate::bounds::lower_bounds;
 use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS, FIGURE_NEGLIGIBLE};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, both_sides, data_difference, window_ns, workload, workload_count};
+use crate::summary::{RoleName, both_sides, data_difference, of_whole_run, window_ns, workload, workload_count};
 use crate::text::number::{counted, duration, percent};
 use crate::text::{clean, command, cycle_label, integrity, shortened};
 use overhead_model::Run;
@@ -111,7 +111,7 @@ impl Facts {
         facts.extend(from_files(run));
         facts.push(integrity(run));
         facts.extend(beside_the_workload(run));
-        let absent = RoleName::BOTH.map(|role| role.of(run).err().map(|reason| (role, reason)));
+        let absent = RoleName::BOTH.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
         match absent {
             [Some((_, server)), Some((_, client))] if server == client => {
                 facts.push(format!("syscalls and CPU not measured ({})", clean(server)));

@@ -3,7 +3,7 @@
 use super::chart::{Bar, Drawn, Panel, Part};
 use super::palette::{self, KERNEL, OTHER_SYSCALLS, Rgb, SYSCALLS, USER};
 use crate::run::NamedRun;
-use crate::summary::{CpuUnit, RoleName, per_operation, syscalls_per_operation, workload_count};
+use crate::summary::{CpuUnit, RoleName, of_whole_run, per_operation, syscalls_per_operation, workload_count};
 use crate::text::clean;
 use crate::text::number::{bytes_label, significant, with_digits};
 use overhead_model::record::Role;
@@ -60,7 +60,7 @@ fn part(total: u64, count: u64, color: Rgb) -> Option<Part> {
 fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[Bar; 2]>> {
     let of_run = |named: &NamedRun| {
         let count = workload_count(&named.run);
-        RoleName::BOTH.map(|role| match role.of(&named.run) {
+        RoleName::BOTH.map(|role| match of_whole_run(&named.run, role) {
             Err(reason) => Err(clean(reason)),
             Ok(_) if count == 0 => Err(NO_OPERATIONS.to_owned()),
             Ok(role) => bar(role, count),
@@ -73,7 +73,7 @@ fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[
 fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     runs.iter().flat_map(|named| {
         let count = workload_count(&named.run);
-        RoleName::BOTH.into_iter().filter_map(move |role| Some((role.of(&named.run).ok()?, count)))
+        RoleName::BOTH.into_iter().filter_map(move |role| Some((of_whole_run(&named.run, role).ok()?, count)))
     })
 }
 

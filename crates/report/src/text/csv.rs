@@ -36,7 +36,7 @@ const WORK: [&str; 20] = [
     "captured_share",
     "withheld",
 ];
-const SOURCE: [&str; 20] = [
+const SOURCE: [&str; 25] = [
     "first_ns",
     "last_ns",
     "source_frames",
@@ -45,6 +45,7 @@ const SOURCE: [&str; 20] = [
     "truncated_frames",
     "duplicate_frames",
     "malformed_frames",
+    "header_snapped_frames",
     "kernel_drops",
     "connections",
     "tcp_payload_bytes",
@@ -52,6 +53,10 @@ const SOURCE: [&str; 20] = [
     "out_of_order_frames",
     "gap_bytes",
     "control_frames",
+    "snapped_bytes",
+    "oversize_frames",
+    "oversize_header_bytes",
+    "oversize_longest_bytes",
     "ledger_difference",
     "exit",
     "observer_cpu_ns",
@@ -174,27 +179,27 @@ fn source_row(table: &mut Csv, name: &str, run: &Run) {
     let mut reasons = Reasons::default();
     let mut cells = table.row().text("run", name).text("row", "run");
     let numbers = [
-        source.first_ns,
-        source.last_ns,
-        source.frames,
-        source.wire_bytes,
-        source.captured_bytes,
-        source.truncated_frames,
-        source.duplicate_frames,
-        source.malformed_frames,
+        ("first_ns", source.first_ns),
+        ("last_ns", source.last_ns),
+        ("source_frames", source.frames),
+        ("source_wire_bytes", source.wire_bytes),
+        ("source_captured_bytes", source.captured_bytes),
+        ("truncated_frames", source.truncated_frames),
+        ("duplicate_frames", source.duplicate_frames),
+        ("malformed_frames", source.malformed_frames),
+        ("header_snapped_frames", source.header_snapped_frames),
+        ("connections", tcp.connections),
+        ("tcp_payload_bytes", tcp.payload_bytes),
+        ("retransmitted_bytes", tcp.retransmitted_bytes),
+        ("out_of_order_frames", tcp.out_of_order_frames),
+        ("gap_bytes", tcp.gap_bytes),
+        ("control_frames", tcp.control_frames),
+        ("snapped_bytes", tcp.snapped_bytes),
+        ("oversize_frames", tcp.oversize_frames),
+        ("oversize_header_bytes", tcp.oversize_header_bytes),
+        ("oversize_longest_bytes", tcp.oversize_longest_bytes),
     ];
-    for (column, number) in SOURCE.into_iter().zip(numbers) {
-        cells = cells.number(column, number);
-    }
-    let totals = [
-        tcp.connections,
-        tcp.payload_bytes,
-        tcp.retransmitted_bytes,
-        tcp.out_of_order_frames,
-        tcp.gap_bytes,
-        tcp.control_frames,
-    ];
-    for (column, number) in SOURCE.into_iter().skip(9).zip(totals) {
+    for (column, number) in numbers {
         cells = cells.number(column, number);
     }
     cells = cells.number("ledger_difference", run.ledger.difference).number("exit", run.exit);

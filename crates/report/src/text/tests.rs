@@ -260,6 +260,23 @@ fn csv_says_what_is_absent_and_what_is_a_lower_bound() {
     assert!(csv(&[offline()]).contains("kernel_drops: offline"));
 }
 
+/// A quantity that the record gains must not be missing from the table.
+#[test]
+fn csv_has_a_column_for_each_quantity_of_the_record() {
+    let named = fixture::redis_live();
+    let text = csv(std::slice::from_ref(&named));
+    let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let record = serde_json::to_value(&named.run).unwrap();
+    let role = &record["counters"]["server"];
+    for part in
+        [&record["source"], &record["tcp"], &record["observer"], &record["operations"][0], role, &role["socket"]]
+    {
+        for (name, _) in part.as_object().unwrap().iter().filter(|(_, value)| value.is_number()) {
+            assert!(columns.iter().any(|column| column.ends_with(name.as_str())), "{name} has no column");
+        }
+    }
+}
+
 #[test]
 fn no_cell_of_a_csv_is_a_formula() {
     let mut named = fixture::redis_live();
