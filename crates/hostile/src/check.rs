@@ -19,7 +19,7 @@ pub(crate) fn run(protocol: Protocol, input: &[u8]) {
     }
     let whole = read(protocol, conversation.mid_stream, &conversation.turns, Cut::Never);
     for side in Side::BOTH {
-        let sent = conversation.turns.iter().filter(|turn| turn.side() == side).map(Turn::len).sum();
+        let sent: u64 = conversation.turns.iter().filter(|turn| turn.side() == side).map(Turn::len).sum();
         assert_eq!(whole.posted(side), sent, "{side:?}: bytes posted and bytes sent");
     }
     if conversation.cut != Cut::Never {

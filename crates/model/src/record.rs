@@ -2,6 +2,9 @@
 //!
 //! Sizes are bytes, times nanoseconds, counts integers. A quantity that was not measured is [`Measured::Unavailable`]
 //! with the reason, never zero and never missing. Readers ignore fields they do not know.
+//!
+//! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation (feature `schema`): each derives
+//! `JsonSchema`, and `make bless` writes both anew when one has changed.
 
 use crate::account::{Account, Amounts};
 use crate::operation::{Class, DecidedBy, Side};
@@ -187,6 +190,7 @@ pub struct Source {
 
 /// The choice of connections, as the command line had it: what is needed to read the same packets in the same way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selected {
     /// Systems or protocols named by `--db`; empty where they were to be found out.
     pub db: Vec<String>,
