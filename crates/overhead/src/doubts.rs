@@ -157,7 +157,7 @@ impl Doubts {
 
 /// What makes the frames of this interface larger than Ethernet's, and the commands that end it; `None` where nothing is known.
 fn cause_of_large_frames(interface: &Interface) -> Option<String> {
-    let Interface { name, mtu, driver, offloads } = interface;
+    let Interface { name, mtu, offloads, .. } = interface;
     let mtu = mtu.filter(|mtu| *mtu > 1500);
     let on: Vec<&str> = offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
     let mut facts: Vec<String> = mtu.iter().map(|mtu| format!("an MTU of {}", grouped(u64::from(*mtu)))).collect();
@@ -166,7 +166,7 @@ fn cause_of_large_frames(interface: &Interface) -> Option<String> {
         facts.push(format!("{} on", on.join(", ")));
         remedy.push(format!("ethtool -K {name} {} off", on.join(" off ")));
     }
-    let peer = if driver.as_deref() == Some("veth") { ", and the same at the other end of the pair" } else { "" };
+    let peer = if name == "lo" { "" } else { ", and the same at the other end where the link is virtual" };
     (!facts.is_empty()).then(|| format!("{name} has {}; without: `{}`{peer}", facts.join(" and "), remedy.join(" && ")))
 }
 

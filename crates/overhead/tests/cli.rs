@@ -181,7 +181,7 @@ fn a_report_is_drawn_from_records() {
 #[cfg(feature = "live")]
 mod live {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
     /// Live tests need the right to capture. Where it is missing, that is printed, and the test has nothing to show.
@@ -247,6 +247,64 @@ mod live {
         assert_eq!(serde_json::from_str::<serde_json::Value>(&record).unwrap(), printed);
         refuses(&["capture", "--no-bpf", "-o", out, "--", "true"], 1, &["holds a run already", "--force"]);
         assert_eq!(record, std::fs::read_to_string(run.join("run.json")).unwrap());
+    }
+
+    /// Writes 300 kB over a connection on loopback and reads them, again and again until `over`.
+    fn load(listener: &TcpListener, over: impl Fn() -> bool) {
+        let (mut client, mut server) =
+            (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);
+        let (request, mut answer) = (vec![b'x'; 300_000], vec![0; 300_000]);
+        while !over() {
+            std::thread::scope(|scope| {
+                scope.spawn(|| server.write_all(&request).unwrap());
+                client.read_exact(&mut answer).unwrap();
+            });
+        }
+    }
+
+    /// Captures what is done with a listener; gives the record.
+    fn captured(arguments: &[&str]) -> Option<serde_json::Value> {
+        if !may_capture() {
+            return None;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let fixed = ["capture", "--no-bpf", "--no-packets", "--db", "redis", "--port", &port, "--format", "json"];
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("run");
+        let child = Command::new(env!("CARGO_BIN_EXE_overhead"))
+            .args(fixed)
+            .args(["-o", out.to_str().unwrap()])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let thread = std::thread::spawn(move || child.wait_with_output().unwrap());
+        load(&listener, || thread.is_finished());
+        Some(serde_json::from_slice(&thread.join().unwrap().stdout).unwrap())
+    }
+
+    #[test]
+    fn frames_larger_than_ethernet_carries_are_told_with_their_cause() {
+        let Some(record) = captured(&["--duration", "500ms"]) else { return };
+        assert!(record["tcp"]["oversize_frames"].as_u64().unwrap() > 0, "{}", record["tcp"]);
+        let said = record["warnings"].to_string();
+        assert!(said.contains("larger than Ethernet carries") && said.contains("lo has "), "{said}");
+    }
+
+    #[test]
+    fn a_warm_up_is_left_out() {
+        let Some(record) = captured(&["--warmup", "300ms", "--duration", "300ms"]) else { return };
+        let said = record["warnings"].to_string();
+        assert!(said.contains("of the warm-up are not counted"), "{said}");
+        let source = &record["source"];
+        let window_ns = source["last_ns"].as_u64().unwrap() - source["first_ns"].as_u64().unwrap();
+        assert!(source["frames"].as_u64().unwrap() > 0 && window_ns < 590_000_000, "{source}");
+        // One that outlasts the capture leaves nothing, and says so.
+        let Some(record) = captured(&["--warmup", "60s", "--", "sleep", "0.3"]) else { return };
+        assert_eq!((&record["source"]["frames"], &record["exit"]), (&0.into(), &3.into()));
+        assert!(record["warnings"].to_string().contains("shorten --warmup"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::cli::{Output, Which};
 use crate::keys::KeyFiles;
-use crate::time::some_time;
+use crate::time::{duration, some_time};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +51,9 @@ pub struct Capture {
     /// Stop after this time (10, 500ms, 2m; bare numbers are seconds)
     #[arg(long, value_name = "T", value_parser = some_time)]
     pub duration: Option<Duration>,
+    /// Leave out this time after the first frame, of frames and counters; --duration begins after it
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub warmup: Option<Duration>,
     /// Stop after this many workload operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub ops: Option<u64>,

@@ -9,6 +9,7 @@ mod folder;
 mod packets;
 mod progress;
 mod queue;
+mod warmup;
 
 pub use args::Capture;
 
@@ -27,9 +28,11 @@ use overhead_model::{Measured, Protocol, Run};
 use overhead_report::{Aggregate, NamedRun};
 use packets::{Captured, Capturing, Limits};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use warmup::WarmUp;
 
 /// After the command has ended, its connections are closed within this time.
 const TEARDOWN: Duration = Duration::from_millis(100);
@@ -48,8 +51,8 @@ impl Capture {
         let mut signals = Signals::new()?;
         let folder = self.folder()?;
         let session = self.begin(folder.as_ref()).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
-        let Session { child, mut counting, capturing, started } = session;
-        let exit_code = self.wait(child, capturing.as_ref(), &mut counting, &mut signals).await?;
+        let Session { child, mut counting, capturing, warmup, started } = session;
+        let exit_code = self.wait(child, capturing.as_ref(), &mut counting, warmup.as_deref(), &mut signals).await?;
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
@@ -57,6 +60,9 @@ impl Capture {
         if !self.bpf_only {
             captured.doubts.of_totals(&captured.totals);
             captured.doubts.of_frame_sizes(&captured.totals, Some(&interface_facts(&self.iface)));
+        }
+        if let Some(warmup) = &warmup {
+            warmup.report(&mut captured.doubts);
         }
         for warning in counting.warnings() {
             captured.doubts.remark(warning);
@@ -81,13 +87,17 @@ impl Capture {
             eprintln!("{note}");
         }
         let started = Instant::now();
-        let capturing = self.open(&selection, &ports, folder)?;
+        let warmup = self.warmup.map(WarmUp::new);
+        let capturing = self.open(&selection, &ports, folder, warmup.clone())?;
+        if let Some(warmup) = warmup.as_ref().filter(|_| self.bpf_only) {
+            warmup.begin();
+        }
         counting.begin();
         let child = command::start(&self.command)?;
         if !self.output.quiet {
             eprintln!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
         }
-        Ok(Session { child, counting, capturing, started })
+        Ok(Session { child, counting, capturing, warmup, started })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -100,7 +110,13 @@ impl Capture {
     }
 
     /// Opens interface and file, and starts the capture.
-    fn open(&self, selection: &Selection, ports: &[u16], folder: Option<&Folder>) -> Result<Option<Capturing>> {
+    fn open(
+        &self,
+        selection: &Selection,
+        ports: &[u16],
+        folder: Option<&Folder>,
+        warmup: Option<Arc<WarmUp>>,
+    ) -> Result<Option<Capturing>> {
         if self.bpf_only {
             return Ok(None);
         }
@@ -122,7 +138,7 @@ impl Capture {
         });
         let keys = KeyReader::follow(&self.keys);
         let dissector = Dissector::new(selection.clone(), Aggregate::new().with_peers()).with_keys(keys.log());
-        let limits = Limits { frames: self.count, operations: self.ops };
+        let limits = Limits { frames: self.count, operations: self.ops, warmup };
         Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))
     }
 
@@ -132,11 +148,13 @@ impl Capture {
         mut child: Option<Child>,
         capturing: Option<&Capturing>,
         counting: &mut Counting,
+        mut warmup: Option<&WarmUp>,
         signals: &mut Signals,
     ) -> Result<Option<i32>> {
         let mut shown = progress::Line::new(self.output.quiet);
         let mut tick = tokio::time::interval(Duration::from_millis(250));
-        let deadline = self.duration.map(|duration| tokio::time::Instant::now() + duration);
+        let before = warmup.map_or(Duration::ZERO, WarmUp::length);
+        let mut deadline = self.duration.map(|duration| tokio::time::Instant::now() + before + duration);
         let mut ended = false;
         while !ended {
             tokio::select! {
@@ -146,6 +164,11 @@ impl Capture {
                     return Ok(Some(command::code(status?)));
                 }
                 () = signals.end.recv() => ended = true,
+                () = or_never(warmup.map(WarmUp::over)) => {
+                    counting.begin();
+                    warmup.take().into_iter().for_each(WarmUp::end);
+                    deadline = self.duration.map(|duration| tokio::time::Instant::now() + duration);
+                }
                 () = or_never(deadline.map(tokio::time::sleep_until)) => ended = true,
                 () = or_never(capturing.map(Capturing::ended)) => ended = true,
                 _ = signals.usr1.recv() => progress::print(capturing, &counting.read()),
@@ -242,6 +265,7 @@ struct Session {
     child: Option<Child>,
     counting: Counting,
     capturing: Option<Capturing>,
+    warmup: Option<Arc<WarmUp>>,
     started: Instant,
 }
 

@@ -4,6 +4,7 @@
 //! that nobody else wants, as long as it keeps up.
 
 use super::queue::{Inlet, Outlet, queue};
+use super::warmup::WarmUp;
 use crate::doubts::Doubts;
 use crate::keys::KeyReader;
 use anyhow::{Result, anyhow};
@@ -40,13 +41,15 @@ pub struct Progress {
     pub dropped: u64,
 }
 
-/// When to stop by itself.
-#[derive(Clone, Copy, Debug, Default)]
+/// When to begin to count, and to stop, by itself.
+#[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Frames.
     pub frames: Option<u64>,
     /// Workload operations.
     pub operations: Option<u64>,
+    /// Frames in it are left out.
+    pub warmup: Option<Arc<WarmUp>>,
 }
 
 /// What the thread comes back with.
@@ -164,6 +167,9 @@ impl Worker {
         let mut frames = 0;
         while !self.sink.deserted && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
+                Next::Frame(frame) if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) => {
+                    false
+                }
                 Next::Frame(frame) => {
                     self.sink.frame(&frame);
                     frames += 1;

@@ -1,0 +1,113 @@
+//! The time at the beginning that is left out of frames and counters alike.
+
+use crate::doubts::Doubts;
+use overhead_report::text::counted;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::Notify;
+
+/// No frame has come yet, or the counters have not begun.
+const UNKNOWN: u64 = u64::MAX;
+
+/// A warm-up, which begins with the first frame.
+#[derive(Debug)]
+pub struct WarmUp {
+    length: Duration,
+    /// When it has lasted so long, Unix nanoseconds.
+    due_ns: AtomicU64,
+    /// When it ended, which is when the counters began.
+    end_ns: AtomicU64,
+    begun: Notify,
+    left_out: AtomicU64,
+}
+
+impl WarmUp {
+    /// Returns a warm-up of this length that has not begun.
+    pub fn new(length: Duration) -> Arc<Self> {
+        let [due_ns, end_ns] = [UNKNOWN, UNKNOWN].map(AtomicU64::new);
+        Arc::new(Self { length, due_ns, end_ns, begun: Notify::new(), left_out: AtomicU64::new(0) })
+    }
+
+    /// Returns how long it is.
+    pub fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// Begins now, where there are no frames to wait for.
+    pub fn begin(&self) {
+        self.begin_at(unix_ns());
+    }
+
+    fn begin_at(&self, time_ns: u64) {
+        let length = u64::try_from(self.length.as_nanos()).unwrap_or(UNKNOWN);
+        self.due_ns.store(time_ns.saturating_add(length).min(UNKNOWN - 1), Ordering::Release);
+        self.begun.notify_one();
+    }
+
+    /// Ends: the counters have begun, and so do the frames.
+    pub fn end(&self) {
+        self.end_ns.store(unix_ns(), Ordering::Release);
+    }
+
+    /// Returns whether a frame of this time is left out, and counts it.
+    pub fn has(&self, time_ns: u64) -> bool {
+        let is_left_out = time_ns < self.end_ns.load(Ordering::Acquire);
+        if is_left_out && self.due_ns.load(Ordering::Relaxed) == UNKNOWN {
+            self.begin_at(time_ns);
+        }
+        if is_left_out {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        is_left_out
+    }
+
+    /// Waits until it has lasted long enough. May be given up and called again.
+    pub async fn over(&self) {
+        if self.due_ns.load(Ordering::Acquire) == UNKNOWN {
+            self.begun.notified().await;
+        }
+        let left = self.due_ns.load(Ordering::Acquire).saturating_sub(unix_ns());
+        tokio::time::sleep(Duration::from_nanos(left)).await;
+    }
+
+    /// Says what was left out.
+    pub fn report(&self, doubts: &mut Doubts) {
+        if self.end_ns.load(Ordering::Acquire) == UNKNOWN {
+            doubts.partial("the capture ended before its warm-up: nothing was counted; shorten --warmup");
+        }
+        let frames = self.left_out.load(Ordering::Relaxed);
+        if frames > 0 {
+            doubts.remark(format!("{} of the warm-up are not counted", counted(frames, "frame")));
+        }
+    }
+}
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(UNKNOWN - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_begins_with_the_first_frame_and_ends_when_the_counters_begin() {
+        let warmup = WarmUp::new(Duration::from_nanos(10));
+        assert_eq!([100, 109, 111].map(|time_ns| warmup.has(time_ns)), [true; 3]);
+        assert_eq!(warmup.due_ns.load(Ordering::Relaxed), 110);
+        warmup.end();
+        assert!(!warmup.has(unix_ns()));
+        let mut doubts = Doubts::default();
+        warmup.report(&mut doubts);
+        assert_eq!(doubts.settle(), (vec!["3 frames of the warm-up are not counted".to_owned()], 0));
+    }
+
+    #[test]
+    fn a_capture_that_ends_within_has_nothing() {
+        let mut doubts = Doubts::default();
+        WarmUp::new(Duration::from_secs(1)).report(&mut doubts);
+        assert_eq!(doubts.settle().1, overhead_model::exit::PARTIAL);
+    }
+}
