@@ -226,8 +226,9 @@ mod live {
             println!("skipped: {}", text.trim());
             return;
         }
-        assert_eq!(status(&output), 1, "{text}");
-        assert!(text.contains(&format!("listens on port {free}")), "{text}");
+        // A server may come yet: its system calls are counted from then on.
+        assert_eq!(status(&output), 0, "{text}");
+        assert!(text.contains(&format!("listens on port {free} yet")), "{text}");
     }
 
     #[test]
