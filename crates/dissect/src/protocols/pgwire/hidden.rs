@@ -22,14 +22,17 @@ fn in_text(text: &[u8]) -> bool {
     literal.is_structured()
 }
 
-/// True where the whole value reads as an array, a composite or a range with something in it; the layouts are in
-/// [`super::values`].
+/// True where the whole value reads as an array, a composite or a range with something in it, as far as it was captured;
+/// the layouts are in [`super::values`].
 fn in_binary(bytes: &[u8], len: u64) -> bool {
     let walk = || Walk { rest: bytes, left: len };
-    len >= 5 && (walk().array() || walk().composite() || walk().range() || walk().multirange())
+    let verdicts = || [walk().array(), walk().composite(), walk().range(), walk().multirange()];
+    // Nothing is shorter, and of less nothing can be said.
+    len >= 5 && bytes.len() >= 5 && verdicts().into_iter().any(|verdict| verdict.unwrap_or_else(|verdict| verdict))
 }
 
-/// A tentative reading of a value in binary format. What was not captured could be anything.
+/// A tentative reading of a value in binary format. Its errors are verdicts: it cannot be such a value, or it can, as far
+/// as it was captured.
 #[derive(Clone, Copy)]
 struct Walk<'a> {
     rest: &'a [u8],
@@ -37,94 +40,80 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Four bytes; those that were not captured are 0. `None` where the value has fewer.
-    fn word(&mut self) -> Option<u32> {
-        let mut word = [0; 4];
-        word.iter_mut().zip(self.rest).for_each(|(slot, byte)| *slot = *byte);
+    fn word(&mut self) -> Result<u32, bool> {
+        let word = self.rest.first_chunk().map(|word| u32::from_be_bytes(*word));
         self.pass(4)?;
-        Some(u32::from_be_bytes(word))
+        word.ok_or(true)
     }
 
-    fn pass(&mut self, n: u64) -> Option<()> {
-        self.left = self.left.checked_sub(n)?;
+    /// A word that must be as `is_right` says.
+    fn check(&mut self, is_right: impl FnOnce(u32) -> bool) -> Result<u32, bool> {
+        let word = self.word()?;
+        if is_right(word) { Ok(word) } else { Err(false) }
+    }
+
+    fn pass(&mut self, n: u64) -> Result<(), bool> {
+        self.left = self.left.checked_sub(n).ok_or(false)?;
         self.rest = usize::try_from(n).ok().and_then(|n| self.rest.get(n..)).unwrap_or_default();
-        Some(())
+        Ok(())
     }
 
     /// A length and as many bytes; gives them, none where it is null.
-    fn part(&mut self) -> Option<Self> {
+    fn part(&mut self) -> Result<Self, bool> {
         let len = match self.word()? {
             u32::MAX => 0,
             len => u64::from(len),
         };
         let part = Self { left: len, ..*self };
         self.pass(len)?;
-        Some(part)
+        Ok(part)
     }
 
-    /// Lengths and values to the end; gives how many. A value that was not captured to its end is not looked at further.
-    fn parts(&mut self) -> Option<u64> {
-        let mut count = 0;
-        while self.left > 0 && !self.rest.is_empty() {
-            self.part()?;
-            count += 1;
-        }
-        Some(count)
-    }
-
-    fn array(mut self) -> bool {
-        let mut read = || {
-            let dimensions = self.word().filter(|dimensions| (1..=DIMENSIONS).contains(dimensions))?;
-            self.word().filter(|flags| *flags <= 1)?;
-            self.word().filter(|element| *element > 0)?;
-            let mut elements = 1_u64;
-            for _ in 0..dimensions {
-                elements = u64::saturating_mul(elements, u64::from(self.word()?));
-                self.word()?;
-            }
-            let whole = self.rest.len() as u64 == self.left;
-            self.parts().filter(|count| *count == elements || !whole)
-        };
-        read().is_some()
-    }
-
-    fn composite(mut self) -> bool {
-        let mut read = || {
-            let fields = self.word().filter(|fields| (1..=FIELDS).contains(fields))?;
-            for _ in 0..fields {
-                if self.rest.is_empty() && self.left > 0 {
-                    return Some(());
-                }
-                self.word().filter(|oid| *oid > 0)?;
-                self.part()?;
-            }
-            (self.left == 0).then_some(())
-        };
-        read().is_some()
-    }
-
-    fn range(mut self) -> bool {
-        let Some(&flags) = self.rest.first() else { return false };
-        let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
-        let mut read = || {
-            self.pass(1)?;
-            let whole = self.rest.len() as u64 == self.left;
-            self.parts().filter(|count| *count == bounds || !whole)
-        };
-        flags <= RANGE_FLAGS && flags & 1 == 0 && bounds > 0 && read().is_some()
-    }
-
-    fn multirange(mut self) -> bool {
-        let Some(count @ 1..) = self.word() else { return false };
+    /// So many lengths and values, and nothing behind them.
+    fn parts(&mut self, count: u64) -> Result<bool, bool> {
         for _ in 0..count {
-            if self.rest.is_empty() && self.left > 0 {
-                return true;
-            }
-            if !self.part().is_some_and(Self::range) {
-                return false;
+            self.part()?;
+        }
+        Ok(self.left == 0)
+    }
+
+    fn array(mut self) -> Result<bool, bool> {
+        let dimensions = self.check(|dimensions| (1..=DIMENSIONS).contains(&dimensions))?;
+        self.check(|flags| flags <= 1)?;
+        self.check(|element| element > 0)?;
+        let mut elements = 1_u64;
+        for _ in 0..dimensions {
+            elements = elements.saturating_mul(u64::from(self.word()?));
+            self.word()?;
+        }
+        self.parts(elements)
+    }
+
+    fn composite(mut self) -> Result<bool, bool> {
+        for _ in 0..self.check(|fields| (1..=FIELDS).contains(&fields))? {
+            self.check(|oid| oid > 0)?;
+            self.part()?;
+        }
+        Ok(self.left == 0)
+    }
+
+    fn range(mut self) -> Result<bool, bool> {
+        let flags = *self.rest.first().filter(|_| self.left > 0).ok_or(self.left > 0)?;
+        let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
+        if flags > RANGE_FLAGS || flags & 1 != 0 || bounds == 0 {
+            return Err(false);
+        }
+        self.pass(1)?;
+        self.parts(bounds)
+    }
+
+    fn multirange(mut self) -> Result<bool, bool> {
+        for _ in 0..self.check(|ranges| ranges > 0)? {
+            if !self.part()?.range()? {
+                return Err(false);
             }
         }
-        self.left == 0
+        Ok(self.left == 0)
     }
 }
 

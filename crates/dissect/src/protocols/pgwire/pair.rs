@@ -12,12 +12,12 @@
 mod answers;
 mod copying;
 
-use super::copy::{Copies, Copy};
+use super::copy::Copy;
 use super::session::{PortalId, Session, StatementId};
 use super::sql::Verb;
 use crate::decode::{Malformed, OpId, Out, Reader};
 use crate::limits;
-use copying::CopyIn;
+use copying::{CopyIn, UnitCopies};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
@@ -158,10 +158,8 @@ struct Unit {
     idle: Idle,
     /// It is one message, without a `Sync`.
     simple: bool,
-    /// What it copies.
-    copies: Option<Copies>,
-    /// Copies that the server has begun to send.
-    copied_out: usize,
+    /// What its statement copies; most copy nothing.
+    copies: Option<Box<UnitCopies>>,
 }
 
 /// Pairing state of one connection.
@@ -219,7 +217,6 @@ impl Pairing {
             idle,
             simple: false,
             copies: None,
-            copied_out: 0,
         });
         self.first_unit + self.units.len() as u64 - 1
     }

@@ -26,15 +26,25 @@ impl CopyIn {
     }
 }
 
-/// Copy `index` of those that `sender` sends.
-fn format_of(copies: Option<&Copies>, sender: Side, index: usize) -> Option<Format> {
-    copies?.iter().filter(|copy| copy.sender == sender).nth(index).map(|copy| copy.format.clone())
+/// The copies of a unit's statement.
+#[derive(Debug)]
+pub(super) struct UnitCopies {
+    all: Copies,
+    /// Copies that the server has begun to send.
+    sent: usize,
+}
+
+impl UnitCopies {
+    /// The format of copy `index` of those that `sender` sends.
+    fn format(&self, sender: Side, index: usize) -> Option<Format> {
+        self.all.iter().filter(|copy| copy.sender == sender).nth(index).map(|copy| copy.format.clone())
+    }
 }
 
 /// How many copies the client sends; where no statement was seen, one.
 fn count_in(unit: &Unit) -> usize {
     let Some(copies) = &unit.copies else { return 1 };
-    copies.iter().filter(|copy| copy.sender == Side::Request).count()
+    copies.all.iter().filter(|copy| copy.sender == Side::Request).count()
 }
 
 impl Pairing {
@@ -43,7 +53,7 @@ impl Pairing {
         let Some(copies) = copies else { return };
         let takes = copies.iter().any(|copy| copy.sender == Side::Request);
         if let Some(unit) = self.unit(id) {
-            unit.copies = Some(copies);
+            unit.copies = Some(Box::new(UnitCopies { all: copies, sent: 0 }));
         }
         if takes {
             self.opens_copy(id);
@@ -79,14 +89,14 @@ impl Pairing {
             return None;
         };
         out.charge(unit.op);
-        let (id, copies) = (id?, unit.copies.clone());
-        if self.copy_in.as_ref().is_none_or(|copy| copy.unit != id) {
-            self.copy_in = Some(CopyIn::new(id));
+        let id = id?;
+        let mut copy = self.copy_in.take().filter(|copy| copy.unit == id).unwrap_or_else(|| CopyIn::new(id));
+        if copy.data.is_none() {
+            let copies = self.unit(id).and_then(|unit| unit.copies.as_ref());
+            let format = copies.and_then(|copies| copies.format(Side::Request, copy.ended));
+            copy.data = Some(Box::new(Copy::new(format)));
         }
-        let copy = self.copy_in.as_mut()?;
-        let ended = copy.ended;
-        let format = || format_of(copies.as_ref(), Side::Request, ended);
-        Some(copy.data.get_or_insert_with(|| Box::new(Copy::new(format()))))
+        self.copy_in.insert(copy).data.as_deref_mut()
     }
 
     fn is_open(&self, id: UnitId) -> bool {
@@ -135,8 +145,10 @@ impl Pairing {
     /// The server gives `front`'s data, or takes and gives them.
     pub fn copies_out(&mut self, front: Expected, format: u8) {
         let Some(unit) = self.unit(front.unit) else { return };
-        let said = format_of(unit.copies.as_ref(), Side::Response, unit.copied_out);
-        unit.copied_out += 1;
+        let said = unit.copies.as_mut().and_then(|copies| {
+            copies.sent += 1;
+            copies.format(Side::Response, copies.sent - 1)
+        });
         let format = match said {
             Some(Format::Rows(_) | Format::Binary) | None if format == 1 => Some(Format::Binary),
             Some(Format::Binary) => None,

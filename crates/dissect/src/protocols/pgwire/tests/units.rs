@@ -1,6 +1,7 @@
 //! The parts on their own.
 
 use super::*;
+use crate::protocols::pgwire::hidden::in_value;
 use crate::protocols::pgwire::sql::{is_settings, verb};
 use crate::protocols::pgwire::values::Shape;
 use std::fmt::Write;
@@ -87,6 +88,33 @@ fn binary_forms() {
     let records =
         [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 8, 201, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, length][..], &record].concat();
     assert_eq!(cell(2287, true, &records), "f4 f4 s4 f4 f4 f4 f4 s4 f4 d4 s4 f4 ");
+}
+
+#[test]
+fn structure_could_hide_in_what_looks_like_it() {
+    let text = |value: &str| in_value(value.as_bytes(), value.len() as u64, false);
+    for literal in ["{1,2}", "{}", "{\"a\",b}", "[0:1]={1,2}", "(1,\"b c\")", "[1,10)", "(,5]", "{[1,2),[5,6)}"] {
+        assert!(text(literal), "{literal}");
+    }
+    for scalar in ["", "1", "{", "2026-11-22 10:00:00+00", "{\"a\": [1,2]}", "{ \"a\\\"\": 1}", "[1,2,3]", "a{1,2}", "{1,2} "] {
+        assert!(!text(scalar), "{scalar}");
+    }
+    let int = [0, 0, 0, 4, 0, 0, 0, 9];
+    let array = [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0, 0, 0, 2, 0, 0, 0, 1][..], &int, &int].concat();
+    let record = [&[0, 0, 0, 1, 0, 0, 0, 23][..], &int].concat();
+    let range = [&[2][..], &int, &int].concat();
+    let multirange = [&[0, 0, 0, 1, 0, 0, 0, 17][..], &range].concat();
+    let binary = |value: &[u8]| in_value(value, value.len() as u64, true);
+    for value in [&array, &record, &range, &multirange] {
+        assert!(binary(value), "{value:?}");
+        assert!(!binary(&value[..value.len() - 1]), "cut: {value:?}");
+        assert!(in_value(&value[..9], value.len() as u64, true), "snapped: {value:?}");
+    }
+    let scalars: [&[u8]; 8] =
+        [b"", &[1], &[0; 4], &[0; 8], &[0; 12], &[0; 16], b"a text", &[0, 0, 0, 1, 0, 0, 0, 0]];
+    for value in scalars {
+        assert!(!binary(value), "{value:?}");
+    }
 }
 
 #[test]
