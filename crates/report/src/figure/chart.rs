@@ -184,5 +184,5 @@ fn remainder(all: &[&OperationRow], chosen: &[&OperationRow]) -> Option<String> 
         (few, all) if few < all / FIGURE_NEGLIGIBLE => "under 0.1%".to_owned(),
         (some, all) => percent(some, all),
     };
-    Some(format!("and {} not drawn, {share} of the workload's bytes", counted(rest.len() as u64, "more operation")))
+    Some(format!("and {} not drawn, {share} of the bytes", counted(rest.len() as u64, "more operation")))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use overhead_model::record::OperationRow;
 use overhead_model::{Account, Amounts, Class};
 use scene::{Mark, Text};
 
@@ -219,7 +220,7 @@ fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
     let chart = Chart::of(std::slice::from_ref(&named), None);
     assert_eq!(chart.rows.len(), before);
     let remainder = chart.rows.last().unwrap().remainder.as_deref().unwrap();
-    assert_eq!(remainder, "and 1 more operation not drawn, under 0.1% of the workload's bytes");
+    assert_eq!(remainder, "and 1 more operation not drawn, under 0.1% of the bytes");
 }
 
 #[test]
@@ -228,7 +229,21 @@ fn what_is_asked_often_is_drawn_beside_what_is_large() {
     let drawn: Vec<&str> = chart.rows.iter().map(|row| row.operation.as_str()).collect();
     assert!(drawn.contains(&"GET · array") && drawn.contains(&"SET · array") && drawn.len() == 10, "{drawn:?}");
     let remainder = chart.rows.iter().find_map(|row| row.remainder.as_deref()).unwrap();
-    assert_eq!(remainder, "and 10 more operations not drawn, 0.8% of the workload's bytes");
+    assert_eq!(remainder, "and 10 more operations not drawn, 0.8% of the bytes");
+}
+
+/// The line about what is not drawn is drawn whole, however many there are.
+#[test]
+fn what_is_left_out_is_told_in_full() {
+    let mut named = benchmark();
+    let rare = named.run.operations.iter().find(|row| row.name == "RARE_0").unwrap().clone();
+    named
+        .run
+        .operations
+        .extend((10..4_000).map(|number| OperationRow { name: format!("RARE_{number}"), ..rare.clone() }));
+    let said = said(&[named]);
+    let (_, told) = said.split_once("more operations not drawn, ").unwrap();
+    assert!(told.split_once(" of the bytes").is_some_and(|(share, _)| share.ends_with('%')), "{told}");
 }
 
 #[test]
