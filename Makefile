@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test fuzz build bench install acceptance bench-peers bless fixtures clean
+.PHONY: help demo comparison test fuzz crosscheck build bench install acceptance bench-peers bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ test: ## everything that CI runs: lints, docs, tests, live tests against real se
 
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 	lab/fuzz
+
+crosscheck: ## 19 drivers against real servers, tshark and the servers' own counters; half an hour the first time
+	lab/install build drivers
+	lab/crosscheck --drivers
 
 build: ## the release binary, target/release/overhead
 	lab/install build

@@ -57,7 +57,9 @@ fn main() -> Result<()> {
     let protocol = match arguments.next().context(usage)?.as_str() {
         "redis" => Protocol::Resp,
         "postgres" => Protocol::Pgwire,
-        other => anyhow::bail!("redis or postgres, not {other}"),
+        "cassandra" => Protocol::Cql,
+        "mongodb" => Protocol::Mongo,
+        other => anyhow::bail!("redis, postgres, cassandra or mongodb, not {other}"),
     };
     let port = arguments.next().context(usage)?.parse()?;
     let mut dissector = Dissector::new(Selection { ports: vec![(port, vec![protocol])] }, Fields::default());

@@ -1,4 +1,4 @@
-module overhead/lab/pgx
+module overhead/lab/drivers/pgwire/pgx
 
 go 1.25.0
 

@@ -1,0 +1,233 @@
+"""Servers as witnesses: what their own counters say was asked of them, over a connection of the witness's own that the
+capture leaves out. Each class has `port`, the local port of that connection (0 where it has none), and gives rows
+(what, overhead's figure, the server's) for a record once the program is done."""
+
+import socket
+import struct
+import subprocess
+from collections import Counter
+
+HOST = "127.0.0.1"
+# Payload accounts of the ledger.
+PAYLOAD = ("tls", "framing", "metadata", "schema", "query", "data", "status", "unknown")
+
+
+def total(record, keep):
+    """How many operations of a record `keep` holds for."""
+    return sum(row["count"] for row in record["operations"] if keep(row))
+
+
+def read(connection, count):
+    whole = b""
+    while len(whole) < count:
+        more = connection.recv(count - len(whole))
+        if not more:
+            raise ValueError("the server has closed the connection of the witness")
+        whole += more
+    return whole
+
+
+class Server:
+    """What all witnesses share: a connection, and the counters before and after."""
+
+    def __init__(self, port):
+        self.connection = socket.create_connection((HOST, port), timeout=30)
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port = self.connection.getsockname()[1]
+        self.greet()
+        self.before = self.counters()
+        self.after = self.held_now = None
+
+    def greet(self):
+        """What a connection begins with."""
+
+    def held(self):
+        """Reads what the server knows of connections that are still open."""
+
+    def finish(self):
+        self.after = self.counters()
+        self.connection.close()
+
+    def grown(self):
+        """What the counters grew by between the two readings."""
+        grown = Counter(self.after)
+        grown.subtract(self.before)
+        return {name: count for name, count in grown.items() if count}
+
+
+class Redis(Server):
+    """INFO's counters: calls by command, and bytes both ways."""
+
+    def ask(self, *words):
+        question = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
+        self.connection.sendall(question)
+        answer = b""
+        while not answer.endswith(b"\r\n"):
+            answer += self.connection.recv(1)
+        body = read(self.connection, int(answer[1:]) + 2)
+        return len(question), len(answer) + len(body), body.decode()
+
+    def counters(self):
+        # The first question is counted before its answer says so, and the last answer has not been sent.
+        self.asked, self.answered, text = self.ask("INFO", "everything")
+        found = {}
+        for line in text.split("\r\n"):
+            name, _, value = line.partition(":")
+            if name.startswith("cmdstat_"):
+                fields = dict(pair.split("=") for pair in value.split(","))
+                found[name[8:]] = int(fields["calls"]) + int(fields.get("rejected_calls", 0))
+            elif name in ("total_net_input_bytes", "total_net_output_bytes"):
+                found[name] = int(value)
+        return found
+
+    def finish(self):
+        self.first_answer = self.answered
+        super().finish()
+
+    def rows(self, record, streams, said):
+        grown = self.grown()
+        taken, given = grown.pop("total_net_input_bytes"), grown.pop("total_net_output_bytes")
+        grown["info"] = grown.get("info", 0) - 1
+        for side, bytes_ in (("request", taken - self.asked), ("response", given - self.first_answer)):
+            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
+            yield f"INFO: payload, {side}", mine, bytes_
+        mine = Counter()
+        for row in record["operations"]:
+            if row["class"] != "unmatched" and row["name"] not in ("CONNECT", "TLS"):
+                mine[row["name"].lower().replace(" ", "|")] += row["count"]
+        for name in sorted(set(mine) | {name for name, count in grown.items() if count}):
+            yield f"INFO commandstats: {name}", mine[name] + said.get("server", {}).get(name, 0), grown.get(name, 0)
+
+
+class Cassandra(Server):
+    """The virtual tables of Cassandra: statements executed, and requests per connection while it is open."""
+
+    def message(self, opcode, body):
+        self.connection.sendall(struct.pack(">BBhBi", 4, 0, 0, opcode, len(body)) + body)
+        _, _, _, opcode, size = struct.unpack(">BBhBi", read(self.connection, 9))
+        body = read(self.connection, size)
+        if opcode == 0:
+            raise ValueError(f"Cassandra says: {body[6:].decode(errors='replace')}")
+        return body
+
+    def greet(self):
+        self.message(1, b"\0\1\0\x0bCQL_VERSION\0\x053.0.0")
+
+    def query(self, text):
+        """The rows of a statement, each a list of values in bytes."""
+        body = self.message(7, struct.pack(">i", len(text)) + text.encode() + struct.pack(">hB", 1, 0))
+        _, flags, columns = struct.unpack(">iii", body[:12])
+        at = 12
+
+        def take(form):
+            nonlocal at
+            size = struct.unpack_from(form, body, at)[0]
+            at += struct.calcsize(form)
+            value = body[at:at + max(size, 0)]
+            at += max(size, 0)
+            return value
+
+        if flags & 1:
+            take(">h"), take(">h")
+        for _ in range(columns):
+            take(">h")
+            at += 2  # a plain type
+        count, at = struct.unpack_from(">i", body, at)[0], at + 4
+        return [[take(">i") for _ in range(columns)] for _ in range(count)]
+
+    def counters(self):
+        rows = self.query("SELECT name, value FROM system_views.cql_metrics")
+        return {name.decode(): struct.unpack(">d", value)[0] for name, value in rows}
+
+    def held(self):
+        rows = self.query("SELECT port, request_count FROM system_views.clients")
+        self.open = {struct.unpack(">i", port)[0]: struct.unpack(">q", count)[0] for port, count in rows}
+
+    def rows(self, record, streams, said):
+        grown = self.grown()
+        # Each of the witness's statements is counted before it is answered: the second and the third are ours.
+        grown["regular_statements_executed"] = grown.get("regular_statements_executed", 0) - 2
+        for via, counter in (("query", "regular_statements_executed"), ("prepared", "prepared_statements_executed")):
+            # What fails does so before it is executed.
+            rows = [row for row in record["operations"] if row["via"] == via]
+            mine = sum(row["count"] - row["errors"] for row in rows)
+            yield f"cql_metrics: {counter}", mine, int(grown.get(counter, 0))
+        mine = Counter({int(row["client"].rpartition(":")[2]): row["operations"] for row in record["connections"]})
+        for (_, port), side in streams:
+            # OPTIONS before STARTUP does not count as a request of a client.
+            if side == "request" and streams[(_, port), side][4] == 5:
+                mine[port] -= 1
+        for port, requests in sorted(self.open.items()):
+            if port != self.port:
+                yield f"clients: requests of port {port}", mine[port], requests
+
+
+class FerretDB(Server):
+    """serverStatus: requests by command."""
+
+    def counters(self):
+        body = b"\x10serverStatus\0\1\0\0\0\2$db\0\6\0\0\0admin\0\0"
+        message = struct.pack("<iiiiiB", 20 + 1 + 4 + len(body), 1, 0, 2013, 0, 0) + struct.pack("<i", 4 + len(body)) + body
+        self.connection.sendall(message)
+        size = struct.unpack("<i", read(self.connection, 4))[0]
+        answer = document(read(self.connection, size - 4), 4 + 4 + 4 + 4 + 1)
+        commands = answer["metrics"]["commands"]
+        return {name: fields["total"] for name, fields in commands.items()}
+
+    def rows(self, record, streams, said):
+        grown, mine = self.grown(), Counter()
+        for row in record["operations"]:
+            # What came as OP_QUERY has no name there.
+            if row["name"] != "CONNECT" and row["class"] != "unmatched":
+                mine["unknown" if row["via"] == "OP_QUERY" else row["name"]] += row["count"]
+        grown.pop("serverStatus", None)
+        for name in sorted(set(mine) | set(grown)):
+            yield f"serverStatus: {name}", mine[name], grown.get(name, 0)
+
+
+class Postgres:
+    """pg_stat_statements: statements that succeeded, by their verb. Asked by psql before the capture begins and after its end."""
+
+    port = 0
+
+    def __init__(self, port):
+        self.at = port
+        self.ask("select pg_stat_statements_reset()")
+
+    def ask(self, text):
+        command = ["psql", "-X", "-q", "-A", "-t", "-F", "\t", "-h", HOST, "-p", str(self.at), "-U", "postgres", "-d", "bench", "-c", text]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    def held(self):
+        """Nothing: the counters stay after the connections."""
+
+    def finish(self):
+        own = "where query !~ 'pg_stat_statements'"
+        lines = self.ask(f"select upper(substring(query from '[A-Za-z]+')), sum(calls) from pg_stat_statements {own} group by 1")
+        self.calls = {name: int(count) for name, count in (line.split("\t") for line in lines)}
+
+    def rows(self, record, streams, said):
+        mine = Counter()
+        for row in record["operations"]:
+            mine[row["name"].split()[0]] += row["count"] - row["errors"]
+        mine["SELECT"] -= said.get("server", {}).get("WITH", 0)  # overhead's name for both
+        for name, calls in sorted(self.calls.items()):
+            yield f"pg_stat_statements: {name}", mine[name] + said.get("server", {}).get(name, 0), calls
+
+
+def document(bytes_, at):
+    """A BSON document as a dict: numbers, texts and what is nested; other values as None."""
+    end = at + struct.unpack_from("<i", bytes_, at)[0] - 1
+    at, found = at + 4, {}
+    while at < end:
+        kind, stop = bytes_[at], bytes_.index(b"\0", at + 1)
+        name, at = bytes_[at + 1:stop].decode(), stop + 1
+        size = struct.unpack_from("<i", bytes_, at)[0] if kind in (2, 3, 4, 5) else 0
+        if kind in (3, 4):
+            found[name] = document(bytes_, at)
+        elif kind in (1, 0x10, 0x12):
+            found[name] = struct.unpack_from({1: "<d", 0x10: "<i", 0x12: "<q"}[kind], bytes_, at)[0]
+        elif kind == 2:
+            found[name] = bytes_[at + 4:at + 3 + size].decode()
+        at += {1: 8, 2: 4 + size, 3: size, 4: size, 5: 5 + size, 7: 12, 8: 1, 9: 8, 0x10: 4, 0x11: 8, 0x12: 8, 0x13: 16, 10: 0}[kind]
+    return found
