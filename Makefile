@@ -21,7 +21,7 @@ test: ## everything that CI runs: lints, docs, tests, live tests against real se
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 	lab/fuzz
 
-crosscheck: ## 19 drivers against real servers, tshark and the servers' own counters; half an hour the first time
+crosscheck: ## 19 drivers against real servers, tshark and the servers' own counters; minutes, a quarter of an hour the first time
 	lab/install build drivers
 	lab/crosscheck --drivers
 
