@@ -95,9 +95,17 @@ pub const LINGER_NS: u64 = 60_000_000_000;
 /// Bytes that one compressed body may decompress to: the largest message of MongoDB (48 MB) with some room.
 pub const DECOMPRESSED: usize = 64 << 20;
 
-/// How many times longer than its compressed form a body may be: what zlib can do at most. Beyond it, decompressing a
-/// capture would take out of proportion to reading it.
-pub const EXPANSION: usize = 1032;
+/// How many times its length zlib can decompress to at most: 258 bytes from two bits (RFC 1951).
+pub const EXPANSION_ZLIB: usize = 1032;
+
+/// The same of zstd: a block of 128 KiB that repeats one byte takes four (RFC 8878 section 3.1.1.2).
+pub const EXPANSION_ZSTD: usize = 32 << 10;
+
+/// The same of Snappy: a copy of 64 bytes takes three.
+pub const EXPANSION_SNAPPY: usize = 22;
+
+/// The same of LZ4: each byte that a length goes on for adds 255.
+pub const EXPANSION_LZ4: usize = 255;
 
 /// Columns of one PostgreSQL result whose types are remembered (`MaxTupleAttributeNumber` of the server); further ones are untyped.
 pub const COLUMNS: usize = 1664;

@@ -2,6 +2,7 @@
 
 use overhead_dissect::Totals;
 use overhead_dissect::decode::Note;
+use overhead_dissect::limits;
 use overhead_model::exit;
 use overhead_model::record::Interface;
 use overhead_report::text::{counted, grouped};
@@ -151,6 +152,17 @@ impl Doubts {
             Note::LongMessage => {
                 self.remark(format!("{} longer than is kept: the rest is in `unknown`", counted(count, "message")));
             }
+            Note::Implausible(codec) => self.remark(format!(
+                "{} to decompress to more than {} can ({} times the compressed length): the body is in `unknown`",
+                claiming(count),
+                codec.name(),
+                grouped(codec.expansion() as u64)
+            )),
+            Note::LongBody => self.remark(format!(
+                "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
+                claiming(count),
+                limits::DECOMPRESSED >> 20
+            )),
         }
     }
 }
@@ -170,6 +182,10 @@ fn cause_of_large_frames(interface: &Interface) -> Option<String> {
     (!facts.is_empty()).then(|| format!("{name} has {}; without: `{}`{peer}", facts.join(" and "), remedy.join(" && ")))
 }
 
+fn claiming(count: u64) -> String {
+    format!("{} {}", counted(count, "compressed message"), if count == 1 { "claims" } else { "claim" })
+}
+
 fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
 }
@@ -177,6 +193,20 @@ fn times(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use overhead_dissect::decode::Codec;
+
+    #[test]
+    fn a_limit_of_decompression_is_named() {
+        let said = |note, count| {
+            let mut doubts = Doubts::default();
+            doubts.of_note(note, count);
+            doubts.settle().0.concat()
+        };
+        let zstd = said(Note::Implausible(Codec::Zstd), 1);
+        assert!(zstd.starts_with("1 compressed message claims to decompress to more than zstd can (32,768 times"), "{zstd}");
+        let long = said(Note::LongBody, 2);
+        assert!(long.starts_with("2 compressed messages claim to decompress to more than 64 MiB"), "{long}");
+    }
 
     #[test]
     fn large_frames_are_told_with_what_makes_them() {

@@ -13,6 +13,7 @@
 //!
 //! Bytes cannot be consumed without being posted: the [`Engine`] advances by what was posted and by nothing else.
 
+mod codec;
 mod cursor;
 mod engine;
 mod out;
@@ -21,6 +22,7 @@ pub(crate) mod tape;
 mod tls;
 pub mod transcript;
 
+pub use codec::Codec;
 pub use cursor::{Cursor, Short};
 pub use engine::Engine;
 pub use out::{Note, OpId, Out, Reader};

@@ -1,5 +1,6 @@
 //! Postings and the statements about operations that go with them.
 
+use super::Codec;
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
@@ -29,6 +30,10 @@ pub enum Note {
     Conflict,
     /// A message was longer than [`crate::limits::MESSAGE_BUFFER`].
     LongMessage,
+    /// A compressed body claims to decompress to more than its compression can.
+    Implausible(Codec),
+    /// A compressed body decompresses to more than [`crate::limits::DECOMPRESSED`].
+    LongBody,
 }
 
 /// What is made of postings. Implemented by the ledger, by the explanation and by tests.

@@ -1,7 +1,7 @@
 //! Compressed bodies (section 5) and segments.
 
 use super::pair::Compression;
-use crate::limits;
+use crate::decode::{Codec, Note};
 
 /// Decompresses `body` into `to` and gives the bytes that state the decompressed length, which come first.
 pub(super) fn body(compression: Compression, body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
@@ -15,6 +15,18 @@ pub(super) fn body(compression: Compression, body: &[u8], to: &mut Vec<u8>) -> O
     }
 }
 
+/// Why `body` was not decompressed, where a limit is the reason.
+pub(super) fn why_not(compression: Compression, body: &[u8]) -> Option<Note> {
+    match compression {
+        Compression::Lz4 => {
+            let (length, block) = body.split_first_chunk()?;
+            Codec::Lz4.refusal(block.len(), u32::from_be_bytes(*length) as usize)
+        }
+        Compression::Snappy => Codec::Snappy.refusal(body.len(), snap::raw::decompress_len(body).ok()?),
+        Compression::NotSeen | Compression::None | Compression::Other => None,
+    }
+}
+
 fn lz4(body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
     let (length, block) = body.split_first_chunk()?;
     block_into(block, u32::from_be_bytes(*length) as usize, to)?;
@@ -23,8 +35,7 @@ fn lz4(body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
 
 /// Decompresses one LZ4 block of known decompressed length.
 pub(super) fn block_into(block: &[u8], length: usize, to: &mut Vec<u8>) -> Option<()> {
-    // A byte of LZ4 stands for 255 at most.
-    if length > limits::DECOMPRESSED || length > block.len().saturating_mul(255) {
+    if Codec::Lz4.refusal(block.len(), length).is_some() {
         return None;
     }
     to.clear();
@@ -38,8 +49,7 @@ pub(super) fn block_into(block: &[u8], length: usize, to: &mut Vec<u8>) -> Optio
 
 fn snappy(body: &[u8], to: &mut Vec<u8>) -> Option<u64> {
     let length = snap::raw::decompress_len(body).ok()?;
-    // Three bytes of Snappy stand for 64 at most.
-    if length > limits::DECOMPRESSED || length > body.len().saturating_mul(32) {
+    if Codec::Snappy.refusal(body.len(), length).is_some() {
         return None;
     }
     to.clear();

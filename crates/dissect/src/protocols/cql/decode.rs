@@ -175,7 +175,12 @@ impl Cql {
             return Err(Short);
         }
         let scratch = &mut self.scratch;
-        let preamble = compression::body(self.session.compression, whole, &mut scratch.body).ok_or(Short)?;
+        let Some(preamble) = compression::body(self.session.compression, whole, &mut scratch.body) else {
+            if let Some(note) = compression::why_not(self.session.compression, whole) {
+                cursor.out().note(note);
+            }
+            return Err(Short);
+        };
         cursor.skip(preamble, Account::Framing, "decompressed length")?;
         let mut weigher = Weigher::new(cursor.out());
         let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));

@@ -6,7 +6,7 @@ use super::segment::{Format, Segment, TRAILER, crc32};
 use super::wire::Header;
 use super::{Cql, compression};
 use crate::decode::tape::{Recorder, Tape, post_shares};
-use crate::decode::{Input, Malformed, Note, Out, Reader, Short, Step};
+use crate::decode::{Codec, Input, Malformed, Note, Out, Reader, Short, Step};
 use crate::limits::MESSAGE_BUFFER;
 use overhead_model::{Account, Outcome, Side};
 
@@ -158,6 +158,11 @@ impl Cql {
         for &segment in segments {
             let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
             if !unpack(segment, bytes, &mut self.scratch.block, &mut payload) {
+                if segment.packed
+                    && let Some(note) = Codec::Lz4.refusal(segment.wire as usize, segment.length as usize)
+                {
+                    out.note(note);
+                }
                 break;
             }
             at += segment.total();

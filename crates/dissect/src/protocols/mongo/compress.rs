@@ -1,6 +1,6 @@
 //! Bodies of `OP_COMPRESSED`.
 
-use crate::limits;
+use crate::decode::{Codec, Note};
 use std::cell::RefCell;
 
 /// The `compressorId` of a body that is not compressed.
@@ -31,6 +31,22 @@ pub(super) fn with_plain<T>(compressor: u8, body: &[u8], size: usize, then: impl
     })
 }
 
+/// Why `body` was not decompressed to `size` bytes.
+pub(super) fn why_not(compressor: u8, body: &[u8], size: usize) -> Note {
+    // Of a body that was not captured as a whole there is nothing here.
+    let refused = codec(compressor).filter(|_| !body.is_empty()).and_then(|codec| codec.refusal(body.len(), size));
+    refused.unwrap_or(Note::UndecodedMessage)
+}
+
+fn codec(compressor: u8) -> Option<Codec> {
+    match compressor {
+        SNAPPY => Some(Codec::Snappy),
+        ZLIB => Some(Codec::Zlib),
+        ZSTD => Some(Codec::Zstd),
+        _ => None,
+    }
+}
+
 /// Decompresses bodies, one after the other, into the same memory.
 #[derive(Default)]
 struct Decompressor {
@@ -41,7 +57,7 @@ struct Decompressor {
 
 impl Decompressor {
     fn plain(&mut self, compressor: u8, body: &[u8], size: usize) -> Option<&[u8]> {
-        if size > limits::DECOMPRESSED || size > body.len().saturating_mul(limits::EXPANSION) {
+        if codec(compressor)?.refusal(body.len(), size).is_some() {
             return None;
         }
         self.plain.clear();

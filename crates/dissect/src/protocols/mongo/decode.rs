@@ -1,6 +1,6 @@
 //! Messages to postings.
 
-use super::compress::{NOOP, with_plain};
+use super::compress::{NOOP, with_plain, why_not};
 use super::pair::{Pairing, Waiting};
 use super::walk::Walk;
 use super::wire::{HEADER, Header, Opcode, i32_at};
@@ -178,7 +178,7 @@ impl Connection {
         with_plain(wrapped.compressor, body, wrapped.size, |plain| {
             let Some(plain) = plain else {
                 self.walk_from(side, message, wrapped.opcode, 0);
-                out.note(Note::UndecodedMessage);
+                out.note(why_not(wrapped.compressor, body, wrapped.size));
                 out.post(Account::Unknown, "compressed body", len);
                 return;
             };

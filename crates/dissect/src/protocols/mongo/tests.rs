@@ -8,7 +8,7 @@ mod properties;
 
 use super::{Mongo, sniff};
 use crate::decode::transcript::{Transcript, check};
-use crate::decode::{Engine, Note};
+use crate::decode::{Codec, Engine, Note};
 use crate::protocols::Sniff;
 use build::*;
 use compressed::squeezed;

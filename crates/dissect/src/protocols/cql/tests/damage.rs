@@ -4,7 +4,7 @@ use super::super::sniff;
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
-use crate::decode::{Boundary, Decoder, Engine, Note};
+use crate::decode::{Boundary, Codec, Decoder, Engine, Note};
 use crate::protocols::Sniff;
 use proptest::prelude::*;
 
@@ -56,6 +56,7 @@ fn a_decompressed_length_out_of_proportion_is_not_believed() {
         (Request, &message(4, 1, 1, opcode::QUERY, &body)),
     ]);
     assert_eq!(transcript.ops[1].posted(Request), "framing 6, metadata 3, unknown 24");
+    assert_eq!(transcript.notes, [Note::Implausible(Codec::Lz4), Note::UndecodedMessage]);
 }
 
 #[test]

@@ -4,13 +4,18 @@ use super::*;
 
 /// A request that compresses, by the compressor with this number.
 pub(super) fn squeezed(compressor: u8) -> Vec<u8> {
-    let document = doc(&[text("v", &"x".repeat(400))]);
+    squeezed_text(compressor, 400)
+}
+
+/// The same with so many bytes of text, all of them the same.
+fn squeezed_text(compressor: u8, len: usize) -> Vec<u8> {
+    let document = doc(&[text("v", &"x".repeat(len))]);
     let plain = msg_body(0, &[body(&[text("insert", "c")]), sequence("documents", &[document])]);
     let packed = match compressor {
         0 => plain.clone(),
         1 => snap::raw::Encoder::new().compress_vec(&plain).unwrap(),
         2 => {
-            let mut packed = Vec::with_capacity(1000);
+            let mut packed = Vec::with_capacity(1000 + plain.len() / 100);
             let mut zlib = flate2::Compress::new(flate2::Compression::default(), true);
             zlib.compress_vec(&plain, &mut packed, flate2::FlushCompress::Finish).unwrap();
             packed
@@ -35,6 +40,18 @@ fn a_compressed_body_is_posted_pro_rata() {
 }
 
 #[test]
+fn each_compressor_may_do_what_it_can() {
+    for compressor in 1..=3 {
+        let request = squeezed_text(compressor, 2 << 20);
+        let transcript = Transcript::of(Mongo::new(false), &[(Request, &request)]);
+        assert_eq!(outcomes(&transcript), [("insert", None)], "compressor {compressor}: {} bytes", request.len());
+        assert_eq!(bytes_of(&transcript, Request, Unknown), 0, "compressor {compressor}: {} bytes", request.len());
+        assert_eq!(transcript.notes, [Note::ProRata], "compressor {compressor}");
+    }
+    assert!(squeezed_text(3, 2 << 20).len() < (2 << 20) / 1032, "zstd does better than zlib can");
+}
+
+#[test]
 fn a_body_that_only_claims_to_be_compressed_is_posted_exactly() {
     let transcript = decode(&[(Request, &squeezed(0))]);
     assert_eq!(outcomes(&transcript), [("insert", None)]);
@@ -55,6 +72,7 @@ fn a_decompression_bomb_is_not_lit() {
     let request = compressed(1, 0, 2013, 60 << 20, 3, &[0; 40]);
     let transcript = decode(&[(Request, &request)]);
     assert_eq!(bytes_of(&transcript, Request, Unknown), 40);
+    assert!(transcript.notes.contains(&Note::Implausible(Codec::Zstd)), "{:?}", transcript.notes);
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! What compression formats can do at most, so that a length that a message claims can be held against its bytes before
+//! anything is allocated or decompressed.
+
+use super::Note;
+use crate::limits;
+
+/// A compression format that a protocol uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Codec {
+    /// DEFLATE in a zlib frame (RFC 1950 and 1951).
+    Zlib,
+    /// Zstandard (RFC 8878).
+    Zstd,
+    /// Snappy's raw format.
+    Snappy,
+    /// LZ4's block format.
+    Lz4,
+}
+
+impl Codec {
+    /// The name that people know it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+            Self::Snappy => "Snappy",
+            Self::Lz4 => "LZ4",
+        }
+    }
+
+    /// How many bytes one of its bytes stands for at most.
+    pub const fn expansion(self) -> usize {
+        match self {
+            Self::Zlib => limits::EXPANSION_ZLIB,
+            Self::Zstd => limits::EXPANSION_ZSTD,
+            Self::Snappy => limits::EXPANSION_SNAPPY,
+            Self::Lz4 => limits::EXPANSION_LZ4,
+        }
+    }
+
+    /// Why `body` bytes are not decompressed to the `plain` ones that they are said to be; `None` where they can be.
+    pub fn refusal(self, body: usize, plain: usize) -> Option<Note> {
+        if plain > body.saturating_mul(self.expansion()) {
+            Some(Note::Implausible(self))
+        } else if plain > limits::DECOMPRESSED {
+            Some(Note::LongBody)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest run of zeros that still compresses to `body` bytes' share of it.
+    const PLAIN: usize = 32 << 20;
+
+    #[test]
+    fn no_codec_does_better_than_its_bound_and_the_bounds_are_near() {
+        let plain = vec![0; PLAIN];
+        let mut zlib = Vec::with_capacity(1 << 20);
+        let mut state = flate2::Compress::new(flate2::Compression::best(), true);
+        state.compress_vec(&plain, &mut zlib, flate2::FlushCompress::Finish).unwrap();
+        let packed = [
+            (Codec::Zlib, zlib.len()),
+            (Codec::Zstd, zstd::bulk::compress(&plain, 19).unwrap().len()),
+            (Codec::Snappy, snap::raw::Encoder::new().compress_vec(&plain).unwrap().len()),
+            (Codec::Lz4, lz4_flex::block::compress(&plain).len()),
+        ];
+        for (codec, body) in packed {
+            assert_eq!(codec.refusal(body, PLAIN), None, "{codec:?}: {body} bytes");
+            assert!(PLAIN / body >= codec.expansion() / 2, "{codec:?}: {} times", PLAIN / body);
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_a_bound_is_refused_with_its_name() {
+        assert_eq!(Codec::Zlib.refusal(100, 103_200), None);
+        assert_eq!(Codec::Zlib.refusal(100, 103_201), Some(Note::Implausible(Codec::Zlib)));
+        assert_eq!(Codec::Zstd.refusal(100, 103_201), None);
+        assert_eq!(Codec::Zstd.refusal(1 << 20, (64 << 20) + 1), Some(Note::LongBody));
+    }
+}
