@@ -203,7 +203,10 @@ mod tests {
             doubts.settle().0.concat()
         };
         let zstd = said(Note::Implausible(Codec::Zstd), 1);
-        assert!(zstd.starts_with("1 compressed message claims to decompress to more than zstd can (32,768 times"), "{zstd}");
+        assert!(
+            zstd.starts_with("1 compressed message claims to decompress to more than zstd can (32,768 times"),
+            "{zstd}"
+        );
         let long = said(Note::LongBody, 2);
         assert!(long.starts_with("2 compressed messages claim to decompress to more than 64 MiB"), "{long}");
     }

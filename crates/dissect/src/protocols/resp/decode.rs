@@ -258,7 +258,10 @@ impl Resp {
     fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         while input.available() > 0 {
             if self.pairing.replicates && self.target.is_none() {
-                return self.replication.get_or_insert_with(|| Box::new(Replication::new())).run(input, out);
+                let replication = self.replication.get_or_insert_with(|| Box::new(Replication::new()));
+                if let Some(step) = replication.run(self.pairing.waits(), input, out)? {
+                    return Ok(step);
+                }
             }
             if self.target.is_none()
                 && let Some(len) = self.plain_reply(input.bytes, out)

@@ -355,6 +355,11 @@ impl Pairing {
         None
     }
 
+    /// Whether a command waits for its reply.
+    pub fn waits(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Whether bytes that begin with `first` are those of a snapshot, or come while the server makes one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
         let front = self.pending.front().filter(|front| front.kind == Kind::Replicate && matches!(first, b'$' | b'\n'))?;

@@ -41,9 +41,19 @@ impl Replication {
         Self { stage: Stage::Between, op: OpId(0), value: Value::new() }
     }
 
-    /// Decodes as far as `input` goes; the step that stopped it.
-    pub fn run<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    /// Decodes as far as `input` goes, and gives the step that stopped it; `None` where an answer begins, which can come
+    /// between commands of the stream where a command of the replica `waits` for one.
+    pub fn run<R: Reader>(
+        &mut self,
+        waits: bool,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
         while input.available() > 0 {
+            let between = matches!(self.stage, Stage::Between);
+            if between && waits && matches!(input.bytes.first(), Some(b'+' | b'-')) {
+                return Ok(None);
+            }
             let blocked = match self.stage {
                 Stage::Between => self.begin(input, out)?,
                 Stage::Snapshot(left) => {
@@ -59,11 +69,11 @@ impl Replication {
                     }
                 },
             };
-            if let Some(step) = blocked {
-                return Ok(step);
+            if blocked.is_some() {
+                return Ok(blocked);
             }
         }
-        Ok(Step::Progress)
+        Ok(Some(Step::Progress))
     }
 
     fn begin<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Option<Step>, Malformed> {

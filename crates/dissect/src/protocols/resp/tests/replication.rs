@@ -37,6 +37,21 @@ fn the_snapshot_answers_sync() {
 }
 
 #[test]
+fn a_replica_with_a_second_channel_asks_again_while_the_stream_is_open() {
+    let summary = stream(&[
+        (C, &command(&["PSYNC", "?", "-1"])),
+        (S, "+DUALCHANNELSYNC\r\n"),
+        (C, &commands(&["REPLCONF set-rdb-client-id 7", "PSYNC 8f0 1"])),
+        (S, &["+OK\r\n+CONTINUE 8f0\r\n", &command(&["PING"])].concat()),
+    ]);
+    let outcomes = ["background PSYNC [array] ok", "background REPLCONF [array] ok", "background PSYNC [array] ok"];
+    for (line, outcome) in summary.iter().zip(outcomes) {
+        assert!(line.starts_with(outcome), "{summary:#?}");
+    }
+    assert_eq!(summary[3], "background REPLICATION [stream] unsolicited:  | framing 10, data 4");
+}
+
+#[test]
 fn a_refused_psync_leaves_a_connection_like_any_other() {
     let lines = commands(&["PSYNC ? -1", "PING"]);
     let summary = stream(&[(C, &lines), (S, "-NOMASTERLINK Can't SYNC while not connected with my master\r\n+PONG\r\n")]);
