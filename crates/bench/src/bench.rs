@@ -14,6 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use overhead_model::Protocol;
+use overhead_model::exit::ABORTED;
 use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSummary};
 use overhead_model::record::Tool;
 use std::future::Future;
@@ -23,6 +24,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Clients that connect at the same time.
 const CONNECTING: usize = 8;
+
+/// How long requests that make objects and rows may take to be answered after the program was asked to end.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// Does the job with the driver for its protocol; gives the exit status.
 pub fn run(job: Job) -> Result<u8> {
@@ -78,6 +82,9 @@ impl<D: Driver> Bench<D> {
         }
         let done = self.set_up_and_measure(&mut report).await;
         let removed = self.clean_up().await;
+        if self.stop.aborting() {
+            return Ok(ABORTED);
+        }
         let done = done.or_else(|error| report.keep_partial(error));
         if let Err(error) = removed {
             eprintln!("overhead bench: {}", fault::sentence(&error));
@@ -180,10 +187,15 @@ impl<D: Driver> Bench<D> {
     }
 
     async fn unless_stopped<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::pin!(work);
         tokio::select! {
             biased;
-            result = work => result,
-            () = self.stop.wait() => bail!(self.stop.reason().unwrap_or_default()),
+            result = &mut work => result,
+            () = self.stop.wait() => {
+                // A request that is on its way would make something behind the back of the removal.
+                let _ = tokio::time::timeout(SETTLE, work).await;
+                bail!(self.stop.reason().unwrap_or_default())
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use overhead_model::exit::ABORTED;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ pub struct Stop(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     asked: AtomicBool,
+    aborting: AtomicBool,
     reason: Mutex<Option<String>>,
     changed: Notify,
 }
@@ -33,6 +35,11 @@ impl Stop {
         self.0.asked.load(Ordering::Relaxed)
     }
 
+    /// Whether it was asked a second time: the program ends as soon as what was made is removed.
+    pub fn aborting(&self) -> bool {
+        self.0.aborting.load(Ordering::Acquire)
+    }
+
     /// Why.
     pub fn reason(&self) -> Option<String> {
         self.0.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -48,31 +55,61 @@ impl Stop {
         }
     }
 
-    /// Listens to Ctrl-C and SIGTERM from now on: the first asks, the second ends the program.
+    /// Listens to Ctrl-C, SIGTERM and SIGHUP from now on: the first asks, and what was made is removed; the second
+    /// aborts, once that is removed or [`GRACE`] is over; the third ends the program as it stands.
     pub fn on_signals(&self) -> Result<()> {
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut hangup = signal(SignalKind::hangup())?;
         let stop = self.clone();
         tokio::spawn(async move {
-            let mut first: Option<Instant> = None;
+            let mut last: Option<Instant> = None;
+            let mut count = 0;
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
                 }
                 // `timeout` and terminals send the same signal twice, to the process and to its group.
-                if first.get_or_insert_with(Instant::now).elapsed() > ONE_AND_THE_SAME {
-                    eprintln!("overhead bench: aborted; what is left on the server is removed by --cleanup-only");
-                    std::process::exit(i32::from(ABORTED));
+                if last.is_some_and(|last| last.elapsed() <= ONE_AND_THE_SAME) {
+                    continue;
                 }
-                stop.ask(INTERRUPTED);
+                last = Some(Instant::now());
+                count += 1;
+                match count {
+                    1 => stop.ask(INTERRUPTED),
+                    2 => {
+                        stop.0.aborting.store(true, Ordering::Release);
+                        say("removing what was made on the server, then aborting; once more leaves it there");
+                        tokio::spawn(async {
+                            tokio::time::sleep(GRACE).await;
+                            abort();
+                        });
+                    }
+                    _ => abort(),
+                }
             }
         });
         Ok(())
     }
 }
 
-/// A second signal within this time is the first one again.
+/// Ends the program as it stands.
+fn abort() -> ! {
+    say("aborted; what is left on the server is removed by --cleanup-only");
+    std::process::exit(i32::from(ABORTED));
+}
+
+/// Tells the user, where standard error is still there.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "overhead bench: {text}");
+}
+
+/// A further signal within this time is the one before again.
 const ONE_AND_THE_SAME: Duration = Duration::from_millis(200);
+
+/// How long removing may take after the second signal.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The reason after Ctrl-C.
 const INTERRUPTED: &str = "interrupted";

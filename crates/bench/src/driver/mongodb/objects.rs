@@ -12,6 +12,9 @@ const MARKER: &str = "overhead_bench";
 /// Documents in one request.
 const CHUNK: u64 = 1_000;
 
+/// How often collections are dropped that are there again: an insert that was under way makes one.
+const PASSES: u32 = 5;
+
 /// Loads the rows, after what an earlier run has left is removed.
 pub async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
     clean_up(database).await?;
@@ -40,8 +43,13 @@ pub async fn clean_up(database: &Database) -> Result<bool> {
     if !there.iter().any(|name| name == MARKER) {
         return Ok(false);
     }
-    for table in TABLES {
-        database.collection::<Document>(table).drop().await?;
+    for _ in 0..PASSES {
+        for table in TABLES {
+            database.collection::<Document>(table).drop().await?;
+        }
+        if !database.list_collection_names().await?.iter().any(|name| TABLES.contains(&name.as_str())) {
+            break;
+        }
     }
     database.collection::<Document>(MARKER).drop().await?;
     if database.list_collection_names().await?.is_empty() {

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// Keys that one command or one pipeline names.
 const CHUNK: u64 = 1_000;
 
+/// How often keys are looked for while there still were some. Clients that write on and on are not ours.
+const PASSES: u32 = 5;
+
 /// Loads the rows, after what an earlier run has left is removed.
 pub async fn set_up(shards: &mut Shards, rows: u64, payload: usize) -> Result<()> {
     if !clean_up(shards).await? {
@@ -30,33 +33,38 @@ pub async fn set_up(shards: &mut Shards, rows: u64, payload: usize) -> Result<()
     Ok(())
 }
 
-/// Removes all keys that a marker says are ours; false where there is no marker.
+/// Removes all keys that a marker says are ours; false where there is no marker. Goes on until there were none: what clients
+/// had sent when they were interrupted may be carried out while keys are removed.
 pub async fn clean_up(shards: &mut Shards) -> Result<bool> {
     let mut rows = None;
     for connection in &mut shards.shards {
         rows = rows.max(redis::cmd("GET").arg(MARKER).query_async::<Option<u64>>(connection).await?);
     }
     let Some(rows) = rows else { return Ok(false) };
-    remove(shards, 0..rows.min(MAX_ROWS), false).await?;
-    remove_inserted(shards).await?;
+    for _ in 0..PASSES {
+        let loaded = remove(shards, 0..rows.min(MAX_ROWS)).await?;
+        if loaded + remove(shards, MAX_ROWS..MAX_ROWS + RING).await? == 0 {
+            break;
+        }
+    }
     for connection in &mut shards.shards {
         redis::cmd("DEL").arg(MARKER).exec_async(connection).await?;
     }
     Ok(true)
 }
 
-/// Removes the rows that were inserted: from the first, in the order in which they were, until there are no more.
+/// Removes the rows that were inserted. They can be anywhere in the ring: inserts go on in it where the last run ended.
 pub async fn remove_inserted(shards: &mut Shards) -> Result<()> {
-    remove(shards, MAX_ROWS..MAX_ROWS + RING, true).await
+    remove(shards, MAX_ROWS..MAX_ROWS + RING).await.map(drop)
 }
 
-async fn remove(shards: &mut Shards, ids: Range<u64>, until_none: bool) -> Result<()> {
+/// Removes the keys of these rows, and counts those that were there.
+async fn remove(shards: &mut Shards, ids: Range<u64>) -> Result<u64> {
+    let mut removed = 0;
     for chunk in chunks(ids) {
-        if count(shards, "DEL", chunk).await? == 0 && until_none {
-            break;
-        }
+        removed += count(shards, "DEL", chunk).await?;
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Fails where a key exists that we would overwrite.
