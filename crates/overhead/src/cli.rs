@@ -195,6 +195,9 @@ pub struct Output {
     /// Say nothing but results and errors
     #[arg(short, long)]
     pub quiet: bool,
+    /// Say what was read, how connections were chosen, and what it took
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
 }
 
 /// Form of a result.

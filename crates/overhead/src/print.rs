@@ -3,6 +3,9 @@
 use crate::cli::{Format, Output};
 use crate::doubts::Doubts;
 use anyhow::{Context, Result};
+use overhead_model::record::Selected;
+use overhead_model::{Measured, Run};
+use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, Style, text};
 use std::io::Write;
 use std::path::Path;
@@ -38,10 +41,43 @@ pub fn verbatim(text: &str) -> Result<()> {
 
 /// Repeats the record's warnings on standard error, where the form on standard output does not show them to people.
 pub fn warnings(named: &NamedRun, output: &Output) {
+    if output.verbose {
+        for line in details(&named.run) {
+            eprintln!("overhead: {line}");
+        }
+    }
     if output.quiet || output.format == Format::Table {
         return;
     }
     warn(&named.run.warnings);
+}
+
+/// Returns what was read, how connections were chosen, and what it took.
+fn details(run: &Run) -> Vec<String> {
+    let Run { source, observer, .. } = run;
+    let files = source.inputs.iter().map(|input| {
+        format!("{}: {}, {}", input.path, counted(input.frames, "frame"), counted(input.wire_bytes, "byte"))
+    });
+    let Selected { db, ports } = &source.selection;
+    let chosen = db.iter().map(|db| format!("--db {db}")).chain(ports.iter().map(|port| format!("--port {port}")));
+    let chosen = chosen.collect::<Vec<_>>().join(" ");
+    let chosen = if chosen.is_empty() { "by port, then by content".to_owned() } else { chosen };
+    let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref()).map(|interface| {
+        let on: Vec<&str> = interface.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
+        let mtu = interface.mtu.map_or_else(|| "unknown".to_owned(), |mtu| grouped(u64::from(mtu)));
+        format!(
+            "{}: MTU {mtu}, offloads on: {}",
+            interface.name,
+            if on.is_empty() { "none".into() } else { on.join(", ") }
+        )
+    });
+    let took = match (&observer.cpu_ns, &observer.frames_per_second) {
+        (Measured::Value(cpu_ns), Measured::Value(speed)) => {
+            Some(format!("{} µs of CPU time, {} a second", grouped(cpu_ns / 1_000), counted(*speed, "frame")))
+        }
+        _ => None,
+    };
+    files.chain([format!("connections chosen: {chosen}")]).chain(interface).chain(took).collect()
 }
 
 /// Prints what a reader has to know beside a result, and gives the status that goes with it.

@@ -75,6 +75,17 @@ fn a_run_folder_is_read_again_as_it_was_captured() {
 }
 
 #[test]
+fn verbose_says_what_was_read_and_how() {
+    let capture = fixture();
+    let output = overhead(&["analyze", path(&capture), "--db", "redis", "--port", "7379", "-v"]);
+    let (text, read) = (said(&output), format!("overhead: {}: ", capture.display()));
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains(&read) && text.contains("connections chosen: --db redis --port 7379"), "{text}");
+    let output = overhead(&["analyze", path(&capture), "-v", "-q"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn the_record_of_an_aborted_run_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let folder = run_folder(dir.path(), false);
