@@ -160,7 +160,9 @@ fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
     let (verb, settings) = (sql::verb(text), sql::is_settings(text));
     let unknown = if input.opaque > 0 { "QUERY" } else { "EMPTY" };
     state.pairing.label_verb(unit, verb, settings, (unknown, "simple"), out);
-    state.pairing.copies(unit, copy::copies(text, verb, true));
+    if let Some(copies) = copy::copies(text, &verb, true) {
+        state.pairing.copies(unit, copies);
+    }
     state.pairing.settle(unit, out);
     Ok(())
 }
@@ -200,7 +202,7 @@ fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
         let text = c_text(c, Account::Query, "statement")?;
         statement.verb = sql::verb(text);
         statement.settings = sql::is_settings(text);
-        statement.copies = copy::copies(text, statement.verb, false);
+        statement.copies = copy::copies(text, &statement.verb, false);
         let count = c.u16_be(Account::Framing, "parameter count")?;
         let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
         statement.set_parameters(types);
@@ -285,7 +287,9 @@ fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mu
     let copies = known.and_then(|known| known.copies.clone());
     state.pairing.label_verb(unit, verb, settings, ("EXECUTE", via), out);
     state.pairing.executed(unit);
-    state.pairing.copies(unit, copies);
+    if let Some(copies) = copies {
+        state.pairing.copies(unit, copies);
+    }
     state.pairing.expect(Request::Execute, unit, portal, None)
 }
 

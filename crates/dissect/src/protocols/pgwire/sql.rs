@@ -30,6 +30,12 @@ impl Verb {
         std::str::from_utf8(word).unwrap_or_default()
     }
 
+    /// True where it is this word, which is in upper case.
+    #[inline]
+    pub fn is(&self, word: &[u8]) -> bool {
+        self.text.get(..usize::from(self.len)) == Some(word)
+    }
+
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0

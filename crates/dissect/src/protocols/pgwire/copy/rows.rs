@@ -82,6 +82,7 @@ impl Rows {
     fn next(&mut self, rest: &[u8]) -> Option<Run> {
         let &first = rest.first()?;
         if self.place != Place::Within
+            && (self.matched > 0 || self.may_be_marker(first))
             && let Some(run) = self.marker(rest)
         {
             return Some(run);
@@ -152,6 +153,13 @@ impl Rows {
             behind.position(|&byte| byte == delimiter || byte == quote || matches!(byte, b'\n' | b'\r'))
         };
         Run { len: end.map_or(rest.len(), |at| at + 1), account: Account::Data, field: "value" }
+    }
+
+    /// False for what most fields begin with.
+    #[inline]
+    fn may_be_marker(&self, first: u8) -> bool {
+        let begins = |marker: &[u8]| marker.first() == Some(&first);
+        first == b'\\' || begins(&self.dialect.null) || begins(&self.dialect.default)
     }
 
     /// What stands for a null, for a default or for the end of the data, where that is the whole field.

@@ -58,12 +58,14 @@ impl Dialect {
 }
 
 /// The copies that `sql` starts, where it starts any. `several` where it may hold more than one statement.
-pub(in super::super) fn copies(sql: &[u8], verb: Verb, several: bool) -> Option<Copies> {
-    let first = matches!(verb.as_str(), "COPY" | "START_REPLICATION" | "BASE_BACKUP");
-    let later = !first && several && may_copy_later(sql);
-    if !first && !later {
-        return None;
-    }
+#[inline]
+pub(in super::super) fn copies(sql: &[u8], verb: &Verb, several: bool) -> Option<Copies> {
+    let first = [&b"COPY"[..], b"START_REPLICATION", b"BASE_BACKUP"].iter().any(|word| verb.is(word));
+    if first || (several && may_copy_later(sql)) { read(sql) } else { None }
+}
+
+#[cold]
+fn read(sql: &[u8]) -> Option<Copies> {
     let mut tokens = Tokens::new(sql);
     let mut copies = Vec::new();
     while copies.len() < limits::STATEMENT_COPIES {
@@ -79,7 +81,13 @@ pub(in super::super) fn copies(sql: &[u8], verb: Verb, several: bool) -> Option<
 
 /// False where no statement behind the first can be a copy.
 fn may_copy_later(sql: &[u8]) -> bool {
-    let later = near::find(b';', sql).and_then(|end| sql.get(end..)).unwrap_or_default();
+    // Of one statement with its semicolon nothing is left.
+    let later = near::find(b';', sql).and_then(|end| sql.get(end + 1..)).unwrap_or_default();
+    later.len() > 3 && has_copy(later)
+}
+
+#[cold]
+fn has_copy(later: &[u8]) -> bool {
     memchr::memchr2_iter(b'y', b'Y', later).any(|at| {
         let word = at.checked_sub(3).and_then(|from| later.get(from..at));
         word.is_some_and(|word| word.eq_ignore_ascii_case(b"cop"))

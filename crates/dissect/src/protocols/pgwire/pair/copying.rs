@@ -49,8 +49,7 @@ fn count_in(unit: &Unit) -> usize {
 
 impl Pairing {
     /// A unit's statement starts these copies.
-    pub fn copies(&mut self, id: UnitId, copies: Option<Copies>) {
-        let Some(copies) = copies else { return };
+    pub fn copies(&mut self, id: UnitId, copies: Copies) {
         let takes = copies.iter().any(|copy| copy.sender == Side::Request);
         if let Some(unit) = self.unit(id) {
             unit.copies = Some(Box::new(UnitCopies { all: copies, sent: 0 }));

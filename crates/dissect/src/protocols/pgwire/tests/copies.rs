@@ -55,7 +55,7 @@ fn formats_are_those_of_the_statement() {
 #[test]
 fn statements_that_copy_nothing_over_the_connection() {
     for sql in ["copy t from '/file'", "copy t to program 'cat'", "select 'copy t from stdin'", "copy", "copy t; from stdin"] {
-        assert_eq!(copies(sql.as_bytes(), verb(sql.as_bytes()), true), None, "{sql}");
+        assert_eq!(copies(sql.as_bytes(), &verb(sql.as_bytes()), true), None, "{sql}");
     }
 }
 
