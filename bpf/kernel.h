@@ -46,7 +46,7 @@ enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
 /* include/net/tcp_states.h */
 enum { TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
 /* include/uapi/linux/in.h, include/linux/socket.h, include/linux/err.h */
-enum { IPPROTO_TCP = 6, AF_INET6 = 10, MSG_PEEK = 2, MAX_ERRNO = 4095 };
+enum { IPPROTO_TCP = 6, AF_UNIX = 1, AF_INET6 = 10, MSG_PEEK = 2, MAX_ERRNO = 4095 };
 /* arch/x86/include/asm/thread_info.h, arch/arm64/include/asm/thread_info.h */
 enum { TS_COMPAT = 2, TIF_32BIT = 22 };
 

@@ -640,6 +640,14 @@ static __always_inline bool use_socket(struct sock *sk, struct thread *thread)
 	return true;
 }
 
+/* True where others may be served through a socket: what a server asks of another one (the lesser port) is for its clients. */
+static __always_inline bool may_serve(struct sock *sk)
+{
+	if (sk->__sk_common.skc_family == AF_UNIX)
+		return true;
+	return sk->sk_protocol == IPPROTO_TCP && sk->__sk_common.skc_num < __builtin_bswap16(sk->__sk_common.skc_dport);
+}
+
 SEC("tp_btf/sock_send_length")
 int sock_send_length(__u64 *ctx)
 {
@@ -647,11 +655,16 @@ int sock_send_length(__u64 *ctx)
 	int bytes = (int)ctx[1];
 	struct totals *sum;
 
-	if (!thread || bytes <= 0 || !use_socket((struct sock *)ctx[0], thread))
+	if (!thread || bytes <= 0)
 		return 0;
 	sum = totals_of(thread->slot);
 	if (!sum)
 		return 0;
+	if (!use_socket((struct sock *)ctx[0], thread)) {
+		if (may_serve((struct sock *)ctx[0]))
+			sum->elsewhere_bytes += bytes;
+		return 0;
+	}
 	sum->socket.send_calls++;
 	sum->socket.send_bytes += bytes;
 	thread->socket.send_calls++;
@@ -667,11 +680,16 @@ int sock_recv_length(__u64 *ctx)
 	struct totals *sum;
 
 	/* Bytes that were only peeked at will be received again. */
-	if (!thread || bytes <= 0 || ((int)ctx[2] & MSG_PEEK) || !use_socket((struct sock *)ctx[0], thread))
+	if (!thread || bytes <= 0 || ((int)ctx[2] & MSG_PEEK))
 		return 0;
 	sum = totals_of(thread->slot);
 	if (!sum)
 		return 0;
+	if (!use_socket((struct sock *)ctx[0], thread)) {
+		if (may_serve((struct sock *)ctx[0]))
+			sum->elsewhere_bytes += bytes;
+		return 0;
+	}
 	sum->socket.recv_calls++;
 	sum->socket.recv_bytes += bytes;
 	thread->socket.recv_calls++;

@@ -105,6 +105,8 @@ struct totals {
 	__u64 settlements;
 	__u64 wakeups;
 	struct socket_use socket;
+	/* Sent and received through UNIX sockets, and as the server of other ports. */
+	__u64 elsewhere_bytes;
 	__u64 retransmissions;
 	struct cycle_use cycles;
 	/* Processes that found no free slot. */

@@ -58,6 +58,7 @@ pub(crate) struct SlotSums {
     pub(crate) used: types::usage,
     pub(crate) wakeups: u64,
     pub(crate) socket: types::socket_use,
+    pub(crate) elsewhere_bytes: u64,
     pub(crate) retransmissions: u64,
     pub(crate) cycles: types::cycle_use,
     pub(crate) nameless: u64,
@@ -217,6 +218,7 @@ impl SlotSums {
         add_usage(&mut self.used, &cpu.ended);
         self.wakeups += cpu.wakeups;
         add_socket(&mut self.socket, &cpu.socket);
+        self.elsewhere_bytes += cpu.elsewhere_bytes;
         self.retransmissions += cpu.retransmissions;
         add_cycles(&mut self.cycles, &cpu.cycles);
         self.nameless += cpu.nameless;
@@ -237,6 +239,7 @@ impl SlotSums {
         add_usage(&mut self.used, &other.used);
         self.wakeups += other.wakeups;
         add_socket(&mut self.socket, &other.socket);
+        self.elsewhere_bytes += other.elsewhere_bytes;
         self.retransmissions += other.retransmissions;
         add_cycles(&mut self.cycles, &other.cycles);
         self.nameless += other.nameless;
@@ -253,6 +256,7 @@ impl SlotSums {
             used: usage_since(&self.used, &start.used),
             wakeups: self.wakeups.saturating_sub(start.wakeups),
             socket: socket_since(&self.socket, &start.socket),
+            elsewhere_bytes: self.elsewhere_bytes.saturating_sub(start.elsewhere_bytes),
             retransmissions: self.retransmissions.saturating_sub(start.retransmissions),
             cycles: cycles_since(&self.cycles, &start.cycles),
             nameless: self.nameless.saturating_sub(start.nameless),

@@ -167,12 +167,44 @@ fn two_protocols_are_counted_apart() {
         return;
     }
     assert!(record.server.value().unwrap().withheld.as_ref().unwrap().contains("resp and pgwire"), "{record:?}");
+    assert_eq!(counters.warnings(), Vec::<String>::new());
     let [resp, pgwire] = record.protocols.as_slice() else { panic!("{:?}", record.protocols) };
     let counted =
         |role: &Measured<record::Role>| (role.value().unwrap().pids.clone(), calls(role.value().unwrap(), "getppid"));
     assert_eq!((resp.protocol.as_str(), counted(&resp.server)), ("resp", (vec![pids[0]], 10)));
     assert_eq!((pgwire.protocol.as_str(), counted(&pgwire.server)), ("pgwire", (vec![pids[1]], 30)));
     assert_eq!(pgwire.client.value().unwrap().coverage, Measured::Value(1.0));
+}
+
+#[test]
+fn a_server_that_is_busy_on_other_sockets_is_said_to_be() {
+    let (port, from) = (child::free_port(), child::free_port());
+    let server = Child::waiting_after(
+        move || TcpListener::bind(("127.0.0.1", port)).unwrap(),
+        |listener| {
+            let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+            one.write_all(&[7; 10_000]).unwrap();
+            other.read_exact(&mut [0; 10_000]).unwrap();
+            echo(listener);
+        },
+    );
+    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    counters.begin().unwrap();
+    let client = asking(from, port, 100);
+    let server = server.let_go();
+    client.run();
+    server.join();
+    counters.stop().unwrap();
+    let record = counters.attribute(&[captured(from, port, 20_000)]).unwrap();
+    if !sees_sockets(&record) {
+        return;
+    }
+    assert_eq!(record.server.value().unwrap().coverage, Measured::Value(1.0));
+    let warnings = counters.warnings();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("50.0% of the bytes") && warning.contains("UNIX")),
+        "{warnings:?}"
+    );
 }
 
 #[test]

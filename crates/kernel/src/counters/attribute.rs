@@ -27,6 +27,8 @@ struct Window<'counters> {
     context: Context<'counters>,
     start: &'counters Snapshot,
     last: &'counters Snapshot,
+    /// What was captured is of several protocols: what there is to say is said of each.
+    several: bool,
     remarks: Vec<String>,
 }
 
@@ -42,9 +44,10 @@ impl Counters {
         let most = self.programs.connections.max_entries();
         let ownership = Ownership::of(captured, &table, discover::own_network_namespace(), most);
         let mut window = self.ended_window()?;
-        let mut record = window.record(|window, role| window.owned_role(role, None, captured, &ownership));
         let protocols = ownership.protocols();
-        if protocols.len() > 1 {
+        window.several = protocols.len() > 1;
+        let mut record = window.record(|window, role| window.owned_role(role, None, captured, &ownership));
+        if window.several {
             let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
             let reason = format!(
                 "the captured connections are of {}: the counters of each are given apart",
@@ -55,7 +58,6 @@ impl Counters {
                     role.withheld = Some(reason.clone());
                 }
             }
-            window.remarks.clear();
             record.protocols = protocols
                 .iter()
                 .map(|protocol| ProtocolCounters {
@@ -84,7 +86,7 @@ impl Counters {
             ticks_per_ns: last.at.ticks_per_ns(&start.at),
             ports_given: !self.options.ports.is_empty(),
         };
-        Ok(Window { counters: self, context, start, last, remarks: Vec::new() })
+        Ok(Window { counters: self, context, start, last, several: false, remarks: Vec::new() })
     }
 }
 
@@ -106,6 +108,14 @@ impl Window<'_> {
             return Measured::unavailable(self.counters.nobody(role));
         }
         let (mut record, sums) = self.role(role, &candidates);
+        let places: BTreeSet<u32> = self
+            .processes()
+            .filter(|(_, process)| candidates.contains(&process.slot))
+            .map(|(_, process)| process.netns)
+            .collect();
+        if places.len() > 1 {
+            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, since without packets nothing tells them apart: {}", name(role), places.len(), self.in_words(&candidates)));
+        }
         if let Some(reason) = self.idle(role, &candidates, &sums) {
             self.remarks.push(format!("{}: {reason}", name(role)));
             record.withheld = Some(reason);
@@ -162,14 +172,34 @@ impl Window<'_> {
         };
         (record.coverage, record.captured_share) = (shares.coverage(), shares.captured_share());
         record.withheld = withheld.or_else(|| shares.withheld());
-        match (&record.withheld, shares.warning()) {
-            (Some(reason), _) => {
-                self.remarks.push(format!("{}: counters per operation are withheld: {reason}", name(role)));
-            }
-            (None, Some(warning)) => self.remarks.push(format!("{}: {warning}", name(role))),
-            (None, None) => {}
+        if protocol.is_some() || !self.several {
+            let who = protocol.map_or_else(|| name(role).to_owned(), |of| format!("{} ({})", name(role), of.name()));
+            self.remark_on_shares(&who, record.withheld.as_deref(), &shares);
+            self.remark_on_other_sockets(&who, role, &sums);
         }
         Measured::Value(record)
+    }
+
+    fn remark_on_shares(&mut self, who: &str, withheld: Option<&str>, shares: &Shares) {
+        self.remarks.extend(match (withheld, shares.warning()) {
+            (Some(reason), _) => Some(format!("{who}: counters per operation are withheld: {reason}")),
+            (None, Some(warning)) => Some(format!("{who}: {warning}")),
+            (None, None) => None,
+        });
+    }
+
+    /// A server may have clients on other ports, or on UNIX sockets.
+    fn remark_on_other_sockets(&mut self, who: &str, role: Role, sums: &SlotSums) {
+        let (moved, elsewhere) = (sums.socket_bytes(), sums.elsewhere_bytes);
+        let share = elsewhere as f64 / (moved + elsewhere).max(1) as f64;
+        if role == Role::Server && share > LIMIT {
+            self.remarks.push(format!(
+                "{who}: {} of the bytes that the processes sent and received were not on port {} but on UNIX sockets or other ports of theirs: \
+                 the work for them is in the counters per operation",
+                percent(share),
+                ports_in_words(&self.counters.options.ports)
+            ));
+        }
     }
 
     /// The same for one of several protocols.
