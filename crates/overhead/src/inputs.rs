@@ -238,10 +238,12 @@ impl<'a> Reading<'a> {
     fn note_repeats(&mut self) {
         for (file, before, frames) in self.repeats.counts() {
             let (file, before) = (self.name(file), self.name(before));
-            self.findings.remarks.push(format!(
-                "{} of {file} are in {before} too, with the same time and bytes: each is counted once",
-                counted(frames, "frame")
-            ));
+            let how = if file == before {
+                "were read before, for the file was given twice".to_owned()
+            } else {
+                format!("are in {before} too, with the same time and bytes")
+            };
+            self.findings.remarks.push(format!("{} of {file} {how}: each is counted once", counted(frames, "frame")));
         }
     }
 
