@@ -1,5 +1,6 @@
 //! What can go wrong with a source, one sentence each: what is at fault and what to do about it.
 
+use overhead_model::privilege::{NET_RAW, remedy};
 use std::io;
 
 /// A source that cannot be opened, or failed under way.
@@ -87,7 +88,8 @@ pub enum SourceError {
     },
     /// Capturing takes a privilege that the process lacks.
     #[error(
-        "capturing on {interface} is not permitted to this user: run with `sudo`, or once `sudo setcap cap_net_raw,cap_net_admin=eip` on this program"
+        "capturing on {interface} is not permitted to this user: {}",
+        remedy(&[NET_RAW])
     )]
     NotPermitted {
         /// The interface as the user named it.

@@ -132,7 +132,7 @@ impl Programs {
             cycles,
             _cycle_events: cycle_events,
             missing,
-            timing: Timing::start(descriptors, empty, options.own_cost)?,
+            timing: Timing::start(descriptors, empty, options.own_cost),
             _links: links,
         })
     }

@@ -1,6 +1,7 @@
 //! Which processes: from the socket tables of every network namespace, from control groups, by name.
 
 use crate::error::Error;
+use overhead_model::privilege::{DAC_READ_SEARCH, Privilege, SYS_PTRACE};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -21,6 +22,37 @@ pub(crate) struct Owners {
     pub(crate) clients: BTreeSet<u32>,
     /// There is a listener among the servers.
     pub(crate) listening: bool,
+    /// There is a listener whose process this user may not see.
+    pub(crate) hidden: bool,
+}
+
+/// What finding the owner of another user's socket takes.
+pub(crate) const TO_SEE: [Privilege; 2] = [SYS_PTRACE, DAC_READ_SEARCH];
+
+/// Says whether the open files of other users' processes can be seen; yes, where there are no such processes.
+pub(crate) fn try_to_see() -> io::Result<()> {
+    let own = fs::metadata("/proc/self/status")?.uid();
+    let mut seen = Ok(());
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let is_process = entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+        if !is_process || entry.metadata().map_or(own, |process| process.uid()) == own {
+            continue;
+        }
+        match open_file(&entry.path()) {
+            Ok(true) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => seen = Err(error),
+            _ => {}
+        }
+    }
+    seen
+}
+
+/// Whether a process has an open file that can be seen.
+fn open_file(process: &Path) -> io::Result<bool> {
+    match fs::read_dir(process.join("fd"))?.next() {
+        Some(file) => fs::read_link(file?.path()).map(|_| true),
+        None => Ok(false),
+    }
 }
 
 /// Which end of a connection a socket is.
@@ -51,12 +83,14 @@ pub(crate) fn owners(ports: &[u16]) -> Result<Owners, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let ends = ends(&processes, ports);
     let mut owners = Owners::default();
+    let mut seen = HashSet::new();
     for process in &processes {
         let pid = process.pid as u32;
-        if pid == std::process::id() {
-            continue;
-        }
-        for end in sockets(process).filter_map(|inode| ends.get(&inode)) {
+        for (inode, end) in sockets(process).filter_map(|inode| ends.get_key_value(&inode)) {
+            seen.insert(*inode);
+            if pid == std::process::id() {
+                continue;
+            }
             owners.listening |= *end == End::Listener;
             match end {
                 End::Listener | End::Server => owners.servers.insert(pid),
@@ -69,6 +103,7 @@ pub(crate) fn owners(ports: &[u16]) -> Result<Owners, Error> {
         owners.servers.remove(&1);
     }
     owners.clients.retain(|pid| !owners.servers.contains(pid));
+    owners.hidden = ends.iter().any(|(inode, end)| *end == End::Listener && !seen.contains(inode));
     Ok(owners)
 }
 

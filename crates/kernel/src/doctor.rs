@@ -2,8 +2,11 @@
 
 use crate::bpf::Programs;
 use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
+use crate::discover::{self, TO_SEE};
 use crate::error::Error;
 use crate::options::{CycleChoice, Options, Selection};
+use crate::{privilege, timing};
+use overhead_model::privilege::remedy;
 
 /// One thing that can be measured, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +15,13 @@ pub struct Capability {
     pub name: &'static str,
     /// Nothing more to say when it is there.
     pub outcome: Result<(), Absence>,
+}
+
+impl Capability {
+    /// Whether this is all counters at once, which cannot be had.
+    pub fn is_all_counters(&self) -> bool {
+        self.name == KERNEL_COUNTERS
+    }
 }
 
 /// Why something cannot be measured.
@@ -30,10 +40,31 @@ pub fn doctor() -> Vec<Capability> {
     options.client = Selection::Named(String::new());
     options.cycles = CycleChoice::Best;
     options.softirq = true;
-    let programs = match Programs::start(&options) {
-        Ok(programs) => programs,
-        Err(error) => return vec![Capability { name: "kernel counters", outcome: Err(explain(&error)) }],
+    let mut list = match Programs::start(&options) {
+        Ok(programs) => counters(&programs),
+        Err(error) => vec![Capability { name: KERNEL_COUNTERS, outcome: Err(explain(&error)) }],
     };
+    list.push(Capability { name: "processes of other users (who serves a port)", outcome: others() });
+    list.push(Capability { name: "what the BPF programs cost themselves", outcome: own_cost() });
+    list
+}
+
+/// The line that stands for all counters where there are none.
+const KERNEL_COUNTERS: &str = "kernel counters";
+
+fn others() -> Result<(), Absence> {
+    discover::try_to_see().map_err(|error| Absence {
+        reason: format!("their open files cannot be seen ({error})"),
+        remedy: remedy(&privilege::missing(&TO_SEE)),
+    })
+}
+
+fn own_cost() -> Result<(), Absence> {
+    timing::try_statistics().map_err(|text| apart(&text))
+}
+
+/// What is counted by programs that run.
+fn counters(programs: &Programs) -> Vec<Capability> {
     let optional: [(&'static str, &[&str]); 5] = [
         ("wake-ups", &WAKEUPS),
         ("calls and bytes at the socket layer", &SOCKET),
@@ -45,8 +76,8 @@ pub fn doctor() -> Vec<Capability> {
         Capability { name: "system calls by name", outcome: Ok(()) },
         Capability { name: "time on a CPU, context switches, migrations", outcome: Ok(()) },
     ];
-    list.extend(optional.map(|(name, needed)| Capability { name, outcome: tracepoints(&programs, needed) }));
-    list.push(Capability { name: "hardware cycles", outcome: hardware(&programs) });
+    list.extend(optional.map(|(name, needed)| Capability { name, outcome: tracepoints(programs, needed) }));
+    list.push(Capability { name: "hardware cycles", outcome: hardware(programs) });
     list
 }
 
@@ -70,8 +101,11 @@ fn hardware(programs: &Programs) -> Result<(), Absence> {
 
 /// The errors put their remedy after the last colon.
 fn explain(error: &Error) -> Absence {
-    let text = error.to_string();
-    let (reason, remedy) = text.rsplit_once(": ").unwrap_or((&text, "report it"));
+    apart(&error.to_string())
+}
+
+fn apart(text: &str) -> Absence {
+    let (reason, remedy) = text.rsplit_once(": ").unwrap_or((text, "report it"));
     Absence { reason: reason.to_owned(), remedy: remedy.to_owned() }
 }
 

@@ -1,5 +1,7 @@
 //! Why there are no counters.
 
+use crate::privilege;
+use overhead_model::privilege::{BPF, PERFMON, remedy};
 use std::io;
 use std::path::PathBuf;
 
@@ -11,10 +13,7 @@ pub enum Error {
     #[error("the kernel has no BTF ({0}): counters need a kernel built with CONFIG_DEBUG_INFO_BTF and /sys mounted")]
     NoBtf(String),
     /// Loading BPF programs is not allowed.
-    #[error(
-        "no permission for BPF ({0}): run with sudo, or give the program the capabilities cap_bpf, cap_perfmon, \
-         cap_sys_ptrace and cap_dac_read_search (setcap)"
-    )]
+    #[error("no permission for BPF ({reason}): {}", remedy(&privilege::missing(&[BPF, PERFMON])), reason = .0)]
     Permission(String),
     /// Process numbers here are not those of the kernel.
     #[error(

@@ -26,6 +26,7 @@ mod empty;
 mod error;
 mod options;
 mod ownership;
+mod privilege;
 mod snapshot;
 mod split;
 mod timing;

@@ -4,7 +4,9 @@
 //! So it is asked for a moment, again and again, and what was timed stands for the whole.
 
 use crate::options::OwnCost;
+use crate::privilege;
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
+use overhead_model::privilege::{SYS_ADMIN, remedy};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -27,8 +29,16 @@ pub(crate) struct Timing {
 #[derive(Debug)]
 enum How {
     Never,
-    Always { _statistics: OwnedFd, since: Instant },
-    Sampled { end: Option<Sender<()>>, thread: Option<JoinHandle<()>> },
+    Always {
+        _statistics: OwnedFd,
+        since: Instant,
+    },
+    Sampled {
+        end: Option<Sender<()>>,
+        thread: Option<JoinHandle<()>>,
+    },
+    /// The kernel does not time them for us, for this reason.
+    Refused(String),
 }
 
 /// Runs of the empty program by which the meter itself is measured, each time.
@@ -78,15 +88,17 @@ impl Timed {
 }
 
 impl Timing {
-    /// Times these programs.
-    pub(crate) fn start(counting: Vec<OwnedFd>, empty: Option<OwnedFd>, how: OwnCost) -> io::Result<Self> {
+    /// Times these programs, where the kernel lets us: what they count does not depend on it.
+    pub(crate) fn start(counting: Vec<OwnedFd>, empty: Option<OwnedFd>, how: OwnCost) -> Self {
         let (programs, timed) = (Arc::new(Programs { counting, empty }), Arc::<Mutex<Timed>>::default());
-        let how = match how {
-            OwnCost::Untimed => How::Never,
-            OwnCost::Timed => How::Always { _statistics: enable_statistics()?, since: Instant::now() },
-            OwnCost::Sampled => {
-                // Says now whether it is allowed.
-                drop(enable_statistics()?);
+        // Says now whether it is allowed.
+        let allowed = if how == OwnCost::Untimed { None } else { Some(enable_statistics()) };
+        let how = match (how, allowed) {
+            (_, Some(Err(error))) => How::Refused(refusal(&error)),
+            (OwnCost::Timed, Some(Ok(statistics))) => How::Always { _statistics: statistics, since: Instant::now() },
+            (OwnCost::Untimed, _) | (_, None) => How::Never,
+            (OwnCost::Sampled, Some(Ok(statistics))) => {
+                drop(statistics);
                 let (end, ended) = channel();
                 let (programs, timed) = (Arc::clone(&programs), Arc::clone(&timed));
                 let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -94,13 +106,20 @@ impl Timing {
                 How::Sampled { end: Some(end), thread: Some(thread) }
             }
         };
-        Ok(Self { programs, timed, how })
+        Self { programs, timed, how }
+    }
+
+    /// Why the kernel does not time them; `None` where it does, and where it was not asked to.
+    pub(crate) fn refused(&self) -> Option<&str> {
+        if let How::Refused(reason) = &self.how { Some(reason) } else { None }
     }
 
     /// What was timed so far.
     pub(crate) fn timed(&self) -> io::Result<Timed> {
         match &self.how {
-            How::Never | How::Sampled { .. } => Ok(*self.timed.lock().unwrap_or_else(PoisonError::into_inner)),
+            How::Never | How::Refused(_) | How::Sampled { .. } => {
+                Ok(*self.timed.lock().unwrap_or_else(PoisonError::into_inner))
+            }
             How::Always { since, .. } => {
                 let empty = self.programs.run_empty()?;
                 let mut timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,6 +220,21 @@ fn enable_statistics() -> io::Result<OwnedFd> {
     }
     // SAFETY: the call has just returned this descriptor, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Says whether the kernel would time BPF programs.
+pub(crate) fn try_statistics() -> Result<(), String> {
+    enable_statistics().map(drop).map_err(|error| refusal(&error))
+}
+
+fn refusal(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            let missing = privilege::missing(&[SYS_ADMIN]);
+            format!("BPF_ENABLE_STATS: {error}: {}", remedy(&missing))
+        }
+        _ => format!("BPF_ENABLE_STATS: {error}: a kernel from 5.8 on can"),
+    }
 }
 
 fn information(program: &OwnedFd) -> io::Result<bpf_prog_info> {

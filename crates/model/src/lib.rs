@@ -11,6 +11,7 @@ pub mod exit;
 pub mod frame;
 pub mod load;
 pub mod operation;
+pub mod privilege;
 pub mod record;
 pub mod system;
 pub mod trace;

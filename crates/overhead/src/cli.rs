@@ -70,7 +70,7 @@ impl Command {
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
             #[cfg(feature = "live")]
-            Self::Doctor => Ok(crate::doctor::run()),
+            Self::Doctor => crate::doctor::run(),
             Self::Generate(generate) => generate.run(),
         }
     }

@@ -34,8 +34,9 @@ mod tests {
         let table = [
             (
                 "eth0: You don't have permission to perform this capture on that device",
-                "capturing on eth0 is not permitted to this user: run with `sudo`, or once \
-                 `sudo setcap cap_net_raw,cap_net_admin=eip` on this program",
+                "capturing on eth0 is not permitted to this user: run with sudo, or give the program cap_net_raw, \
+                 or all it can use (`sudo setcap cap_net_raw,cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,\
+                 cap_sys_admin=ep PROGRAM`)",
             ),
             ("That device is not up", "interface eth0 is down: bring it up with `ip link set eth0 up`"),
             ("The interface went down", "interface eth0 is down: bring it up with `ip link set eth0 up`"),

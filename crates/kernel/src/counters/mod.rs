@@ -5,13 +5,15 @@ mod attribute;
 use crate::bpf::Programs;
 use crate::clock::{Window, monotonic_ns};
 use crate::convert;
-use crate::discover::{self, Owners};
+use crate::discover::{self, Owners, TO_SEE};
 use crate::error::{Error, ports_in_words};
 use crate::options::{Options, OwnCost, Role, Selection};
+use crate::privilege;
 use crate::skeleton::types;
 use crate::snapshot::{self, Snapshot};
 use crate::timing::Timed;
 use libbpf_rs::MapCore;
+use overhead_model::privilege::remedy;
 use overhead_model::record::{self, ContextSwitches, Measured, Socket};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,8 @@ pub struct Counters {
     explicit: BTreeSet<u32>,
     /// Nobody listened on the ports when the programs were loaded.
     awaiting: bool,
+    /// Somebody listened on the ports as the programs were loaded, and this user may not see who.
+    hidden: bool,
     /// What is to be said of the last record.
     remarks: Vec<String>,
     start: Option<Snapshot>,
@@ -91,13 +95,15 @@ impl Counters {
             given: RefCell::default(),
             explicit: BTreeSet::new(),
             awaiting: false,
+            hidden: false,
             remarks: Vec::new(),
             start: None,
             last: None,
             own_start: OwnStart::default(),
         };
         let owners = counters.owners()?;
-        counters.awaiting = options.server == Selection::Ports && !owners.listening;
+        counters.hidden = options.server == Selection::Ports && !owners.listening && owners.hidden;
+        counters.awaiting = options.server == Selection::Ports && !owners.listening && !owners.hidden;
         counters.select(Role::Server, &options.server, &owners.servers)?;
         counters.select(Role::Client, &options.client, &owners.clients)?;
         Ok(counters)
@@ -241,13 +247,24 @@ impl Counters {
         slot
     }
 
+    /// What to say of a server that is another user's.
+    fn hidden_server(&self) -> String {
+        let (ports, remedy) = (ports_in_words(&self.options.ports), remedy(&privilege::missing(&TO_SEE)));
+        format!("the process that listens on port {ports} is of another user and cannot be seen: {remedy}")
+    }
+
     fn nobody(&self, role: Role) -> String {
         let ports = ports_in_words(&self.options.ports);
         match (role, self.selection(role)) {
             (_, Selection::Named(reason)) => reason.clone(),
+            (Role::Server, Selection::Ports) if self.hidden => self.hidden_server(),
             (Role::Server, Selection::Ports) => format!(
                 "no process on this host listened on port {ports} (a server that does not listen is named by --pid, --comm or --cgroup)"
             ),
+            (Role::Client, Selection::Ports) if !privilege::missing(&TO_SEE).is_empty() => {
+                let remedy = remedy(&privilege::missing(&TO_SEE));
+                format!("no process that this user can see connected to port {ports}: {remedy}")
+            }
             (Role::Client, Selection::Ports) => {
                 format!("the client is not on this host: no process here connected to port {ports}")
             }
@@ -294,6 +311,9 @@ impl Counters {
             return Measured::unavailable(
                 "timing the BPF programs was not asked for: it reads two clocks more at every event",
             );
+        }
+        if let Some(reason) = self.programs.timing.refused() {
+            return Measured::unavailable(reason);
         }
         let timed = match self.programs.timing.timed() {
             Ok(timed) => timed,
