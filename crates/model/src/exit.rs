@@ -1,6 +1,8 @@
 //! How the programs end: the exit statuses of the contract, and errors in one line.
 
 use std::error::Error;
+use std::fmt::Arguments;
+use std::io::Write;
 
 /// The result is complete.
 pub const COMPLETE: u8 = 0;
@@ -12,6 +14,18 @@ pub const USAGE: u8 = 2;
 pub const PARTIAL: u8 = 3;
 /// Ended by a second Ctrl-C, as shells have it.
 pub const ABORTED: u8 = 130;
+
+/// Says a line on standard error. That nobody reads it there is no reason to end, let alone to panic: use [`say!`](crate::say).
+pub fn say(line: Arguments<'_>) {
+    // In one piece, so that lines of several programs do not mix.
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Says a line on standard error, as `eprintln!` does; where that is closed or full, nothing happens.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => { $crate::exit::say(format_args!($($words)*)) };
+}
 
 /// The error and its causes, those left out that it names itself.
 pub fn sentence(error: &dyn Error) -> String {

@@ -146,10 +146,13 @@ pub struct Interface {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workload {
-    /// Program and arguments.
+    /// Program and arguments; passwords are `***`.
     pub command: Vec<String>,
     /// Its exit code; 128 + n when signal n ended it; `None` while unknown.
     pub exit_code: Option<i32>,
+    /// Whether it was ended, because the capture was over, and did not end by itself.
+    #[serde(default)]
+    pub was_ended: bool,
 }
 
 /// Where the frames of a run came from.

@@ -4,6 +4,7 @@ use anyhow::Error;
 #[cfg(feature = "live")]
 use overhead_model::exit::ABORTED;
 use overhead_model::exit::{COMPLETE, FAILED, USAGE, sentence};
+use overhead_model::say;
 use std::io;
 use std::process::ExitCode;
 
@@ -21,10 +22,10 @@ impl Fault {
         Self { status: USAGE, message }
     }
 
-    /// Somebody asked twice to end.
+    /// Somebody asked twice to end. `kept` says what there is of the run.
     #[cfg(feature = "live")]
-    pub fn aborted() -> Self {
-        Self { status: ABORTED, message: "aborted: what was captured is not reported".to_owned() }
+    pub fn aborted(kept: &str) -> Self {
+        Self { status: ABORTED, message: format!("aborted: {kept}") }
     }
 }
 
@@ -50,7 +51,7 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::from(COMPLETE);
     }
-    eprintln!("overhead: {}", sentence(&*error));
+    say!("overhead: {}", sentence(&*error));
     ExitCode::from(error.downcast_ref().map_or(FAILED, |fault: &Fault| fault.status))
 }
 

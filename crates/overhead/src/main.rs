@@ -1,7 +1,11 @@
 //! `overhead`: what a database protocol costs, in bytes on the wire, system calls and CPU cycles per operation.
 
+// A standard error that is closed, or a reader that went away, is no reason to panic: see `say!` and `print::verbatim`.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod analyze;
 mod bench;
+mod caller;
 #[cfg(feature = "live")]
 mod capture;
 mod cli;
@@ -18,6 +22,8 @@ mod inputs;
 mod keys;
 mod ledger;
 mod print;
+#[cfg(feature = "live")]
+mod redact;
 mod report;
 mod runs;
 mod time;

@@ -4,10 +4,10 @@ use crate::cli::{Format, Output};
 use crate::doubts::Doubts;
 use anyhow::{Context, Result};
 use overhead_model::record::Selected;
-use overhead_model::{Measured, Run};
+use overhead_model::{Measured, Run, say};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, Style, text};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// Characters in a line where nobody says how many there are.
@@ -33,17 +33,20 @@ pub fn style(color: bool) -> Style {
     Style { color, width: Some(width.unwrap_or(PAGE)), prose: width }
 }
 
-/// Prints a result that is text already.
+/// Prints a result that is text already. A reader that went away is not an error.
 pub fn verbatim(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("standard output")
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("standard output"),
+    }
 }
 
 /// Repeats the record's warnings on standard error, where the form on standard output does not show them to people.
 pub fn warnings(named: &NamedRun, output: &Output) {
     if output.verbose {
         for line in details(&named.run) {
-            eprintln!("overhead: {line}");
+            say!("overhead: {line}");
         }
     }
     if output.quiet || output.format == Format::Table {
@@ -90,14 +93,14 @@ pub fn doubts(doubts: Doubts) -> u8 {
 /// Names a file that was written, on standard error.
 pub fn path(path: &Path, output: &Output) {
     if !output.quiet {
-        eprintln!("{}", path.display());
+        say!("{}", path.display());
     }
 }
 
 /// Prints warnings on standard error.
 pub fn warn(warnings: &[String]) {
     for warning in warnings {
-        eprintln!("overhead: warning: {warning}");
+        say!("overhead: warning: {warning}");
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::cli::Which;
 use crate::keys::KeyFiles;
-use crate::{print, runs};
-use anyhow::Result;
+use crate::{caller, print, runs};
+use anyhow::{Result, bail};
 use clap::Args;
 use overhead_model::exit;
-use overhead_report::{NamedRun, ReportError, write_report};
+use overhead_report::{NamedRun, OutputFolder, ReportError, replaced_by_report, write_report};
 use std::path::PathBuf;
 
 /// Arguments of `report`.
@@ -22,15 +22,19 @@ pub struct Report {
     /// Folder for the figure and the table
     #[arg(short, long, value_name = "DIR", default_value = "report")]
     output: PathBuf,
+    /// Replace files of these names that are not of an earlier report
+    #[arg(long)]
+    force: bool,
 }
 
 impl Report {
     /// Reads the records, draws them and says where the result lies.
     pub fn run(self) -> Result<u8> {
         let (runs, status) = self.load()?;
-        for path in write_report(&runs, &self.output)? {
-            println!("{}", path.display());
-        }
+        let folder = self.folder()?;
+        let files: Vec<String> =
+            write_report(&runs, &folder)?.iter().map(|path| format!("{}\n", path.display())).collect();
+        print::verbatim(&files.concat())?;
         Ok(status)
     }
 
@@ -56,5 +60,18 @@ impl Report {
             }
         }
         Ok((runs, status))
+    }
+
+    /// Opens the folder for the result, where nothing of the user's would be replaced.
+    fn folder(&self) -> Result<OutputFolder> {
+        let unwritable = |source| ReportError::Unwritable { path: self.output.clone(), source };
+        let folder = OutputFolder::open_or_make(&self.output, 0o777, caller::owner()).map_err(unwritable)?;
+        match replaced_by_report(&folder).filter(|_| !self.force) {
+            Some(name) => bail!(
+                "{} is not of an earlier report: choose another folder with -o, or overwrite it with --force",
+                self.output.join(name).display()
+            ),
+            None => Ok(folder),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Runs as verbs take them: run folders, records and captures alike.
 
 use crate::analyze::Reading;
+use crate::caller;
 use crate::cli::Which;
 use crate::doubts::Doubts;
 use crate::exit::Fault;
@@ -11,16 +12,18 @@ use overhead_capture::FileSource;
 use overhead_model::Measured;
 use overhead_model::record::{Run, Selected, SourceKind};
 use overhead_report::text::counted;
-use overhead_report::{NamedRun, load_named_run, load_run, text};
+use overhead_report::{NamedRun, OutputFolder, load_named_run, load_run, text};
 use std::fs::{self, File, TryLockError};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Name of the record in a run folder.
-const RECORD: &str = "run.json";
+pub const RECORD: &str = "run.json";
 /// Name of the packets.
-const PACKETS: &str = "packets.pcapng";
+pub const PACKETS: &str = "packets.pcapng";
+/// Name of the record until it is written: its place on the disk is taken before a capture begins.
+pub const PART: &str = ".run.json.part";
 /// Begins the comment of a packet file; what was asked for follows, as on the command line.
 const ASKED_FOR: &str = "overhead capture";
 
@@ -102,18 +105,14 @@ impl Kept {
 
     /// Writes the record into the folder, whole or not at all. Gives the file.
     pub fn write(&self, run: &Run) -> Result<PathBuf> {
-        let (path, part) = (self.folder.join(RECORD), self.folder.join(format!(".{RECORD}.{}", std::process::id())));
         let json = text::json(run)?;
-        let written = File::create_new(&part).and_then(|mut file| {
-            std::io::Write::write_all(&mut file, json.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&part, &path)
+        let written = OutputFolder::open_or_make(&self.folder, 0o700, caller::owner()).and_then(|folder| {
+            let path = folder.write(RECORD, json.as_bytes())?;
+            // What a capture that was killed had taken room for.
+            folder.remove(PART)?;
+            Ok(path)
         });
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written.with_context(|| format!("{} cannot be written", path.display()))?;
-        Ok(path)
+        written.with_context(|| format!("{} cannot be written", self.folder.join(RECORD).display()))
     }
 
     /// The folder's name, which names the run.

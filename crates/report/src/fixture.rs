@@ -228,6 +228,7 @@ fn live(mut run: Run, command: &[&str], server: Measured<Role>, client: Measured
         workload: Some(Workload {
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             exit_code: Some(0),
+            was_ended: false,
         }),
         interface: Some(Interface {
             name: "lo".to_owned(),

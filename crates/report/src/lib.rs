@@ -15,6 +15,7 @@ mod error;
 pub mod figure;
 #[cfg(test)]
 mod fixture;
+pub mod folder;
 pub mod limits;
 mod report;
 mod run;
@@ -24,6 +25,7 @@ pub mod text;
 pub use aggregate::{Aggregate, RunFacts, build_run};
 pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, draw};
-pub use report::{report_markdown, write_report};
+pub use folder::{OutputFolder, Owner};
+pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report};
 pub use run::{NamedRun, load_named_run, load_run};
 pub use text::{Columns, OperationColumn, Style};

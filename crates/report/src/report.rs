@@ -3,6 +3,7 @@
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
 use crate::figure::{FigureOptions, ImageFormat, draw};
+use crate::folder::OutputFolder;
 use crate::run::NamedRun;
 use crate::summary::{
     CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
@@ -14,38 +15,43 @@ use crate::text::number::{DASH, decimal, grouped, microseconds, percent, signifi
 use crate::text::{clean, markdown_cell};
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Title of every report.
 const TITLE: &str = "Overhead per operation";
 
-/// Writes `overhead.svg`, `overhead.png` and `report.md` into `dir`, which is made where it does not exist. Returns the
+/// The files of a report.
+pub const REPORT_FILES: [&str; 3] = ["overhead.svg", "overhead.png", "report.md"];
+
+/// Returns the first file that [`write_report`] would replace and that no earlier report has left there.
+pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
+    if folder.holds_start("report.md", format!("# {TITLE}\n").as_bytes()) {
+        return None;
+    }
+    REPORT_FILES.into_iter().find(|name| folder.holds(name))
+}
+
+/// Writes `overhead.svg`, `overhead.png` and `report.md` into `folder`, over what is there of these names. Returns the
 /// files in this order.
 ///
 /// # Errors
 ///
 /// [`ReportError::NoRuns`], [`ReportError::Unwritable`] or [`ReportError::Drawing`].
-pub fn write_report(runs: &[NamedRun], dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
-    let dir = dir.as_ref();
+pub fn write_report(runs: &[NamedRun], folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
-    let unwritable = |path: &Path, source: io::Error| ReportError::Unwritable { path: path.to_owned(), source };
-    fs::create_dir_all(dir).map_err(|source| unwritable(dir, source))?;
     let options = FigureOptions::default();
-    let files = [
-        ("overhead.svg", draw(runs, ImageFormat::Svg, &options)?),
-        ("overhead.png", draw(runs, ImageFormat::Png, &options)?),
-        ("report.md", report_markdown(runs).into_bytes()),
+    let contents = [
+        draw(runs, ImageFormat::Svg, &options)?,
+        draw(runs, ImageFormat::Png, &options)?,
+        report_markdown(runs).into_bytes(),
     ];
     let write = |(name, bytes): (&str, Vec<u8>)| {
-        let path = dir.join(name);
-        fs::write(&path, bytes).map_err(|source| unwritable(&path, source))?;
-        Ok(path)
+        let unwritable = |source| ReportError::Unwritable { path: folder.path().join(name), source };
+        folder.write(name, &bytes).map_err(unwritable)
     };
-    files.into_iter().map(write).collect()
+    REPORT_FILES.into_iter().zip(contents).map(write).collect()
 }
 
 /// The comparison as Markdown: the figure (as `overhead.svg`, beside it), a row per run and workload operation, notes
@@ -159,6 +165,7 @@ fn cycles(run: &Run) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use std::fs;
 
     /// A run of `rows` workload operations, each of a name of its own.
     fn long(rows: usize) -> NamedRun {
@@ -186,18 +193,17 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_three_files_and_says_where_it_cannot_be_written() {
-        let folder = std::env::temp_dir().join(format!("overhead-report-{}-written", std::process::id()));
-        let files = write_report(&fixture::files(), folder.join("deep")).unwrap();
+    fn a_report_is_three_files_and_replaces_an_earlier_one_alone() {
+        let path = std::env::temp_dir().join(format!("overhead-report-{}-written", std::process::id()));
+        let folder = OutputFolder::open_or_make(&path.join("deep"), 0o777, None).unwrap();
+        let files = write_report(&fixture::files(), &folder).unwrap();
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        assert_eq!(names, ["overhead.svg", "overhead.png", "report.md"]);
+        assert_eq!(names, REPORT_FILES);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
-
-        let taken = folder.join("taken");
-        fs::write(&taken, "a file, not a folder").unwrap();
-        let message = write_report(&fixture::files(), &taken).unwrap_err().to_string();
-        assert!(message.contains("taken: cannot write: ") && message.contains("choose another with -o"), "{message}");
+        assert_eq!(replaced_by_report(&folder), None);
+        fs::write(path.join("deep/report.md"), "# My own notes\n").unwrap();
+        assert_eq!(replaced_by_report(&folder), Some("overhead.svg"));
         assert!(matches!(write_report(&[], &folder), Err(ReportError::NoRuns)));
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(path).unwrap();
     }
 }

@@ -36,9 +36,15 @@ pub struct Capture {
     /// Run folder [default: runs/TIME-DB]
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Overwrite an existing run
+    /// Overwrite what is in the run folder: of an existing run, or of this name
     #[arg(long)]
     pub force: bool,
+    /// Run the command as this user [default under sudo: who called it]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub user: Option<String>,
+    /// Under sudo, run the command as root, and keep what is written root's
+    #[arg(long, conflicts_with = "user")]
+    pub as_root: bool,
     /// Packets only, to a file or to standard output (-); no run folder
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
     pub write: Option<PathBuf>,

@@ -1,31 +1,85 @@
-//! The command that runs under a capture.
+//! The command that runs under a capture, and all that it has started.
 
+use super::family;
+use super::signals::{Asked, End};
+use crate::caller::User;
 use anyhow::{Result, anyhow};
-use rustix::process::{Pid, Signal, kill_process};
+use overhead_model::say;
+use rustix::process::{Signal, getpgrp};
+use rustix::termios::tcgetpgrp;
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 
+/// How long processes have to end by themselves once they were asked to.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Starts the command. Its standard output goes to our standard error: ours carries the result.
-pub fn start(command: &[String]) -> Result<Option<Child>> {
+pub fn start(command: &[String], user: Option<User>) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    // What it starts and leaves comes to us, so that none of it is lost sight of.
+    family::adopt();
     let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
-    let child = Command::new(program).args(arguments).stdout(Stdio::from(stderr)).spawn();
-    child.map(Some).map_err(|error| match error.kind() {
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::from(stderr));
+    if let Some(user) = user {
+        user.runs(&mut command);
+    }
+    command.spawn().map(Some).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => anyhow!("{program}: no such command: check its name, or install it"),
-        std::io::ErrorKind::PermissionDenied => anyhow!("{program} may not be run: check its permissions"),
+        std::io::ErrorKind::PermissionDenied => {
+            anyhow!(
+                "{program} may not be run: check its permissions (under sudo it runs as you, or with --as-root as root)"
+            )
+        }
         _ => anyhow!("{program} cannot be started: {error}"),
     })
 }
 
-/// Asks the command to end, where it has not.
-pub fn terminate(child: &Child) {
-    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    if let Some(pid) = pid {
-        // It may have ended just now, which is what was wanted.
-        let _ = kill_process(pid, Signal::TERM);
+/// Ends the command with all that it has started: asked to first, then by force. Gives the command's status, or `None`
+/// where somebody does not want to wait.
+pub async fn end(child: &mut Child, asked: Option<Asked>, signals: &mut End) -> Result<Option<i32>> {
+    // A Ctrl-C at the terminal has reached it already: two would be one too many for what cleans up after the first.
+    let knows = asked == Some(Asked::Interrupt) && shares_the_terminal();
+    let phases = if knows {
+        &[None, Some(Signal::TERM), Some(Signal::KILL)][..]
+    } else {
+        &[Some(Signal::TERM), Some(Signal::KILL)]
+    };
+    for signal in phases {
+        let patience = Instant::now() + GRACE;
+        let mut told = Vec::new();
+        while Instant::now() < patience {
+            family::bury(child.id());
+            let living = family::living();
+            if living.is_empty() {
+                return Ok(Some(code(child.wait().await?)));
+            }
+            if let Some(signal) = signal {
+                family::tell(&living, &mut told, *signal);
+            }
+            tokio::select! {
+                _ = signals.recv() => {
+                    family::tell(&family::living(), &mut Vec::new(), Signal::KILL);
+                    return Ok(None);
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
     }
+    let left: Vec<String> = family::living().iter().map(ToString::to_string).collect();
+    say!("overhead: warning: these processes of the command do not end: {}", left.join(", "));
+    Ok(Some(child.try_wait()?.map_or(128 + Signal::KILL.as_raw(), code)))
+}
+
+/// Whether the terminal sends its signals to us, and so to the command.
+fn shares_the_terminal() -> bool {
+    File::open("/dev/tty").ok().and_then(|terminal| tcgetpgrp(terminal).ok()) == Some(getpgrp())
 }
 
 /// The status a shell would give: the exit code, or 128 + n for signal n.

@@ -1,83 +1,183 @@
-//! The run folder: made before anything is measured, so that an unwritable place is known of before the benchmark ran.
+//! The run folder: made before anything is measured, so that an unwritable place is known of before the benchmark ran, and
+//! of one run alone.
 
+use crate::runs::{PACKETS, PART, RECORD};
 use anyhow::{Context, Result, bail};
 use overhead_model::Run;
-use overhead_report::{NamedRun, text, write_report};
-use std::fs;
+use overhead_report::folder::Reserved;
+use overhead_report::{NamedRun, OutputFolder, Owner, REPORT_FILES, text, write_report};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Name of the record.
-const RECORD: &str = "run.json";
-/// Name of the packets.
-pub const PACKETS: &str = "packets.pcapng";
+/// What is taken. Records of thousands of operations are of this size; the figures come after the record.
+const RESERVED_BYTES: u64 = 4 << 20;
+/// Folders that are tried when runs begin in the same second.
+const NAMES: u32 = 1000;
 
 /// A folder for one run.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
-    /// It was not there before.
-    new: bool,
+    place: OutputFolder,
+    /// Room for the record; gone once it is written.
+    reserved: Option<Reserved>,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Written {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Why the figures are not among them.
+    pub without_figures: Option<String>,
 }
 
 impl Folder {
-    /// Makes the folder. A run that is there already is kept unless `force` is set.
-    pub fn create(path: Option<&Path>, db: &str, force: bool) -> Result<Self> {
-        let path = path.map_or_else(|| default_path(db), Path::to_owned);
-        if path.join(RECORD).exists() && !force {
-            bail!(
-                "{} holds a run already: choose another folder with -o, or overwrite it with --force",
-                path.display()
-            );
+    /// Makes the folder, for nobody but its owner. What is there already is kept unless `force` is set.
+    pub fn create(path: Option<&Path>, db: &str, force: bool, owner: Option<Owner>) -> Result<Self> {
+        let Some(path) = path else { return Self::new(by_time(db, owner)?) };
+        let place = OutputFolder::open_or_make(path, 0o700, owner).map_err(|error| unwritable(path, &error))?;
+        if !place.lock() {
+            bail!("{} is another capture's, which is running: choose another folder with -o", path.display());
         }
-        let remedy = || format!("the run folder {} cannot be written: choose another with -o", path.display());
-        let new = !path.exists();
-        fs::create_dir_all(&path).with_context(remedy)?;
         // What is there of before would be taken for this run's if this run keeps no packets or does not come to its end.
-        for name in [RECORD, PACKETS] {
-            match fs::remove_file(path.join(name)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(remedy),
-                _ => {}
+        for name in of_a_run().filter(|name| place.holds(name)) {
+            if !force {
+                bail!(occupied(path, name));
             }
+            place.remove(name).map_err(|error| unwritable(&path.join(name), &error))?;
         }
-        Ok(Self { path, new })
+        Self::new(place)
     }
 
-    /// Where packets go.
+    fn new(place: OutputFolder) -> Result<Self> {
+        if !place.lock() {
+            bail!("{} was taken by another capture in the same moment: try again", place.path().display());
+        }
+        let mut folder = Self { place, reserved: None };
+        match folder.place.reserve(PART, RESERVED_BYTES) {
+            Ok(reserved) => folder.reserved = Some(reserved),
+            Err(error) => {
+                folder.discard();
+                return Err(unwritable(folder.path(), &error));
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// Where packets are.
     pub fn packets(&self) -> PathBuf {
-        self.path.join(PACKETS)
+        self.path().join(PACKETS)
+    }
+
+    /// Creates the file of the packets, for nobody but its owner.
+    pub fn create_packets(&self) -> Result<File> {
+        self.place.create(PACKETS, 0o600).map_err(|error| unwritable(&self.packets(), &error))
+    }
+
+    /// Whether there are packets of which the record could be made.
+    pub fn has_packets(&self) -> bool {
+        self.place.holds(PACKETS)
     }
 
     /// Takes a folder away that nothing was measured for.
     pub fn discard(&self) {
         // What is not empty holds something of somebody's, and stays.
-        let _ = fs::remove_file(self.packets());
-        if self.new {
-            let _ = fs::remove_dir(&self.path);
+        for name in [PACKETS, PART] {
+            let _ = self.place.remove(name);
         }
+        if self.place.is_new() {
+            let _ = std::fs::remove_dir(self.path());
+        }
+    }
+
+    /// Ends an aborted run: its packets stay, if there are any. Gives what is to be said of them.
+    pub fn abandon(&self) -> String {
+        let _ = self.place.remove(PART);
+        if !self.has_packets() {
+            self.discard();
+            return "nothing was kept".to_owned();
+        }
+        format!("`overhead analyze {}` makes the record of the packets that were kept", self.path().display())
     }
 
     /// The folder's name, which names the run.
     pub fn name(&self) -> String {
-        self.path
+        self.path()
             .file_name()
-            .map_or_else(|| self.path.display().to_string(), |name| name.to_string_lossy().into_owned())
+            .map_or_else(|| self.path().display().to_string(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// Writes record and figures, and gives the files.
-    pub fn write(&self, run: &Run) -> Result<Vec<PathBuf>> {
-        let record = self.path.join(RECORD);
-        fs::write(&record, text::json(run)?).with_context(|| format!("{} cannot be written", record.display()))?;
-        let mut files = vec![record];
-        files.extend(write_report(&[NamedRun::new(self.name(), run.clone())], &self.path)?);
-        Ok(files)
+    /// Writes record and figures. The record is there, whole, even where the figures cannot be written.
+    pub fn write(&mut self, run: &Run) -> Result<Written> {
+        let json = text::json(run)?;
+        let record = match self.reserved.take() {
+            Some(reserved) => self.place.write_reserved(reserved, RECORD, json.as_bytes()),
+            None => self.place.write(RECORD, json.as_bytes()),
+        };
+        let record = record.with_context(|| {
+            let hint = self.abandon();
+            format!("{} cannot be written: {hint}", self.path().join(RECORD).display())
+        })?;
+        let mut written = Written { files: vec![record], without_figures: None };
+        match write_report(&[NamedRun::new(self.name(), run.clone())], &self.place) {
+            Ok(files) => written.files.extend(files),
+            Err(error) => written.without_figures = Some(error.to_string()),
+        }
+        Ok(written)
     }
 }
 
-/// `runs/20261121-104512-redis`, in UTC.
-fn default_path(db: &str) -> PathBuf {
+/// All that a run leaves, its record first.
+fn of_a_run() -> impl Iterator<Item = &'static str> {
+    [RECORD, PACKETS, PART].into_iter().chain(REPORT_FILES)
+}
+
+fn occupied(path: &Path, name: &str) -> String {
+    let holds = match name {
+        RECORD => "a run already".to_owned(),
+        PACKETS | PART => format!("{name} of a run that did not come to its end"),
+        name => format!("a file {name} already"),
+    };
+    let keep = if name == PACKETS {
+        format!(" (`overhead analyze {}` makes the record of it)", path.display())
+    } else {
+        String::new()
+    };
+    let path = path.display();
+    format!("{path} holds {holds}{keep}: choose another folder with -o, or overwrite it with --force")
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+    let reason = if is_link { "it is a symbolic link".to_owned() } else { error.to_string() };
+    anyhow::anyhow!("the run folder {} cannot be written ({reason}): choose another with -o", path.display())
+}
+
+/// Makes `runs/20261121-104512-redis`, in UTC; of several in one second the later ones are numbered.
+fn by_time(db: &str, owner: Option<Owner>) -> Result<OutputFolder> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    PathBuf::from("runs").join(format!("{}-{db}", timestamp(seconds)))
+    let name = format!("{}-{db}", timestamp(seconds));
+    numbered(&Path::new("runs").join(name), owner)
+}
+
+fn numbered(path: &Path, owner: Option<Owner>) -> Result<OutputFolder> {
+    let mut candidate = path.to_owned();
+    for number in 2..NAMES {
+        match OutputFolder::make(&candidate, 0o700, owner) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                candidate = PathBuf::from(format!("{}-{number}", path.display()));
+            }
+            made => return made.map_err(|error| unwritable(&candidate, &error)),
+        }
+    }
+    bail!("{} and hundreds like it are there already: choose another folder with -o", path.display())
 }
 
 /// Unix seconds as a name that sorts by time.
@@ -89,6 +189,12 @@ fn timestamp(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn create(path: &Path, force: bool) -> Result<Folder> {
+        Folder::create(Some(path), "redis", force, None)
+    }
 
     #[test]
     fn default_names_sort_by_time() {
@@ -96,19 +202,64 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_run_is_kept_unless_forced() {
+    fn two_runs_of_one_second_have_folders_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(RECORD), "{}").unwrap();
-        fs::write(dir.path().join(PACKETS), "").unwrap();
-        let refused = Folder::create(Some(dir.path()), "redis", false).unwrap_err().to_string();
-        assert!(refused.contains("--force"), "{refused}");
-        Folder::create(Some(dir.path()), "redis", true).unwrap();
-        assert!(!dir.path().join(RECORD).exists() && !dir.path().join(PACKETS).exists());
+        let path = dir.path().join("runs/20261121-110512-redis");
+        let names: Vec<PathBuf> = (0..3).map(|_| numbered(&path, None).unwrap().path().to_owned()).collect();
+        let name = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+        assert_eq!(names, [name(""), name("-2"), name("-3")]);
+    }
+
+    #[test]
+    fn whatever_is_there_is_kept_unless_forced() {
+        for name in of_a_run() {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(name), "somebody's").unwrap();
+            let refused = create(dir.path(), false).unwrap_err().to_string();
+            assert!(refused.contains("--force"), "{refused}");
+            assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), "somebody's");
+            let folder = create(dir.path(), true).unwrap();
+            assert!(name == PART || !dir.path().join(name).exists(), "{name}");
+            folder.discard();
+            assert!(dir.path().exists(), "a folder of somebody's stays");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_of_one_capture_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let first = create(&path, false).unwrap();
+        let refused = create(&path, true).unwrap_err().to_string();
+        assert!(refused.contains("another capture's"), "{refused}");
+        first.discard();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn folder_and_packets_are_for_their_owners_eyes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let folder = create(&path, false).unwrap();
+        folder.create_packets().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&folder.packets())), (0o700, 0o600));
+        assert!(folder.abandon().contains(&format!("overhead analyze {}", path.display())));
+        assert!(!path.join(PART).exists() && folder.has_packets());
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_something_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/nowhere/at/all", dir.path().join(PACKETS)).unwrap();
+        assert!(create(dir.path(), false).is_err());
+        create(dir.path(), true).unwrap().create_packets().unwrap();
+        assert!(fs::symlink_metadata(dir.path().join(PACKETS)).unwrap().is_file());
     }
 
     #[test]
     fn an_unwritable_place_is_named_with_a_remedy() {
-        let error = format!("{:#}", Folder::create(Some(Path::new("/proc/nowhere")), "redis", false).unwrap_err());
+        let error = format!("{:#}", create(Path::new("/proc/nowhere"), false).unwrap_err());
         assert!(error.contains("/proc/nowhere") && error.contains("-o"), "{error}");
     }
 }

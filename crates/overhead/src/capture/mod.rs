@@ -5,33 +5,40 @@ mod args;
 mod command;
 mod counters;
 mod environment;
+mod family;
 mod folder;
 mod packets;
 mod progress;
 mod queue;
+mod signals;
 mod warmup;
 
 pub use args::Capture;
 
+use crate::caller::User;
 use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::KeyReader;
-use crate::{fields, ledger, print, runs};
+use crate::runs::{self, PACKETS};
+use crate::{caller, fields, ledger, print};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
-use folder::{Folder, PACKETS};
+use folder::{Folder, Written};
 use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
-use overhead_capture::{KernelFilter, PcapngWriter, WriterOptions};
+use overhead_capture::{KernelFilter, PcapngWriter, WriteError, WriterOptions};
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::record::{Input, SourceKind};
-use overhead_model::{Measured, Protocol, Run};
-use overhead_report::{Aggregate, NamedRun};
+use overhead_model::{Measured, Protocol, Run, exit, say};
+use overhead_report::folder::open_private;
+use overhead_report::{Aggregate, NamedRun, Owner};
 use packets::{Captured, Capturing, Limits};
+use signals::{Asked, End, Signals};
+use std::fmt::Write as _;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use warmup::WarmUp;
 
 /// After the command has ended, its connections are closed within this time.
@@ -49,12 +56,21 @@ impl Capture {
 
     async fn session(self) -> Result<u8> {
         let mut signals = Signals::new()?;
-        let folder = self.folder()?;
-        let session = self.begin(folder.as_ref()).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
-        let Session { child, mut counting, capturing, warmup, started } = session;
-        let exit_code = self.wait(child, capturing.as_ref(), &mut counting, warmup.as_deref(), &mut signals).await?;
+        let user = User::choose(self.user.as_deref(), self.as_root)?;
+        self.which.selection()?;
+        let mut folder = self.folder()?;
+        let session = self.begin(folder.as_ref(), user).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
+        let Session { mut child, mut counting, capturing, warmup, started } = session;
+        let cause =
+            self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), &mut signals).await?;
+        // The window ends here, however long the command takes to.
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
+        let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
+        let Some(ended) = ended else {
+            let kept = folder.as_ref().map_or_else(|| "what was captured is not reported".to_owned(), Folder::abandon);
+            return Err(Fault::aborted(&kept).into());
+        };
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
         if !self.bpf_only {
@@ -67,7 +83,7 @@ impl Capture {
         for warning in counting.warnings() {
             captured.doubts.remark(warning);
         }
-        let facts = self.facts(&captured, exit_code, counters, &counting, started);
+        let facts = self.facts(&captured, ended, counters, &counting, started);
         let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
         if let Some(folder) = folder.as_ref().filter(|_| self.fields) {
             let keys = KeyReader::read(&self.keys, &mut Doubts::default())?;
@@ -75,16 +91,16 @@ impl Capture {
                 run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
             }
         }
-        self.publish(folder.as_ref(), run, exit_code)
+        self.publish(folder.as_mut(), run, ended)
     }
 
     /// Starts to count, to capture, and the command.
-    fn begin(&self, folder: Option<&Folder>) -> Result<Session> {
+    fn begin(&self, folder: Option<&Folder>, user: Option<User>) -> Result<Session> {
         let selection = self.which.selection()?;
         let ports = ports_of(&selection);
         let mut counting = Counting::load(self, &ports)?;
         if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
-            eprintln!("{note}");
+            say!("{note}");
         }
         let started = Instant::now();
         let warmup = self.warmup.map(WarmUp::new);
@@ -93,9 +109,9 @@ impl Capture {
             warmup.begin();
         }
         counting.begin();
-        let child = command::start(&self.command)?;
+        let child = command::start(&self.command, user)?;
         if !self.output.quiet {
-            eprintln!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
+            say!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
         }
         Ok(Session { child, counting, capturing, warmup, started })
     }
@@ -106,7 +122,31 @@ impl Capture {
             return Ok(None);
         }
         let db = self.which.db.first().map_or("auto", String::as_str);
-        Folder::create(self.folder.as_deref(), db, self.force).map(Some)
+        Folder::create(self.folder.as_deref(), db, self.force, self.owner()).map(Some)
+    }
+
+    /// To whom what is written belongs.
+    fn owner(&self) -> Option<Owner> {
+        if self.as_root { None } else { caller::owner() }
+    }
+
+    /// Opens what the packets go to, if they are kept.
+    fn packets(&self, folder: Option<&Folder>) -> Result<Option<(String, Box<dyn Write + Send>)>> {
+        Ok(match (self.write.as_deref(), folder) {
+            (Some(path), _) if path == Path::new("-") => {
+                Some(("standard output".to_owned(), Box::new(std::io::stdout())))
+            }
+            (Some(path), _) => {
+                let output = path.display().to_string();
+                let file = open_private(path, self.owner())
+                    .map_err(|source| WriteError::Create { output: output.clone(), source })?;
+                Some((output, Box::new(file)))
+            }
+            (None, Some(folder)) if !self.no_packets => {
+                Some((folder.packets().display().to_string(), Box::new(folder.create_packets()?)))
+            }
+            _ => None,
+        })
     }
 
     /// Opens interface and file, and starts the capture.
@@ -127,14 +167,13 @@ impl Capture {
         options.buffer_bytes = self.buffer;
         options.filter = KernelFilter::new(ports.iter().copied(), self.filter.as_deref());
         let source = LiveSource::open(&options)?;
-        let path = self.write.clone().or_else(|| folder.filter(|_| !self.no_packets).map(Folder::packets));
-        let writer = path.map(|path| {
+        let writer = self.packets(folder)?.map(|(output, file)| {
             let mut about = WriterOptions::new(source.link_type());
             about.interface.clone_from(&self.iface);
             about.snaplen = options.snaplen;
             about.comment = runs::note(&self.which.selected());
             source.filter().unwrap_or_default().clone_into(&mut about.filter);
-            PcapngWriter::create(path, &about)
+            PcapngWriter::new(&output, file, &about)
         });
         let keys = KeyReader::follow(&self.keys);
         let dissector = Dissector::new(selection.clone(), Aggregate::new().with_peers()).with_keys(keys.log());
@@ -142,55 +181,59 @@ impl Capture {
         Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))
     }
 
-    /// Waits for the end of the command, of the time, of the capture, or for a signal; gives the command's status.
-    async fn wait(
+    /// Waits for the end of the command, of the time, of the capture, or for a signal; gives which it was.
+    async fn watch(
         &self,
-        mut child: Option<Child>,
+        mut child: Option<&mut Child>,
         capturing: Option<&Capturing>,
         counting: &mut Counting,
         mut warmup: Option<&WarmUp>,
         signals: &mut Signals,
-    ) -> Result<Option<i32>> {
+    ) -> Result<Cause> {
         let mut shown = progress::Line::new(self.output.quiet);
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let before = warmup.map_or(Duration::ZERO, WarmUp::length);
         let mut deadline = self.duration.map(|duration| tokio::time::Instant::now() + before + duration);
-        let mut ended = false;
-        while !ended {
+        let command = child.as_ref().and_then(|child| child.id());
+        let cause = loop {
             tokio::select! {
-                status = or_never(child.as_mut().map(Child::wait)) => {
-                    shown.clear();
-                    tokio::time::sleep(TEARDOWN).await;
-                    return Ok(Some(command::code(status?)));
-                }
-                () = signals.end.recv() => ended = true,
+                // A Ctrl-C ends the command too: who asked comes before who obeyed.
+                biased;
+                asked = signals.end.recv() => break Cause::Asked(asked),
+                () = or_never(capturing.map(Capturing::ended)) => break Cause::Enough,
                 () = or_never(warmup.map(WarmUp::over)) => {
                     counting.begin();
                     warmup.take().into_iter().for_each(WarmUp::end);
                     deadline = self.duration.map(|duration| tokio::time::Instant::now() + duration);
                 }
-                () = or_never(deadline.map(tokio::time::sleep_until)) => ended = true,
-                () = or_never(capturing.map(Capturing::ended)) => ended = true,
-                _ = signals.usr1.recv() => progress::print(capturing, &counting.read()),
+                () = or_never(deadline.map(tokio::time::sleep_until)) => break Cause::Enough,
+                status = or_never(child.as_mut().map(|child| child.wait())) => {
+                    shown.clear();
+                    let code = command::code(status?);
+                    break tokio::select! {
+                        asked = signals.end.recv() => Cause::Asked(asked),
+                        () = tokio::time::sleep(TEARDOWN) => Cause::Command(code),
+                    };
+                }
+                _ = signals.usr1.recv() => {
+                    let so_far = match capturing {
+                        Some(capturing) => Some(capturing.so_far().await),
+                        None => None,
+                    };
+                    progress::print(so_far.as_ref(), &counting.read());
+                }
+                _ = signals.child.recv() => family::bury(command),
                 _ = tick.tick() => shown.update(capturing),
             }
-        }
+        };
         shown.clear();
-        let Some(mut child) = child else { return Ok(None) };
-        command::terminate(&child);
-        tokio::select! {
-            status = child.wait() => Ok(Some(command::code(status?))),
-            () = signals.end.recv() => {
-                child.start_kill()?;
-                Err(Fault::aborted().into())
-            }
-        }
+        Ok(cause)
     }
 
     fn facts(
         &self,
         captured: &Captured,
-        exit_code: Option<i32>,
+        ended: Ended,
         counters: Measured<overhead_model::record::Counters>,
         counting: &Counting,
         started: Instant,
@@ -198,7 +241,8 @@ impl Capture {
         let interface = (!self.bpf_only).then(|| interface_facts(&self.iface));
         let mut environment = environment::describe(interface, &self.command);
         if let Some(workload) = &mut environment.workload {
-            workload.exit_code = exit_code;
+            workload.exit_code = ended.code;
+            workload.was_ended = !ended.by_itself;
         }
         let path = self.write.as_deref().unwrap_or(Path::new(PACKETS)).display().to_string();
         let inputs = captured.written.map(|(frames, wire_bytes)| Input { path, frames, wire_bytes });
@@ -215,48 +259,63 @@ impl Capture {
     }
 
     /// Writes and prints the result. It is printed even where it cannot be written.
-    fn publish(&self, folder: Option<&Folder>, run: Run, exit_code: Option<i32>) -> Result<u8> {
-        let named = NamedRun::new(folder.map_or_else(|| self.iface.clone(), Folder::name), run);
+    fn publish(&self, folder: Option<&mut Folder>, run: Run, ended: Ended) -> Result<u8> {
+        let named = NamedRun::new(folder.as_ref().map_or_else(|| self.iface.clone(), |folder| folder.name()), run);
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
         print::warnings(&named, &self.output);
         if self.write.as_deref() != Some(Path::new("-")) {
             print::result(&named, &self.output)?;
         }
-        for file in written?.into_iter().flatten().filter(|_| !self.output.quiet) {
-            eprintln!("{}", file.display());
+        let mut status = named.run.exit;
+        if let Some(Written { files, without_figures }) = written? {
+            if let Some(reason) = without_figures {
+                say!("overhead: warning: the record is written, and no figure: {reason}");
+                status = status.max(exit::PARTIAL);
+            }
+            for file in files.iter().filter(|_| !self.output.quiet) {
+                say!("{}", file.display());
+            }
         }
-        match exit_code {
-            Some(code) if code != 0 => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
-            _ => Ok(named.run.exit),
-        }
+        Ok(ended.status().unwrap_or(status))
     }
 }
 
-/// Signals that are heard from before anything is started.
-struct Signals {
-    end: End,
-    usr1: Signal,
+/// Why a capture ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The command has ended by itself, with this status.
+    Command(i32),
+    /// Somebody asked.
+    Asked(Asked),
+    /// There was enough of it, by a limit, or nobody reads it any more.
+    Enough,
 }
 
-/// Signals by which somebody wants the capture to end.
-struct End {
-    interrupt: Signal,
-    terminate: Signal,
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ended {
+    /// Its status; `None` where there was no command.
+    code: Option<i32>,
+    by_itself: bool,
 }
 
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        let end = End { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
-        Ok(Self { end, usr1: signal(SignalKind::user_defined1())? })
+impl Ended {
+    /// Ends what still runs of the command; `None` where somebody does not want to wait for that.
+    async fn of(cause: Cause, child: Option<&mut Child>, signals: &mut End) -> Result<Option<Self>> {
+        let asked = match cause {
+            Cause::Command(code) => return Ok(Some(Self { code: Some(code), by_itself: true })),
+            Cause::Asked(asked) => Some(asked),
+            Cause::Enough => None,
+        };
+        let Some(child) = child else { return Ok(Some(Self { code: None, by_itself: false })) };
+        let code = command::end(child, asked, signals).await?;
+        Ok(code.map(|code| Self { code: Some(code), by_itself: false }))
     }
-}
 
-impl End {
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
+    /// The exit status to pass on, if the command's is the one.
+    fn status(self) -> Option<u8> {
+        let code = self.code.filter(|code| self.by_itself && *code != 0)?;
+        Some(u8::try_from(code).unwrap_or(u8::MAX))
     }
 }
 
@@ -301,10 +360,12 @@ fn list() -> Result<u8> {
     if interfaces.is_empty() {
         bail!("there is no interface that this user may capture on: run with sudo");
     }
+    let mut out = String::new();
     for interface in interfaces {
         let flags: Vec<&str> = interface.flags.iter().map(|flag| flag.name()).collect();
         let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
-        println!("{:<16} {:<24} {}", interface.name, flags.join(","), addresses.join(" "));
+        let _ = writeln!(out, "{:<16} {:<24} {}", interface.name, flags.join(","), addresses.join(" "));
     }
-    Ok(overhead_model::exit::COMPLETE)
+    print::verbatim(&out)?;
+    Ok(exit::COMPLETE)
 }

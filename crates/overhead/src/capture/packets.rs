@@ -11,9 +11,11 @@ use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, PcapngWriter, Source, WriteError};
 use overhead_dissect::{Dissector, Totals};
+use overhead_model::record::OperationRow;
 use overhead_model::{Class, Frame, Measured};
 use overhead_report::Aggregate;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +25,8 @@ use tokio::sync::Notify;
 const TICK: Duration = Duration::from_millis(250);
 /// Frames between looks at the clock.
 const BATCH: u64 = 512;
+/// How long is waited for the figures of a moment, where the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 type Shared = Arc<Mutex<Progress>>;
 
@@ -39,6 +43,22 @@ pub struct Progress {
     pub operation_bytes: u64,
     /// Frames that the kernel dropped.
     pub dropped: u64,
+}
+
+/// The figures of a moment.
+pub struct SoFar {
+    /// How far the capture is.
+    pub progress: Progress,
+    /// A row for each kind of operation.
+    pub operations: Vec<OperationRow>,
+}
+
+/// A question for the figures of now, on its way through both threads.
+#[derive(Default)]
+struct Question {
+    asked: AtomicBool,
+    answer: Mutex<Vec<OperationRow>>,
+    answered: Notify,
 }
 
 /// When to begin to count, and to stop, by itself.
@@ -71,6 +91,7 @@ pub struct Capturing {
     thread: JoinHandle<Result<Captured>>,
     stop: StopHandle,
     progress: Shared,
+    question: Arc<Question>,
     ended: Arc<Notify>,
 }
 
@@ -87,6 +108,7 @@ impl Capturing {
     ) -> Self {
         let stop = source.stop_handle();
         let progress = Shared::default();
+        let question = Arc::<Question>::default();
         let (inlet, outlet) = queue();
         let dissecting = Dissecting {
             dissector,
@@ -94,11 +116,19 @@ impl Capturing {
             limit: limits.operations,
             stop: stop.clone(),
             progress: Arc::clone(&progress),
+            question: Arc::clone(&question),
             published: None,
         };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
         let sink = Sink { inlet, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false };
-        let mut worker = Worker { source, sink, limits, dissecting, progress: Arc::clone(&progress) };
+        let mut worker = Worker {
+            source,
+            sink,
+            limits,
+            dissecting,
+            progress: Arc::clone(&progress),
+            question: Arc::clone(&question),
+        };
         let ended = Arc::new(Notify::new());
         let ending = Ending(Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
@@ -106,7 +136,7 @@ impl Capturing {
             drop(ending);
             worker.end(outcome)
         });
-        Self { thread, stop, progress, ended }
+        Self { thread, stop, progress, question, ended }
     }
 
     /// Waits until the thread ends by itself: a limit was reached, or the interface failed.
@@ -117,6 +147,14 @@ impl Capturing {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The figures of all frames up to now; of a moment before, where the threads do not answer in time.
+    pub async fn so_far(&self) -> SoFar {
+        self.question.asked.store(true, Ordering::Release);
+        let _ = tokio::time::timeout(PATIENCE, self.question.answered.notified()).await;
+        let operations = self.question.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        SoFar { progress: self.progress(), operations }
     }
 
     /// Ends the capture as of now.
@@ -147,6 +185,7 @@ struct Worker {
     limits: Limits,
     dissecting: JoinHandle<(Aggregate, Totals)>,
     progress: Shared,
+    question: Arc<Question>,
 }
 
 /// Where frames go.
@@ -181,9 +220,16 @@ impl Worker {
                 }
                 Next::End => return Ok(()),
             };
-            if (idle || frames % BATCH == 0) && published.elapsed() >= TICK {
+            if !(idle || frames % BATCH == 0) {
+                continue;
+            }
+            let asked = self.question.asked.swap(false, Ordering::AcqRel);
+            if asked || published.elapsed() >= TICK {
                 published = Instant::now();
                 self.publish();
+            }
+            if asked {
+                self.sink.inlet.ask();
             }
         }
         Ok(())
@@ -245,7 +291,7 @@ impl Sink {
     fn give_up_file(&mut self, error: &WriteError) {
         self.deserted = error.is_broken_pipe();
         if !self.deserted {
-            self.doubts.partial(format!("{error}; the figures go on without the file"));
+            self.doubts.partial(format!("{error}; the file ends there, and the figures go on without it"));
         }
         self.writer = None;
     }
@@ -269,6 +315,7 @@ struct Dissecting {
     limit: Option<u64>,
     stop: StopHandle,
     progress: Shared,
+    question: Arc<Question>,
     published: Option<Instant>,
 }
 
@@ -284,17 +331,23 @@ impl Dissecting {
         self.dissector.frame(frame);
     }
 
-    /// Says how many operations there are, and ends the capture where they are enough.
-    fn publish(&mut self) {
-        if self.limit.is_none() && self.published.is_some_and(|before| before.elapsed() < TICK) {
+    /// Says how many operations there are, and of what kind where that is `asked`, and ends the capture where they are enough.
+    fn publish(&mut self, asked: bool) {
+        if !asked && self.limit.is_none() && self.published.is_some_and(|before| before.elapsed() < TICK) {
             return;
         }
         self.published = Some(Instant::now());
         let (operations, operation_bytes) = self.dissector.tally().class_totals(Class::Workload);
         let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         (now.operations, now.operation_bytes) = (operations, operation_bytes);
+        drop(now);
         if self.limit.is_some_and(|limit| operations >= limit) {
             self.stop.stop();
+        }
+        if asked {
+            let rows = self.dissector.tally().operations();
+            *self.question.answer.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+            self.question.answered.notify_one();
         }
     }
 }

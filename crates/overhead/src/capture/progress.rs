@@ -1,9 +1,9 @@
 //! What is shown while a capture runs, on standard error.
 
-use super::packets::{Capturing, Progress};
+use super::packets::{Capturing, Progress, SoFar};
 use indicatif::{ProgressBar, ProgressStyle};
-use overhead_model::{Measured, record};
-use overhead_report::text::grouped;
+use overhead_model::{Class, Measured, record, say};
+use overhead_report::text::{clean, grouped};
 use std::time::Instant;
 
 /// A line that is rewritten in place on a terminal, and absent elsewhere.
@@ -54,23 +54,27 @@ fn totals(now: &Progress) -> String {
     format!("{} operations, {mean:.1} bytes each, {} frames dropped", grouped(now.operations), grouped(now.dropped))
 }
 
-/// Answers SIGUSR1: the counters so far.
-pub fn print(capturing: Option<&Capturing>, counters: &Measured<record::Counters>) {
-    if let Some(capturing) = capturing {
-        let now = capturing.progress();
-        eprintln!("{} frames, {} bytes; {}", grouped(now.frames), grouped(now.wire_bytes), totals(&now));
+/// Answers SIGUSR1: the figures and the counters of this moment.
+pub fn print(so_far: Option<&SoFar>, counters: &Measured<record::Counters>) {
+    if let Some(SoFar { progress: now, operations }) = so_far {
+        say!("{} frames, {} bytes; {}", grouped(now.frames), grouped(now.wire_bytes), totals(now));
+        for row in operations.iter().filter(|row| row.class == Class::Workload) {
+            let bytes = row.request.accounts.total() + row.response.accounts.total();
+            let mean = bytes as f64 / row.count.max(1) as f64;
+            say!("{}: {} operations, {mean:.1} bytes each", clean(&row.name), grouped(row.count));
+        }
     }
     let counters = match counters {
         Measured::Value(counters) => counters,
-        Measured::Unavailable { unavailable } => return eprintln!("counters: {unavailable}"),
+        Measured::Unavailable { unavailable } => return say!("counters: {unavailable}"),
     };
     for (role, measured) in [("server", &counters.server), ("client", &counters.client)] {
         match measured {
-            Measured::Unavailable { unavailable } => eprintln!("{role}: {unavailable}"),
+            Measured::Unavailable { unavailable } => say!("{role}: {unavailable}"),
             Measured::Value(measured) => {
                 let calls: u64 = measured.syscalls.values().map(|call| call.count).sum();
                 let cpu = measured.on_cpu_ns.value().map_or(0, |time| time.user + time.kernel);
-                eprintln!("{role}: {} system calls, {} µs on CPU", grouped(calls), grouped(cpu / 1000));
+                say!("{role}: {} system calls, {} µs on CPU", grouped(calls), grouped(cpu / 1000));
             }
         }
     }

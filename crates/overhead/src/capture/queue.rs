@@ -19,6 +19,8 @@ const MANY: usize = MOST / 2;
 struct Batch {
     frames: Vec<(Frame<'static>, Range<usize>)>,
     bytes: Vec<u8>,
+    /// Somebody asked how far the dissection is, once it is here.
+    asked: bool,
 }
 
 impl Batch {
@@ -43,6 +45,7 @@ impl Batch {
     fn clear(&mut self) {
         self.frames.clear();
         self.bytes.clear();
+        self.asked = false;
     }
 }
 
@@ -75,11 +78,18 @@ impl Inlet {
 
     /// Lets the other end have what was put in so far.
     pub fn hand_over(&mut self) {
-        if !self.filling.frames.is_empty() {
+        if !self.filling.frames.is_empty() || self.filling.asked {
             let spare = self.spare();
             // Where nobody is there any more, its thread has failed, which the end of the capture shows.
             let _ = self.full.send(std::mem::replace(&mut self.filling, spare));
         }
+    }
+
+    /// Lets the other end know that somebody asks for the figures of all that was put in so far.
+    pub fn ask(&mut self) {
+        self.background.hurry();
+        self.filling.asked = true;
+        self.hand_over();
     }
 
     fn spare(&mut self) -> Batch {
@@ -112,24 +122,25 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Hands every frame to `take`, and calls `pause` after each batch, until the other end is dropped. `in_background`
-    /// says whether nobody waits for the figures.
+    /// Hands every frame to `take`, and calls `pause` after each batch, with whether somebody asked for the figures there,
+    /// until the other end is dropped. `in_background` says whether nobody waits for the figures.
     pub fn drain<T>(
         self,
         in_background: bool,
         state: &mut T,
         take: impl Fn(&mut T, &Frame<'_>),
-        pause: impl Fn(&mut T),
+        pause: impl Fn(&mut T, bool),
     ) {
         if in_background {
             self.background.enter();
         }
         while let Ok(mut batch) = self.next() {
             batch.for_each(|frame| take(state, frame));
+            let asked = batch.asked;
             batch.clear();
             // Nobody waits for it at the end.
             let _ = self.done.send(batch);
-            pause(state);
+            pause(state, asked);
         }
     }
 
@@ -155,7 +166,7 @@ mod tests {
         let (mut inlet, outlet) = queue();
         let thread = std::thread::spawn(move || {
             let mut out = Vec::new();
-            outlet.drain(true, &mut out, |out, frame| out.push((frame.time_ns, frame.bytes.to_vec())), |_| {});
+            outlet.drain(true, &mut out, |out, frame| out.push((frame.time_ns, frame.bytes.to_vec())), |_, _| {});
             out
         });
         let frames: Vec<(u64, Vec<u8>)> = (0..300_000_u64).map(|n| (n, vec![n as u8; n as usize % 300])).collect();
@@ -165,5 +176,27 @@ mod tests {
         }
         drop(inlet);
         assert_eq!(thread.join().unwrap(), frames);
+    }
+
+    #[test]
+    fn a_question_is_answered_once_all_frames_before_it_are_taken() {
+        let (mut inlet, outlet) = queue();
+        let (answers, answered) = channel();
+        let thread = std::thread::spawn(move || {
+            let answer = |seen: &mut u64, asked: bool| {
+                if asked {
+                    answers.send(*seen).unwrap();
+                }
+            };
+            outlet.drain(true, &mut 0_u64, |seen, _| *seen += 1, answer);
+        });
+        let frame = Frame { time_ns: 0, link: LinkType::ETHERNET, original_len: 1, interface: 0, bytes: &[0] };
+        for (frames, expected) in [(0, 0), (3, 3), (0, 3)] {
+            (0..frames).for_each(|_| inlet.push(&frame));
+            inlet.ask();
+            assert_eq!(answered.recv(), Ok(expected), "without waiting for a full batch");
+        }
+        drop(inlet);
+        thread.join().unwrap();
     }
 }

@@ -1,0 +1,111 @@
+//! Who is to run the command and own the output: under sudo, the user who called it.
+
+use overhead_report::Owner;
+
+#[cfg(feature = "live")]
+pub use user::User;
+
+/// To whom what is written belongs: under sudo to who called it, else to who runs this.
+pub fn owner() -> Option<Owner> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
+    let is_root = rustix::process::geteuid().is_root();
+    (is_root && uid != 0).then_some(Owner { uid, gid })
+}
+
+#[cfg(feature = "live")]
+mod user {
+    use super::owner;
+    use crate::exit::Fault;
+    use anyhow::{Context, Result};
+    use nix::unistd::{self, getgrouplist};
+    use rustix::process::{Gid, Uid};
+    use std::ffi::{CString, OsString};
+    use tokio::process::Command;
+
+    /// A user that a command is run as.
+    #[derive(Clone, Debug)]
+    pub struct User {
+        uid: Uid,
+        gid: Gid,
+        groups: Vec<Gid>,
+        /// What a login would set, as far as it is known.
+        environment: Vec<(&'static str, OsString)>,
+    }
+
+    impl User {
+        /// Returns the user that the command is to run as; `None` for the one who runs this.
+        pub fn choose(name: Option<&str>, as_root: bool) -> Result<Option<Self>> {
+            match name {
+                Some(name) => Self::named(name),
+                None if as_root => Ok(None),
+                None => owner().map(|owner| Self::numbered(owner.uid, owner.gid)).transpose(),
+            }
+        }
+
+        fn named(name: &str) -> Result<Option<Self>> {
+            let found = match name.parse() {
+                Ok(uid) => unistd::User::from_uid(unistd::Uid::from_raw(uid)),
+                Err(_) => unistd::User::from_name(name),
+            };
+            let found = found.with_context(|| format!("--user {name}: the list of users cannot be read"))?;
+            let found = found.ok_or_else(|| Fault::usage(format!("--user {name}: there is no such user")))?;
+            if found.uid == unistd::geteuid() {
+                return Ok(None);
+            }
+            if !unistd::geteuid().is_root() {
+                return Err(Fault::usage(format!(
+                    "--user {name}: only root can run a command as another user: run with sudo"
+                ))
+                .into());
+            }
+            Self::of(&found).map(Some)
+        }
+
+        fn numbered(uid: u32, gid: u32) -> Result<Self> {
+            let found = unistd::User::from_uid(unistd::Uid::from_raw(uid)).ok().flatten();
+            // A user without a name, as there are in containers.
+            let nameless = || Self {
+                uid: Uid::from_raw(uid),
+                gid: Gid::from_raw(gid),
+                groups: vec![Gid::from_raw(gid)],
+                environment: Vec::new(),
+            };
+            found.map_or_else(|| Ok(nameless()), |found| Self::of(&found))
+        }
+
+        fn of(user: &unistd::User) -> Result<Self> {
+            let name = CString::new(user.name.as_str())?;
+            let groups =
+                getgrouplist(&name, user.gid).with_context(|| format!("the groups of {} cannot be read", user.name))?;
+            Ok(Self {
+                uid: Uid::from_raw(user.uid.as_raw()),
+                gid: Gid::from_raw(user.gid.as_raw()),
+                groups: groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect(),
+                environment: vec![
+                    ("HOME", user.dir.clone().into_os_string()),
+                    ("SHELL", user.shell.clone().into_os_string()),
+                    ("USER", user.name.clone().into()),
+                    ("LOGNAME", user.name.clone().into()),
+                ],
+            })
+        }
+
+        /// Makes the command run as this user.
+        pub fn runs(self, command: &mut Command) {
+            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+            for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"] {
+                command.env_remove(name);
+            }
+            let Self { uid, gid, groups, .. } = self;
+            let become_user = move || {
+                rustix::thread::set_thread_groups(&groups)?;
+                rustix::thread::set_thread_gid(gid)?;
+                rustix::thread::set_thread_uid(uid)?;
+                Ok(())
+            };
+            // SAFETY: between fork and exec there is one thread, and it makes three system calls: nothing is allocated or locked.
+            unsafe { command.pre_exec(become_user) };
+        }
+    }
+}
