@@ -242,6 +242,11 @@ mod live {
         let output =
             overhead(&["capture", "--no-bpf", "-o", out, "--format", "json", "--", "sh", "-c", "echo noise; exit 7"]);
         assert_eq!(status(&output), 7);
+        let text = said(&output);
+        assert!(
+            text.contains("overhead: capturing on lo, TCP ports ") && text.contains("; until sh ends; Ctrl-C"),
+            "{text}"
+        );
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(printed["environment"]["workload"]["exit_code"], 7);
         let record = std::fs::read_to_string(run.join("run.json")).unwrap();

@@ -12,7 +12,7 @@ use crate::summary::{
 use crate::text::grid::Column;
 use crate::text::markdown::{facts, github_table};
 use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
-use crate::text::{clean, markdown_cell};
+use crate::text::{beside_the_workload, clean, markdown_cell};
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
 use std::path::PathBuf;
@@ -66,6 +66,9 @@ pub fn report_markdown(runs: &[NamedRun]) -> String {
     out.push_str(NOTES);
     for run in runs {
         out.extend(["\n## ", &markdown_cell(&run.name), "\n\n", &facts(run)]);
+        if let Some(beside) = beside_the_workload(&run.run) {
+            out.extend(["- ", &beside, ": neither in the table nor in the figure\n"]);
+        }
     }
     out
 }

@@ -4,11 +4,11 @@ use super::font::Weight;
 use super::palette::{INK, MUTED, WARNING};
 use super::scene::{Face, words};
 use crate::bounds::lower_bounds;
-use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS, FIGURE_NEGLIGIBLE};
+use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, both_sides, data_difference, of_whole_run, window_ns, workload, workload_count};
-use crate::text::number::{counted, duration, percent};
-use crate::text::{clean, command, cycle_label, integrity, shortened};
+use crate::summary::{RoleName, data_difference, of_whole_run, window_ns, workload_count};
+use crate::text::number::{counted, duration};
+use crate::text::{beside_the_workload, clean, command, cycle_label, integrity, shortened};
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
@@ -81,18 +81,6 @@ fn run_paragraph(named: &NamedRun, facts: &Facts, common: &[String]) -> Paragrap
     paragraph
 }
 
-/// The part of the wire bytes that is not the workload's, which is what a figure shows.
-fn beside_the_workload(run: &Run) -> Option<String> {
-    let shown: u64 = workload(run).iter().map(|row| both_sides(row).total()).sum();
-    let beside = run.source.wire_bytes.saturating_sub(shown);
-    let share = if beside < run.source.wire_bytes / FIGURE_NEGLIGIBLE {
-        "under 0.1%".to_owned()
-    } else {
-        percent(beside, run.source.wire_bytes)
-    };
-    (beside > 0).then(|| format!("setup, background and other traffic ({share} of the wire bytes) not drawn"))
-}
-
 /// The files that a run was read from, in place of the command that made it.
 fn from_files(run: &Run) -> Option<String> {
     let names: Vec<String> = run.source.inputs.iter().take(2).map(|input| clean(&input.path)).collect();
@@ -110,7 +98,7 @@ impl Facts {
         let mut facts = vec![size];
         facts.extend(from_files(run));
         facts.push(integrity(run));
-        facts.extend(beside_the_workload(run));
+        facts.extend(beside_the_workload(run).map(|beside| format!("{beside} not drawn")));
         let absent = RoleName::BOTH.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
         match absent {
             [Some((_, server)), Some((_, client))] if server == client => {

@@ -1,8 +1,9 @@
 //! Sentences about a run that every output shares: where it came from, whether it can be trusted, what it cost.
 
 use super::clean;
-use super::number::{counted, duration, grouped};
-use crate::summary::{CpuUnit, RoleName, counters_only, window_ns};
+use super::number::{counted, duration, grouped, percent};
+use crate::limits::FIGURE_NEGLIGIBLE;
+use crate::summary::{CpuUnit, RoleName, both_sides, counters_only, window_ns, workload};
 use overhead_model::record::{CycleSource, Observer, SourceKind};
 use overhead_model::{Measured, Run};
 
@@ -63,6 +64,18 @@ pub(crate) fn integrity(run: &Run) -> String {
         parts.push(format!("{} B retransmitted", grouped(tcp.retransmitted_bytes)));
     }
     parts.join(", ")
+}
+
+/// Returns what figures and reports leave out: the traffic that is not the workload's, and its part of the wire bytes.
+pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
+    let shown: u64 = workload(run).iter().map(|row| both_sides(row).total()).sum();
+    let beside = run.source.wire_bytes.saturating_sub(shown);
+    let share = if beside < run.source.wire_bytes / FIGURE_NEGLIGIBLE {
+        "under 0.1%".to_owned()
+    } else {
+        percent(beside, run.source.wire_bytes)
+    };
+    (beside > 0).then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
 }
 
 /// What the tool's own work came to.

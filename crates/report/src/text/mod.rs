@@ -19,7 +19,7 @@ pub use table::table;
 
 pub use clean::clean;
 pub(crate) use clean::{markdown_cell, shortened};
-pub(crate) use facts::{command, cycle_label, integrity};
+pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
 
 use crate::error::ReportError;
 use overhead_model::Run;
