@@ -1,7 +1,8 @@
 //! The connections at hand, and which of them a segment belongs to.
 
 use crate::FastMap;
-use crate::decode::KeyLog;
+use crate::bounds::Holdings;
+use crate::decode::{KeyLog, Note};
 use crate::digest::Digest;
 use crate::dissector::Totals;
 use crate::flow::{Finished, Flow};
@@ -10,6 +11,7 @@ use crate::packet::Segment;
 use crate::protocols::Commons;
 use crate::select::Selection;
 use overhead_model::{FrameFacts, Tally, Trace};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,6 +39,13 @@ pub struct Connections<T> {
     flows: FastMap<Key, Box<Entry>>,
     /// Closed ones in order of their closing, to be forgotten in time.
     closing: VecDeque<(u64, Key)>,
+    holdings: Holdings,
+    /// Without payload, by number and in this order; those that have some by now are passed over.
+    half_open: VecDeque<(u64, Key)>,
+    /// The same of those that were half-open once.
+    idle: VecDeque<(u64, Key)>,
+    /// Of no selected port, likewise.
+    unselected: VecDeque<(u64, Key)>,
     /// Connections so far, selected or not.
     count: u64,
 }
@@ -48,6 +57,10 @@ struct Entry {
     number: u64,
     /// When both ends had closed.
     closed_ns: Option<u64>,
+    /// Bytes of memory, roughly; 0 without payload.
+    held: usize,
+    /// On a selected port, or to be told by content.
+    selected: bool,
 }
 
 impl Entry {
@@ -60,9 +73,20 @@ impl Entry {
 impl<T: Tally> Connections<T> {
     /// None yet.
     pub fn new(selection: Selection, tally: T) -> Self {
-        let (flows, closing) = (FastMap::default(), VecDeque::new());
-        let commons = Commons::default();
-        Self { selection, keys: None, commons, tally, totals: Totals::default(), flows, closing, count: 0 }
+        Self {
+            selection,
+            keys: None,
+            commons: Commons::default(),
+            tally,
+            totals: Totals::default(),
+            flows: FastMap::default(),
+            closing: VecDeque::new(),
+            holdings: Holdings::default(),
+            half_open: VecDeque::new(),
+            idle: VecDeque::new(),
+            unselected: VecDeque::new(),
+            count: 0,
+        }
     }
 
     /// Decrypts TLS with these secrets.
@@ -99,6 +123,14 @@ impl<T: Tally> Connections<T> {
                     entry.flow.shrink();
                     self.closing.push_back((segment.time_ns, key));
                 }
+                let held = entry.flow.held();
+                if held != entry.held {
+                    self.holdings.change(entry.held, held);
+                    entry.held = held;
+                }
+                if self.holdings.is_over() || self.commons.company.is_some() {
+                    self.keep_within_bounds();
+                }
             }
             _ => self.first(segment, key, at),
         }
@@ -115,11 +147,113 @@ impl<T: Tally> Connections<T> {
     fn first(&mut self, segment: &Segment<'_>, key: Key, at: Moment) {
         if let Some(entry) = self.flows.remove(&key) {
             self.end(*entry);
+            self.forget_stale_closings();
         }
         self.count += 1;
-        let flow = Flow::new(segment, &self.selection.judge(segment), self.keys.clone(), self.commons.clone());
-        self.flows.insert(key, Box::new(Entry { flow, number: self.count, closed_ns: None }));
+        let (number, verdict) = (self.count, self.selection.judge(segment));
+        let selected = !verdict.candidates.is_empty();
+        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.commons.clone());
+        self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, selected }));
+        if selected {
+            self.holdings.begin();
+        }
         self.segment(segment, at);
+        if !selected {
+            self.unselected.push_back((number, key));
+            self.forget_unselected();
+        } else if self.flows.get(&key).is_some_and(|entry| entry.held == 0) {
+            self.half_open.push_back((number, key));
+            self.make_room_for_bare();
+        }
+    }
+
+    /// Forgets the oldest connections of no selected port where there are too many: their frames are counted already.
+    fn forget_unselected(&mut self) {
+        while self.unselected.len() > limits::UNSELECTED
+            && let Some((number, key)) = self.unselected.pop_front()
+        {
+            if let Some(entry) = self.remove_numbered(number, &key, |_| true) {
+                self.end(*entry);
+            }
+        }
+    }
+
+    /// Gives up connections without payload where there are too many: half-open and closed ones first, the oldest first.
+    fn make_room_for_bare(&mut self) {
+        let flows = &self.flows;
+        let is_bare =
+            |(number, key): &(u64, Key)| flows.get(key).is_some_and(|entry| entry.number == *number && entry.held == 0);
+        for queue in [&mut self.half_open, &mut self.idle] {
+            if queue.len() > 2 * limits::BARE {
+                queue.retain(is_bare);
+            }
+        }
+        while self.holdings.is_flooded() && self.commons.company.is_none() {
+            if let Some((number, key)) = self.half_open.pop_front() {
+                let bare = self.flows.get(&key).filter(|entry| entry.number == number && entry.held == 0);
+                if bare.is_some_and(|entry| entry.closed_ns.is_none() && entry.flow.is_answered()) {
+                    self.idle.push_back((number, key));
+                } else {
+                    self.give_up(number, &key, |entry| entry.held == 0);
+                }
+            } else if let Some((number, key)) = self.idle.pop_front() {
+                self.give_up(number, &key, |entry| entry.held == 0);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// What all connections hold is more than is allowed; or another thread is to know what those of this one do.
+    #[inline(never)]
+    fn keep_within_bounds(&mut self) {
+        if let Some(company) = &self.commons.company {
+            return self.holdings.tell(company);
+        }
+        // Closed ones wait for stragglers alone.
+        while self.holdings.is_crowded()
+            && let Some((closed_ns, key)) = self.closing.pop_front()
+        {
+            self.retire_one(closed_ns, key);
+        }
+        if self.holdings.is_crowded() {
+            for entry in self.flows.values_mut().filter(|entry| entry.held > 0) {
+                entry.flow.shrink();
+                let held = entry.flow.held();
+                self.holdings.change(entry.held, held);
+                entry.held = held;
+            }
+        }
+        if self.holdings.is_crowded() {
+            self.give_up_largest();
+        }
+    }
+
+    /// Gives up connections until there is some room: the largest, and of equal ones the oldest.
+    fn give_up_largest(&mut self) {
+        let mut sizes: Vec<_> =
+            self.flows.iter().map(|(&key, entry)| (Reverse(entry.held), entry.number, key)).collect();
+        sizes.sort_unstable_by_key(|&(held, number, _)| (held, number));
+        for (_, number, key) in sizes {
+            if !self.holdings.is_crowded() {
+                return;
+            }
+            self.give_up(number, &key, |_| true);
+        }
+    }
+
+    /// Ends a connection before its time; what it has to come will be taken for a new one.
+    fn give_up(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) {
+        if let Some(entry) = self.remove_numbered(number, key, is_due) {
+            self.totals.tcp.given_up += u64::from(entry.closed_ns.is_none());
+            self.end(*entry);
+        }
+    }
+
+    /// Takes the connection of this number out of the table, where it is still there and `is_due`.
+    fn remove_numbered(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) -> Option<Box<Entry>> {
+        self.flows.get(key).filter(|entry| entry.number == number && is_due(entry))?;
+        self.flows.remove(key)
     }
 
     /// Ends connections that closed long ago.
@@ -130,11 +264,25 @@ impl<T: Tally> Connections<T> {
                 return;
             }
             self.closing.pop_front();
-            if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
-                && let Some(entry) = self.flows.remove(&key)
-            {
-                self.end(*entry);
-            }
+            self.retire_one(closed_ns, key);
+        }
+    }
+
+    /// Forgets the closing of connections that gave way to a successor, where they are many.
+    fn forget_stale_closings(&mut self) {
+        if self.closing.len() > 2 * self.flows.len() + limits::BARE {
+            let flows = &self.flows;
+            self.closing
+                .retain(|(closed_ns, key)| flows.get(key).is_some_and(|entry| entry.closed_ns == Some(*closed_ns)));
+        }
+    }
+
+    /// Ends a connection that closed then, where it is still there.
+    fn retire_one(&mut self, closed_ns: u64, key: Key) {
+        if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
+            && let Some(entry) = self.flows.remove(&key)
+        {
+            self.end(*entry);
         }
     }
 
@@ -145,10 +293,17 @@ impl<T: Tally> Connections<T> {
         for entry in open {
             self.end(*entry);
         }
+        let refused = self.commons.expansion.refused();
+        if refused > 0 && self.commons.company.is_none() {
+            self.totals.notes.insert(Note::Expansion, refused);
+        }
         (self.tally, self.totals)
     }
 
     fn end(&mut self, entry: Entry) {
+        if entry.selected {
+            self.holdings.end(entry.held);
+        }
         // When that is depends on when this thread sees a further segment.
         self.commons.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });

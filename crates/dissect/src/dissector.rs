@@ -4,7 +4,9 @@ use crate::connections::{Connections, Moment};
 use crate::copies::Copies;
 use crate::decode::{KeyLog, Note};
 use crate::fragments::{Fragments, Outcome};
+use crate::limits;
 use crate::packet::{self, Fragment, Packet, Segment};
+use crate::protocols::Foreign;
 use crate::select::Selection;
 use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, LinkType, Tally};
@@ -52,6 +54,9 @@ impl Totals {
         self.other += part.other;
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;
+            if matches!(note, Note::Foreign(_)) {
+                self.bound_foreign();
+            }
         }
         let (sum, tcp) = (&mut self.tcp, part.tcp);
         sum.connections += tcp.connections;
@@ -64,6 +69,21 @@ impl Totals {
         sum.oversize_frames += tcp.oversize_frames;
         sum.oversize_header_bytes += tcp.oversize_header_bytes;
         sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(tcp.oversize_longest_bytes);
+        sum.given_up += tcp.given_up;
+        sum.request_only += tcp.request_only;
+        sum.response_only += tcp.response_only;
+    }
+
+    /// Adds the kinds of foreign traffic on the highest ports together, where there are too many.
+    fn bound_foreign(&mut self) {
+        let further = Note::Foreign(Foreign::FURTHER);
+        let of = |note: &&Note| matches!(note, Note::Foreign(_)) && **note != further;
+        if self.notes.keys().filter(of).count() > limits::FOREIGN
+            && let Some(last) = self.notes.keys().rev().find(of).copied()
+        {
+            let count = self.notes.remove(&last).unwrap_or_default();
+            *self.notes.entry(further).or_default() += count;
+        }
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod bounds;
 mod connections;
 mod copies;
 pub mod decode;

@@ -18,6 +18,34 @@ pub const NESTING: usize = 128;
 /// Requests that wait for their responses on one connection. A client that pipelines more than this is not decoded further.
 pub const OUTSTANDING: usize = 1 << 20;
 
+/// Requests that wait on a connection of which only the client's direction was seen. None of them will be answered, so that
+/// beyond this they are closed as they stand: a capture of one direction takes no more memory the longer it is.
+pub const OUTSTANDING_ONE_WAY: usize = 1 << 10;
+
+/// Bytes that all connections of a run may hold together, as [`crate::Connections`] estimates them: 128,000 connections
+/// between requests, or 1.4 million requests that wait. Beyond it, closed connections are no longer kept for stragglers,
+/// then the largest are given up: they end as they would at the end of the capture.
+pub const HELD: usize = 512 << 20;
+
+/// What a connection takes as long as it holds nothing: its state, its decoder's, and its place in the tables.
+pub const CONNECTION: usize = 4 << 10;
+
+/// Connections without a byte of payload that are kept, 2 kB each: more than the backlog of any server (Linux: 4,096 by
+/// default) and than pools keep idle. In a SYN flood or a port scan, half-open ones are given up first, the oldest first.
+pub const BARE: usize = 1 << 15;
+
+/// Connections of no selected port that are remembered, so that a successor is told from its predecessor. Forgetting one
+/// changes no figure.
+pub const UNSELECTED: usize = 1 << 16;
+
+/// Payload frames of one direction, and none of any kind of the other, that show that the capture has one direction only.
+/// A sender stops after ten without an acknowledgment (RFC 6928), but a capture may end behind its first ones.
+pub const ONE_WAY_FRAMES: u64 = 4;
+
+/// Kinds and ports of traffic of other protocols that are counted apart: those with the lowest ports, so that which they
+/// are does not depend on the order. Further ones share a count.
+pub const FOREIGN: usize = 64;
+
 /// Prepared statements remembered per connection; the oldest are forgotten first.
 pub const STATEMENTS: usize = 16 << 10;
 
@@ -106,6 +134,17 @@ pub const EXPANSION_SNAPPY: usize = 22;
 
 /// The same of LZ4: each byte that a length goes on for adds 255.
 pub const EXPANSION_LZ4: usize = 255;
+
+/// How many times its length a compressed body may decompress to without drawing on [`EXPANDED`]. Bodies of real data
+/// stay below it; those of constant bytes do not.
+pub const EXPANSION_FREE: usize = 64;
+
+/// Bytes beyond that which all compressed bodies of a run may decompress to: some seconds of work. Once it is spent, bodies
+/// that would draw on it are not decompressed.
+pub const EXPANDED: u64 = 256 << 20;
+
+/// Length of the name that the software at one end gives itself, in bytes; longer ones are cut.
+pub const SOFTWARE: usize = 256;
 
 /// Columns of one PostgreSQL result whose types are remembered (`MaxTupleAttributeNumber` of the server); further ones are untyped.
 pub const COLUMNS: usize = 1664;

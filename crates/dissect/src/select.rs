@@ -30,6 +30,10 @@ impl Selection {
             (None, None) => Verdict { candidates: Vec::new(), server_port: None },
             (None, Some(candidates)) => Verdict { candidates, server_port: Some(destination) },
             (Some(candidates), None) => Verdict { candidates, server_port: Some(source) },
+            // A client may have the port of another system by chance; a SYN says which end is the server's.
+            (Some(_), Some(candidates)) if segment.flags.syn && !segment.flags.ack => {
+                Verdict { candidates, server_port: None }
+            }
             (Some(candidates), Some(_)) => Verdict { candidates, server_port: None },
         }
     }

@@ -97,7 +97,7 @@ pub struct RowKey<'a> {
 
 /// A row of a [`Tally`], as that tally numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RowId(pub u32);
+pub struct RowId(pub u64);
 
 /// What one direction of an operation came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -253,6 +253,16 @@ pub struct TcpTotals {
     /// Length of the longest of their IP packets in bytes; 0 without any.
     #[serde(default)]
     pub oversize_longest_bytes: u64,
+    /// Connections with payload of which only the client's frames were captured: their responses are absent, not empty.
+    #[serde(default)]
+    pub request_only: u64,
+    /// Connections with payload of which only the server's frames were captured.
+    #[serde(default)]
+    pub response_only: u64,
+    /// Connections given up before their end, to keep memory within bounds: half-open ones first. What came of them later
+    /// counts as connections of their own.
+    #[serde(default)]
+    pub given_up: u64,
 }
 
 /// The ledger: totals per side and account, and the proof that they add up.
@@ -345,6 +355,9 @@ pub struct SideRow {
     pub payload_bytes: Distribution,
     /// Totals per account.
     pub accounts: Amounts,
+    /// Why the zeros of this direction mean that it was not seen, not that it was empty; absent where it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
 }
 
 /// A distribution of sizes over operations. `total` holds late bytes as well; the rest is fixed when an operation closes.

@@ -8,12 +8,13 @@ use crate::keys::{KeyFiles, KeyReader};
 use crate::runs::Kept;
 use crate::time::Window;
 use crate::{fields, inputs, ledger, print};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use overhead_dissect::Totals;
 use overhead_dissect::explain::FieldSums;
 use overhead_model::Measured;
 use overhead_model::record::{Input, Run, SourceKind};
-use overhead_report::NamedRun;
+use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
@@ -49,10 +50,13 @@ pub struct Reading {
     /// Also sum up the fields of the messages, in a second reading
     #[arg(long)]
     fields: bool,
-    /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor]
+    /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor; of a pipe one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     threads: Option<u16>,
 }
+
+/// The keys at the end, what each file had, and what came of it all.
+type Dissected = (KeyReader, Vec<Input>, Aggregate, Totals);
 
 /// Inputs below this many bytes are done before further threads would have started.
 const SMALL: u64 = 4 << 20;
@@ -125,10 +129,14 @@ impl Reading {
             return Err(Fault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
         }
         let mut doubts = Doubts::default();
-        let keys = KeyReader::read(&self.keys, &mut doubts)?;
-        let mut division = Division::new(self.threads(), &self.which.selection()?, &keys.log());
-        let inputs = self.read(&mut division, &keys, &mut doubts)?;
-        let (aggregate, totals) = division.finish()?;
+        let threads = self.threads();
+        let result = self.dissect(threads, &mut doubts)?;
+        let (keys, inputs, aggregate, totals) = if let Some(result) = result {
+            result
+        } else {
+            doubts = Doubts::default();
+            self.dissect(NonZero::<usize>::MIN, &mut doubts)?.context("one thread gave up")?
+        };
         let facts = ledger::Facts {
             kind: SourceKind::File,
             inputs,
@@ -157,7 +165,24 @@ impl Reading {
         Ok(run)
     }
 
+    /// Reads and dissects all files; `None` where several threads may have reached a bound together.
+    fn dissect(&self, threads: NonZero<usize>, doubts: &mut Doubts) -> Result<Option<Dissected>> {
+        let keys = KeyReader::read(&self.keys, doubts)?;
+        let mut division = Division::new(threads, &self.which.selection()?, &keys.log());
+        let inputs = self.read(&mut division, &keys, doubts)?;
+        division.catch_up();
+        if division.is_over() {
+            return Ok(None);
+        }
+        let (aggregate, totals) = division.finish()?;
+        Ok(Some((keys, inputs, aggregate, totals)))
+    }
+
     fn threads(&self) -> NonZero<usize> {
+        // Where a bound is reached, one thread reads everything again.
+        if !self.files.iter().all(|file| inputs::can_be_read_again(file)) {
+            return NonZero::<usize>::MIN;
+        }
         let sizes = self.files.iter().map(|file| file.metadata().map_or(SMALL, |about| about.len()));
         let processors = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         self.threads.and_then(|threads| NonZero::new(usize::from(threads))).unwrap_or(match NonZero::new(THREADS) {
@@ -174,7 +199,7 @@ impl Reading {
         let mut window = None;
         let (mut left, mut outside) = (self.count.unwrap_or(u64::MAX), 0);
         let findings = inputs::read(&self.files, keys, |file, frame| {
-            if left == 0 {
+            if left == 0 || dissection.is_over() {
                 return ControlFlow::Break(());
             }
             let window = window.get_or_insert_with(|| self.window.of(frame.time_ns));

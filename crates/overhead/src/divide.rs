@@ -29,6 +29,11 @@ pub trait Dissect {
 
     /// Waits until all frames so far are dissected.
     fn catch_up(&mut self) {}
+
+    /// Returns whether it is of no use to go on.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Tally> Dissect for Dissector<T> {
@@ -58,6 +63,12 @@ impl Division {
         Self::Parts(Box::new(Parts { frames: Frames::new(), parts }))
     }
 
+    /// Returns whether a bound of the run may have been reached by several threads together. What is given up at a bound
+    /// depends on the order of all frames: the whole is to be dissected again by one.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Parts(parts) if parts.parts.first().is_some_and(|part| part.shared.is_over()))
+    }
+
     /// The sums over all frames.
     pub fn finish(self) -> Result<(Aggregate, Totals)> {
         match self {
@@ -74,6 +85,11 @@ impl Dissect for Division {
             Self::Whole(dissector) => dissector.frame(frame),
             Self::Parts(parts) => parts.frame(frame),
         }
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        Self::is_over(self)
     }
 
     fn catch_up(&mut self) {
@@ -139,6 +155,8 @@ struct Part {
     /// Batches that can be had without waiting for the thread.
     spare: Vec<Batch>,
     thread: JoinHandle<(Aggregate, Totals)>,
+    /// What all threads share.
+    shared: Commons,
 }
 
 /// A thread that ends, by failing perhaps, is waited for no longer.
@@ -156,6 +174,7 @@ impl Part {
         let mut connections = connections.with_keys(Arc::clone(keys)).with_commons(commons.clone());
         let (full, to_dissect) = channel::<(Batch, u64)>();
         let (done, empty) = channel();
+        let shared = commons.clone();
         let thread = std::thread::spawn(move || {
             let _end = End(commons);
             for (mut batch, last) in to_dissect {
@@ -168,7 +187,7 @@ impl Part {
             connections.finish()
         });
         let spare = (1..BATCHES).map(|_| Batch::default()).collect();
-        Self { filling: Batch::default(), full, empty, spare, thread }
+        Self { filling: Batch::default(), full, empty, spare, thread, shared }
     }
 
     /// Gives away what was filled. A thread that failed takes nothing: see `finish`.

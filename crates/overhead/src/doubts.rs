@@ -3,8 +3,9 @@
 use overhead_dissect::Totals;
 use overhead_dissect::decode::Note;
 use overhead_dissect::limits;
-use overhead_model::exit;
-use overhead_model::record::Interface;
+use overhead_dissect::protocols::{Foreign, Look};
+use overhead_model::record::{Interface, TcpTotals};
+use overhead_model::{System, exit};
 use overhead_report::text::{counted, grouped};
 
 /// Collected doubts of a run.
@@ -81,8 +82,59 @@ impl Doubts {
                 counted(totals.tcp.gap_bytes, "byte")
             ));
         }
+        self.of_directions(&totals.tcp);
+        if totals.tcp.given_up > 0 {
+            self.partial(format!(
+                "{} given up before the end, to keep memory within bounds: half-open ones first, as in a flood or a scan, then the largest; what came of them later counts as new connections: narrow the capture down with --port or -f",
+                counted(totals.tcp.given_up, "connection")
+            ));
+        }
         for (note, count) in &totals.notes {
-            self.of_note(*note, *count);
+            if let Note::Foreign(foreign) = note {
+                self.of_foreign(*foreign, *count, totals.tcp.connections > 0);
+            } else {
+                self.of_note(*note, *count);
+            }
+        }
+    }
+
+    /// A capture that sees one direction of connections only.
+    fn of_directions(&mut self, tcp: &TcpTotals) {
+        let sides = [
+            (tcp.request_only, "client", "responses, and with them latencies,"),
+            (tcp.response_only, "server", "requests, and with them operations,"),
+        ];
+        for (connections, end, missing) in sides.into_iter().filter(|(connections, ..)| *connections > 0) {
+            let warning = format!(
+                "of {} only what the {end} sent was captured: their {missing} are absent, not empty; capture both directions (a filter such as `dst port`, or a mirror port, may let one pass)",
+                counted(connections, "connection")
+            );
+            self.remark(warning);
+        }
+    }
+
+    /// Connections of a protocol that is not decoded, or that was not expected.
+    fn of_foreign(&mut self, foreign: Foreign, count: u64, is_any_decoded: bool) {
+        let Foreign { port, look, expected } = foreign;
+        let look_like = if count == 1 { "looks like" } else { "look like" };
+        let place = if port == 0 { "on other ports".to_owned() } else { format!("on port {port}") };
+        let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
+        let remedy = match look {
+            Look::Ours(protocol) => {
+                let name =
+                    System::ALL.iter().find(|system| system.protocol == protocol).map_or("auto", |system| system.name);
+                format!("name it with --db {name} --port {port}")
+            }
+            Look::Tls => "capture from the beginning of the connections, and name the key log with --keylog".to_owned(),
+            Look::Unknown => "name the system with --db, if it is one that is decoded".to_owned(),
+            look => format!("{look} is not decoded yet"),
+        };
+        match expected {
+            Some(expected) => self.partial(format!(
+                "{subject}, not like {expected}: not decoded, their payload is in `unknown`; {remedy}"
+            )),
+            None if is_any_decoded => self.remark(format!("{subject}: not decoded, and counted as `other`; {remedy}")),
+            None => self.partial(format!("{subject}: not decoded, and counted as `other`; {remedy}")),
         }
     }
 
@@ -108,10 +160,31 @@ impl Doubts {
         ));
     }
 
+    /// What was not captured, or not done, of a run that is out of proportion.
+    fn of_bound(&mut self, note: Note, count: u64) {
+        match note {
+            // Said by direction; this is what makes the result partial.
+            Note::OneWay => self.partial = true,
+            Note::Abandoned => self.partial(format!(
+                "on {} no frame of the server was captured: requests beyond the first {} were closed as unanswered at once",
+                counted(count, "connection"),
+                grouped(limits::OUTSTANDING_ONE_WAY as u64)
+            )),
+            Note::Expansion => self.partial(format!(
+                "{} not decompressed and {} in `unknown`: compressed messages of this run stand for {} more than {} times their length, which is as much as is decompressed of it",
+                counted(count, "message"),
+                if count == 1 { "is" } else { "are" },
+                counted(limits::EXPANDED, "byte"),
+                limits::EXPANSION_FREE
+            )),
+            _ => {}
+        }
+    }
+
     fn of_note(&mut self, note: Note, count: u64) {
         match note {
-            // Whether that hides anything is for the next two to say.
-            Note::Tls => {}
+            // Whether TLS hides anything is for the next two to say; foreign traffic is told by port.
+            Note::Tls | Note::Foreign(_) => {}
             Note::Encrypted => self.remark(format!(
                 "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
                 counted(count, "connection")
@@ -135,7 +208,8 @@ impl Doubts {
                 "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
                 counted(count, "body")
             )),
-            Note::Malformed(why) => self.remark(format!(
+            Note::OneWay | Note::Abandoned | Note::Expansion => self.of_bound(note, count),
+            Note::Malformed(why) => self.partial(format!(
                 "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
                 counted(count, "direction of a connection")
             )),
@@ -194,6 +268,7 @@ fn times(count: u64) -> String {
 mod tests {
     use super::*;
     use overhead_dissect::decode::Codec;
+    use overhead_model::Protocol;
 
     #[test]
     fn a_limit_of_decompression_is_named() {
@@ -260,5 +335,26 @@ mod tests {
         let (warnings, status) = doubts.settle();
         assert_eq!(status, exit::PARTIAL);
         assert!(warnings.iter().any(|warning| warning.starts_with("7 bytes are in no captured frame")), "{warnings:?}");
+    }
+
+    #[test]
+    fn foreign_traffic_is_named_with_its_remedy() {
+        let said = |look, expected, connections| {
+            let mut totals = Totals { frames: 1, ..Totals::default() };
+            totals.tcp.connections = connections;
+            totals.notes.insert(Note::Foreign(Foreign { port: 6379, look, expected }), 3);
+            let mut doubts = Doubts::default();
+            doubts.of_totals(&totals);
+            let (warnings, status) = doubts.settle();
+            (warnings.join("; "), status)
+        };
+        let (warning, status) = said(Look::Ours(Protocol::Pgwire), Some(Protocol::Resp), 3);
+        assert!(warning.starts_with("3 connections on port 6379 look like PostgreSQL, not like resp"), "{warning}");
+        assert!(warning.ends_with("name it with --db postgres --port 6379"), "{warning}");
+        assert_eq!(status, exit::PARTIAL);
+        let (warning, status) = said(Look::Mysql, None, 0);
+        assert!(warning.ends_with("MySQL is not decoded yet"), "{warning}");
+        assert_eq!(status, exit::PARTIAL);
+        assert_eq!(said(Look::Mysql, None, 1).1, exit::COMPLETE);
     }
 }

@@ -50,6 +50,22 @@ impl<D: Decoder> Engine<D> {
         self.decoder.shrink();
     }
 
+    /// Nothing of the server is captured: closes what waits for a response as unanswered.
+    pub fn abandon<R: Reader>(&mut self, reader: &mut R) {
+        self.driver().abandon(reader);
+    }
+
+    /// The connection is of another protocol: nothing of it is decoded.
+    pub fn refuse(&mut self) {
+        self.streams.0.iter_mut().for_each(|stream| stream.state = State::Dead);
+    }
+
+    /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.streams.held() + self.decoder.held()
+    }
+
     /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
     pub fn finish<R: Reader>(&mut self, reader: &mut R) {
         self.decoder.end(reader);
@@ -116,6 +132,11 @@ impl Streams {
             tried: false,
         };
         Self([stream(), stream()])
+    }
+
+    /// Returns how many bytes are kept of incomplete messages.
+    pub(super) fn held(&self) -> usize {
+        self.0.iter().map(|stream| stream.tail.capacity()).sum()
     }
 
     /// Gives back room that nothing is in.
@@ -204,6 +225,11 @@ impl<'a, D: Decoder> Driver<'a, D> {
         let mut out = Out::new(reader, side, current);
         stream.strand(name, left, &mut out);
         stream.current = out.current();
+    }
+
+    /// Nothing of the server is captured.
+    pub(super) fn abandon<R: Reader>(&mut self, reader: &mut R) {
+        self.with_out(Side::Response, reader, |driver, out| driver.decoder.abandon(out));
     }
 
     /// What follows in `side` does not continue what came before.

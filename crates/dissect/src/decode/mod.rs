@@ -105,4 +105,14 @@ pub trait Decoder {
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let _ = out;
     }
+
+    /// Nothing of the server is captured: closes what waits for a response as unanswered.
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.lost(Side::Response, out);
+    }
+
+    /// Returns how many bytes of memory it holds beyond its own size, roughly: what grows with what the peers send.
+    fn held(&self) -> usize {
+        0
+    }
 }

@@ -1,6 +1,7 @@
 //! Postings and the statements about operations that go with them.
 
 use super::Codec;
+use crate::protocols::Foreign;
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
@@ -34,6 +35,15 @@ pub enum Note {
     Implausible(Codec),
     /// A compressed body decompresses to more than [`crate::limits::DECOMPRESSED`].
     LongBody,
+    /// A compressed message was not decompressed, for want of what [`crate::limits::EXPANDED`] allows.
+    Expansion,
+    /// A connection has payload in one direction, and no frame at all of the other was captured.
+    OneWay,
+    /// Requests of a connection were closed as unanswered since nothing of its server was captured:
+    /// see [`crate::limits::OUTSTANDING_ONE_WAY`].
+    Abandoned,
+    /// A selected connection is not decoded: its bytes are not of the protocol that is expected there.
+    Foreign(Foreign),
 }
 
 /// What is made of postings. Implemented by the ledger, by the explanation and by tests.

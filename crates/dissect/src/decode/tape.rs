@@ -41,6 +41,13 @@ pub(crate) struct Recorder<'a, 'r, R: Reader> {
     tape: &'a mut Tape,
 }
 
+impl Tape {
+    /// Returns how many bytes of memory it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.events.capacity() * size_of::<Event>()
+    }
+}
+
 impl<'a, 'r, R: Reader> Recorder<'a, 'r, R> {
     /// Records on `tape`, which is emptied.
     pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {

@@ -123,9 +123,9 @@ impl Tally for FieldSums {
             return number;
         }
         if self.rows.len() >= limits::SUMMED_ROWS {
-            return RowId(u32::MAX);
+            return RowId(u64::MAX);
         }
-        let number = RowId(self.rows.len() as u32);
+        let number = RowId(self.rows.len() as u64);
         self.rows.push((name.clone(), Sums::new()));
         self.numbers.insert(name, number);
         number

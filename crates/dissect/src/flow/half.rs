@@ -55,6 +55,14 @@ struct Disorder {
     astray: Option<u32>,
 }
 
+impl Disorder {
+    fn held(&self) -> usize {
+        size_of::<Self>()
+            + usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
+            + 2 * self.early.len() * size_of::<Early>()
+    }
+}
+
 /// There is none.
 static ORDER: Disorder =
     Disorder { early: BTreeMap::new(), early_bytes: 0, holes: VecDeque::new(), hole_bytes: 0, astray: None };
@@ -291,6 +299,12 @@ impl Half {
     pub fn overfull(&self) -> bool {
         let Disorder { early, early_bytes, .. } = self.disorder();
         *early_bytes > limits::OUT_OF_ORDER_BYTES || early.len() > limits::OUT_OF_ORDER_PIECES
+    }
+
+    /// Returns how many bytes of memory are held for pieces that wait, roughly.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.disorder.as_deref().map_or(0, Disorder::held)
     }
 
     /// Gives a hole up, and remembers it.

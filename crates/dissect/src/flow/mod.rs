@@ -8,7 +8,7 @@ use crate::decode::{Engine, KeyLog, Note};
 use crate::ledger::{Book, FrameId, Ledger, Owner};
 use crate::limits;
 use crate::packet::{Headers, Segment};
-use crate::protocols::{AnyDecoder, Commons, Sniff, sniff};
+use crate::protocols::{AnyDecoder, Commons, Foreign, Judgement, Look, Sniff, judge, judge_both, look, sniff};
 use crate::select::Verdict;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_model::record::TcpTotals;
@@ -39,6 +39,12 @@ pub struct Flow {
     probes: [Option<Box<Probe>>; 2],
     /// The selected or well-known port, where one end has it.
     server_port: Option<u16>,
+    /// By [`Side`], whether any frame of it was seen.
+    seen: [bool; 2],
+    /// Frames with payload.
+    payload_frames: u64,
+    /// Of a port of one protocol, and no bytes have shown yet that they are of it.
+    unproven: bool,
 }
 
 /// What is known of the protocol.
@@ -58,10 +64,18 @@ struct Sniffing {
     candidates: Vec<Protocol>,
     /// The captured start of each direction.
     pieces: Vec<(Side, Piece)>,
-    /// Secrets that TLS is to be decrypted with.
-    keys: Option<Arc<KeyLog>>,
-    /// What other connections know.
-    commons: Commons,
+    /// Bytes of these.
+    held: usize,
+    ready: Ready,
+}
+
+/// What it takes to decode.
+#[derive(Debug)]
+enum Ready {
+    /// The protocol is to be told by content: secrets that TLS is to be decrypted with, and what other connections know.
+    Parts(Option<Arc<KeyLog>>, Commons),
+    /// It is that of the port, unless the content says otherwise.
+    Engine(Box<Engine<AnyDecoder>>),
 }
 
 /// Ordered bytes that wait for the verdict on the protocol.
@@ -104,7 +118,8 @@ impl Flow {
             [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys, &commons),
             candidates => {
                 let candidates = candidates.to_vec();
-                Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), keys, commons }))
+                let ready = Ready::Parts(keys, commons);
+                Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), held: 0, ready }))
             }
         };
         let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
@@ -112,6 +127,7 @@ impl Flow {
             ends: if from_client { [source, destination] } else { [destination, source] },
             halves: [Half::default(), Half::default()],
             book: Book::new(protocol),
+            unproven: matches!(stage, Stage::Decoding(_)),
             stage,
             decided_by,
             mid_stream,
@@ -122,7 +138,28 @@ impl Flow {
             tls: false,
             probes: [None, None],
             server_port: verdict.server_port,
+            seen: [false; 2],
+            payload_frames: 0,
         }
+    }
+
+    /// Returns whether both ends have sent something.
+    pub fn is_answered(&self) -> bool {
+        self.seen == [true; 2]
+    }
+
+    /// Returns how many bytes of memory it holds, roughly; 0 as long as no payload was seen.
+    #[inline]
+    pub fn held(&self) -> usize {
+        if self.payload_frames == 0 {
+            return 0;
+        }
+        let stage = match &self.stage {
+            Stage::Decoding(engine) => engine.held(),
+            Stage::Sniffing(sniffing) => sniffing.held,
+            Stage::Other => 0,
+        };
+        limits::CONNECTION + self.book.held() + self.halves.iter().map(Half::held).sum::<usize>() + stage
     }
 
     /// True where `segment` opens a new connection between the same ends.
@@ -152,6 +189,7 @@ impl Flow {
         self.ends.swap(0, 1);
         self.halves.swap(0, 1);
         self.probes.swap(0, 1);
+        self.seen.swap(0, 1);
         self.book.swap_sides();
         if let Stage::Sniffing(sniffing) = &mut self.stage {
             for (side, _) in &mut sniffing.pieces {
@@ -188,6 +226,7 @@ impl Flow {
         }
         self.settle_sides(segment, tally);
         let side = self.side_of(segment);
+        self.seen[side as usize] = true;
         if segment.flags.syn {
             self.halves[side as usize].syn(segment.seq);
         }
@@ -196,7 +235,11 @@ impl Flow {
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
+            self.payload_frames += 1;
             self.payload(side, segment, number, tally);
+            if !self.seen[Side::Response as usize] {
+                self.abandon(tally);
+            }
         } else {
             self.control(side, segment, acked, tally);
         }
@@ -206,7 +249,19 @@ impl Flow {
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
         if self.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
-            self.stage = Stage::Other;
+            self.decide_at_last(tally);
+        }
+    }
+
+    /// Closes requests that wait, where they are many and no frame of the server was captured.
+    fn abandon<T: Tally>(&mut self, tally: &mut T) {
+        if let Stage::Decoding(engine) = &mut self.stage
+            && self.book.outstanding() > limits::OUTSTANDING_ONE_WAY
+        {
+            engine.abandon(&mut Ledger { book: &mut self.book, tally });
+            if !self.book.is_noted(Note::Abandoned) {
+                self.book.note(Note::Abandoned);
+            }
         }
     }
 
@@ -405,7 +460,7 @@ impl Flow {
     /// `len` new bytes of a frame lie outside the ordered stream. They wait as well until it is known whose they are.
     fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: FrameId, len: u64, tally: &mut T) {
         if let Stage::Sniffing(sniffing) = &mut self.stage {
-            sniffing.pieces.push((side, Piece::Stray { bytes: bytes.to_vec(), frame, len }));
+            sniffing.push(side, Piece::Stray { bytes: bytes.to_vec(), frame, len });
             return;
         }
         tally.trace(Trace::Stray { bytes });
@@ -444,6 +499,7 @@ impl Flow {
     /// Hands ordered bytes on: `bytes`, then `opaque` more that cannot be read.
     fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
+            Stage::Decoding(_) if self.unproven => self.prove(side, bytes, opaque, tally),
             Stage::Decoding(engine) => {
                 tally.trace(Trace::Bytes { side, bytes, opaque });
                 let mut ledger = Ledger { book: &mut self.book, tally };
@@ -454,14 +510,101 @@ impl Flow {
             }
             Stage::Sniffing(sniffing) => {
                 if !bytes.is_empty() {
-                    sniffing.pieces.push((side, Piece::Bytes(bytes.to_vec())));
+                    sniffing.push(side, Piece::Bytes(bytes.to_vec()));
                 }
                 if opaque > 0 {
-                    sniffing.pieces.push((side, Piece::Opaque(opaque)));
+                    sniffing.push(side, Piece::Opaque(opaque));
                 }
             }
             Stage::Other => {}
         }
+    }
+
+    /// The first bytes of a connection on a port of one protocol: are they of it?
+    #[cold]
+    fn prove<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
+        let judged = match bytes.get(..limits::SNIFF).unwrap_or(bytes) {
+            // There will be no more to judge by.
+            [] => Judgement::Expected,
+            start => judge(self.book.protocol(), side, start, self.mid_stream),
+        };
+        self.unproven = false;
+        match judged {
+            Judgement::Expected => {}
+            Judgement::Foreign(look) => self.refuse(look),
+            Judgement::Open => {
+                if let Stage::Decoding(engine) = std::mem::replace(&mut self.stage, Stage::Other) {
+                    let (candidates, ready) = (vec![self.book.protocol()], Ready::Engine(engine));
+                    self.stage = Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), held: 0, ready }));
+                }
+            }
+        }
+        self.decode(side, bytes, opaque, tally);
+    }
+
+    /// The connection is not of the protocol that its port is of.
+    fn refuse(&mut self, look: Look) {
+        let port = self.ends[Side::Response as usize].port();
+        self.book.note(Note::Foreign(Foreign { port, look, expected: Some(self.book.protocol()) }));
+        match &mut self.stage {
+            Stage::Decoding(engine) => engine.refuse(),
+            Stage::Sniffing(sniffing) => {
+                if let Ready::Engine(engine) = &mut sniffing.ready {
+                    engine.refuse();
+                }
+            }
+            Stage::Other => {}
+        }
+    }
+
+    /// Tries to tell whether the pieces so far are of the protocol that the port is of. `is_last` where there will be no more.
+    fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
+        let Stage::Sniffing(sniffing) = &self.stage else { return };
+        let protocol = self.book.protocol();
+        let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+        let of_sides = Side::BOTH.map(|side| judge(protocol, side, &starts[side as usize], self.mid_stream));
+        let server_first = !self.mid_stream && sniffing.pieces.first().is_some_and(|(side, _)| *side == Side::Response);
+        // In the midst of a connection, the first bytes may be the midst of a message.
+        let is_vague = self.mid_stream && starts.iter().all(|start| !start.is_empty());
+        let judged = match of_sides {
+            [Judgement::Expected, _] | [_, Judgement::Expected] => Judgement::Expected,
+            [Judgement::Foreign(look), _] | [_, Judgement::Foreign(look)] => Judgement::Foreign(look),
+            _ if is_vague || (self.mid_stream && is_last) => Judgement::Expected,
+            _ => judge_both(protocol, starts.each_ref().map(Vec::as_slice), server_first, is_last),
+        };
+        match judged {
+            Judgement::Open if !is_last => return,
+            Judgement::Foreign(look) => self.refuse(look),
+            _ => {}
+        }
+        self.begin(protocol, Side::Request, tally);
+    }
+
+    /// The protocol was not told, and will not be.
+    fn decide_at_last<T: Tally>(&mut self, tally: &mut T) {
+        match &self.stage {
+            Stage::Sniffing(sniffing) if matches!(sniffing.ready, Ready::Engine(_)) => {
+                self.decide_expected(true, tally);
+            }
+            Stage::Sniffing(sniffing) => {
+                let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+                self.leave(&starts);
+            }
+            _ => {}
+        }
+    }
+
+    /// Of no protocol that is decoded: says what else it looks like.
+    fn leave(&mut self, starts: &[Vec<u8>; 2]) {
+        let looks = |side: Side| {
+            look(&starts[side as usize])
+                .map(|(look, of)| (look, if of == Side::Response { side } else { side.other() }))
+        };
+        if let Some((look, server)) = Side::BOTH.into_iter().find_map(looks) {
+            let port = self.ends[server as usize].port();
+            self.book.note(Note::Foreign(Foreign { port, look, expected: None }));
+        }
+        self.stage = Stage::Other;
     }
 
     /// Tries to tell the protocol from the pieces so far.
@@ -469,9 +612,12 @@ impl Flow {
         let Stage::Sniffing(sniffing) = &mut self.stage else {
             return;
         };
-        let Sniffing { candidates, pieces, .. } = &mut **sniffing;
+        let Sniffing { candidates, pieces, ready, .. } = &mut **sniffing;
         if pieces.iter().all(|(_, piece)| matches!(piece, Piece::Stray { .. })) {
             return;
+        }
+        if matches!(ready, Ready::Engine(_)) {
+            return self.decide_expected(false, tally);
         }
         let mut undecided = false;
         let mut found = None;
@@ -482,6 +628,10 @@ impl Flow {
             let start = &starts[side as usize];
             if start.is_empty() {
                 continue;
+            }
+            // Some messages of MySQL could be of PostgreSQL.
+            if look(start).is_some_and(|(look, _)| look == Look::Mysql) {
+                return self.leave(&starts);
             }
             for &protocol in candidates.iter() {
                 match sniff(protocol, start) {
@@ -508,7 +658,7 @@ impl Flow {
                 let protocol = candidates[0];
                 self.begin(protocol, Side::Request, tally);
             }
-            None => self.stage = Stage::Other,
+            None => self.leave(&starts),
         }
     }
 
@@ -516,9 +666,14 @@ impl Flow {
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
         let stage = std::mem::replace(&mut self.stage, Stage::Other);
         let Stage::Sniffing(sniffing) = stage else { return };
-        let Sniffing { pieces, keys, commons, .. } = *sniffing;
-        self.stage = Stage::decoding(protocol, self.mid_stream, keys, &commons);
-        tally.trace(Trace::Decoding);
+        let Sniffing { pieces, ready, .. } = *sniffing;
+        self.stage = match ready {
+            Ready::Parts(keys, commons) => {
+                tally.trace(Trace::Decoding);
+                Stage::decoding(protocol, self.mid_stream, keys, &commons)
+            }
+            Ready::Engine(engine) => Stage::Decoding(engine),
+        };
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
         if swap {
             self.swap_sides(tally);
@@ -543,19 +698,30 @@ impl Flow {
             }
         }
         self.decide(tally);
-        if let Stage::Sniffing(sniffing) = &self.stage {
-            match sniffing.candidates.as_slice() {
-                [protocol] => self.begin(*protocol, Side::Request, tally),
-                _ => self.stage = Stage::Other,
+        match &self.stage {
+            Stage::Sniffing(sniffing)
+                if sniffing.candidates.len() == 1 && matches!(sniffing.ready, Ready::Parts(..)) =>
+            {
+                self.begin(sniffing.candidates[0], Side::Request, tally);
             }
+            _ => self.decide_at_last(tally),
         }
         let Stage::Decoding(mut engine) = std::mem::replace(&mut self.stage, Stage::Other) else {
-            return Finished { tcp: None, other: self.wire_bytes, notes: BTreeMap::new() };
+            let mut notes = self.book.take_notes();
+            notes.retain(|note, _| matches!(note, Note::Foreign(_)));
+            return Finished { tcp: None, other: self.wire_bytes, notes };
         };
         engine.finish(&mut Ledger { book: &mut self.book, tally });
         self.book.finish(tally);
         self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
         self.tls = self.book.is_noted(Note::Tls);
+        if self.payload_frames > 0 {
+            self.tcp.request_only += u64::from(self.seen == [true, false]);
+            self.tcp.response_only += u64::from(self.seen == [false, true]);
+        }
+        if self.payload_frames >= limits::ONE_WAY_FRAMES && self.seen != [true; 2] {
+            self.book.note(Note::OneWay);
+        }
         tally.connection(self.summary());
         Finished { tcp: Some(self.tcp), other: 0, notes: self.book.take_notes() }
     }
@@ -574,6 +740,15 @@ impl Flow {
             wire_bytes: self.wire_bytes,
             payload_bytes: self.tcp.payload_bytes.saturating_sub(self.tcp.retransmitted_bytes),
         }
+    }
+}
+
+impl Sniffing {
+    fn push(&mut self, side: Side, piece: Piece) {
+        if let Piece::Bytes(bytes) | Piece::Stray { bytes, .. } = &piece {
+            self.held += bytes.len();
+        }
+        self.pieces.push((side, piece));
     }
 }
 

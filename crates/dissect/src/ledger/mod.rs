@@ -110,6 +110,17 @@ impl Book {
         self.scratch = None;
     }
 
+    /// Returns how many operations have not ended.
+    pub fn outstanding(&self) -> usize {
+        self.ops.outstanding()
+    }
+
+    /// Returns how many bytes of memory it holds, roughly, beyond its own size.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.ops.held() + self.streams.iter().map(Stream::held).sum::<usize>()
+    }
+
     /// What the ends said they are, by the side that sends it.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.said.as_ref()?.software[side as usize].as_deref()

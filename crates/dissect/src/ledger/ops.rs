@@ -134,6 +134,18 @@ impl Ops {
         OpId(fresh.serial << SLOT_BITS | u64::from(slot))
     }
 
+    /// Returns how many operations are open.
+    pub fn outstanding(&self) -> usize {
+        self.open.len() - self.free_open.len()
+    }
+
+    /// Returns how many bytes of memory they take.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.open.capacity() * (size_of::<Open>() + size_of::<u32>())
+            + self.slots.capacity() * (size_of::<Slot>() + size_of::<u32>())
+    }
+
     /// Gives back room that no operation is in.
     pub fn shrink(&mut self) {
         if self.free_open.len() == self.open.len() {

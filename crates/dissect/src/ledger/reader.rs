@@ -2,6 +2,7 @@
 
 use super::{Book, Posting};
 use crate::decode::{Note, OpId, Reader};
+use crate::limits;
 use overhead_model::{Account, Amounts, Class, Outcome, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up.
@@ -54,16 +55,26 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     fn software(&mut self, side: Side, name: &str) {
-        self.book.said.get_or_insert_default().software[side as usize] = Some(name.to_owned());
+        self.book.said.get_or_insert_default().software[side as usize] = Some(cut(name).to_owned());
     }
 
     fn software_version(&mut self, side: Side, version: &str) {
         let name = self.book.said.get_or_insert_default().software[side as usize].get_or_insert_default();
         name.push(' ');
-        name.push_str(version);
+        name.push_str(cut(version));
+        name.truncate(cut(name).len());
     }
 
     fn note(&mut self, note: Note) {
         self.book.note(note);
     }
+}
+
+/// The beginning of a name of software, as much of it as is kept.
+fn cut(name: &str) -> &str {
+    let mut end = name.len().min(limits::SOFTWARE);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or_default()
 }

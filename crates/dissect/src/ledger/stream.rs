@@ -171,6 +171,14 @@ impl Tables {
         self.frames.get_mut(id.0 as usize)
     }
 
+    /// Returns how many bytes of memory they take, roughly.
+    fn held(&self) -> usize {
+        size_of::<Self>()
+            + self.deferred.len() * 2 * size_of::<Deferred>()
+            + self.slices.capacity() * size_of::<Slice>()
+            + self.frames.capacity() * 2 * size_of::<PendingFrame>()
+    }
+
     /// Nothing is in them.
     fn is_empty(&self) -> bool {
         self.slices.is_empty() && self.deferred.is_empty() && self.free.len() == self.frames.len()
@@ -381,6 +389,12 @@ impl Stream {
     pub fn owner(&self, offset: u64) -> Option<OpId> {
         let index = self.owners.partition_point(|owned| owned.end <= offset);
         self.owners.get(index).or(self.owners.back()).map(|owned| owned.op)
+    }
+
+    /// Returns how many bytes of memory it holds, roughly, beyond its own size.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.owners.capacity() * size_of::<Owned>() + self.tables.as_deref().map_or(0, Tables::held)
     }
 
     /// Gives back room that nothing is in.

@@ -6,6 +6,11 @@
 //! - `pair.rs`: messages to operations;
 //! - `tests.rs`: hex vectors named after their situation, cuts at every byte, properties.
 
+mod foreign;
+
+pub use foreign::{Foreign, Judgement, Look, judge, judge_both, look};
+
+use crate::bounds::{Company, Expansion};
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
 use std::sync::Arc;
@@ -39,20 +44,33 @@ pub struct Commons {
     others: Arc<[Arc<AtomicU64>]>,
     /// What is said now comes of no frame.
     is_withheld: Arc<AtomicBool>,
+    /// What compressed bodies may still decompress to, of all threads.
+    pub(crate) expansion: Arc<Expansion>,
+    /// What all threads hold; absent where there is one.
+    pub(crate) company: Option<Arc<Company>>,
 }
 
 impl Commons {
     /// For as many threads.
     pub fn divided(threads: usize) -> Vec<Self> {
-        let statements = Arc::default();
+        let (statements, expansion): (Arc<cql::Statements>, Arc<Expansion>) = Default::default();
+        let company: Arc<Company> = Arc::default();
         let frames: Vec<Arc<AtomicU64>> = (0..threads).map(|_| Arc::default()).collect();
         let of = |own: usize| {
             let others = frames.iter().enumerate().filter(|(index, _)| *index != own);
             let others = others.map(|(_, frame)| Arc::clone(frame)).collect();
             let frame = frames.get(own).cloned().unwrap_or_default();
-            Self { statements: Arc::clone(&statements), frame, others, is_withheld: Arc::default() }
+            let (statements, expansion) = (Arc::clone(&statements), Arc::clone(&expansion));
+            let company = Some(Arc::clone(&company));
+            Self { statements, frame, others, is_withheld: Arc::default(), expansion, company }
         };
         (0..threads).map(of).collect()
+    }
+
+    /// Returns whether the threads may have reached a bound of a run together. What is given up then depends on the order
+    /// of frames, which only one thread sees: the result of several is to be discarded.
+    pub fn is_over(&self) -> bool {
+        self.expansion.refused() > 0 || self.company.as_ref().is_some_and(|company| company.is_over())
     }
 
     /// What follows comes of this frame; `u64::MAX` when there is nothing to follow.
@@ -137,6 +155,18 @@ macro_rules! registry {
                     $(Self::$variant(decoder) => decoder.end(out),)+
                 }
             }
+
+            fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+                match self {
+                    $(Self::$variant(decoder) => decoder.abandon(out),)+
+                }
+            }
+
+            fn held(&self) -> usize {
+                match self {
+                    $(Self::$variant(decoder) => decoder.held(),)+
+                }
+            }
         }
     };
 }
@@ -145,5 +175,5 @@ registry! {
     Resp => resp::Resp, |mid_stream, _| resp::Resp::new(mid_stream);
     Cql => cql::Cql, |mid_stream, commons| cql::Cql::sharing(mid_stream, commons.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
-    Mongo => mongo::Mongo, |mid_stream, _| mongo::Mongo::new(mid_stream);
+    Mongo => mongo::Mongo, |mid_stream, commons| mongo::Mongo::sharing(mid_stream, commons);
 }

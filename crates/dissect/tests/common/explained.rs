@@ -37,7 +37,7 @@ impl Tally for Books {
     }
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         self.rows.push(((key.class, key.name.to_owned(), key.via), [Amounts::ZERO; 2]));
-        RowId(self.rows.len() as u32 - 1)
+        RowId(self.rows.len() as u64 - 1)
     }
     fn operation(&mut self, row: RowId, operation: &Operation) {
         for side in Side::BOTH {

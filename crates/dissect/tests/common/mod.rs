@@ -223,7 +223,7 @@ impl Tally for List {
             self.rows.push(Row { protocol, class, name: key.name.to_owned(), via: key.via, ..Row::default() });
             self.rows.len() - 1
         });
-        RowId(index as u32)
+        RowId(index as u64)
     }
 
     fn operation(&mut self, row: RowId, operation: &Operation) {

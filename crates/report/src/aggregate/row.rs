@@ -127,6 +127,9 @@ impl Row {
         let mut sums = self.sums.clone();
         sums.add(&self.alike, self.key.class);
         let [request, response] = &sums.sides;
+        // What was answered, or acknowledged, touches a frame.
+        let missing = sums.unanswered.saturating_sub(sums.no_reply);
+        let unseen = missing > 0 && response.frames == 0 && response.amounts == Amounts::ZERO;
         OperationRow {
             protocol: self.key.protocol.name().to_owned(),
             class: self.key.class,
@@ -138,7 +141,10 @@ impl Row {
             no_reply: sums.no_reply,
             unsolicited: sums.unsolicited,
             request: request.to_record(sums.count + sums.unsolicited),
-            response: response.to_record(sums.count + sums.unsolicited),
+            response: SideRow {
+                unseen: unseen.then(|| "no frame of the server was captured".to_owned()),
+                ..response.to_record(sums.count + sums.unsolicited)
+            },
             latency_ns: latency(&self.latency),
             fields: None,
         }
@@ -197,6 +203,7 @@ impl SideSums {
             wire_bytes: distribution(&self.wire, self.amounts.total(), count),
             payload_bytes: distribution(&self.payload, self.amounts.payload(), count),
             accounts: self.amounts,
+            unseen: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of the aggregate and how they are found.
 //!
-//! A row's number stays valid for good. When there are more kinds of operation than [`ROWS`], those that come first in
+//! A row's number stays valid for good: it says where the row is, and which row that place had then. When there are more kinds of operation than [`ROWS`], those that come first in
 //! the order (class, protocol, name, via) have a row each and the others share one named [`OTHER`] per protocol and class.
 //! A row may thus be folded away when one that precedes it appears; its number then leads to the shared row. What is
 //! kept is decided by keys alone, never by arrival, so threads and merges agree.
@@ -23,14 +23,26 @@ pub(crate) struct Rows {
     index: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
     list: Vec<Row>,
-    /// From [`RowId`] to a position in `list`.
-    positions: Vec<u32>,
-    /// Shared rows, by what they share: a [`RowId`].
-    shared: BTreeMap<(Class, Protocol), RowId>,
-    /// Position of the row that gives way to the next one that precedes it; known once `list` is full.
-    last: Option<u32>,
+    /// Rows of their own so far.
+    ever: u64,
+    /// Positions of shared rows, by what they share.
+    shared: BTreeMap<(Class, Protocol), u32>,
+    /// The shared row of each [`Group`].
+    by_group: [Option<u32>; 1 << GROUP_BITS],
+    /// Rows of their own in the order in which they are kept, by position; empty until there are as many as there may be.
+    order: BTreeMap<Key, u32>,
     /// Positions found before, by [`RowKey`]'s looks: operations of few kinds follow one another.
     recent: [u32; RECENT],
+}
+
+/// A [`RowId`] is a serial number, a group and a position. The group leads to the shared row once the row was folded away.
+const POSITION_BITS: u32 = 12;
+const GROUP_BITS: u32 = 4;
+const _: () = assert!(ROWS + (1 << GROUP_BITS) <= 1 << POSITION_BITS);
+
+/// What shares a row: class and protocol, as a small number.
+fn group(class: Class, protocol: Protocol) -> usize {
+    (class as usize) << 2 | protocol as usize
 }
 
 /// Places in [`Rows::recent`].
@@ -61,8 +73,20 @@ impl Rows {
     /// The row with this number; `None` for a number of another aggregate.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: RowId) -> Option<&mut Row> {
-        let at = *self.positions.get(id.0 as usize)?;
+        let at = id.0 as usize & ((1 << POSITION_BITS) - 1);
+        if self.list.get(at).is_some_and(|row| row.id == id) {
+            return self.list.get_mut(at);
+        }
+        let group = (id.0 >> POSITION_BITS) as usize & ((1 << GROUP_BITS) - 1);
+        let at = self.by_group.get(group).copied().flatten()?;
         self.list.get_mut(at as usize)
+    }
+
+    /// A number for the row of `key` at a position.
+    fn number(&mut self, key: &Key, at: u32) -> RowId {
+        self.ever += 1;
+        let group = group(key.class, key.protocol) as u64;
+        RowId((self.ever << GROUP_BITS | group) << POSITION_BITS | u64::from(at))
     }
 
     #[cold]
@@ -81,10 +105,8 @@ impl Rows {
     /// Adds a row at the end, with a number of its own.
     fn push(&mut self, key: Key) -> u32 {
         let at = self.list.len() as u32;
-        let id = RowId(self.positions.len() as u32);
-        self.positions.push(at);
+        let id = self.number(&key, at);
         self.list.push(Row::new(key, id));
-        self.last = None;
         at
     }
 
@@ -95,23 +117,29 @@ impl Rows {
 
     /// The row of what has none of its own.
     fn shared_id(&mut self, class: Class, protocol: Protocol) -> RowId {
-        if let Some(&id) = self.shared.get(&(class, protocol)) {
-            return id;
+        let at = match self.shared.get(&(class, protocol)) {
+            Some(&at) => at,
+            None => self.push(Key { class, protocol, name: OTHER.into(), via: "" }),
+        };
+        self.shared.insert((class, protocol), at);
+        if let Some(place) = self.by_group.get_mut(group(class, protocol)) {
+            *place = Some(at);
         }
-        let at = self.push(Key { class, protocol, name: OTHER.into(), via: "" });
-        let id = self.list[at as usize].id;
-        self.shared.insert((class, protocol), id);
-        id
+        self.list[at as usize].id
     }
 
     /// Gives `key` the place of the last row where it precedes that, and a share of `(other)` where it does not.
     fn replace_last(&mut self, key: Key, hash: u64) -> RowId {
-        let last = self.last_own_row();
-        if self.list[last as usize].key <= key {
-            return self.shared_id(key.class, key.protocol);
+        if self.order.is_empty() {
+            let own = self.index.iter().map(|&at| (self.list[at as usize].key.clone(), at));
+            self.order = own.collect();
         }
-        let id = RowId(self.positions.len() as u32);
-        self.positions.push(last);
+        let Some(last) = self.order.last_entry().filter(|last| *last.key() > key) else {
+            return self.shared_id(key.class, key.protocol);
+        };
+        let last = last.remove();
+        self.order.insert(key.clone(), last);
+        let id = self.number(&key, last);
         let old_hash = self.hasher.hash_one(self.list[last as usize].key.borrowed());
         if let Ok(entry) = self.index.find_entry(old_hash, |&at| at == last) {
             entry.remove();
@@ -119,22 +147,10 @@ impl Rows {
         let old = std::mem::replace(&mut self.list[last as usize], Row::new(key, id));
         self.insert_index(hash, last);
         let shared = self.shared_id(old.key.class, old.key.protocol);
-        self.positions[old.id.0 as usize] = self.positions[shared.0 as usize];
         if let Some(row) = self.get_mut(shared) {
             row.merge(&old);
         }
-        self.last = None;
         id
-    }
-
-    /// Position of the row of its own whose key is the greatest. Scans after a change; the limit bounds it.
-    fn last_own_row(&mut self) -> u32 {
-        if let Some(last) = self.last {
-            return last;
-        }
-        let last = self.index.iter().copied().max_by_key(|&at| &self.list[at as usize].key).unwrap_or_default();
-        self.last = Some(last);
-        last
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

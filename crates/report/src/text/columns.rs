@@ -226,6 +226,7 @@ impl OperationColumn {
             Self::Frames => wire(row.request.frames + row.response.frames),
             Self::Wire => bounds.wire(grouped(amounts.total())),
             Self::Request => wire(row.request.accounts.total()),
+            Self::Response if row.response.unseen.is_some() => DASH.to_owned(),
             Self::Response => wire(row.response.accounts.total()),
             Self::Total => wire(amounts.total()),
             Self::Frame => wire(families().frame),

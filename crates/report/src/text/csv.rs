@@ -117,9 +117,13 @@ fn operation_rows(table: &mut Csv, run: &str, row: &OperationRow, bounds: LowerB
         ]) {
             cells = cells.number(name, count);
         }
-        cells = sizes(cells, "wire", &totals.wire_bytes);
-        cells = sizes(cells, "payload", &totals.payload_bytes);
-        cells = accounts(cells, totals);
+        if let Some(reason) = &totals.unseen {
+            cells = cells.text(ABSENT, &format!("{}: {reason}", side.name()));
+        } else {
+            cells = sizes(cells, "wire", &totals.wire_bytes);
+            cells = sizes(cells, "payload", &totals.payload_bytes);
+            cells = accounts(cells, totals);
+        }
         cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
         latency(cells, &row.latency_ns).end();
     }

@@ -187,7 +187,9 @@ type AccountColumn = (String, Vec<Account>);
 fn accounts(run: &Run, columns: &Columns, style: Style) -> String {
     let sides: Vec<(&OperationRow, &str, &Amounts)> = workload(run)
         .into_iter()
-        .flat_map(|row| [(row, "request", &row.request.accounts), (row, "response", &row.response.accounts)])
+        .flat_map(|row| [(row, "request", &row.request), (row, "response", &row.response)])
+        .filter(|(_, _, side)| side.unseen.is_none())
+        .map(|(row, name, side)| (row, name, &side.accounts))
         .collect();
     if sides.is_empty() {
         return String::new();

@@ -157,9 +157,34 @@ impl<D: Decoder> Decoder for Layered<D> {
             None => self.decoder.lost(side, out),
         }
     }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        match self.secured.as_deref_mut() {
+            Some(Secured { tls, streams }) => {
+                let mut inner = Driver::new(&mut self.decoder, streams);
+                tls.feed(Side::Response, out, |recorder| inner.abandon(recorder));
+            }
+            None => self.decoder.abandon(out),
+        }
+    }
+
+    #[inline]
+    fn held(&self) -> usize {
+        self.decoder.held() + self.secured.as_deref().map_or(0, Secured::held)
+    }
 }
 
 impl Secured {
+    /// Returns how many bytes of memory it holds, roughly.
+    fn held(&self) -> usize {
+        let Tls { weaves, closing, text, .. } = &self.tls;
+        size_of::<Self>()
+            + self.streams.held()
+            + text.capacity()
+            + closing.capacity() * size_of::<Closing>()
+            + weaves.iter().map(Weave::held_bytes).sum::<usize>()
+    }
+
     /// One record.
     fn step<D: Decoder, R: Reader>(
         &mut self,

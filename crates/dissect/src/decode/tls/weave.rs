@@ -43,6 +43,11 @@ impl Weave {
         self.records.is_empty()
     }
 
+    /// Returns how many bytes of memory it holds, roughly.
+    pub fn held_bytes(&self) -> usize {
+        self.tape.held_bytes() + self.records.capacity() * size_of::<Laid>()
+    }
+
     /// The next record, whose content is put on the tape now or later, or which is posted to an operation of its own.
     pub fn push(&mut self, layout: Opened, own: Option<(OpId, &'static str)>) {
         self.held += layout.total();

@@ -47,6 +47,11 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
+    /// Returns how many bytes of memory are kept for the next message.
+    pub fn held(&self) -> usize {
+        self.body.capacity() + self.payload.capacity() + self.block.capacity()
+    }
+
     /// Gives back what an unusually long message took.
     pub fn shrink(&mut self) {
         for buffer in [&mut self.body, &mut self.payload, &mut self.block] {
@@ -175,8 +180,9 @@ impl Cql {
             return Err(Short);
         }
         let scratch = &mut self.scratch;
-        let Some(preamble) = compression::body(self.session.compression, whole, &mut scratch.body) else {
-            if let Some(note) = compression::why_not(self.session.compression, whole) {
+        let (compression, expansion) = (self.session.compression, &self.session.commons.expansion);
+        let Some(preamble) = compression::body(compression, whole, &mut scratch.body, expansion) else {
+            if let Some(note) = compression::why_not(compression, whole) {
                 cursor.out().note(note);
             }
             return Err(Short);

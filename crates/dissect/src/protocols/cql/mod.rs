@@ -39,7 +39,7 @@ use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 pub use known::Statements;
 
 use decode::{Framing, Rest, Scratch};
-use overhead_model::Side;
+use overhead_model::{Outcome, Side};
 use pair::Session;
 use probe::message_begins;
 use segment::Format;
@@ -121,5 +121,15 @@ impl Decoder for Cql {
         if side == Side::Response {
             self.session.lost_responses();
         }
+    }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for op in self.session.abandon() {
+            out.close(op, Outcome::Unanswered);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.session.held() + self.scratch.held()
     }
 }

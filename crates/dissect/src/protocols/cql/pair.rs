@@ -17,6 +17,10 @@ use std::sync::Arc;
 /// Entries of types that all prepared statements of a connection may hold together, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
 
+/// Bytes of such an entry, and of a statement without any, about.
+const TYPE_ENTRY: usize = 12;
+const STATEMENT: usize = 256;
+
 /// What a request was, for its name and for the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
@@ -109,7 +113,7 @@ pub(super) struct Session {
     prepared_ids: FastMap<Box<[u8]>, u64>,
     type_entries: usize,
     /// What other connections have prepared.
-    commons: Commons,
+    pub commons: Commons,
     sent: Sent,
     /// The keyspace in use is the server's own.
     in_system_keyspace: bool,
@@ -213,6 +217,22 @@ impl Session {
     /// Responses were lost: a request that still waits may have been answered.
     pub fn lost_responses(&mut self) {
         self.losses = self.losses.wrapping_add(1);
+    }
+
+    /// Returns the operations of all requests that wait, in order: they wait no longer.
+    pub fn abandon(&mut self) -> Vec<OpId> {
+        self.outstanding = 0;
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        let mut ops: Vec<_> = waiting.flat_map(|waiting| waiting.first.into_iter().chain(waiting.more)).collect();
+        ops.sort_unstable_by_key(|exchange| exchange.op);
+        ops.into_iter().map(|exchange| exchange.op).collect()
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.outstanding.max(self.waiting.len()) * (size_of::<Exchange>() + size_of::<Waiting>())
+            + self.prepared.len() * STATEMENT
+            + self.type_entries * TYPE_ENTRY
     }
 
     /// Names a request by its text.

@@ -5,6 +5,7 @@ use super::decode::{Framing, Rest, Scratch};
 use super::segment::{Format, Segment, TRAILER, crc32};
 use super::wire::Header;
 use super::{Cql, compression};
+use crate::bounds::Expansion;
 use crate::decode::tape::{Recorder, Tape, post_shares};
 use crate::decode::{Codec, Input, Malformed, Note, Out, Reader, Short, Step};
 use crate::limits::MESSAGE_BUFFER;
@@ -136,9 +137,9 @@ impl Cql {
         if first.self_contained {
             return 0;
         }
-        let scratch = &mut self.scratch;
+        let (scratch, expansion) = (&mut self.scratch, &self.session.commons.expansion);
         scratch.payload.clear();
-        unpack(first, input.bytes, &mut scratch.block, &mut scratch.payload);
+        unpack(first, input.bytes, &mut scratch.block, &mut scratch.payload, expansion);
         // A continuation whose beginning was lost has no header.
         Header::read(&scratch.payload, side).map_or(0, |header| header.total())
     }
@@ -157,7 +158,7 @@ impl Cql {
         let mut at = 0;
         for &segment in segments {
             let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
-            if !unpack(segment, bytes, &mut self.scratch.block, &mut payload) {
+            if !unpack(segment, bytes, &mut self.scratch.block, &mut payload, &self.session.commons.expansion) {
                 if segment.packed
                     && let Some(note) = Codec::Lz4.refusal(segment.wire as usize, segment.length as usize)
                 {
@@ -277,7 +278,13 @@ fn only_message(side: Side, segment: Segment, bytes: &[u8]) -> Option<(Header, &
 
 /// Adds the payload of the segment that begins `bytes` to `payload`: all of it, or what was captured of it. False
 /// where it is not whole or not sound.
-fn unpack(segment: Segment, bytes: &[u8], block: &mut Vec<u8>, payload: &mut Vec<u8>) -> bool {
+fn unpack(
+    segment: Segment,
+    bytes: &[u8],
+    block: &mut Vec<u8>,
+    payload: &mut Vec<u8>,
+    expansion: &Expansion,
+) -> bool {
     let from = segment.format.header();
     let end = from + segment.wire as usize;
     let Some(wire) = bytes.get(from..end) else {
@@ -294,7 +301,7 @@ fn unpack(segment: Segment, bytes: &[u8], block: &mut Vec<u8>, payload: &mut Vec
         payload.extend_from_slice(wire);
         return true;
     }
-    let done = compression::block_into(wire, segment.length as usize, block);
+    let done = compression::block_into(wire, segment.length as usize, block, expansion);
     if done.is_some() {
         payload.extend_from_slice(block);
     }

@@ -4,9 +4,12 @@ use super::compress::{NOOP, with_plain, why_not};
 use super::pair::{Pairing, Waiting};
 use super::walk::Walk;
 use super::wire::{HEADER, Header, Opcode, i32_at};
+use crate::bounds::Expansion;
+use crate::limits;
 use crate::decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Shares, Short, Step};
 use overhead_model::Account::{self, Framing, Metadata};
 use overhead_model::{Amounts, Class, Outcome, Side};
+use std::sync::Arc;
 
 /// Bytes of an `OP_COMPRESSED` before the compressed body.
 const COMPRESSED_HEADER: u64 = HEADER + 9;
@@ -16,6 +19,7 @@ const COMPRESSED_HEADER: u64 = HEADER + 9;
 pub(super) struct Connection {
     pairing: Pairing,
     halves: [Half; 2],
+    expansion: Arc<Expansion>,
 }
 
 /// One direction.
@@ -35,8 +39,8 @@ struct Message {
 }
 
 impl Connection {
-    pub(super) fn new(mid_stream: bool) -> Self {
-        Self { pairing: Pairing::new(mid_stream), halves: [Half::default(), Half::default()] }
+    pub(super) fn new(mid_stream: bool, expansion: Arc<Expansion>) -> Self {
+        Self { pairing: Pairing::new(mid_stream), halves: [Half::default(), Half::default()], expansion }
     }
 
     /// One message, or as much of it as is at hand.
@@ -79,6 +83,16 @@ impl Connection {
             }
             out.close(message.op, Outcome::Unanswered);
         }
+    }
+
+    /// Nothing of the server is captured.
+    pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.abandon(out);
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub(super) fn held(&self) -> usize {
+        self.pairing.held()
     }
 
     /// Finds the operation of a message and posts its header.
@@ -175,7 +189,10 @@ impl Connection {
         out: &mut Out<'_, R>,
     ) {
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
-        with_plain(wrapped.compressor, body, wrapped.size, |plain| {
+        let is_sane = wrapped.size <= limits::DECOMPRESSED;
+        // No body decompresses to more than it is allowed to.
+        let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
+        with_plain(wrapped.compressor, body, size, |plain| {
             let Some(plain) = plain else {
                 self.walk_from(side, message, wrapped.opcode, 0);
                 out.note(why_not(wrapped.compressor, body, wrapped.size));

@@ -48,8 +48,10 @@ mod value;
 mod walk;
 mod wire;
 
+use super::Commons;
 use crate::decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
+use std::sync::Arc;
 
 pub use boundary::sniff;
 
@@ -62,7 +64,12 @@ pub struct Mongo {
 impl Mongo {
     /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self { connection: decode::Connection::new(mid_stream) }
+        Self::sharing(mid_stream, &Commons::default())
+    }
+
+    /// The same, for one of several connections.
+    pub fn sharing(mid_stream: bool, commons: &Commons) -> Self {
+        Self { connection: decode::Connection::new(mid_stream, Arc::clone(&commons.expansion)) }
     }
 }
 
@@ -77,5 +84,13 @@ impl Decoder for Mongo {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.connection.lost(side, out);
+    }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.connection.abandon(out);
+    }
+
+    fn held(&self) -> usize {
+        self.connection.held()
     }
 }

@@ -75,13 +75,23 @@ impl Pairing {
     /// message will not get one; nor will any, where too many wait.
     fn wait<R: Reader>(&mut self, out: &mut Out<'_, R>, answered_as: i32, waiting: Waiting) {
         if self.waiting.len() >= limits::OUTSTANDING {
-            for (_, forgotten) in std::mem::take(&mut self.waiting) {
-                out.close(forgotten.op, Outcome::Unanswered);
-            }
+            self.abandon(out);
         }
         if let Some(forgotten) = self.waiting.insert(answered_as, waiting) {
             out.close(forgotten.op, Outcome::Unanswered);
         }
+    }
+
+    /// Closes all requests that wait: no message of the server is captured.
+    pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for (_, forgotten) in std::mem::take(&mut self.waiting) {
+            out.close(forgotten.op, Outcome::Unanswered);
+        }
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub(super) fn held(&self) -> usize {
+        self.waiting.len() * 2 * size_of::<(i32, Waiting)>()
     }
 
     /// The request that a message of the server answers.

@@ -205,7 +205,7 @@ fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
         statement.copies = copy::copies(text, &statement.verb, false);
         let count = c.u16_be(Account::Framing, "parameter count")?;
         let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
-        statement.set_parameters(types);
+        session.set_parameters(id, types);
         Ok(())
     });
     state.pairing.expect(Request::Parse, unit, None, None)

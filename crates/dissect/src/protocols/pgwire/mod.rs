@@ -99,4 +99,12 @@ impl Decoder for Pgwire {
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pairing.finish(out);
     }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.abandon(out);
+    }
+
+    fn held(&self) -> usize {
+        self.pairing.held()
+    }
 }

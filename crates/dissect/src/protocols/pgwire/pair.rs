@@ -463,6 +463,17 @@ impl Pairing {
         }
     }
 
+    /// No message of the server is captured: nothing that waits will be answered.
+    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.drop_expected(usize::MAX, out);
+        self.skipping = false;
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.expected.capacity() * size_of::<Expected>() + self.units.capacity() * size_of::<Unit>() + self.session.held()
+    }
+
     /// The request that the next response answers.
     pub fn front(&self) -> Option<Expected> {
         self.expected.front().copied()

@@ -182,8 +182,8 @@ fn describe<R: Reader>(
         b't' => read(input, total, "parameter description", out, |c| {
             let count = c.u16_be(Account::Framing, "parameter count")?;
             let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
-            if let Some(statement) = statement.and_then(|id| session.statement_mut(id)) {
-                statement.set_parameters(types);
+            if let Some(id) = statement {
+                session.set_parameters(id, types);
             }
             Ok(())
         }),

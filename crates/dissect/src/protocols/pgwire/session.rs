@@ -149,9 +149,18 @@ pub(super) struct Session {
     portal_names: Names,
     /// Columns and formats of the result that a simple query is sending.
     simple: (Vec<Shape>, Vec<u8>),
+    /// Room for types of parameters and columns in all statements.
+    types: usize,
 }
 
 impl Session {
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.statements.slots.len() * size_of::<Statement>()
+            + self.portals.slots.len() * (size_of::<Portal>() + KEY)
+            + self.types * size_of::<Shape>()
+    }
+
     /// A new statement of this name, of which nothing is known yet.
     pub fn parse(&mut self, name: &[u8]) -> StatementId {
         self.close_statement(name);
@@ -304,16 +313,19 @@ impl Session {
             Some(&mut self.simple.0)
         };
         if let Some(columns) = columns.filter(|columns| columns.len() < limits::COLUMNS) {
+            let before = columns.capacity();
             columns.push(Shape::of(oid));
+            self.types += columns.capacity() - before;
         }
     }
-}
 
-impl Statement {
-    /// Remembers the types of the parameters, as far as they are said: OIDs as on the wire.
-    pub fn set_parameters(&mut self, oids: &[u8]) {
-        self.parameters.clear();
+    /// Remembers the types of a statement's parameters, as far as they are said: OIDs as on the wire.
+    pub fn set_parameters(&mut self, id: StatementId, oids: &[u8]) {
+        let Some(statement) = self.statements.get_mut(id.0) else { return };
+        let before = statement.parameters.capacity();
+        statement.parameters.clear();
         let oids = oids.chunks_exact(4).take(limits::PARAMETERS);
-        self.parameters.extend(oids.map(|oid| u32_at(oid, 0).map_or(Shape::Unknown, Shape::of)));
+        statement.parameters.extend(oids.map(|oid| u32_at(oid, 0).map_or(Shape::Unknown, Shape::of)));
+        self.types += statement.parameters.capacity() - before;
     }
 }

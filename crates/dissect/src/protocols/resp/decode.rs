@@ -361,4 +361,8 @@ impl Decoder for Resp {
             }
         }
     }
+
+    fn held(&self) -> usize {
+        self.pairing.held()
+    }
 }

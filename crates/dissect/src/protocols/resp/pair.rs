@@ -374,6 +374,11 @@ impl Pairing {
         self.replicates = true;
     }
 
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.pending.capacity() * size_of::<Pending>()
+    }
+
     /// Replies were lost: what waits cannot be told from what was answered in the loss.
     pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for pending in self.pending.drain(..) {

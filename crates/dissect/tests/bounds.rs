@@ -1,0 +1,113 @@
+//! Bounds of a run that are counted and said when they are reached.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::{Captured, Talk, dissect};
+use overhead_dissect::decode::Note;
+use overhead_dissect::protocols::{Foreign, Look};
+use overhead_dissect::{Selection, limits};
+use overhead_model::{Account, Class, Protocol, Side};
+
+fn selection(protocol: Protocol) -> Selection {
+    Selection { ports: vec![(6379, vec![protocol])] }
+}
+
+/// An `OP_MSG` of one long string, compressed by zstd: 40 MB out of 64 kB.
+fn bomb(id: u32) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let noise = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    });
+    let mut text: Vec<u8> = noise.take(60_000).collect();
+    text.resize(40 << 20, b'x');
+    let mut document = Vec::new();
+    document.extend((4 + 1 + 2 + 4 + text.len() as u32 + 1 + 1).to_le_bytes());
+    document.extend(b"\x02a\0");
+    document.extend((text.len() as u32 + 1).to_le_bytes());
+    document.extend(text);
+    document.extend([0, 0]);
+    let mut plain = vec![0; 5];
+    plain.extend(document);
+    let packed = zstd::bulk::compress(&plain, 1).unwrap();
+    let mut message = Vec::new();
+    let words = [25 + packed.len() as u32, id, 0, 2012, 2013, plain.len() as u32];
+    for word in words {
+        message.extend(word.to_le_bytes());
+    }
+    message.push(3);
+    message.extend(packed);
+    message
+}
+
+#[test]
+fn compressed_messages_of_a_run_have_one_budget() {
+    let mut bomb = bomb(1);
+    let excess = (40 << 20) - limits::EXPANSION_FREE * bomb.len();
+    assert!(excess > 30 << 20, "{} bytes are no bomb", bomb.len());
+    let fit = limits::EXPANDED / excess as u64;
+    let mut talk = Talk::new().handshake();
+    for id in 1..=fit as u32 + 3 {
+        bomb[4..8].copy_from_slice(&id.to_le_bytes());
+        for part in bomb.chunks(1_400) {
+            talk = talk.send(Side::Request, part);
+        }
+    }
+    let book = dissect(&talk.frames, &selection(Protocol::Mongo));
+    assert_eq!(book.totals.notes.get(&Note::Expansion), Some(&3));
+    let unknown: u64 = book.list.rows.iter().map(|row| row.amounts(Side::Request)[Account::Unknown]).sum();
+    assert_eq!(unknown, 3 * (bomb.len() as u64 - 25));
+}
+
+#[test]
+fn a_capture_of_one_direction_says_so() {
+    let mut talk = Talk::new().handshake();
+    for _ in 0..limits::ONE_WAY_FRAMES {
+        talk = talk.send(Side::Request, b"*1\r\n$4\r\nPING\r\n").send(Side::Response, b"+PONG\r\n");
+    }
+    let both = talk.clone().dissect();
+    assert_eq!((both.totals.tcp.request_only, both.totals.tcp.response_only), (0, 0));
+    assert!(!both.totals.notes.contains_key(&Note::OneWay));
+    let asked = talk.clone().without(Side::Response).dissect();
+    assert_eq!((asked.totals.tcp.request_only, asked.totals.tcp.response_only), (1, 0));
+    assert_eq!(asked.totals.notes.get(&Note::OneWay), Some(&1));
+    let answered = talk.without(Side::Request).dissect();
+    assert_eq!((answered.totals.tcp.request_only, answered.totals.tcp.response_only), (0, 1));
+    assert_eq!(answered.totals.notes.get(&Note::OneWay), Some(&1));
+    assert!(answered.list.rows.iter().all(|row| row.class != Some(Class::Workload)));
+}
+
+#[test]
+fn a_capture_that_ends_behind_a_request_is_not_of_one_direction() {
+    let book = Talk::new().send(Side::Request, b"*1\r\n$4\r\nPING\r\n").dissect();
+    assert!(!book.totals.notes.contains_key(&Note::OneWay));
+}
+
+#[test]
+fn kinds_of_foreign_traffic_that_are_counted_apart_do_not_depend_on_their_order() {
+    let frames = |ports: &mut dyn Iterator<Item = u16>| -> Vec<Captured> {
+        let talk = |port: u16| {
+            let greeting =
+                b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15";
+            let mut frames = Talk::new().handshake().send(Side::Response, greeting).close().frames;
+            for frame in &mut frames {
+                let at = if frame.bytes[29] == 1 { 36 } else { 34 };
+                frame.bytes[at..at + 2].copy_from_slice(&port.to_be_bytes());
+            }
+            frames
+        };
+        ports.flat_map(talk).collect()
+    };
+    let selection = Selection::default();
+    let rising = dissect(&frames(&mut (10_000..10_100)), &selection);
+    let falling = dissect(&frames(&mut (10_000..10_100).rev()), &selection);
+    assert_eq!(rising.totals.notes, falling.totals.notes);
+    let first = Note::Foreign(Foreign { port: 10_000, look: Look::Mysql, expected: None });
+    assert_eq!(rising.totals.notes.get(&first), Some(&1));
+    let further = rising.totals.notes.get(&Note::Foreign(Foreign::FURTHER)).copied();
+    assert_eq!(further, Some(100 - limits::FOREIGN as u64));
+}

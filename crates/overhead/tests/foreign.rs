@@ -1,0 +1,117 @@
+//! Captures of another protocol than the one that was named: named themselves, and never made into operations.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The record of a capture, read as `db` on these ports, and the exit status.
+fn analyze(capture: &Path, db: &str, ports: &[u16]) -> (Value, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+    command.arg("analyze").arg(capture).args(["--db", db, "--format", "json"]).stdin(Stdio::null());
+    for port in ports {
+        command.args(["--port", &port.to_string()]);
+    }
+    let output = command.output().unwrap();
+    let record: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{}: {error}: {}", capture.display(), String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(record["ledger"]["balanced"], true, "{}", capture.display());
+    (record, output.status.code().unwrap())
+}
+
+/// Operations that a reader would take for the application's, or for its handshakes.
+fn operations(record: &Value) -> Vec<String> {
+    let rows = record["operations"].as_array().unwrap().iter();
+    let named = rows.filter(|row| row["class"] != "unmatched" && row["name"] != "CONNECT");
+    named.map(|row| format!("{} {}", row["protocol"], row["name"])).collect()
+}
+
+fn warnings(record: &Value) -> String {
+    record["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+}
+
+fn fixture(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(case).join("capture.pcap")
+}
+
+/// The server's port of a fixture.
+fn port(case: &str) -> u16 {
+    let args = std::fs::read_to_string(fixture(case).with_file_name("args")).unwrap();
+    let named = args.split_whitespace().skip_while(|word| *word != "--port").nth(1);
+    named.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_wrong_db_is_told_which_one_is_right() {
+    let cases = [
+        ("redis-get-set", "Redis (RESP)", "redis"),
+        ("postgres-simple", "PostgreSQL", "postgres"),
+        ("cassandra-rust", "Cassandra (CQL)", "cassandra"),
+        ("ferretdb-rust", "MongoDB", "mongodb"),
+    ];
+    for (case, look, right) in cases {
+        let port = port(case);
+        for wrong in ["redis", "postgres", "cassandra", "mongodb"].into_iter().filter(|db| *db != right) {
+            let (record, status) = analyze(&fixture(case), wrong, &[port]);
+            assert_eq!(operations(&record), [""; 0], "{case} as {wrong}");
+            assert_eq!(status, 3, "{case} as {wrong}");
+            let said = warnings(&record);
+            assert!(said.contains(&format!("on port {port} look")), "{case} as {wrong}: {said}");
+            assert!(said.contains(look) && said.contains("--db "), "{case} as {wrong}: {said}");
+        }
+    }
+}
+
+#[test]
+fn inline_commands_are_still_commands() {
+    let (record, _) = analyze(&fixture("redis-errors-inline"), "redis", &[port("redis-errors-inline")]);
+    let rows = record["operations"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["via"] == "inline" && row["class"] == "workload"));
+    assert!(!warnings(&record).contains("look"), "{}", warnings(&record));
+}
+
+/// Folders of the corpus, the ports that their servers have, and the name that they are to be called by.
+const FOLDERS: [(&str, &[u16], &str, &str); 7] = [
+    ("mysql", &[3306, 3307, 13306, 65020], "", "MySQL"),
+    ("memcache", &[11211], "", "memcached"),
+    ("generic", &[80], "", "HTTP"),
+    ("resp", &[6379, 6380, 6381], "redis", ""),
+    ("cql", &[9042], "cassandra", ""),
+    ("mongo", &[27017], "mongodb", ""),
+    ("pgsql", &[5432, 15432], "postgres", ""),
+];
+
+#[test]
+fn no_capture_of_another_protocol_becomes_operations() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let corpus = std::env::var_os("OVERHEAD_CORPUS").map_or(beside, PathBuf::from);
+    if !corpus.is_dir() {
+        eprintln!("skipped: there is no corpus beside the repository, nor in OVERHEAD_CORPUS");
+        return;
+    }
+    let mut captures = 0;
+    let mut named = Vec::new();
+    for (folder, ports, own, look) in FOLDERS {
+        let Ok(files) = std::fs::read_dir(corpus.join(folder)) else { continue };
+        for file in files.map(|file| file.unwrap().path()) {
+            captures += 1;
+            for db in ["redis", "cassandra", "mongodb", "postgres", "auto"] {
+                if db == own || (db == "auto" && !own.is_empty()) {
+                    continue;
+                }
+                let (record, status) = analyze(&file, db, if db == "auto" { &[] } else { ports });
+                assert_eq!(operations(&record), [""; 0], "{} as {db}", file.display());
+                let has_payload = record["tcp"]["payload_bytes"].as_u64().unwrap() > 100;
+                assert!(!has_payload || status == 3, "{} as {db}: status {status}", file.display());
+                if !look.is_empty() && warnings(&record).contains(look) {
+                    named.push(look);
+                }
+            }
+        }
+    }
+    assert!(captures > 0);
+    for look in ["MySQL", "memcached", "HTTP"] {
+        assert!(named.contains(&look), "{look} was not named");
+    }
+}
