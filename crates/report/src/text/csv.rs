@@ -36,7 +36,7 @@ const WORK: [&str; 20] = [
     "captured_share",
     "withheld",
 ];
-const SOURCE: [&str; 25] = [
+const SOURCE: [&str; 28] = [
     "first_ns",
     "last_ns",
     "source_frames",
@@ -57,6 +57,9 @@ const SOURCE: [&str; 25] = [
     "oversize_frames",
     "oversize_header_bytes",
     "oversize_longest_bytes",
+    "request_only",
+    "response_only",
+    "given_up",
     "ledger_difference",
     "exit",
     "observer_cpu_ns",
@@ -202,6 +205,9 @@ fn source_row(table: &mut Csv, name: &str, run: &Run) {
         ("oversize_frames", tcp.oversize_frames),
         ("oversize_header_bytes", tcp.oversize_header_bytes),
         ("oversize_longest_bytes", tcp.oversize_longest_bytes),
+        ("request_only", tcp.request_only),
+        ("response_only", tcp.response_only),
+        ("given_up", tcp.given_up),
     ];
     for (column, number) in numbers {
         cells = cells.number(column, number);
