@@ -4,7 +4,7 @@ use crate::text::number::{DASH, counted};
 use overhead_model::Run;
 use overhead_model::record::{Source, TcpTotals};
 
-/// Which byte figures are lower bounds: frames were lost, or their ends were cut off.
+/// Which byte figures are lower bounds: frames were lost, their ends were cut off, or one direction was not captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LowerBounds {
     /// Bytes on the wire: frames are missing from the capture.
@@ -20,7 +20,8 @@ impl LowerBounds {
     /// Those of a run.
     pub(crate) fn of(run: &Run) -> Self {
         let dropped = run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
-        let lost = dropped || run.tcp.gap_bytes > 0 || run.source.header_snapped_frames > 0;
+        let one_way = run.tcp.request_only > 0 || run.tcp.response_only > 0;
+        let lost = dropped || one_way || run.tcp.gap_bytes > 0 || run.source.header_snapped_frames > 0;
         Self { wire: lost, payload: lost || run.source.truncated_frames > 0 }
     }
 
@@ -65,6 +66,8 @@ pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
         (tcp.gap_bytes, "byte", "in gaps"),
         (source.truncated_frames, "frame", "captured in part"),
         (source.header_snapped_frames, "frame", "captured without all headers"),
+        (tcp.request_only, "connection", "of which only the client's frames were captured"),
+        (tcp.response_only, "connection", "of which only the server's frames were captured"),
     ];
     let lost = losses.into_iter().filter(|(count, ..)| *count > 0);
     lost.map(|(count, noun, how)| format!("{} {how}", counted(count, noun))).collect()
@@ -103,5 +106,13 @@ mod tests {
             losses(&run.source, &run.tcp),
             ["2 frames captured in part", "1 frame captured without all headers"]
         );
+    }
+
+    #[test]
+    fn without_a_direction_all_figures_are_lower_bounds() {
+        let mut run = fixture::redis_live().run;
+        run.tcp.request_only = 1;
+        assert!(LowerBounds::of(&run).is_wire() && LowerBounds::of(&run).is_payload());
+        assert_eq!(losses(&run.source, &run.tcp), ["1 connection of which only the client's frames were captured"]);
     }
 }

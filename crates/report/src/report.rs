@@ -123,7 +123,11 @@ fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Ve
     let amounts: Amounts = both_sides(row);
     let families = Families::of(&amounts);
     let mut cells = vec![clean(&named.name), clean(&row.name), clean(&row.via), grouped(row.samples())];
-    cells.extend([row.request.accounts.total(), row.response.accounts.total(), amounts.total()].map(wire));
+    cells.extend([&row.request, &row.response].map(|side| match side.unseen {
+        Some(_) => DASH.to_owned(),
+        None => wire(side.accounts.total()),
+    }));
+    cells.push(wire(amounts.total()));
     cells.extend([wire(families.frame), wire(families.waste), part(families.protocol), part(families.data)]);
     cells.push(wire(families.unknown));
     cells.push(percent(families.data, amounts.total()));

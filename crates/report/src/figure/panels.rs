@@ -27,7 +27,10 @@ pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
             amounts.iter().filter_map(|(account, bytes)| part(bytes, count, palette::account(account))).collect()
         };
         Some(match row {
-            Ok(row) => [Ok(bar(&row.request.accounts, row.samples())), Ok(bar(&row.response.accounts, row.samples()))],
+            Ok(row) => [&row.request, &row.response].map(|side| match &side.unseen {
+                Some(reason) => Err(reason.clone()),
+                None => Ok(bar(&side.accounts, row.samples())),
+            }),
             Err(reason) => [Err(reason.clone()), Err(reason)],
         })
     });

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::fixture;
-use overhead_model::record::OperationRow;
+use crate::report::report_markdown;
+use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Account, Amounts, Class};
 use scene::{Mark, Text};
 
@@ -286,6 +287,19 @@ fn bytes_of_a_lossy_run_are_marked_as_lower_bounds() {
     assert!(said_of.contains("≥1,898 B/op") && !said_of.contains(" 1,898 B/op"), "{said_of}");
     assert!(said_of.contains("byte figures are lower bounds: 2,896 bytes in gaps"), "{said_of}");
     assert!(!said(&[fixture::redis_live()]).contains('≥'));
+}
+
+#[test]
+fn a_direction_that_was_not_captured_is_absent_and_not_zero() {
+    let mut named = fixture::redis_live();
+    named.run.tcp.request_only = 1;
+    for row in &mut named.run.operations {
+        row.response = SideRow { unseen: Some("no frame of the server was captured".to_owned()), ..SideRow::default() };
+    }
+    let said_of = said(&[named.clone()]);
+    assert!(said_of.contains("not measured: no frame of the server") && said_of.contains("≥124 B/op"), "{said_of}");
+    let report = report_markdown(&[named]);
+    assert!(report.contains("| ≥124.0 | - | ≥124.0 |"), "{report}");
 }
 
 #[test]
