@@ -183,6 +183,7 @@ mod live {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     /// Live tests need the right to capture. Where it is missing, that is printed, and the test has nothing to show.
     fn may_capture() -> bool {
@@ -311,6 +312,65 @@ mod live {
         let Some(record) = captured(&["--warmup", "60s", "--", "sleep", "0.3"]) else { return };
         assert_eq!((&record["source"]["frames"], &record["exit"]), (&0.into(), &3.into()));
         assert!(record["warnings"].to_string().contains("shorten --warmup"));
+    }
+
+    /// Waits until the child has ended, for at most as long; gives its status.
+    fn ends_within(child: &mut std::process::Child, limit: Duration) -> Option<i32> {
+        let since = Instant::now();
+        while since.elapsed() < limit {
+            if let Some(status) = child.try_wait().unwrap() {
+                return Some(status.code().unwrap_or(-1));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+
+    fn signal(child: &std::process::Child, name: &str) {
+        let sent = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// The capture cannot finish: nobody reads the pipe that its packets go to.
+    #[test]
+    fn a_second_interrupt_ends_what_is_still_finishing() {
+        if !may_capture() {
+            return;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_overhead"))
+            .args(["capture", "--no-bpf", "--db", "redis", "--port", &port, "-w", "-"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 4]).unwrap();
+        let rounds = std::sync::atomic::AtomicU32::new(0);
+        load(&listener, || rounds.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 10);
+        signal(&child, "INT");
+        assert_eq!(ends_within(&mut child, Duration::from_millis(1500)), None, "it waits for the reader");
+        signal(&child, "INT");
+        assert_eq!(ends_within(&mut child, Duration::from_secs(1)), Some(130));
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("aborted: what was captured is not reported"), "{said}");
+    }
+
+    #[test]
+    fn an_interrupt_ends_an_analysis_at_once() {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_overhead"))
+            .args(["analyze", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let capture = std::fs::read(fixture("redis-get-set")).unwrap();
+        child.stdin.as_mut().unwrap().write_all(&capture).unwrap();
+        assert_eq!(ends_within(&mut child, Duration::from_millis(300)), None, "there may be more to read");
+        signal(&child, "INT");
+        assert!(ends_within(&mut child, Duration::from_secs(1)).is_some());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use overhead_report::{NamedRun, OutputFolder, Owner, REPORT_FILES, text, write_r
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What is taken. Records of thousands of operations are of this size; the figures come after the record.
@@ -21,7 +22,7 @@ const NAMES: u32 = 1000;
 pub struct Folder {
     place: OutputFolder,
     /// Room for the record; gone once it is written.
-    reserved: Option<Reserved>,
+    reserved: Mutex<Option<Reserved>>,
 }
 
 /// What was written.
@@ -55,9 +56,9 @@ impl Folder {
         if !place.lock() {
             bail!("{} was taken by another capture in the same moment: try again", place.path().display());
         }
-        let mut folder = Self { place, reserved: None };
+        let folder = Self { place, reserved: Mutex::default() };
         match folder.place.reserve(PART, RESERVED_BYTES) {
-            Ok(reserved) => folder.reserved = Some(reserved),
+            Ok(reserved) => *folder.reserved.lock().unwrap_or_else(PoisonError::into_inner) = Some(reserved),
             Err(error) => {
                 folder.discard();
                 return Err(unwritable(folder.path(), &error));
@@ -100,11 +101,17 @@ impl Folder {
     /// Ends an aborted run: its packets stay, if there are any. Gives what is to be said of them.
     pub fn abandon(&self) -> String {
         let _ = self.place.remove(PART);
+        let path = self.path().display();
+        if self.place.holds(RECORD) {
+            return format!("the record is written, figures may be missing: `overhead report {path}` draws them");
+        }
         if !self.has_packets() {
             self.discard();
             return "nothing was kept".to_owned();
         }
-        format!("`overhead analyze {}` makes the record of the packets that were kept", self.path().display())
+        format!(
+            "the figures and counters are lost; `overhead analyze {path}` makes the record of the packets that were kept"
+        )
     }
 
     /// The folder's name, which names the run.
@@ -115,9 +122,10 @@ impl Folder {
     }
 
     /// Writes record and figures. The record is there, whole, even where the figures cannot be written.
-    pub fn write(&mut self, run: &Run) -> Result<Written> {
+    pub fn write(&self, run: &Run) -> Result<Written> {
         let json = text::json(run)?;
-        let record = match self.reserved.take() {
+        let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let record = match reserved {
             Some(reserved) => self.place.write_reserved(reserved, RECORD, json.as_bytes()),
             None => self.place.write(RECORD, json.as_bytes()),
         };

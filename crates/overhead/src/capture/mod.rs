@@ -51,15 +51,16 @@ impl Capture {
             return list();
         }
         self.output.check()?;
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(self.session())
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(Arc::new(self).session())
     }
 
-    async fn session(self) -> Result<u8> {
+    async fn session(self: Arc<Self>) -> Result<u8> {
         let mut signals = Signals::new()?;
         let user = User::choose(self.user.as_deref(), self.as_root)?;
         self.which.selection()?;
-        let mut folder = self.folder()?;
-        let session = self.begin(folder.as_ref(), user).inspect_err(|_| folder.iter().for_each(Folder::discard))?;
+        let folder = self.folder()?.map(Arc::new);
+        let begun = self.begin(folder.as_deref(), user);
+        let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
         let Session { mut child, mut counting, capturing, warmup, started } = session;
         let cause =
             self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), &mut signals).await?;
@@ -67,10 +68,16 @@ impl Capture {
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
         let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
-        let Some(ended) = ended else {
-            let kept = folder.as_ref().map_or_else(|| "what was captured is not reported".to_owned(), Folder::abandon);
-            return Err(Fault::aborted(&kept).into());
-        };
+        let Some(ended) = ended else { return Err(Fault::aborted(&self.kept(folder.as_deref())).into()) };
+        let finishing = Finishing { counting, capturing, warmup, started, ended };
+        let (this, place) = (Arc::clone(&self), folder.clone());
+        let status = signals.end.unless_aborted(move || this.conclude(finishing, place.as_deref())).await?;
+        status.unwrap_or_else(|| Err(Fault::aborted(&self.kept(folder.as_deref())).into()))
+    }
+
+    /// Waits for the threads, and makes, writes and prints the result.
+    fn conclude(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<u8> {
+        let Finishing { mut counting, capturing, warmup, started, ended } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
         if !self.bpf_only {
@@ -85,13 +92,25 @@ impl Capture {
         }
         let facts = self.facts(&captured, ended, counters, &counting, started);
         let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
-        if let Some(folder) = folder.as_ref().filter(|_| self.fields) {
+        if let Some(folder) = folder.filter(|_| self.fields) {
             let keys = KeyReader::read(&self.keys, &mut Doubts::default())?;
             if let Err(error) = fields::read(&mut run, &[folder.packets()], self.which.selection()?, &keys) {
                 run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
             }
         }
-        self.publish(folder.as_mut(), run, ended)
+        self.publish(folder, run, ended)
+    }
+
+    /// What there is of a capture that was aborted, and what is lost.
+    fn kept(&self, folder: Option<&Folder>) -> String {
+        match (folder, self.write.as_deref()) {
+            (Some(folder), _) => folder.abandon(),
+            (None, Some(path)) if path.is_file() => format!(
+                "the figures are lost; `overhead analyze {}` makes those of the packets that were kept, without counters",
+                path.display()
+            ),
+            _ => "what was captured is not reported".to_owned(),
+        }
     }
 
     /// Starts to count, to capture, and the command.
@@ -259,8 +278,8 @@ impl Capture {
     }
 
     /// Writes and prints the result. It is printed even where it cannot be written.
-    fn publish(&self, folder: Option<&mut Folder>, run: Run, ended: Ended) -> Result<u8> {
-        let named = NamedRun::new(folder.as_ref().map_or_else(|| self.iface.clone(), |folder| folder.name()), run);
+    fn publish(&self, folder: Option<&Folder>, run: Run, ended: Ended) -> Result<u8> {
+        let named = NamedRun::new(folder.map_or_else(|| self.iface.clone(), Folder::name), run);
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
         print::warnings(&named, &self.output);
         if self.write.as_deref() != Some(Path::new("-")) {
@@ -326,6 +345,15 @@ struct Session {
     capturing: Option<Capturing>,
     warmup: Option<Arc<WarmUp>>,
     started: Instant,
+}
+
+/// What there is to do once the window has ended.
+struct Finishing {
+    counting: Counting,
+    capturing: Option<Capturing>,
+    warmup: Option<Arc<WarmUp>>,
+    started: Instant,
+    ended: Ended,
 }
 
 /// Ports to capture: the selected ones, or all well-known ones.

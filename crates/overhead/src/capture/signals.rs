@@ -1,5 +1,7 @@
 //! Signals to a capture, heard from before anything is started.
 
+use anyhow::{Context, Result};
+use overhead_model::say;
 use std::fs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,6 +21,8 @@ pub struct End {
     terminate: Signal,
     /// The terminal went away; `None` where we were told not to mind, as by nohup.
     hangup: Option<Signal>,
+    /// How often somebody did.
+    heard: u32,
 }
 
 /// How somebody asked for the end.
@@ -38,6 +42,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: minds_hangup.then(|| signal(SignalKind::hangup())).transpose()?,
+            heard: 0,
         };
         Ok(Self { end, usr1: signal(SignalKind::user_defined1())?, child: signal(SignalKind::child())? })
     }
@@ -46,10 +51,34 @@ impl Signals {
 impl End {
     /// Waits for the next one.
     pub async fn recv(&mut self) -> Asked {
-        tokio::select! {
+        let asked = tokio::select! {
             _ = self.interrupt.recv() => Asked::Interrupt,
             _ = self.terminate.recv() => Asked::Otherwise,
             () = hung_up(self.hangup.as_mut()) => Asked::Otherwise,
+        };
+        self.heard += 1;
+        asked
+    }
+
+    /// Does what takes long in a thread of its own. Gives `None`, and leaves the thread behind, where somebody asks for the
+    /// end a second time, before or meanwhile.
+    pub async fn unless_aborted<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>> {
+        let (done, mut outcome) = tokio::sync::oneshot::channel();
+        // Nobody waits for the outcome any more where it was aborted.
+        std::thread::Builder::new().name("finish".to_owned()).spawn(move || done.send(work()).is_ok())?;
+        loop {
+            tokio::select! {
+                outcome = &mut outcome => {
+                    return outcome.map(Some).context("the finishing thread failed: this is a bug, please report it");
+                }
+                _ = self.recv() => match self.heard {
+                    1 => say!("overhead: the capture has ended and its result is made: the next Ctrl-C gives it up"),
+                    _ => return Ok(None),
+                },
+            }
         }
     }
 }
@@ -67,4 +96,28 @@ fn ignores(kind: SignalKind) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let set = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
     set >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Signal as Kill, getpid, kill_process};
+    use std::sync::mpsc::channel;
+
+    #[tokio::test]
+    async fn a_second_signal_ends_what_takes_long_and_the_first_does_not() {
+        let mut signals = Signals::new().unwrap();
+        assert_eq!(signals.end.unless_aborted(|| 7).await.unwrap(), Some(7));
+        kill_process(getpid(), Kill::INT).unwrap();
+        assert_eq!(signals.end.recv().await, Asked::Interrupt);
+        assert_eq!(signals.end.unless_aborted(|| 7).await.unwrap(), Some(7));
+        let (stop, until) = channel::<()>();
+        let work = move || {
+            kill_process(getpid(), Kill::TERM).unwrap();
+            // Ends when the test does.
+            until.recv().is_err()
+        };
+        assert_eq!(signals.end.unless_aborted(work).await.unwrap(), None);
+        drop(stop);
+    }
 }
