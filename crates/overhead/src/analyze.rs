@@ -94,7 +94,7 @@ impl Analyze {
     fn keep(&self, kept: &Kept, named: &NamedRun) -> Result<()> {
         if self.write {
             print::path(&kept.write(&named.run)?, &self.output);
-        } else if kept.is_aborted() && !self.reading.is_part() && !kept.is_running() {
+        } else if kept.is_aborted() && !self.reading.is_part() {
             match kept.write(&named.run) {
                 Ok(path) => print::path(&path, &self.output),
                 Err(error) => print::warn(&[format!("{error:#}: the record is not kept")]),

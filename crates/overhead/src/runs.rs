@@ -7,7 +7,7 @@ use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::KeyFiles;
 use crate::ledger::Facts;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use overhead_capture::FileSource;
 use overhead_model::Measured;
 use overhead_model::record::{Run, Selected, SourceKind};
@@ -35,6 +35,8 @@ pub struct Kept {
     pub packets: Vec<PathBuf>,
     /// The record that was made of them; `None` where the capture was aborted.
     record: Option<Run>,
+    /// The capture was under way when the packets were found.
+    running: bool,
 }
 
 impl Kept {
@@ -51,21 +53,24 @@ impl Kept {
                 .into());
             }
             let folder = if path.is_dir() { Some(path) } else { path.parent() };
-            return Ok(Some(Self { folder: folder.unwrap_or(path).to_owned(), packets, record: Some(run) }));
+            return Ok(Some(Self {
+                folder: folder.unwrap_or(path).to_owned(),
+                packets,
+                record: Some(run),
+                running: false,
+            }));
         }
         let packets = path.join(PACKETS);
-        Ok(packets.is_file().then(|| Self { folder: path.to_owned(), packets: vec![packets], record: None }))
+        Ok(packets.is_file().then(|| {
+            let lock = File::open(path).map(|folder| folder.try_lock());
+            let running = matches!(lock, Ok(Err(TryLockError::WouldBlock)));
+            Self { folder: path.to_owned(), packets: vec![packets], record: None, running }
+        }))
     }
 
     /// Returns whether the capture ended before it could write its record.
     pub fn is_aborted(&self) -> bool {
-        self.record.is_none()
-    }
-
-    /// Returns whether the capture is under way.
-    pub fn is_running(&self) -> bool {
-        let lock = File::open(&self.folder).map(|folder| folder.try_lock());
-        self.is_aborted() && matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+        self.record.is_none() && !self.running
     }
 
     /// Returns the choice of connections: the user's, or else that of the capture.
@@ -83,7 +88,7 @@ impl Kept {
     /// Returns what is known of the run beside its packets. Counters are those of the whole capture: of a part of it
     /// (`is_part`) there are none.
     pub fn facts(&self, facts: Facts, is_part: bool, doubts: &mut Doubts) -> Facts {
-        let Some(run) = self.record.clone() else { return aborted(facts, doubts) };
+        let Some(run) = self.record.clone() else { return unfinished(facts, self.running, doubts) };
         if run.source.kind == SourceKind::File {
             return facts;
         }
@@ -105,14 +110,22 @@ impl Kept {
 
     /// Writes the record into the folder, whole or not at all. Gives the file.
     pub fn write(&self, run: &Run) -> Result<PathBuf> {
+        let path = self.folder.join(RECORD);
         let json = text::json(run)?;
-        let written = OutputFolder::open_or_make(&self.folder, 0o700, caller::owner()).and_then(|folder| {
-            let path = folder.write(RECORD, json.as_bytes())?;
-            // What a capture that was killed had taken room for.
-            folder.remove(PART)?;
-            Ok(path)
-        });
-        written.with_context(|| format!("{} cannot be written", self.folder.join(RECORD).display()))
+        let folder = OutputFolder::open_or_make(&self.folder, 0o700, caller::owner())
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+        if !folder.lock() {
+            bail!(
+                "{}: the capture into this folder is running, and writes its record itself: end it first",
+                path.display()
+            );
+        }
+        if self.record.is_none() && folder.holds(RECORD) {
+            bail!("{}: the capture has written its record meanwhile", path.display());
+        }
+        // Beside it is the room that a capture that was killed had taken.
+        let written = folder.write(RECORD, json.as_bytes()).and_then(|path| folder.remove(PART).map(|()| path));
+        written.with_context(|| format!("{} cannot be written", path.display()))
     }
 
     /// The folder's name, which names the run.
@@ -122,12 +135,13 @@ impl Kept {
     }
 }
 
-/// What there is of a capture that was aborted.
-fn aborted(facts: Facts, doubts: &mut Doubts) -> Facts {
-    doubts.partial(
-        "the capture was aborted: this is the record of the packets that were kept, without counters, drops, machine and command",
-    );
-    let why = || "the capture was aborted".to_owned();
+/// What there is of a capture without its record: one that is running, or was aborted.
+fn unfinished(facts: Facts, running: bool, doubts: &mut Doubts) -> Facts {
+    let reason = if running { "the capture is still running" } else { "the capture was aborted" };
+    doubts.partial(format!(
+        "{reason}: this is the record of the packets that were kept, without counters, drops, machine and command"
+    ));
+    let why = || reason.to_owned();
     let (counters, bpf_ns) = (Measured::unavailable(why()), Measured::unavailable(why()));
     let mut inputs = facts.inputs;
     for input in &mut inputs {

@@ -255,6 +255,54 @@ fn an_abort_names_what_makes_the_record() {
     assert!(run.join("packets.pcapng").exists() && !run.join("run.json").exists());
 }
 
+/// `analyze` leaves the folder of a running capture alone, and gives a killed one its record as the capture would have.
+#[test]
+fn a_running_capture_writes_its_record_itself_and_a_killed_one_has_it_from_analyze() {
+    if !may_capture() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (run, ready) = (dir.path().join("run"), dir.path().join("ready"));
+    let analyze = |more: &[&str]| overhead().arg("analyze").arg(&run).args(more).output().unwrap();
+    let mut child = started(&run, &ready, "echo >$READY; sleep 60");
+    wait_for("the file begins", || fs::metadata(run.join("packets.pcapng")).is_ok_and(|file| file.len() > 0));
+    let output = analyze(&["--format", "json"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("the capture is still running"), "{}", said(&output));
+    let output = analyze(&["--write"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("is running") && said(&output).contains("end it first"), "{}", said(&output));
+    assert!(!run.join("run.json").exists() && run.join(".run.json.part").exists());
+    kill("TERM", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(record(&run)["environment"]["workload"]["was_ended"], true, "the capture's own");
+
+    fs::remove_dir_all(&run).unwrap();
+    let ready = dir.path().join("ready2");
+    let mut child = started(&run, &ready, "echo $$ >$READY; exec sleep 60");
+    wait_for("the file begins", || fs::metadata(run.join("packets.pcapng")).is_ok_and(|file| file.len() > 0));
+    kill("KILL", child.id());
+    child.wait().unwrap();
+    kill("KILL", fs::read_to_string(&ready).unwrap().trim().parse().unwrap());
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let mut command = overhead();
+    if is_root {
+        command.env("SUDO_UID", "65534").env("SUDO_GID", "65534");
+    }
+    let output = command.arg("analyze").arg(&run).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let written = fs::metadata(run.join("run.json")).unwrap();
+    assert!(!is_root || written.uid() == 65534, "{}", written.uid());
+    assert!(!run.join(".run.json.part").exists());
+    // A link that somebody has put in the record's place is replaced, not followed.
+    fs::remove_file(run.join("run.json")).unwrap();
+    symlink(&victim, run.join("run.json")).unwrap();
+    assert_ne!(analyze(&["--write"]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
 #[test]
 fn figures_of_now_are_printed_when_asked_for() {
     if !may_capture() {
