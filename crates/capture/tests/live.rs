@@ -68,6 +68,41 @@ fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     assert!(kernel.received >= 50 && kernel.dropped == 0, "{kernel:?}");
 }
 
+/// The load goes on after the end of the window, and fills the smallest ring there is.
+#[test]
+fn what_is_dropped_after_the_end_of_the_window_is_none_of_it() {
+    let (socket, filter) = udp();
+    let options = LiveOptions { buffer_bytes: 1 << 16, ..loopback(&[], Some(&filter)) };
+    let dropped = |source: &mut LiveSource| source.kernel().value().unwrap().dropped;
+    // Ended by a stop, and by whoever has enough frames.
+    for stops in [true, false] {
+        let Some(mut source) = open(&options) else { return };
+        send(10, &socket);
+        let mut frames = 0;
+        while frames < 10 {
+            frames += usize::from(source.next_frame().unwrap().frame().is_some());
+        }
+        assert_eq!(dropped(&mut source), 0);
+        if stops {
+            source.stop_handle().stop();
+            assert!(!matches!(source.next_frame().unwrap(), Next::Frame(_)), "there is nothing left");
+        }
+        send(100_000, &socket);
+        if stops {
+            while !matches!(source.next_frame().unwrap(), Next::End) {}
+        } else {
+            source.end_window();
+        }
+        assert_eq!(dropped(&mut source), 0, "stops: {stops}");
+    }
+    // And within the window they count.
+    let Some(mut source) = open(&options) else { return };
+    send(100_000, &socket);
+    source.stop_handle().stop();
+    while !matches!(source.next_frame().unwrap(), Next::End) {}
+    assert!(dropped(&mut source) > 0);
+}
+
 #[test]
 fn a_lone_frame_is_delivered_soon_and_an_idle_interface_stops_promptly() {
     let (socket, filter) = udp();

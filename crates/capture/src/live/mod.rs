@@ -22,8 +22,9 @@ use overhead_model::frame::{Frame, LinkType};
 use overhead_model::record::Measured;
 use pcap::{Active, Capture, Linktype, Precision, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use stop::Stop;
+use stop::{Stop, now_ns};
 
 /// A ring block is handed over this long after its first packet at the latest, in milliseconds.
 const RETIRE_MS: i32 = 10;
@@ -31,6 +32,8 @@ const RETIRE_MS: i32 = 10;
 const WAIT: Duration = Duration::from_millis(100);
 /// After a stop, frames from before it may still come in for this long: several times [`RETIRE_MS`].
 const DRAIN: Duration = Duration::from_millis(50);
+/// Looks at the kernel's counters that are remembered. Looks are four a second, and a frame is read well within this.
+const MOST_LOOKS: usize = 1024;
 /// The pseudo-interface that captures on all others.
 const ANY: &str = "any";
 /// libpcap numbers raw IP otherwise than files do.
@@ -81,6 +84,10 @@ pub struct LiveSource {
     totals: Totals,
     kernel: KernelStats,
     last_stat: Stat,
+    /// Looks at the kernel's counters since the last frame was captured: when, Unix nanoseconds, and what they were.
+    looks: VecDeque<(u64, KernelStats)>,
+    /// The kernel's counters at the end of the window, once it has ended: the kernel goes on to capture, and to drop.
+    at_end: Option<KernelStats>,
 }
 
 impl LiveSource {
@@ -116,6 +123,8 @@ impl LiveSource {
             totals: Totals::default(),
             kernel: KernelStats::default(),
             last_stat: Stat { received: 0, dropped: 0, if_dropped: 0 },
+            looks: VecDeque::new(),
+            at_end: None,
         })
     }
 
@@ -155,7 +164,30 @@ impl LiveSource {
         self.kernel.received += u64::from(now.received.wrapping_sub(last.received));
         self.kernel.dropped += u64::from(now.dropped.wrapping_sub(last.dropped));
         self.kernel.interface_dropped += u64::from(now.if_dropped.wrapping_sub(last.if_dropped));
+        let last_ns = self.totals.last_ns.unwrap_or(0);
+        while self.looks.front().is_some_and(|(at_ns, _)| *at_ns < last_ns) {
+            self.looks.pop_front();
+        }
+        if self.looks.len() < MOST_LOOKS {
+            self.looks.push_back((now_ns(), self.kernel));
+        }
         Ok(())
+    }
+
+    /// Ends the window with the last frame that was delivered: what the kernel drops from here on is none of its frames.
+    ///
+    /// Frames are dropped when they come, and read later: of the drops since that frame was captured those count that had
+    /// happened at the first look behind it.
+    pub fn end_window(&mut self) {
+        self.close_window(self.totals.last_ns.unwrap_or(0));
+    }
+
+    /// Keeps the counters of the first look at or behind `end_ns`. Where they cannot be read, [`Source::kernel`] says why.
+    fn close_window(&mut self, end_ns: u64) {
+        if self.at_end.is_none() && self.count().is_ok() {
+            let look = self.looks.iter().find(|(at_ns, _)| *at_ns >= end_ns);
+            self.at_end = Some(look.map_or(self.kernel, |(_, kernel)| *kernel));
+        }
     }
 }
 
@@ -167,8 +199,9 @@ impl Source for LiveSource {
             self.wait().map_err(|error| error::live(&self.interface, &std::io::Error::from(error).into()))?;
         }
         let stopped_ns = self.stop.requested_ns();
-        if stopped_ns.is_some() {
-            self.stopping.get_or_insert_with(Instant::now);
+        if let Some(stopped_ns) = stopped_ns.filter(|_| self.stopping.is_none()) {
+            self.stopping = Some(Instant::now());
+            self.close_window(stopped_ns);
         }
         match self.capture.next_packet() {
             Ok(packet) => {
@@ -196,7 +229,11 @@ impl Source for LiveSource {
         &self.totals
     }
 
+    /// After a stop, or [`LiveSource::end_window`], the counters as they were then.
     fn kernel(&mut self) -> Measured<KernelStats> {
+        if let Some(at_end) = self.at_end {
+            return Measured::Value(at_end);
+        }
         match self.count() {
             Ok(()) => Measured::Value(self.kernel),
             Err(error) => Measured::unavailable(error::reason(&error)),

@@ -22,12 +22,16 @@ impl StopHandle {
     /// changes nothing. This reads a clock, stores an integer and writes to a file descriptor, all of which a signal
     /// handler may do.
     pub fn stop(&self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-        if self.0.at_ns.compare_exchange(0, now.max(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if self.0.at_ns.compare_exchange(0, now_ns(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             // Fails only when the counter is full, and then the reader has been woken already.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
     }
+}
+
+/// Unix nanoseconds of now, at least 1.
+pub(super) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64).max(1)
 }
 
 /// The capture's end of its [`StopHandle`]s.

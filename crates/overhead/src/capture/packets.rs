@@ -232,6 +232,8 @@ impl Worker {
                 self.sink.inlet.ask();
             }
         }
+        // There are enough, or nobody wants more: a stop has ended the window already.
+        self.source.end_window();
         Ok(())
     }
 
