@@ -210,6 +210,59 @@ fn where_we_end_the_command_the_status_is_ours_and_nothing_of_it_is_left() {
     assert_eq!(record(&run)["environment"]["workload"]["was_ended"], false);
 }
 
+/// Pings a server of this test, over one connection, until `over`.
+fn ping_until(listener: &TcpListener, mut over: impl FnMut() -> bool) {
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    wait_for("the capture ends", || {
+        client.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+        server.read_exact(&mut [0; 14]).unwrap();
+        server.write_all(b"+PONG\r\n").unwrap();
+        client.read_exact(&mut [0; 7]).unwrap();
+        over()
+    });
+}
+
+#[test]
+fn a_limit_and_a_reader_that_goes_away_end_the_command_with_our_status() {
+    if !may_capture() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let run = dir.path().join("run");
+    let run = run.to_str().unwrap();
+    let ends: [&[&str]; 3] = [&["-c", "5", "-o", run], &["--ops", "3", "--force", "-o", run], &["-w", "-"]];
+    for (number, end) in ends.into_iter().enumerate() {
+        let ready = dir.path().join(format!("ready{number}"));
+        let script = "setsid sleep 7781 & a=$!; sleep 7782 & echo $$ $a $! >$READY; wait; exit 9";
+        let mut child = overhead()
+            .args(["capture", "--no-bpf", "--db", "redis", "--port", &port, "-q"])
+            .args(end)
+            .args(["--", "sh", "-c", script])
+            .env("READY", &ready)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for("the command starts", || fs::read_to_string(&ready).is_ok_and(|text| text.ends_with('\n')));
+        let mut stdout = child.stdout.take().unwrap();
+        if end.contains(&"-w") {
+            stdout.read_exact(&mut [0; 4]).unwrap();
+            drop(stdout);
+            ping_until(&listener, || child.try_wait().unwrap().is_some());
+        } else {
+            ping_until(&listener, || child.try_wait().unwrap().is_some());
+            stdout.read_to_end(&mut Vec::new()).unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{end:?}");
+        let pids = fs::read_to_string(&ready).unwrap();
+        for pid in pids.split_whitespace() {
+            assert!(!lives(pid), "{end:?}: process {pid} of {pids} is left");
+        }
+    }
+}
+
 #[test]
 fn a_hangup_finishes_and_reports() {
     if !may_capture() {
