@@ -5,25 +5,29 @@ use overhead_model::{ConnectionSummary, Protocol};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Payload by both ends; beyond [`PEERS`] connections by the client's address and the server's end, and beyond as many again
-/// by the server's end alone. What was added up has port 0, and the unspecified address, in their place.
+/// Payload by both ends; beyond [`PEERS`] connections by the client's address and the server's end, beyond as many again by the
+/// server's end alone, and beyond as many again all together. What was added up has port 0, and the unspecified address, in
+/// their place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peers(HashMap<(SocketAddr, SocketAddr, Protocol), u64>);
 
 impl Peers {
     pub(crate) fn push(&mut self, summary: &ConnectionSummary) {
         let ConnectionSummary { client, server, protocol, payload_bytes, .. } = *summary;
-        let nobody = match client.ip() {
-            IpAddr::V4(_) => IpAddr::from([0_u8; 4]),
-            IpAddr::V6(_) => IpAddr::from([0_u8; 16]),
-        };
         let exact = (client, server, protocol);
-        let ends = if self.0.contains_key(&exact) || self.0.len() < PEERS {
+        let known = self.0.len();
+        // A flood of connections that carry nothing leaves room for those that do.
+        if payload_bytes == 0 && known >= PEERS / 2 {
+            return;
+        }
+        let ends = if known < PEERS || self.0.contains_key(&exact) {
             exact
-        } else if self.0.len() < 2 * PEERS {
+        } else if known < 2 * PEERS {
             (SocketAddr::new(client.ip(), 0), server, protocol)
+        } else if known < 3 * PEERS {
+            (nobody(client), server, protocol)
         } else {
-            (SocketAddr::new(nobody, 0), server, protocol)
+            (nobody(client), nobody(server), protocol)
         };
         *self.0.entry(ends).or_default() += payload_bytes;
     }
@@ -39,31 +43,73 @@ impl Peers {
     }
 }
 
+/// The unspecified address of the family of `end`, and port 0.
+fn nobody(end: SocketAddr) -> SocketAddr {
+    let address = match end.ip() {
+        IpAddr::V4(_) => IpAddr::from([0_u8; 4]),
+        IpAddr::V6(_) => IpAddr::from([0_u8; 16]),
+    };
+    SocketAddr::new(address, 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use overhead_model::DecidedBy;
 
+    fn connection(client: SocketAddr, server: SocketAddr, payload_bytes: u64) -> ConnectionSummary {
+        ConnectionSummary {
+            client,
+            server,
+            protocol: Protocol::Resp,
+            server_software: None,
+            client_software: None,
+            tls: false,
+            server_decided_by: DecidedBy::Syn,
+            first_ns: 0,
+            operations: 1,
+            wire_bytes: 100,
+            payload_bytes,
+        }
+    }
+
+    fn address(n: u32) -> IpAddr {
+        IpAddr::from((0x0a00_0000 + n).to_be_bytes())
+    }
+
     #[test]
     fn connections_beyond_the_bound_are_added_up() {
         let mut peers = Peers::default();
         for n in 0..PEERS as u32 + 10 {
-            peers.push(&ConnectionSummary {
-                client: SocketAddr::new(IpAddr::from((0x0a00_0000 + (n >> 15)).to_be_bytes()), 1 + (n & 0x7fff) as u16),
-                server: SocketAddr::from(([10, 9, 9, 9], 6_379)),
-                protocol: Protocol::Resp,
-                server_software: None,
-                client_software: None,
-                tls: false,
-                server_decided_by: DecidedBy::Syn,
-                first_ns: 0,
-                operations: 1,
-                wire_bytes: 100,
-                payload_bytes: 7,
-            });
+            let client = SocketAddr::new(address(n >> 15), 1 + (n & 0x7fff) as u16);
+            peers.push(&connection(client, SocketAddr::from(([10, 9, 9, 9], 6_379)), 7));
         }
         assert_eq!(peers.iter().map(|peer| peer.3).sum::<u64>(), 7 * (PEERS as u64 + 10));
         assert_eq!(peers.iter().count(), PEERS + 1);
         assert!(peers.iter().any(|(client, _, _, bytes)| client.port() == 0 && bytes == 70));
+    }
+
+    #[test]
+    fn connections_that_carry_nothing_leave_room_for_those_that_do() {
+        let mut peers = Peers::default();
+        let server = SocketAddr::from(([10, 9, 9, 9], 6_379));
+        for n in 0..2 * PEERS as u32 {
+            peers.push(&connection(SocketAddr::new(address(n), 4_000), server, 0));
+        }
+        let client = SocketAddr::from(([10, 8, 8, 8], 40_000));
+        peers.push(&connection(client, server, 7));
+        assert!(peers.iter().any(|peer| peer == (client, server, Protocol::Resp, 7)));
+    }
+
+    #[test]
+    fn many_servers_are_bounded_too() {
+        let mut peers = Peers::default();
+        let count = 4 * PEERS as u32;
+        for n in 0..count {
+            let end = |port| SocketAddr::new(address(n), port);
+            peers.push(&connection(end(40_000), end(6_379), 7));
+        }
+        assert_eq!(peers.iter().map(|peer| peer.3).sum::<u64>(), 7 * u64::from(count));
+        assert_eq!(peers.iter().count(), 3 * PEERS + 1);
     }
 }
