@@ -41,7 +41,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds them to the doubts of a run.
+    /// Adds them to the warnings of a run.
     pub fn report(self, doubts: &mut Doubts) {
         self.partial.into_iter().for_each(|warning| doubts.partial(warning));
         self.remarks.into_iter().for_each(|warning| doubts.remark(warning));

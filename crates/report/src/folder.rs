@@ -84,7 +84,7 @@ impl OutputFolder {
         &self.path
     }
 
-    /// Whether the folder was made just now.
+    /// Whether this run made the folder.
     pub fn is_new(&self) -> bool {
         self.is_new
     }

@@ -167,7 +167,7 @@ fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
     }
 }
 
-/// The first line, without its end; `None` where it does not end within what is at hand.
+/// The first line, without its end; `None` where it does not end within `bytes`.
 fn line(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
     bytes.get(..end)?.strip_suffix(b"\r")

@@ -6,7 +6,7 @@ use super::wire::{self, REST, Word};
 use crate::decode::{OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
-/// The command being read, or just read.
+/// The command being read, or the one read last.
 #[derive(Debug)]
 pub(super) struct Command {
     pub op: OpId,

@@ -228,7 +228,7 @@ impl Pairing {
         }
     }
 
-    /// Closes the commands at the front that are over, where just the value after them, which confirms `confirmed`, can
+    /// Closes the commands at the front that are over, where only the value after them, which confirms `confirmed`, can
     /// tell.
     fn settle<R: Reader>(&mut self, confirmed: Option<Kind>, out: &mut Out<'_, R>) {
         while let Some(front) = self.pending.front() {
