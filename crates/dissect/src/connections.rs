@@ -59,11 +59,19 @@ struct Entry {
     closed_ns: Option<u64>,
     /// Bytes of memory, roughly; 0 without payload.
     held: usize,
+    /// Bytes of payload since that was found out.
+    unweighed: u32,
     /// On a selected port, or to be told by content.
     selected: bool,
 }
 
 impl Entry {
+    /// Finds out anew how many bytes are held, and returns how many were before.
+    fn weigh(&mut self) -> usize {
+        self.unweighed = 0;
+        std::mem::replace(&mut self.held, self.flow.held())
+    }
+
     /// Closed for so long that nothing more can belong to it.
     fn is_gone(&self, clock_ns: u64) -> bool {
         self.closed_ns.is_some_and(|closed_ns| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS)
@@ -118,18 +126,20 @@ impl<T: Tally> Connections<T> {
                 let facts = facts(segment, entry.number, at.number);
                 self.tally.trace(Trace::Frame(facts));
                 entry.flow.segment(segment, at.number, &mut self.tally);
+                entry.unweighed = entry.unweighed.saturating_add(segment.payload_len);
                 if entry.closed_ns.is_none() && entry.flow.is_closed() {
                     entry.closed_ns = Some(segment.time_ns);
                     entry.flow.shrink();
+                    entry.unweighed = u32::MAX;
                     self.closing.push_back((segment.time_ns, key));
                 }
-                let held = entry.flow.held();
-                if held != entry.held {
-                    self.holdings.change(entry.held, held);
-                    entry.held = held;
-                }
-                if self.holdings.is_over() || self.commons.company.is_some() {
-                    self.keep_within_bounds();
+                // Most frames are short, and what they leave behind is little: it is not worth adding up after each.
+                if entry.unweighed > limits::UNWEIGHED || (entry.held == 0 && entry.unweighed > 0) {
+                    let before = entry.weigh();
+                    if entry.held != before {
+                        self.holdings.change(before, entry.held);
+                        self.keep_within_bounds();
+                    }
                 }
             }
             _ => self.first(segment, key, at),
@@ -153,11 +163,14 @@ impl<T: Tally> Connections<T> {
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
         let flow = Flow::new(segment, &verdict, self.keys.clone(), self.commons.clone());
-        self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, selected }));
+        self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected }));
         if selected {
             self.holdings.begin();
         }
         self.segment(segment, at);
+        if let Some(company) = &self.commons.company {
+            self.holdings.tell(company);
+        }
         if !selected {
             self.unselected.push_back((number, key));
             self.forget_unselected();
@@ -204,12 +217,20 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// What all connections hold is more than is allowed; or another thread is to know what those of this one do.
-    #[inline(never)]
+    /// Gives up what it takes where all connections hold more than is allowed; or tells the other threads what those of this
+    /// one hold.
+    #[inline]
     fn keep_within_bounds(&mut self) {
-        if let Some(company) = &self.commons.company {
-            return self.holdings.tell(company);
+        match &self.commons.company {
+            Some(company) => self.holdings.tell(company),
+            None if self.holdings.is_over() => self.make_room(),
+            None => {}
         }
+    }
+
+    /// Gives up what it takes for some room: closed connections, what others no longer need, then the largest.
+    #[cold]
+    fn make_room(&mut self) {
         // Closed ones wait for stragglers alone.
         while self.holdings.is_crowded()
             && let Some((closed_ns, key)) = self.closing.pop_front()
@@ -219,9 +240,8 @@ impl<T: Tally> Connections<T> {
         if self.holdings.is_crowded() {
             for entry in self.flows.values_mut().filter(|entry| entry.held > 0) {
                 entry.flow.shrink();
-                let held = entry.flow.held();
-                self.holdings.change(entry.held, held);
-                entry.held = held;
+                let before = entry.weigh();
+                self.holdings.change(before, entry.held);
             }
         }
         if self.holdings.is_crowded() {

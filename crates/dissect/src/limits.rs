@@ -30,6 +30,10 @@ pub const HELD: usize = 512 << 20;
 /// What a connection takes as long as it holds nothing: its state, its decoder's, and its place in the tables.
 pub const CONNECTION: usize = 4 << 10;
 
+/// Payload of a connection after which it is found out anew how much it holds. What so little can leave behind is little
+/// beside [`CONNECTION`].
+pub const UNWEIGHED: u32 = 512;
+
 /// Connections without a byte of payload that are kept, 2 kB each: more than the backlog of any server (Linux: 4,096 by
 /// default) and than pools keep idle. In a SYN flood or a port scan, half-open ones are given up first, the oldest first.
 pub const BARE: usize = 1 << 15;
