@@ -322,6 +322,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
     }
 
     /// Nothing more of this direction is decoded; where a boundary was lost before, nothing up to the next one.
+    #[cold]
     fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, out: &mut Out<'_, R>) {
         let (state, note) = if self.streams[side as usize].doubtful {
             (State::Searching, Note::LostBoundary)
@@ -335,6 +336,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
     }
 
     /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
+    #[cold]
     fn lose<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         if self.streams[side as usize].state == State::Synced {
             out.note(Note::LostBoundary);
@@ -357,6 +359,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
 
     /// Moves towards the next provable boundary; gives the bytes passed over, 0 where more are needed or where the
     /// position is a boundary that nothing lies before.
+    #[cold]
     fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
         let mut passed = 0;
         let found = loop {
@@ -413,6 +416,7 @@ impl Stream {
     }
 
     /// Posts `n` bytes to `unknown` of an unmatched stretch and gives `n`.
+    #[cold]
     fn strand<R: Reader>(&mut self, name: &str, n: u64, out: &mut Out<'_, R>) -> u64 {
         if n > 0 {
             match self.stretch {

@@ -32,6 +32,7 @@ pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<
 
 /// True where `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
 /// type with something in it. Others are data whatever their type.
+#[inline(never)]
 fn could_hide(bytes: &[u8], length: u64) -> bool {
     let captured = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
     let count = captured.first_chunk().map(|count| u64::from(u32::from_be_bytes(*count)));
@@ -62,12 +63,18 @@ fn contents<R: Reader>(types: &Types, node: u32, length: u64, cursor: &mut Curso
     let fits = walk(types, node, end, cursor);
     let left = end.saturating_sub(cursor.position());
     if fits.is_err() || left > 0 {
-        let is_known = !matches!(types.node(node), Type::Unknown);
-        if is_known || could_hide(cursor.peek(), left) {
-            cursor.out().note(Note::UntypedValue);
-        }
-        let _ = cursor.skip(left, Account::Data, "untyped value");
+        misfit(types, node, left, cursor);
     }
+}
+
+/// Posts the rest of a value, `left` bytes, which does not fit its type.
+#[cold]
+fn misfit<R: Reader>(types: &Types, node: u32, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let is_known = !matches!(types.node(node), Type::Unknown);
+    if is_known || could_hide(cursor.peek(), left) {
+        cursor.out().note(Note::UntypedValue);
+    }
+    let _ = cursor.skip(left, Account::Data, "untyped value");
 }
 
 /// Posts the structure of one value that ends at `end`.

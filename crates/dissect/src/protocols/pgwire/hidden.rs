@@ -11,6 +11,7 @@ const FIELDS: u32 = 1664;
 const RANGE_FLAGS: u8 = 0x1f;
 
 /// True where a value of which `bytes` were captured, of `len`, could have structure.
+#[inline(never)]
 pub(super) fn in_value(bytes: &[u8], len: u64, binary: bool) -> bool {
     let bytes = usize::try_from(len).ok().and_then(|len| bytes.get(..len)).unwrap_or(bytes);
     if binary { in_binary(bytes, len) } else { in_text(bytes) }

@@ -3,8 +3,10 @@
 /// Longest verb that is told apart; no command's first word is longer.
 const LENGTH: usize = 23;
 
-/// The first word of a statement in upper case; empty where it is not known or the statement is empty.
+/// The first word of a statement in upper case; empty where it is not known or the statement is empty. Aligned, it is copied
+/// as words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(8))]
 pub(super) struct Verb {
     len: u8,
     text: [u8; LENGTH],

@@ -296,6 +296,7 @@ impl Resp {
 
     /// Whose value is being read or begins; the step to return where it takes more to say that, `None` where what came is of
     /// none.
+    #[inline(never)]
     fn reply_target<R: Reader>(
         &mut self,
         input: &mut Input<'_>,

@@ -43,6 +43,7 @@ impl Pairing {
     }
 
     /// Drops requests whose answers must have been lost, where a later one is answered by `kind`.
+    #[cold]
     fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
         if self.doubts.misaligned || (kind == b'Z' && self.cycles == 0) {
             return;
@@ -55,6 +56,7 @@ impl Pairing {
     }
 
     /// Drops up to `n` requests: their units will not be answered in full.
+    #[cold]
     pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, out: &mut Out<'_, R>) {
         for _ in 0..n.min(self.expected.len()) {
             if let Some(front) = self.front()

@@ -49,6 +49,7 @@ fn count_in(unit: &Unit) -> usize {
 
 impl Pairing {
     /// A unit's statement starts these copies.
+    #[cold]
     pub fn copies(&mut self, id: UnitId, copies: Copies) {
         let takes = copies.iter().any(|copy| copy.sender == Side::Request);
         if let Some(unit) = self.unit(id) {
@@ -60,6 +61,7 @@ impl Pairing {
     }
 
     /// The unit stays open for the client's data.
+    #[cold]
     fn opens_copy(&mut self, id: UnitId) {
         self.copy_in = Some(CopyIn::new(id));
         if let Some(unit) = self.unit(id) {
@@ -69,12 +71,14 @@ impl Pairing {
     }
 
     /// True while the client may send data for a unit.
+    #[inline]
     pub(super) fn is_copying(&mut self, id: UnitId) -> bool {
         let Some((of, ended)) = self.copy_in.as_ref().map(|copy| (copy.unit, copy.ended)) else { return false };
         of == id && self.unit(id).is_some_and(|unit| ended < count_in(unit))
     }
 
     /// True while the server is known to wait for a unit's data, and to ignore `Sync`.
+    #[inline]
     pub(super) fn is_asked(&self, id: UnitId) -> bool {
         self.copy_in.as_ref().is_some_and(|copy| copy.unit == id && copy.asked > copy.ended)
     }
@@ -121,6 +125,7 @@ impl Pairing {
     }
 
     /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
+    #[cold]
     pub fn copies_in<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
         if self.copy_in.as_ref().is_none_or(|copy| copy.unit != front.unit) {
             let is_last = front.unit + 1 == self.first_unit + self.units.len() as u64;
@@ -142,6 +147,7 @@ impl Pairing {
     }
 
     /// The server gives `front`'s data, or takes and gives them.
+    #[cold]
     pub fn copies_out(&mut self, front: Expected, format: u8) {
         let Some(unit) = self.unit(front.unit) else { return };
         let said = unit.copies.as_mut().and_then(|copies| {
