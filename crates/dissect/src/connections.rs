@@ -196,6 +196,8 @@ impl<T: Tally> Connections<T> {
         let flows = &self.flows;
         let is_bare =
             |(number, key): &(u64, Key)| flows.get(key).is_some_and(|entry| entry.number == *number && entry.held == 0);
+        // Most have payload soon.
+        while self.half_open.pop_front_if(|oldest| !is_bare(oldest)).is_some() {}
         for queue in [&mut self.half_open, &mut self.idle] {
             if queue.len() > 2 * limits::BARE {
                 queue.retain(is_bare);
