@@ -74,7 +74,7 @@ pub enum Outcome {
     Ok,
     /// Answered by an error.
     Error,
-    /// No answer is due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`).
+    /// No answer is due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, a statement skipped in an aborted pipeline).
     NoReply,
     /// The capture ended, or lost bytes, before the answer was complete.
     Unanswered,

@@ -303,7 +303,7 @@ pub struct OperationRow {
     pub errors: u64,
     /// Of these, without a complete answer in the capture.
     pub unanswered: u64,
-    /// Of the unanswered, those that no answer was due to (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`).
+    /// Of the unanswered, those that no answer was due to (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted pipeline).
     #[serde(default)]
     pub no_reply: u64,
     /// Client to server.

@@ -88,8 +88,10 @@ pub(super) struct Expected {
 enum Fate {
     Fine,
     Failed,
-    /// Some of it was skipped, or its answer was lost.
+    /// The server skipped some of it, after an error before it: no answer is due.
     Skipped,
+    /// Some of it, or of its answer, was lost.
+    Lost,
 }
 
 /// What a unit waits for.
@@ -230,7 +232,7 @@ impl Pairing {
         }
         if self.cycles > 0 {
             if self.doubts.doubtful && !self.doubts.pipelines {
-                self.drop_expected(usize::MAX, out);
+                self.drop_expected(usize::MAX, Fate::Lost, out);
                 self.skipping = false;
             } else {
                 self.doubts.pipelines = true;
@@ -264,9 +266,9 @@ impl Pairing {
         unit.stage = Stage::Closed;
         let outcome = match unit.fate {
             Fate::Failed => Outcome::Error,
-            Fate::Skipped => Outcome::Unanswered,
+            Fate::Lost => Outcome::Unanswered,
             Fate::Fine if unit.answered => Outcome::Ok,
-            Fate::Fine => Outcome::NoReply,
+            Fate::Fine | Fate::Skipped => Outcome::NoReply,
         };
         out.close(unit.op, outcome);
         while self.units.front().is_some_and(|unit| unit.stage == Stage::Closed) {
@@ -465,7 +467,7 @@ impl Pairing {
 
     /// No message of the server is captured: nothing that waits will be answered.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.drop_expected(usize::MAX, out);
+        self.drop_expected(usize::MAX, Fate::Lost, out);
         self.skipping = false;
     }
 

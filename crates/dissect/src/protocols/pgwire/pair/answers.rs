@@ -51,19 +51,19 @@ impl Pairing {
         let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
         let mut within = self.expected.iter().take(reach);
         if let Some(lost) = within.position(|entry| entry.request.is_answered_by(kind)) {
-            self.drop_expected(lost, out);
+            self.drop_expected(lost, Fate::Lost, out);
         }
     }
 
-    /// Drops up to `n` requests: their units will not be answered in full.
+    /// Drops up to `n` requests: their units will not be answered in full, and why is their `fate`.
     #[cold]
-    pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, out: &mut Out<'_, R>) {
+    pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, fate: Fate, out: &mut Out<'_, R>) {
         for _ in 0..n.min(self.expected.len()) {
             if let Some(front) = self.front()
                 && let Some(unit) = self.unit(front.unit)
                 && unit.fate == Fate::Fine
             {
-                unit.fate = Fate::Skipped;
+                unit.fate = fate;
             }
             self.pop_one(out);
         }
@@ -144,7 +144,7 @@ impl Pairing {
             if let Some(current) = self.current.take_if(|current| !copying || *current != front.unit) {
                 self.seal(current, out);
             }
-            self.drop_expected(usize::MAX, out);
+            self.drop_expected(usize::MAX, Fate::Lost, out);
             return;
         }
         match front.request {
@@ -153,7 +153,7 @@ impl Pairing {
             _ => {
                 let next_sync = self.expected.iter().position(|entry| entry.request == Request::Sync);
                 self.skipping = next_sync.is_none();
-                self.drop_expected(next_sync.unwrap_or(usize::MAX), out);
+                self.drop_expected(next_sync.unwrap_or(usize::MAX), Fate::Skipped, out);
             }
         }
     }
@@ -190,7 +190,7 @@ impl Pairing {
                 if let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building) {
                     // Cut off by the loss: it stays without a name.
                     unit.labelled = true;
-                    unit.fate = Fate::Skipped;
+                    unit.fate = Fate::Lost;
                 }
                 self.seal(id, out);
             }

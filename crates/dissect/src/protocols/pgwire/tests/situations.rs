@@ -269,9 +269,9 @@ fn error_in_a_pipeline_skips_up_to_sync() {
         summary,
         [
             "workload DELETE [extended] error: framing 28, metadata 6, query 13 | framing 17, status 12",
-            "workload UPDATE [extended] unanswered: framing 28, metadata 6, query 18 | ",
-            "workload SELECT [extended] unanswered: framing 28, metadata 6, query 8 | ",
-            "workload SELECT [extended] unanswered: framing 33, metadata 6, query 8 | framing 5, status 1",
+            "workload UPDATE [extended] noreply: framing 28, metadata 6, query 18 | ",
+            "workload SELECT [extended] noreply: framing 28, metadata 6, query 8 | ",
+            "workload SELECT [extended] noreply: framing 33, metadata 6, query 8 | framing 5, status 1",
             "workload ROLLBACK [simple] ok: framing 6, query 8 | framing 11, status 9",
         ]
     );
