@@ -41,7 +41,7 @@ pub fn tell(living: &[i32], told: &mut Vec<i32>, signal: Signal) {
             continue;
         }
         told.push(*pid);
-        // It may have ended just now, which is what was wanted.
+        // It may have ended meanwhile, which is what was wanted.
         if let Some(pid) = Pid::from_raw(*pid) {
             let _ = kill_process(pid, signal);
             // One that is stopped would not hear of it.

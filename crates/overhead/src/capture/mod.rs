@@ -80,9 +80,11 @@ impl Capture {
         let Finishing { mut counting, capturing, warmup, started, ended } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
+        let facts = self.facts(&captured, ended, counters, &counting, started);
         if !self.bpf_only {
             captured.doubts.of_totals(&captured.totals);
-            captured.doubts.of_frame_sizes(&captured.totals, Some(&interface_facts(&self.iface)));
+            let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
+            captured.doubts.of_frame_sizes(&captured.totals, interface);
         }
         if let Some(warmup) = &warmup {
             warmup.report(&mut captured.doubts);
@@ -90,7 +92,6 @@ impl Capture {
         for warning in counting.warnings() {
             captured.doubts.remark(warning);
         }
-        let facts = self.facts(&captured, ended, counters, &counting, started);
         let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
         if let Some(folder) = folder.filter(|_| self.fields) {
             let keys = KeyReader::read(&self.keys, &mut Doubts::default())?;

@@ -1,5 +1,6 @@
 //! Signals to a capture, heard from before anything is started.
 
+use super::or_never;
 use anyhow::{Context, Result};
 use overhead_model::say;
 use std::fs;
@@ -54,7 +55,7 @@ impl End {
         let asked = tokio::select! {
             _ = self.interrupt.recv() => Asked::Interrupt,
             _ = self.terminate.recv() => Asked::Otherwise,
-            () = hung_up(self.hangup.as_mut()) => Asked::Otherwise,
+            _ = or_never(self.hangup.as_mut().map(Signal::recv)) => Asked::Otherwise,
         };
         self.heard += 1;
         asked
@@ -80,13 +81,6 @@ impl End {
                 },
             }
         }
-    }
-}
-
-async fn hung_up(signal: Option<&mut Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
     }
 }
 
