@@ -25,7 +25,7 @@ pub mod transcript;
 pub use codec::Codec;
 pub use cursor::{Cursor, Short};
 pub use engine::Engine;
-pub use out::{Note, OpId, Out, Reader};
+pub use out::{Free, Note, OpId, Out, Reader};
 pub use pro_rata::Shares;
 pub use tls::KeyLog;
 
@@ -109,6 +109,16 @@ pub trait Decoder {
     /// Nothing of the server is captured: closes what waits for a response as unanswered.
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.lost(Side::Response, out);
+    }
+
+    /// Returns a number while the connection is quiet: no message is incomplete and no request waits, in either direction.
+    /// `None` otherwise, and for a decoder that cannot tell.
+    ///
+    /// As long as two calls return the same number, equal bytes come to equal postings, labels and outcomes after both, and
+    /// [`Out::post_free`] says which bytes need not even be equal. So the number changes with everything that outlives an
+    /// operation and that decoding depends on: prepared statements, what was negotiated, open transactions.
+    fn quiet(&self) -> Option<u64> {
+        None
     }
 
     /// Returns how many bytes of memory it holds beyond its own size, roughly: what grows with what the peers send.

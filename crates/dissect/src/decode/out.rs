@@ -46,6 +46,19 @@ pub enum Note {
     Foreign(Foreign),
 }
 
+/// How far the bytes of a field may differ without any difference to what is posted, labelled, noted and remembered, now or
+/// later. See [`Decoder::quiet`](super::Decoder::quiet).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Free {
+    /// They may be any bytes.
+    Any,
+    /// Each may be any of the digits `0` to `9`, where it is one.
+    Digits,
+    /// They are an id by which the answer finds its request. Both may be any bytes as long as they are equal, and no other
+    /// request waits under the same id. Of the first byte, these bits may differ.
+    Id(u8),
+}
+
 /// What is made of postings. Implemented by the ledger, by the explanation and by tests.
 pub trait Reader {
     /// Opens a new operation.
@@ -70,6 +83,12 @@ pub trait Reader {
         for (account, len) in sums.iter().filter(|&(_, len)| len > 0) {
             self.post(side, op, account, "sum", len);
         }
+    }
+
+    /// Of the next `len` bytes of `side`, which are posted to `op` next, the content is free to differ.
+    #[inline]
+    fn free(&mut self, side: Side, op: OpId, len: u64, free: Free) {
+        let _ = (side, op, len, free);
     }
 
     /// Postings from here to the matching [`Reader::leave`] lie in the named group (`"rows metadata"`).
@@ -203,6 +222,15 @@ impl<'r, R: Reader> Out<'r, R> {
         self.room -= len;
         self.lump.len += len;
         self.lump.sums[account] += len;
+    }
+
+    /// As [`Out::post`], for bytes that the decoder does not look at, or just at what `free` keeps as it is.
+    #[inline]
+    pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
+        if let Some(op) = self.current {
+            self.reader.free(self.side, op, len, free);
+        }
+        self.post(account, field, len);
     }
 
     /// Begins a lump with a field, or posts it by itself.
