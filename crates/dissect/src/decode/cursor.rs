@@ -1,6 +1,6 @@
 //! Reading one length-delimited message field by field, each field posted as it is read.
 
-use super::{Input, Note, Out, Reader};
+use super::{Free, Input, Note, Out, Reader};
 use crate::near;
 use overhead_model::Account;
 
@@ -56,6 +56,20 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         }
         self.pos += n;
         self.out.post(account, field, n);
+        Ok(())
+    }
+
+    /// As [`Cursor::skip`], of bytes that are free to differ: see [`Out::post_free`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Cursor::skip`].
+    pub fn skip_free(&mut self, n: u64, account: Account, field: &'static str, free: Free) -> Result<(), Short> {
+        if n > self.remaining() {
+            return Err(Short);
+        }
+        self.pos += n;
+        self.out.post_free(account, field, n, free);
         Ok(())
     }
 

@@ -85,10 +85,11 @@ pub trait Reader {
         }
     }
 
-    /// Of the next `len` bytes of `side`, which are posted to `op` next, the content is free to differ.
+    /// The content of `len` bytes of `side` is free to differ. They begin `ahead` bytes behind the last one that was posted
+    /// on that side, and are posted to `op` next.
     #[inline]
-    fn free(&mut self, side: Side, op: OpId, len: u64, free: Free) {
-        let _ = (side, op, len, free);
+    fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
+        let _ = (side, op, ahead, len, free);
     }
 
     /// Postings from here to the matching [`Reader::leave`] lie in the named group (`"rows metadata"`).
@@ -227,10 +228,17 @@ impl<'r, R: Reader> Out<'r, R> {
     /// As [`Out::post`], for bytes that the decoder does not look at, or just at what `free` keeps as it is.
     #[inline]
     pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
-        if let Some(op) = self.current {
-            self.reader.free(self.side, op, len, free);
-        }
+        self.free(0, len, free);
         self.post(account, field, len);
+    }
+
+    /// Says of a part of what is posted next what [`Out::post_free`] says of the whole: of `len` bytes, behind the first
+    /// `ahead` that are posted from here on.
+    #[inline]
+    pub fn free(&mut self, ahead: u64, len: u64, free: Free) {
+        if let Some(op) = self.current.filter(|_| len > 0) {
+            self.reader.free(self.side, op, self.lump.len + ahead, len, free);
+        }
     }
 
     /// Begins a lump with a field, or posts it by itself.
