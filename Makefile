@@ -42,9 +42,7 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 
 bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
 	lab/install peers redis postgres
-	lab/bench-peers target/release/overhead --write docs/performance.md \
-		--capture cassandra:7042=fixtures/cassandra-rust/capture.pcap \
-		--capture ferretdb:7017=fixtures/ferretdb-rust/capture.pcap
+	lab/bench-peers target/release/overhead --write docs/performance.md
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
 	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain --test schema

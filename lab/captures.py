@@ -1,0 +1,130 @@
+"""The captures that speed is measured on: real loads on the lab's own servers, and recordings copied to many connections.
+
+Loads run between a client and a server on loopback while tcpdump writes; nothing of it is kept in the repository.
+"""
+
+import contextlib
+import os
+import random
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import traffic
+
+LAB = Path(__file__).resolve().parent
+REDIS = int(os.environ.get("OVERHEAD_REDIS_PORT", "7379"))
+POSTGRES = int(os.environ.get("OVERHEAD_POSTGRES_PORT", "7432"))
+RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
+            f"ferretdb:7017={LAB.parent}/fixtures/ferretdb-rust/capture.pcap"]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture file and what it holds."""
+
+    name: str
+    path: Path
+    db: str
+    port: int
+    # Frames that are looked at where every instruction is counted: enough for a steady state.
+    counted: int = 60_000
+
+    def analyze(self, binary, *options, threads=1):
+        """Returns the command that makes its record."""
+        return [binary, "analyze", self.path, "--db", self.db, "--port", str(self.port), "--threads", str(threads),
+                "--format", "json", *options]
+
+
+class Recording:
+    """tcpdump writing a file while the load runs."""
+
+    def __init__(self, path, port):
+        self.process = subprocess.Popen(["tcpdump", "-i", "lo", "-n", "-U", "-B", "131072", "-w", path, f"tcp port {port}"],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process.stderr.readline()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        time.sleep(0.5)
+        self.process.terminate()
+        self.process.communicate()
+
+
+@contextlib.contextmanager
+def servers(*names):
+    """Starts those of the lab's servers that do not run, and stops them again."""
+    needed = [name for name in names
+              if subprocess.run([LAB / "servers" / name, "ready"], stdout=subprocess.DEVNULL, check=False).returncode]
+    try:
+        if needed:
+            subprocess.run([LAB / "up", *needed], check=True, stdout=subprocess.DEVNULL)
+        yield
+    finally:
+        if needed:
+            subprocess.run([LAB / "down", *needed], check=False, stdout=subprocess.DEVNULL)
+
+
+def redis_benchmark(requests, *options):
+    return ["redis-benchmark", "-q", "--csv", "-p", str(REDIS), "-c", "50", "-d", "100", "-r", "1000", "-n", str(requests), *options]
+
+
+def random_shapes(requests):
+    """Sets and gets values of random length under keys of random length, over four connections: no request is as long as
+    the one before it. The same requests each time."""
+    numbers = random.Random(11)
+    keys = [b"%0*d" % (numbers.randint(5, 60), number) for number in range(10_000)]
+    text = bytes(numbers.randint(33, 126) for _ in range(4_096))
+    clients = [socket.create_connection(("127.0.0.1", REDIS)) for _ in range(4)]
+    files = [client.makefile("rb") for client in clients]
+    for client in clients:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in range(requests):
+        client, answers, key = clients[number % 4], files[number % 4], numbers.choice(keys)
+        words = [b"GET", key] if number // 4 % 2 else [b"SET", key, text[:numbers.randint(1, 1_000)]]
+        client.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        head = answers.readline()
+        if head.startswith(b"$") and head != b"$-1\r\n":
+            answers.read(int(head[1:]) + 2)
+    for client, answers in zip(clients, files):
+        answers.close()
+        client.close()
+
+
+def quiet(command):
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+def make(work, recorded=(), scale=1.0):
+    """Makes the captures in the folder `work`, needs `servers`; `scale` is how much of the load, `recorded` further
+    captures as DB:PORT=FILE."""
+    made = []
+
+    def record(name, db, port, load, **more):
+        path = Path(work) / f"{len(made)}.pcap"
+        with Recording(path, port):
+            load()
+        made.append(Capture(name, path, db, port, **more))
+
+    def redis(requests, *options):
+        return lambda: quiet(redis_benchmark(int(scale * requests), "-t", "get,set", *options))
+
+    record("Redis GET, SET", "redis", REDIS, redis(500_000))
+    record("Redis GET, SET, -P 16", "redis", REDIS, redis(1_000_000, "-P", "16"), counted=8_000)
+    record("Redis GET, SET, random lengths", "redis", REDIS, lambda: random_shapes(int(scale * 250_000)))
+    as_postgres = ["-h", "127.0.0.1", "-p", str(POSTGRES), "-U", "postgres", "postgres"]
+    quiet(["pgbench", "-i", "-q", *as_postgres])
+    for mode in ("simple", "extended", "prepared"):
+        load = ["pgbench", "-S", "-M", mode, "-c", "16", "-t", str(int(scale * 20_000)), *as_postgres]
+        record(f"PostgreSQL, pgbench -S -M {mode}", "postgres", POSTGRES, lambda load=load: quiet(load))
+    for text in recorded:
+        about, source = text.split("=", 1)
+        db, port = about.split(":")
+        path = Path(work) / f"{len(made)}.pcap"
+        traffic.copies(source, path, int(port), int(scale * (96 << 20)))
+        made.append(Capture(f"{db}, {Path(source).stem}, copied", path, db, int(port)))
+    return made
