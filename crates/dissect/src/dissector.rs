@@ -222,6 +222,18 @@ impl<T: Tally> Dissector<T> {
         self
     }
 
+    /// Takes nothing from the memo: every frame goes the general way. The result is the same, which is what this is to show.
+    #[must_use]
+    pub fn without_memo(mut self) -> Self {
+        self.connections = self.connections.without_memo();
+        self
+    }
+
+    /// Returns how many frames were taken from the memo so far.
+    pub fn memo_hits(&self) -> u64 {
+        self.connections.memo_hits()
+    }
+
     /// Totals so far over all frames; what connections hold is added at the end.
     pub fn totals(&self) -> &Totals {
         self.frames.totals()

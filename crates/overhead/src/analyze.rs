@@ -53,6 +53,9 @@ pub struct Reading {
     /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor; of a pipe one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     threads: Option<u16>,
+    /// Send every frame the general way; the result is the same
+    #[arg(long, hide = true)]
+    no_memo: bool,
 }
 
 /// The keys at the end, what each file had, and what came of it all.
@@ -168,7 +171,7 @@ impl Reading {
     /// Reads and dissects all files; `None` where several threads may have reached a bound together.
     fn dissect(&self, threads: NonZero<usize>, doubts: &mut Doubts) -> Result<Option<Dissected>> {
         let keys = KeyReader::read(&self.keys, doubts)?;
-        let mut division = Division::new(threads, &self.which.selection()?, &keys.log());
+        let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), !self.no_memo);
         let inputs = self.read(&mut division, &keys, doubts)?;
         division.catch_up();
         if division.is_over() {

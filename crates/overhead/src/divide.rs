@@ -52,14 +52,14 @@ pub enum Division {
 }
 
 impl Division {
-    /// A division among so many threads.
-    pub fn new(threads: NonZero<usize>, selection: &Selection, keys: &Arc<KeyLog>) -> Self {
+    /// A division among so many threads, which take from a memo what repeats itself, or do not.
+    pub fn new(threads: NonZero<usize>, selection: &Selection, keys: &Arc<KeyLog>, memo: bool) -> Self {
         if threads.get() == 1 {
-            let dissector = Dissector::new(selection.clone(), Aggregate::new());
-            return Self::Whole(Box::new(dissector.with_keys(Arc::clone(keys))));
+            let dissector = Dissector::new(selection.clone(), Aggregate::new()).with_keys(Arc::clone(keys));
+            return Self::Whole(Box::new(if memo { dissector } else { dissector.without_memo() }));
         }
         let commons = Commons::divided(threads.get());
-        let parts = commons.into_iter().map(|commons| Part::start(selection, keys, commons)).collect();
+        let parts = commons.into_iter().map(|commons| Part::start(selection, keys, commons, memo)).collect();
         Self::Parts(Box::new(Parts { frames: Frames::new(), parts }))
     }
 
@@ -169,9 +169,10 @@ impl Drop for End {
 }
 
 impl Part {
-    fn start(selection: &Selection, keys: &Arc<KeyLog>, commons: Commons) -> Self {
+    fn start(selection: &Selection, keys: &Arc<KeyLog>, commons: Commons, memo: bool) -> Self {
         let connections = Connections::new(selection.clone(), Aggregate::new());
-        let mut connections = connections.with_keys(Arc::clone(keys)).with_commons(commons.clone());
+        let connections = connections.with_keys(Arc::clone(keys)).with_commons(commons.clone());
+        let mut connections = if memo { connections } else { connections.without_memo() };
         let (full, to_dissect) = channel::<(Batch, u64)>();
         let (done, empty) = channel();
         let shared = commons.clone();

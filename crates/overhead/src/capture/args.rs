@@ -51,6 +51,9 @@ pub struct Capture {
     /// Keep no packets, just the figures
     #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
+    /// Send every frame the general way; the result is the same
+    #[arg(long, hide = true)]
+    pub no_memo: bool,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,

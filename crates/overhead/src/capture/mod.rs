@@ -197,6 +197,7 @@ impl Capture {
         });
         let keys = KeyReader::follow(&self.keys);
         let dissector = Dissector::new(selection.clone(), Aggregate::new().with_peers()).with_keys(keys.log());
+        let dissector = if self.no_memo { dissector.without_memo() } else { dissector };
         let limits = Limits { frames: self.count, operations: self.ops, warmup };
         Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))
     }
