@@ -21,6 +21,7 @@ mod pro_rata;
 pub(crate) mod tape;
 mod tls;
 pub mod transcript;
+mod versioned;
 
 pub use codec::Codec;
 pub use cursor::{Cursor, Short};
@@ -28,6 +29,7 @@ pub use engine::Engine;
 pub use out::{Free, Note, OpId, Out, Reader};
 pub use pro_rata::Shares;
 pub use tls::KeyLog;
+pub use versioned::Versioned;
 
 use overhead_model::Side;
 
@@ -116,7 +118,8 @@ pub trait Decoder {
     ///
     /// As long as two calls return the same number, equal bytes come to equal postings, labels and outcomes after both, and
     /// [`Out::post_free`] says which bytes need not even be equal. So the number changes with everything that outlives an
-    /// operation and that decoding depends on: prepared statements, what was negotiated, open transactions.
+    /// operation and that decoding depends on: prepared statements, what was negotiated, open transactions. A decoder that
+    /// keeps all this in a [`Versioned`] has the number from there.
     fn quiet(&self) -> Option<u64> {
         None
     }

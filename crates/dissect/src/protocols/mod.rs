@@ -162,6 +162,13 @@ macro_rules! registry {
                 }
             }
 
+            #[inline]
+            fn quiet(&self) -> Option<u64> {
+                match self {
+                    $(Self::$variant(decoder) => decoder.quiet(),)+
+                }
+            }
+
             fn held(&self) -> usize {
                 match self {
                     $(Self::$variant(decoder) => decoder.held(),)+
