@@ -16,6 +16,7 @@
 mod codec;
 mod cursor;
 mod engine;
+pub mod free;
 mod out;
 mod pro_rata;
 pub(crate) mod tape;

@@ -159,7 +159,7 @@ impl Reader for Transcript {
 }
 
 /// Checks what must hold for any decoder and any conversation: every byte is posted once, and neither the cuts nor a
-/// missing end change what was said about the bytes before. Gives the transcript of the uncut conversation.
+/// missing end change what was said about the bytes before, nor do bytes that are said to be free. Gives the transcript of the uncut conversation.
 ///
 /// # Panics
 ///
@@ -189,5 +189,6 @@ pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) ->
     let bytewise: Vec<_> =
         conversation.iter().flat_map(|(side, bytes)| bytes.chunks(1).map(|byte| (*side, byte))).collect();
     assert_eq!(Transcript::of(new(), &bytewise), whole, "byte by byte");
+    super::free::check(new, conversation);
     whole
 }
