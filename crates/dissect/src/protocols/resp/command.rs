@@ -3,8 +3,32 @@
 use super::pubsub::Family;
 use super::value::Leaves;
 use super::wire::{self, REST, Word};
-use crate::decode::{OpId, Out, Reader};
+use crate::decode::{Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    account: Account,
+    name: &'static str,
+    /// How far its content may differ; absent where it is looked at.
+    free: Option<Free>,
+}
+
+impl Field {
+    const fn of(account: Account, name: &'static str, free: Option<Free>) -> Self {
+        Self { account, name, free }
+    }
+
+    /// Posts `len` bytes of it.
+    #[inline]
+    pub fn post<R: Reader>(self, len: u64, out: &mut Out<'_, R>) {
+        match self.free {
+            Some(free) => out.post_free(self.account, self.name, len, free),
+            None => out.post(self.account, self.name, len),
+        }
+    }
+}
 
 /// The command being read, or the one read last.
 #[derive(Debug)]
@@ -41,13 +65,13 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Account and field of the argument at this place; 0 is the command word.
+    /// Returns what the argument at this place is; 0 is the command word.
     #[inline]
-    pub fn argument(self, place: usize) -> (Account, &'static str) {
+    pub fn argument(self, place: usize) -> Field {
         match place {
-            0 => (Account::Query, "command"),
-            place if self.keys >> place & 1 == 1 => (Account::Data, "key"),
-            _ => (Account::Data, "argument"),
+            0 => Field::of(Account::Query, "command", None),
+            place if self.keys >> place & 1 == 1 => Field::of(Account::Data, "key", Some(Free::Any)),
+            _ => Field::of(Account::Data, "argument", Some(Free::Any)),
         }
     }
 }
@@ -245,31 +269,37 @@ impl Command {
         self.place.saturating_sub(self.words)
     }
 
-    /// Account and field of the next argument, whose content is given where it matters. Moves to the next place.
-    pub fn argument(&mut self, word: Option<&[u8]>) -> (Account, &'static str) {
+    /// Returns what the next argument is, and moves to the place after it. Its content is given where it matters.
+    pub fn argument(&mut self, word: Option<&[u8]>) -> Field {
         let place = self.place;
         self.place += 1;
         if place < self.words {
             self.name_word(place, word.unwrap_or(b"(long)"));
-            return (Account::Query, if place == 0 { "command" } else { "subcommand" });
+            return Field::of(Account::Query, if place == 0 { "command" } else { "subcommand" }, None);
         }
-        let Some(entry) = self.named().entry else { return (Account::Data, "argument") };
+        let free = match word {
+            None => Some(Free::Any),
+            // It is looked at for whether it is an option, and no option begins with a digit.
+            Some([b'0'..=b'9', ..]) if self.kind == Kind::Plain => Some(Free::Digits),
+            Some(_) => None,
+        };
+        let Some(entry) = self.named().entry else { return Field::of(Account::Data, "argument", free) };
         if self.values > 0 {
             self.values = if self.values == REST { REST } else { self.values - 1 };
-            return (Account::Data, "option value");
+            return Field::of(Account::Data, "option value", free);
         }
         let key = entry.is_key(place + 1 - self.words, self.count - self.words);
         if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
                 self.values = values;
-                return (Account::Query, "option");
+                return Field::of(Account::Query, "option", None);
             }
             self.options_over = entry.positional_after;
         }
         if std::mem::take(&mut self.script_due) {
-            return (Account::Query, "script");
+            return Field::of(Account::Query, "script", free);
         }
-        (Account::Data, if key { "key" } else { "argument" })
+        Field::of(Account::Data, if key { "key" } else { "argument" }, free)
     }
 
     /// An argument that is not a bulk string.
@@ -312,7 +342,7 @@ impl Command {
     pub fn leaves(&self) -> Leaves {
         let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };
-        Leaves { status: Account::Status, integer, data: Account::Data }
+        Leaves { status: Account::Status, integer, data: Account::Data, free: true }
     }
 }
 

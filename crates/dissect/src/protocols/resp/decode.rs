@@ -1,6 +1,6 @@
 //! Bytes to postings, for both directions.
 
-use super::command::Command;
+use super::command::{Command, Field};
 use super::pair::{Listens, Pairing, Target};
 use super::replication::Replication;
 use super::value::{self, Leaves, Listener, Progress, Value, advance};
@@ -41,13 +41,13 @@ enum Stage {
     /// Before the next of this many arguments.
     Arguments(u64),
     /// Within an argument; then this many more.
-    Body { left: u64, account: Account, field: &'static str, further: u64 },
+    Body { left: u64, field: Field, further: u64 },
     /// Within an argument that is not a bulk string.
     Odd(u64),
 }
 
 /// Accounts of values that a client sends where a string was due.
-const ODD: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data };
+const ODD: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 impl Request {
     fn odd(&mut self) -> &mut Value {
@@ -167,9 +167,9 @@ impl Resp {
             rest = rest.get(blank..).unwrap_or_default();
             let word = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
             if !word.is_empty() {
-                let (account, field) = command.argument(Some(word));
+                let field = command.argument(Some(word));
                 command.content(word, out);
-                out.post(account, field, word.len() as u64);
+                field.post(word.len() as u64, out);
             }
             rest = rest.get(word.len()..).unwrap_or_default();
         }
@@ -214,13 +214,13 @@ impl Resp {
             return Ok(Some(Step::Need(header + len)));
         }
         let word = if inspected { body.get(..len as usize) } else { None };
-        let (account, field) = command.argument(word);
+        let field = command.argument(word);
         if let Some(word) = word {
             command.content(word, out);
         }
         out.post(Account::Framing, "argument length", header);
         advance(input, header);
-        self.request.stage = Stage::Body { left: len, account, field, further: further - 1 };
+        self.request.stage = Stage::Body { left: len, field, further: further - 1 };
         Ok(None)
     }
 
@@ -229,11 +229,13 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        let Stage::Body { left, account, field, further } = self.request.stage else { return Ok(None) };
+        let Stage::Body { left, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
-        out.post(account, field, taken);
+        if taken > 0 {
+            field.post(taken, out);
+        }
         advance(input, taken);
-        self.request.stage = Stage::Body { left: left - taken, account, field, further };
+        self.request.stage = Stage::Body { left: left - taken, field, further };
         if taken < left {
             return Ok(Some(Step::More));
         }
@@ -257,7 +259,7 @@ impl Resp {
     /// Decodes replies as far as `input` goes; the step that stopped it.
     fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         while input.available() > 0 {
-            if self.pairing.replicates && self.target.is_none() {
+            if self.pairing.replicates() && self.target.is_none() {
                 let replication = self.replication.get_or_insert_with(|| Box::new(Replication::new()));
                 if let Some(step) = replication.run(self.pairing.waits(), input, out)? {
                     return Ok(step);
@@ -361,6 +363,13 @@ impl Decoder for Resp {
                 }
             }
         }
+    }
+
+    fn quiet(&self) -> Option<u64> {
+        // What is not named here is of the message being read.
+        let Self { request, reply: _, target, pairing, replication } = self;
+        let between = request.stage == Stage::Idle && target.is_none() && replication.is_none();
+        between.then(|| pairing.quiet()).flatten()
     }
 
     fn held(&self) -> usize {

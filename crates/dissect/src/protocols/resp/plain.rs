@@ -3,9 +3,9 @@
 //! value that goes on in the next frame, is nested, or is not what it should be.
 
 use super::decode::{INSPECTED, Resp};
-use super::command::Command;
+use super::command::{Command, Field};
 use super::pair::Target;
-use crate::decode::{Malformed, Out, Reader};
+use crate::decode::{Free, Malformed, Out, Reader};
 use crate::near;
 use arrayvec::ArrayVec;
 use overhead_model::Account;
@@ -88,12 +88,12 @@ impl Resp {
         out.post(Account::Framing, "argument count", first as u64);
         let mut len = first;
         for (place, (header, body)) in arguments.iter().enumerate() {
-            let (account, field) = match places {
+            let field = match places {
                 Some(places) => places.argument(place),
                 None => argument(&mut request.command, body, out),
             };
             out.post(Account::Framing, "argument length", *header as u64);
-            out.post(account, field, body.len() as u64);
+            field.post(body.len() as u64, out);
             out.post(Account::Framing, "CRLF", 2);
             len += header + body.len() + 2;
         }
@@ -113,11 +113,14 @@ impl Resp {
                     let end = near::find(b'\n', start)?;
                     start.get(..end)?.strip_suffix(b"\r")
                 })?;
-                let (account, field) =
-                    if kind == b':' { (leaves.integer, "integer") } else { (leaves.status, "text") };
+                let len = line.len() as u64 - 1;
                 out.charge(op);
                 out.post(Account::Framing, "type", 1);
-                out.post(account, field, line.len() as u64 - 1);
+                if kind == b':' {
+                    out.post_free(leaves.integer, "integer", len, Free::Digits);
+                } else {
+                    out.post(leaves.status, "text", len);
+                }
                 out.post(Account::Framing, "CRLF", 2);
                 line.len() + 2
             }
@@ -130,7 +133,7 @@ impl Resp {
                 let (header, body) = bulk(bytes)?;
                 out.charge(op);
                 out.post(Account::Framing, "length", header as u64);
-                out.post(leaves.data, "value", body.len() as u64);
+                out.post_free(leaves.data, "value", body.len() as u64, Free::Any);
                 out.post(Account::Framing, "CRLF", 2);
                 header + body.len() + 2
             }
@@ -141,13 +144,13 @@ impl Resp {
     }
 }
 
-/// Account and field of the next argument, whose content is looked at where it matters.
+/// Returns what the next argument is, whose content is looked at where it matters.
 #[inline]
-fn argument<R: Reader>(command: &mut Command, body: &[u8], out: &mut Out<'_, R>) -> (Account, &'static str) {
+fn argument<R: Reader>(command: &mut Command, body: &[u8], out: &mut Out<'_, R>) -> Field {
     let word = (command.needs_content() && body.len() as u64 <= INSPECTED).then_some(body);
-    let posted = command.argument(word);
+    let field = command.argument(word);
     if let Some(word) = word {
         command.content(word, out);
     }
-    posted
+    field
 }

@@ -25,7 +25,7 @@ pub(super) enum Family {
 }
 
 /// Subscriptions of a connection, as its confirmations say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subscriptions {
     /// By [`Family`].
     counts: [u64; 3],
@@ -33,14 +33,12 @@ pub(super) struct Subscriptions {
     exact: bool,
     /// Messages come, whatever was counted.
     assumed: bool,
-    /// The confirmation being read.
-    hearing: Option<Kind>,
 }
 
 impl Subscriptions {
     /// Those of a new connection: none; or, where `mid_stream`, unknown ones.
     pub fn new(mid_stream: bool) -> Self {
-        Self { counts: [0; 3], exact: !mid_stream, assumed: false, hearing: None }
+        Self { counts: [0; 3], exact: !mid_stream, assumed: false }
     }
 
     /// Whether there are any.
@@ -74,27 +72,8 @@ impl Subscriptions {
         self.exact = false;
     }
 
-    /// Takes in a leaf of a value that is a confirmation or holds some.
-    pub fn hear(&mut self, kind: u8, leaf: &[u8]) {
-        match (self.hearing, kind) {
-            (None, b'$') => self.hearing = confirmation(leaf),
-            (Some(heard), b':') => {
-                if let Some(left) = wire::number(leaf).and_then(|left| u64::try_from(left).ok()) {
-                    self.confirmed(heard, left);
-                }
-                self.hearing = None;
-            }
-            _ => {}
-        }
-    }
-
-    /// Ends the value whose leaves were heard.
-    pub fn end_value(&mut self) {
-        self.hearing = None;
-    }
-
     /// A confirmation of `kind` says how many are `left`.
-    fn confirmed(&mut self, kind: Kind, left: u64) {
+    pub fn confirmed(&mut self, kind: Kind, left: u64) {
         let (Kind::Subscribe(family) | Kind::Unsubscribe(family)) = kind else { return };
         let other = match family {
             Family::Channels => self.count(Family::Patterns),

@@ -16,7 +16,7 @@ use overhead_model::{Account, Class, Outcome};
 const MARK: usize = 40;
 
 /// All that is replicated is the user's.
-const REPLICATED: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data };
+const REPLICATED: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 /// Where the stream stands.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 mod classes;
 mod pubsub;
+mod quiet;
 mod replication;
 mod scripts;
 

@@ -1,7 +1,7 @@
 //! One RESP value of any type and nesting, consumed piece by piece.
 
 use super::wire::{self, MAX_BULK, MAX_COUNT};
-use crate::decode::{Input, Malformed, Out, Reader, Step};
+use crate::decode::{Free, Input, Malformed, Out, Reader, Step};
 use crate::limits;
 use overhead_model::Account;
 
@@ -17,6 +17,8 @@ pub(super) struct Leaves {
     pub integer: Account,
     /// Everything else that carries a value.
     pub data: Account,
+    /// Nobody looks at them.
+    pub free: bool,
 }
 
 /// Where a value stands.
@@ -48,6 +50,8 @@ struct Body {
     /// Waited for as a whole where somebody listens.
     is_moderate: bool,
     account: Account,
+    /// Nobody looks at it.
+    free: bool,
 }
 
 /// Called with the type byte and the text of every leaf of moderate size.
@@ -144,7 +148,11 @@ impl Value {
                 (ear.listen)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
             }
             let taken = body.left.min(input.available());
-            out.post(body.account, "value", taken);
+            if body.free && taken > 0 {
+                out.post_free(body.account, "value", taken, Free::Any);
+            } else {
+                out.post(body.account, "value", taken);
+            }
             advance(input, taken);
             self.body = Some(Body { left: body.left - taken, ..body });
             if taken < body.left {
@@ -175,16 +183,16 @@ impl Value {
             return Err(Malformed("a streamed string with something else in it"));
         }
         let complete = match kind {
-            b'+' | b'-' => scalar(rest, leaves.status, "text", out),
+            b'+' | b'-' => scalar(rest, leaves.status, "text", false, out),
             b':' => {
                 (ear.listen)(kind, rest);
-                scalar(rest, leaves.integer, "integer", out)
+                scalar(rest, leaves.integer, "integer", leaves.free, out)
             }
             b',' | b'(' | b'#' => {
                 (ear.listen)(kind, rest);
-                scalar(rest, leaves.data, "value", out)
+                scalar(rest, leaves.data, "value", leaves.free, out)
             }
-            b'_' => scalar(rest, Account::Framing, "null", out),
+            b'_' => scalar(rest, Account::Framing, "null", false, out),
             b'$' | b'=' | b'!' | b';' => self.bulk(kind, rest, leaves, out)?,
             b'*' | b'~' | b'%' | b'>' | b'|' => self.aggregate(kind, rest, out)?,
             b'.' if self.stack.last().is_some_and(|open| open.left.is_none()) => {
@@ -226,7 +234,8 @@ impl Value {
         }
         let tag = if kind == b'=' { len.min(4) } else { 0 };
         let left = len - tag;
-        self.body = Some(Body { tag: tag as u8, left, is_moderate: left <= INSPECTED, account });
+        let free = leaves.free && kind != b'!';
+        self.body = Some(Body { tag: tag as u8, left, is_moderate: left <= INSPECTED, account, free });
         Ok(false)
     }
 
@@ -307,10 +316,16 @@ pub(super) fn advance(input: &mut Input<'_>, n: u64) {
     input.opaque -= n - captured as u64;
 }
 
-/// A line that is a value: type byte, text, CRLF.
-fn scalar<R: Reader>(text: &[u8], account: Account, field: &'static str, out: &mut Out<'_, R>) -> bool {
+/// A line that is a value: type byte, text, CRLF. Where the text is `free`, its digits may differ: other bytes could end the
+/// line.
+fn scalar<R: Reader>(text: &[u8], account: Account, field: &'static str, free: bool, out: &mut Out<'_, R>) -> bool {
     out.post(Account::Framing, "type", 1);
-    out.post(account, field, text.len() as u64);
+    let len = text.len() as u64;
+    if free && len > 0 {
+        out.post_free(account, field, len, Free::Digits);
+    } else {
+        out.post(account, field, len);
+    }
     out.post(Account::Framing, "CRLF", 2);
     true
 }
