@@ -1,6 +1,6 @@
 //! Segments on their way to another thread.
 
-use crate::connections::Moment;
+use crate::moment::Moment;
 use crate::packet::Segment;
 use std::ops::Range;
 

@@ -1,10 +1,12 @@
-//! What all connections of a run may take together: memory, and decompressed bytes.
+//! What all connections of a run may take together.
 //!
 //! What is given up at a bound depends on the order of frames. So one thread enforces the bounds by itself, and several only
 //! watch: where the sum of the most that each has held is within the bounds, one thread would have been too, and nothing was
 //! given up; where it is not, the caller has one thread do it all again.
 
 use crate::limits;
+use overhead_protocols::Commons;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Steps in which a thread tells the others how much it holds at most, so that it hardly ever has to.
@@ -25,28 +27,30 @@ impl Company {
     }
 }
 
-/// What compressed bodies of a run decompress to beyond [`limits::EXPANSION_FREE`] times their length.
-#[derive(Debug, Default)]
-pub struct Expansion {
-    drawn: AtomicU64,
-    refused: AtomicU64,
+/// What the connections of one thread share with those of the others.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub(crate) commons: Commons,
+    pub(crate) company: Arc<Company>,
 }
 
-impl Expansion {
-    /// Returns whether `packed` bytes may be decompressed to `plain` bytes. Once a body was refused, all that are as
-    /// demanding are.
-    pub fn allows(&self, packed: usize, plain: usize) -> bool {
-        let excess = plain.saturating_sub(packed.saturating_mul(limits::EXPANSION_FREE)) as u64;
-        let is_allowed = excess == 0 || self.drawn.fetch_add(excess, Ordering::Relaxed) + excess <= limits::EXPANDED;
-        if !is_allowed {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        is_allowed
+impl Shared {
+    /// For as many threads.
+    pub fn divided(threads: usize) -> Vec<Self> {
+        let company: Arc<Company> = Arc::default();
+        let commons = Commons::divided(threads).into_iter();
+        commons.map(|commons| Self { commons, company: Arc::clone(&company) }).collect()
     }
 
-    /// Returns how many bodies were refused.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// Returns whether the threads may have reached a bound of a run together. What is given up then depends on the order
+    /// of frames, which only one thread sees: the result of several is to be discarded.
+    pub fn is_over(&self) -> bool {
+        self.commons.refused() > 0 || self.company.is_over()
+    }
+
+    /// Says that nothing follows from this thread, so that no other waits for it.
+    pub fn end(&self) {
+        self.commons.at(u64::MAX);
     }
 }
 
@@ -135,17 +139,5 @@ mod tests {
         threads[1].change(0, 2 * STEP + 1);
         threads[1].tell(&company);
         assert!(company.is_over());
-    }
-
-    #[test]
-    fn a_body_of_real_data_draws_on_nothing_and_bombs_are_refused_for_good() {
-        let expansion = Expansion::default();
-        for _ in 0..1_000 {
-            assert!(expansion.allows(44 << 10, 44 << 14));
-        }
-        let bombs = (0..60).filter(|_| expansion.allows(44 << 10, 45 << 20)).count();
-        assert_eq!(bombs as u64, limits::EXPANDED / ((45 << 20) - (44 << 16)));
-        assert_eq!(expansion.refused(), 60 - bombs as u64);
-        assert!(expansion.allows(1 << 10, 1 << 16));
     }
 }

@@ -1,29 +1,21 @@
 //! The connections at hand, and which of them a segment belongs to.
 
-use crate::FastMap;
-use crate::bounds::Holdings;
-use crate::decode::{KeyLog, Note};
+use crate::bounds::{Company, Holdings, Shared};
 use crate::digest::Digest;
-use crate::dissector::Totals;
 use crate::flow::{Finished, Flow};
 use crate::limits;
+use crate::moment::Moment;
 use crate::packet::Segment;
-use crate::protocols::Commons;
 use crate::select::Selection;
+use crate::tls::KeyLog;
+use crate::totals::Totals;
+use overhead_decode::{FastMap, Note};
 use overhead_model::{FrameFacts, Tally, Trace};
+use overhead_protocols::Commons;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// Where a segment stands in the capture.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    /// The number of its frame, from 1; of fragments, that of the last one.
-    pub number: u64,
-    /// The latest time of any frame up to it, Unix nanoseconds.
-    pub clock_ns: u64,
-}
 
 /// All connections, or those that fall to one thread: segments in, closed operations out to a [`Tally`].
 ///
@@ -34,6 +26,8 @@ pub struct Connections<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
     commons: Commons,
+    /// What all threads hold; absent where there is one.
+    company: Option<Arc<Company>>,
     tally: T,
     /// Frames may be taken from the memo.
     memo: bool,
@@ -87,6 +81,7 @@ impl<T: Tally> Connections<T> {
             selection,
             keys: None,
             commons: Commons::default(),
+            company: None,
             tally,
             memo: true,
             totals: Totals::default(),
@@ -109,8 +104,8 @@ impl<T: Tally> Connections<T> {
 
     /// Knows what the connections of other threads know.
     #[must_use]
-    pub fn with_commons(mut self, commons: Commons) -> Self {
-        self.commons = commons;
+    pub fn with_shared(mut self, shared: Shared) -> Self {
+        (self.commons, self.company) = (shared.commons, Some(shared.company));
         self
     }
 
@@ -183,7 +178,7 @@ impl<T: Tally> Connections<T> {
             self.holdings.begin();
         }
         self.segment(segment, at);
-        if let Some(company) = &self.commons.company {
+        if let Some(company) = &self.company {
             self.holdings.tell(company);
         }
         if !selected {
@@ -218,7 +213,7 @@ impl<T: Tally> Connections<T> {
                 queue.retain(is_bare);
             }
         }
-        while self.holdings.is_flooded() && self.commons.company.is_none() {
+        while self.holdings.is_flooded() && self.company.is_none() {
             if let Some((number, key)) = self.half_open.pop_front() {
                 let bare = self.flows.get(&key).filter(|entry| entry.number == number && entry.held == 0);
                 if bare.is_some_and(|entry| entry.closed_ns.is_none() && entry.flow.is_answered()) {
@@ -238,7 +233,7 @@ impl<T: Tally> Connections<T> {
     /// one hold.
     #[inline]
     fn keep_within_bounds(&mut self) {
-        match &self.commons.company {
+        match &self.company {
             Some(company) => self.holdings.tell(company),
             None if self.holdings.is_over() => self.make_room(),
             None => {}
@@ -330,8 +325,8 @@ impl<T: Tally> Connections<T> {
         for entry in open {
             self.end(*entry);
         }
-        let refused = self.commons.expansion.refused();
-        if refused > 0 && self.commons.company.is_none() {
+        let refused = self.commons.refused();
+        if refused > 0 && self.company.is_none() {
             self.totals.notes.insert(Note::Expansion, refused);
         }
         (self.tally, self.totals)

@@ -13,23 +13,26 @@ mod batch;
 mod bounds;
 mod connections;
 mod copies;
-pub mod decode;
 mod digest;
 mod dissector;
+mod engine;
 pub mod explain;
 mod flow;
 mod fragments;
 mod ledger;
 pub mod limits;
-mod near;
+mod moment;
 pub mod packet;
-pub mod protocols;
 mod select;
+mod tls;
+mod totals;
 
 pub use batch::Batch;
-pub use connections::{Connections, Moment, route};
-pub use dissector::{Dissector, Frames, Totals};
+pub use bounds::Shared;
+pub use connections::{Connections, route};
+pub use dissector::{Dissector, Frames};
+pub use engine::Engine;
+pub use moment::Moment;
 pub use select::{Selection, Verdict};
-
-/// A hash table for what is looked up for every segment or message. Its keys may be chosen by who is captured; seeds are random.
-type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+pub use tls::KeyLog;
+pub use totals::Totals;

@@ -1,22 +1,9 @@
-//! Every limit of the dissection, with the reason for it. Nothing is allocated from a length on the wire before it was
-//! held against one of these.
+//! The limits of packets, connections, TLS, ledger and explanation, with the reason for each; those of decoders are in
+//! [`overhead_decode::limits`] and [`overhead_protocols::limits`]. Nothing is allocated from a length on the wire before it
+//! was held against one of them.
 
-/// Bytes of one incomplete message that are kept. What a longer message has beyond is counted by its length alone and
-/// posted to `unknown` where its account does not follow from a length already read. Large enough for every result page
-/// that drivers ask for by default; small enough that many connections can hold one.
-pub const MESSAGE_BUFFER: u64 = 4 << 20;
-
-/// Longest text line of a protocol that ends lines with CRLF and gives no length (Redis: 64 KiB inline commands).
-pub const LINE: usize = 64 << 10;
-
-/// Bytes that may be needed to tell whether a message begins at some position.
-pub const BOUNDARY_WINDOW: usize = 64;
-
-/// Nesting of RESP aggregates, BSON documents and CQL types. Redis clients stop at 7 to 9, MongoDB at 100.
-pub const NESTING: usize = 128;
-
-/// Requests that wait for their responses on one connection. A client that pipelines more than this is not decoded further.
-pub const OUTSTANDING: usize = 1 << 20;
+pub(crate) use overhead_decode::limits::MESSAGE_BUFFER;
+pub(crate) use overhead_protocols::limits::SNIFF;
 
 /// Requests that wait on a connection of which only the client's direction was seen. None of them will be answered, so that
 /// beyond this they are closed as they stand: a capture of one direction takes no more memory the longer it is.
@@ -49,15 +36,6 @@ pub const ONE_WAY_FRAMES: u64 = 4;
 /// Kinds and ports of traffic of other protocols that are counted apart: those with the lowest ports, so that which they
 /// are does not depend on the order. Further ones share a count.
 pub const FOREIGN: usize = 64;
-
-/// Prepared statements remembered per connection; the oldest are forgotten first.
-pub const STATEMENTS: usize = 16 << 10;
-
-/// Prepared statements that connections share, each time that one is prepared; the earliest are kept.
-pub const SHARED_STATEMENTS: usize = 32 << 10;
-
-/// Length of an operation's name in bytes; longer ones are cut.
-pub const NAME: usize = 64;
 
 /// Headers passed on the way to TCP, tags and labels counted one by one. A tunnel within a tunnel takes a dozen; IPv6
 /// extension headers, at 8 bytes each, could fill a frame.
@@ -114,9 +92,6 @@ pub const DEFERRED: usize = 1 << 16;
 /// Segments delivered last, per direction, whose digests are kept to tell a retransmission with other bytes.
 pub const RECENT: usize = 8;
 
-/// Bytes of the first payload looked at to tell the protocol of a connection on an unknown port.
-pub const SNIFF: usize = 64;
-
 /// Frames without a verdict on the protocol after which a connection is left to `other`.
 pub const SNIFF_FRAMES: u64 = 64;
 
@@ -124,40 +99,8 @@ pub const SNIFF_FRAMES: u64 = 64;
 /// (RFC 9293 section 3.4.2 says two minutes; Linux waits one).
 pub const LINGER_NS: u64 = 60_000_000_000;
 
-/// Bytes that one compressed body may decompress to: the largest message of MongoDB (48 MB) with some room.
-pub const DECOMPRESSED: usize = 64 << 20;
-
-/// How many times its length zlib can decompress to at most: 258 bytes from two bits (RFC 1951).
-pub const EXPANSION_ZLIB: usize = 1032;
-
-/// The same of zstd: a block of 128 KiB that repeats one byte takes four (RFC 8878 section 3.1.1.2).
-pub const EXPANSION_ZSTD: usize = 32 << 10;
-
-/// The same of Snappy: a copy of 64 bytes takes three.
-pub const EXPANSION_SNAPPY: usize = 22;
-
-/// The same of LZ4: each byte that a length goes on for adds 255.
-pub const EXPANSION_LZ4: usize = 255;
-
-/// How many times its length a compressed body may decompress to without drawing on [`EXPANDED`]. Bodies of real data
-/// stay below it; those of constant bytes do not.
-pub const EXPANSION_FREE: usize = 64;
-
-/// Bytes beyond that which all compressed bodies of a run may decompress to: some seconds of work. Once it is spent, bodies
-/// that would draw on it are not decompressed.
-pub const EXPANDED: u64 = 256 << 20;
-
 /// Length of the name that the software at one end gives itself, in bytes; longer ones are cut.
 pub const SOFTWARE: usize = 256;
-
-/// Columns of one PostgreSQL result whose types are remembered (`MaxTupleAttributeNumber` of the server); further ones are untyped.
-pub const COLUMNS: usize = 1664;
-
-/// Parameters of one PostgreSQL statement whose types are remembered, enough for batches of thousands of rows; further ones are untyped.
-pub const PARAMETERS: usize = 16 << 10;
-
-/// Copies of one PostgreSQL query text whose formats are remembered; nobody sends as many in one.
-pub const STATEMENT_COPIES: usize = 64;
 
 /// Bytes of one explained operation that are kept: a few of the largest messages that are decoded. What is longer is
 /// explained by lengths alone.

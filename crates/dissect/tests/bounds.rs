@@ -5,8 +5,7 @@
 mod common;
 
 use common::{Captured, Talk, dissect};
-use overhead_dissect::decode::Note;
-use overhead_dissect::protocols::{Foreign, Look};
+use overhead_decode::{Foreign, Look, Note};
 use overhead_dissect::{Selection, limits};
 use overhead_model::{Account, Class, Protocol, Side};
 
@@ -47,9 +46,9 @@ fn bomb(id: u32) -> Vec<u8> {
 #[test]
 fn compressed_messages_of_a_run_have_one_budget() {
     let mut bomb = bomb(1);
-    let excess = (40 << 20) - limits::EXPANSION_FREE * bomb.len();
+    let excess = (40 << 20) - overhead_decode::limits::EXPANSION_FREE * bomb.len();
     assert!(excess > 30 << 20, "{} bytes are no bomb", bomb.len());
-    let fit = limits::EXPANDED / excess as u64;
+    let fit = overhead_decode::limits::EXPANDED / excess as u64;
     let mut talk = Talk::new().handshake();
     for id in 1..=fit as u32 + 3 {
         bomb[4..8].copy_from_slice(&id.to_le_bytes());

@@ -3,9 +3,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use etherparse::{SlicedPacket, TransportSlice};
-use overhead_dissect::decode::free::{Checked, check};
-use overhead_dissect::protocols::{AnyDecoder, Commons};
+use overhead_decode::free::{Checked, check};
 use overhead_model::{Protocol, Side};
+use overhead_protocols::{AnyDecoder, Commons};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{HEADERS, Talk};
-use overhead_dissect::decode::Note;
+use overhead_decode::Note;
 use overhead_model::Account::{Control, Data, Retransmission, Unknown};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Class, DecidedBy, Outcome};

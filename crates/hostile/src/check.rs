@@ -2,9 +2,10 @@
 //! TCP cut the stream.
 
 use crate::conversation::{Conversation, Cut, Segments, Turn};
-use overhead_dissect::decode::{Engine, Note, OpId, Reader};
-use overhead_dissect::protocols::{AnyDecoder, Commons};
+use overhead_decode::{Note, OpId, Reader};
+use overhead_dissect::Engine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
+use overhead_protocols::{AnyDecoder, Commons};
 
 /// STARTUP and READY of CQL version 5, after which both sides send segments; without and with `COMPRESSION` lz4.
 const STARTUP: &[u8] = b"\x05\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0";

@@ -5,9 +5,7 @@
 //! same in any order. So the result does not depend on the number of threads.
 
 use anyhow::{Result, anyhow};
-use overhead_dissect::decode::KeyLog;
-use overhead_dissect::protocols::Commons;
-use overhead_dissect::{Batch, Connections, Dissector, Frames, Selection, Totals, route};
+use overhead_dissect::{Batch, Connections, Dissector, Frames, KeyLog, Selection, Shared, Totals, route};
 use overhead_model::{Frame, Tally};
 use overhead_report::Aggregate;
 use std::num::NonZero;
@@ -58,8 +56,8 @@ impl Division {
             let dissector = Dissector::new(selection.clone(), Aggregate::new()).with_keys(Arc::clone(keys));
             return Self::Whole(Box::new(if memo { dissector } else { dissector.without_memo() }));
         }
-        let commons = Commons::divided(threads.get());
-        let parts = commons.into_iter().map(|commons| Part::start(selection, keys, commons, memo)).collect();
+        let shared = Shared::divided(threads.get());
+        let parts = shared.into_iter().map(|shared| Part::start(selection, keys, shared, memo)).collect();
         Self::Parts(Box::new(Parts { frames: Frames::new(), parts }))
     }
 
@@ -156,28 +154,28 @@ struct Part {
     spare: Vec<Batch>,
     thread: JoinHandle<(Aggregate, Totals)>,
     /// What all threads share.
-    shared: Commons,
+    shared: Shared,
 }
 
 /// A thread that ends, by failing perhaps, is waited for no longer.
-struct End(Commons);
+struct End(Shared);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.at(u64::MAX);
+        self.0.end();
     }
 }
 
 impl Part {
-    fn start(selection: &Selection, keys: &Arc<KeyLog>, commons: Commons, memo: bool) -> Self {
+    fn start(selection: &Selection, keys: &Arc<KeyLog>, shared: Shared, memo: bool) -> Self {
         let connections = Connections::new(selection.clone(), Aggregate::new());
-        let connections = connections.with_keys(Arc::clone(keys)).with_commons(commons.clone());
+        let connections = connections.with_keys(Arc::clone(keys)).with_shared(shared.clone());
         let mut connections = if memo { connections } else { connections.without_memo() };
         let (full, to_dissect) = channel::<(Batch, u64)>();
         let (done, empty) = channel();
-        let shared = commons.clone();
+        let end = End(shared.clone());
         let thread = std::thread::spawn(move || {
-            let _end = End(commons);
+            let _end = end;
             for (mut batch, last) in to_dissect {
                 batch.for_each(|segment, at| connections.segment(segment, at));
                 connections.passed(last);

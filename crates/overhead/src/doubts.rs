@@ -1,9 +1,9 @@
 //! What a reader has to know before believing a result: warnings, in whole sentences, and whether they make it partial.
 
+use overhead_decode::limits::{DECOMPRESSED, EXPANDED, EXPANSION_FREE};
+use overhead_decode::{Foreign, Look, Note};
 use overhead_dissect::Totals;
-use overhead_dissect::decode::Note;
 use overhead_dissect::limits;
-use overhead_dissect::protocols::{Foreign, Look};
 use overhead_model::record::{Interface, TcpTotals};
 use overhead_model::{System, exit};
 use overhead_report::text::{counted, grouped};
@@ -174,8 +174,8 @@ impl Doubts {
                 "{} not decompressed and {} in `unknown`: compressed messages of this run stand for {} more than {} times their length, which is as much as is decompressed of it",
                 counted(count, "message"),
                 if count == 1 { "is" } else { "are" },
-                counted(limits::EXPANDED, "byte"),
-                limits::EXPANSION_FREE
+                counted(EXPANDED, "byte"),
+                EXPANSION_FREE
             )),
             _ => {}
         }
@@ -235,7 +235,7 @@ impl Doubts {
             Note::LongBody => self.remark(format!(
                 "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
                 claiming(count),
-                limits::DECOMPRESSED >> 20
+                DECOMPRESSED >> 20
             )),
         }
     }
@@ -267,7 +267,7 @@ fn times(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overhead_dissect::decode::Codec;
+    use overhead_decode::Codec;
     use overhead_model::Protocol;
 
     #[test]

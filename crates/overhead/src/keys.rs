@@ -4,7 +4,7 @@ use crate::doubts::Doubts;
 use anyhow::{Context, Result};
 use clap::Args;
 use overhead_capture::Secrets;
-use overhead_dissect::decode::KeyLog;
+use overhead_dissect::KeyLog;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

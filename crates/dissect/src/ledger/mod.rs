@@ -13,10 +13,10 @@ mod stream;
 pub use reader::Ledger;
 pub use stream::FrameId;
 
-use crate::decode::{Note, OpId};
 use crate::packet::Headers;
 use connect::Connect;
 use ops::{Ops, State};
+use overhead_decode::{Note, OpId};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use split::Split;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Open operations, and what is remembered of closed ones.
 
-use crate::decode::OpId;
+use overhead_decode::OpId;
 use overhead_model::{Class, Operation, Outcome, RowId, Side, SideTotals};
 
 /// An operation that is not emitted yet.

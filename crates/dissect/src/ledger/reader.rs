@@ -1,8 +1,8 @@
 //! The books as a decoder sees them.
 
 use super::{Book, Posting};
-use crate::decode::{Note, OpId, Reader};
 use crate::limits;
+use overhead_decode::{Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up.

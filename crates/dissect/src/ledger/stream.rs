@@ -1,8 +1,8 @@
 //! One direction in the books: which frame each byte came in, and which operation it went to.
 
-use crate::decode::OpId;
 use crate::limits;
 use crate::packet::Headers;
+use overhead_decode::OpId;
 use overhead_model::{Account, Side};
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, VecDeque};

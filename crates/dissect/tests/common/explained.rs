@@ -1,8 +1,7 @@
 //! What must hold for the explanation of every operation of a capture.
 
-use overhead_dissect::decode::KeyLog;
 use overhead_dissect::explain::{Explained, Finder, Found, Item, Piece, Recorder, Seen, Wanted};
-use overhead_dissect::{Dissector, Selection};
+use overhead_dissect::{Dissector, KeyLog, Selection};
 use overhead_model::{
     Amounts, Class, ConnectionSummary, Frame, LinkType, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };

@@ -1,0 +1,442 @@
+//! The loop that drives any decoder over the two streams of a connection.
+
+use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
+use crate::limits;
+use overhead_model::{Account, Outcome, Side};
+
+/// Name of the rows for bytes that no message boundary is known for.
+const UNDECODED: &str = "(undecoded)";
+
+/// Feeds one connection's bytes to its decoder, keeping only the tail of an incomplete message.
+///
+/// It knows no layer between the connection and the protocol: a direction whose decoder turns to TLS is given up there.
+#[derive(Debug)]
+pub struct Engine<D> {
+    decoder: D,
+    streams: Streams,
+}
+
+impl<D: Decoder> Engine<D> {
+    /// An engine for a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(decoder: D, mid_stream: bool) -> Self {
+        Self { decoder, streams: Streams::new(mid_stream) }
+    }
+
+    /// Returns the decoder.
+    #[inline]
+    pub fn decoder(&self) -> &D {
+        &self.decoder
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn decoder_mut(&mut self) -> &mut D {
+        &mut self.decoder
+    }
+
+    #[inline]
+    fn driver(&mut self) -> Driver<'_, D> {
+        Driver::new(&mut self.decoder, &mut self.streams)
+    }
+
+    /// The next bytes of `side`.
+    #[inline]
+    pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
+        self.driver().bytes(side, bytes, reader);
+    }
+
+    /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
+    pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+        self.driver().opaque(side, n, reader);
+    }
+
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.streams.shrink();
+    }
+
+    /// Nothing of the server is captured: closes what waits for a response as unanswered.
+    pub fn abandon<R: Reader>(&mut self, reader: &mut R) {
+        self.driver().abandon(reader);
+    }
+
+    /// The connection is of another protocol: nothing of it is decoded.
+    pub fn refuse(&mut self) {
+        self.streams.0.iter_mut().for_each(|stream| stream.state = State::Dead);
+    }
+
+    /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.streams.held() + self.decoder.held()
+    }
+
+    /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
+    pub fn finish<R: Reader>(&mut self, reader: &mut R) {
+        for side in Side::BOTH {
+            self.driver().finish_side(side, reader);
+        }
+        self.decoder.end(&mut Out::new(reader, Side::Request, None));
+    }
+}
+
+/// The loop itself, around any decoder.
+#[derive(Debug)]
+pub struct Driver<'a, D> {
+    decoder: &'a mut D,
+    streams: &'a mut [Stream; 2],
+}
+
+/// How far the loop is in each direction.
+#[derive(Debug)]
+pub struct Streams([Stream; 2]);
+
+/// One direction.
+#[derive(Debug)]
+struct Stream {
+    state: State,
+    /// Captured start of the message at hand.
+    tail: Vec<u8>,
+    /// Bytes of that message after `tail` that cannot be read.
+    opaque: u64,
+    /// Length of the message at hand where it is known.
+    need: Option<u64>,
+    /// Operation that the decoder charges.
+    current: Option<OpId>,
+    /// Unmatched operation that undecoded bytes are posted to while there is no boundary.
+    stretch: Option<OpId>,
+    /// A boundary was lost before, so that the one at hand may be a false one.
+    doubtful: bool,
+    /// Decoding failed at the current position while it was searching for one to go on from.
+    tried: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At a message boundary, or within a message whose start was seen.
+    Synced,
+    /// Looking for a boundary: the capture started within the connection, or bytes were lost.
+    Searching,
+    /// Not of this protocol; nothing more is decoded.
+    Dead,
+}
+
+impl Streams {
+    /// At the start of a connection, or somewhere in it.
+    pub fn new(mid_stream: bool) -> Self {
+        let state = if mid_stream { State::Searching } else { State::Synced };
+        let stream = || Stream {
+            state,
+            tail: Vec::new(),
+            opaque: 0,
+            need: None,
+            current: None,
+            stretch: None,
+            doubtful: false,
+            tried: false,
+        };
+        Self([stream(), stream()])
+    }
+
+    /// Returns how many bytes are kept of incomplete messages.
+    pub fn held(&self) -> usize {
+        self.0.iter().map(|stream| stream.tail.capacity()).sum()
+    }
+
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.0.iter_mut().for_each(|stream| stream.tail.shrink_to_fit());
+    }
+}
+
+impl<'a, D: Decoder> Driver<'a, D> {
+    /// Drives `decoder` on from where it is in `streams`.
+    #[inline]
+    pub fn new(decoder: &'a mut D, streams: &'a mut Streams) -> Self {
+        Self { decoder, streams: &mut streams.0 }
+    }
+
+    /// The next bytes of `side`.
+    #[inline]
+    pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
+        self.with_out(side, reader, |driver, out| driver.take(side, bytes, out));
+    }
+
+    /// Has an output that charges whom the last one did.
+    #[inline]
+    fn with_out<R: Reader>(&mut self, side: Side, reader: &mut R, post: impl FnOnce(&mut Self, &mut Out<'_, R>)) {
+        let mut out = Out::new(reader, side, self.streams[side as usize].current);
+        post(self, &mut out);
+        self.streams[side as usize].current = out.current();
+    }
+
+    fn take<R: Reader>(&mut self, side: Side, mut bytes: &[u8], out: &mut Out<'_, R>) {
+        let stream = &mut self.streams[side as usize];
+        if stream.opaque > 0 {
+            let taken = stream.extend_opaque(bytes.len() as u64);
+            bytes = usize::try_from(taken).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
+            self.run_tail(side, out);
+        }
+        if bytes.is_empty() {
+            return;
+        }
+        if self.streams[side as usize].tail.is_empty() {
+            let used = self.consume(side, Input { bytes, opaque: 0 }, out);
+            let rest = usize::try_from(used).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
+            self.streams[side as usize].keep(rest, out);
+        } else {
+            self.streams[side as usize].keep(bytes, out);
+            self.run_tail(side, out);
+        }
+    }
+
+    /// The next `n` bytes of `side` cannot be read.
+    pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+        self.with_out(side, reader, |driver, out| driver.take_opaque(side, n, out));
+    }
+
+    fn take_opaque<R: Reader>(&mut self, side: Side, n: u64, out: &mut Out<'_, R>) {
+        let mut left = n;
+        while left > 0 {
+            let stream = &mut self.streams[side as usize];
+            if stream.need.is_some() {
+                left -= stream.extend_opaque(left);
+                self.run_tail(side, out);
+                continue;
+            }
+            let tail = std::mem::take(&mut stream.tail);
+            let before = tail.len() as u64;
+            let used = self.consume(side, Input { bytes: &tail, opaque: left }, out);
+            if used > before {
+                left -= used - before;
+            } else if self.streams[side as usize].need.is_some() {
+                self.streams[side as usize].tail = tail.get(used as usize..).unwrap_or_default().to_vec();
+            } else {
+                self.lose(side, before - used + left, out);
+                return;
+            }
+        }
+    }
+
+    /// `side` is over: what is left undecoded goes to `unknown`.
+    pub fn finish_side<R: Reader>(&mut self, side: Side, reader: &mut R) {
+        let stream = &mut self.streams[side as usize];
+        let left = stream.tail.len() as u64 + stream.opaque;
+        stream.clear();
+        // The message that was cut off is of no operation yet; the last one may be over.
+        let (current, name) =
+            if stream.state == State::Synced { (None, "(cut off)") } else { (stream.current, UNDECODED) };
+        let mut out = Out::new(reader, side, current);
+        stream.strand(name, left, &mut out);
+        stream.current = out.current();
+    }
+
+    /// Nothing of the server is captured.
+    pub fn abandon<R: Reader>(&mut self, reader: &mut R) {
+        self.with_out(Side::Response, reader, |driver, out| driver.decoder.abandon(out));
+    }
+
+    /// What follows in `side` does not continue what came before.
+    pub fn interrupt<R: Reader>(&mut self, side: Side, reader: &mut R) {
+        let stream = &self.streams[side as usize];
+        let left = stream.tail.len() as u64 + stream.opaque;
+        self.with_out(side, reader, |driver, out| driver.search_on(side, left, out));
+    }
+
+    /// Decodes the kept tail as far as it goes.
+    fn run_tail<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        let stream = &mut self.streams[side as usize];
+        let available = stream.tail.len() as u64 + stream.opaque;
+        if stream.need.is_some_and(|need| available < need) {
+            return;
+        }
+        let mut tail = std::mem::take(&mut stream.tail);
+        let opaque = std::mem::take(&mut stream.opaque);
+        let used = self.consume(side, Input { bytes: &tail, opaque }, out);
+        let left = available - used;
+        if left == 0 {
+            tail.clear();
+        } else {
+            tail.drain(..usize::try_from(used).unwrap_or(usize::MAX).min(tail.len()));
+            if opaque > 0 && self.streams[side as usize].need.is_none() {
+                self.lose(side, left, out);
+                return;
+            }
+            self.streams[side as usize].opaque = left - tail.len() as u64;
+        }
+        self.streams[side as usize].tail = tail;
+    }
+
+    /// Consumes what can be consumed of `input` and gives the number of bytes.
+    #[inline]
+    fn consume<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
+        let before = input.available();
+        while input.available() > 0 {
+            let stream = &mut self.streams[side as usize];
+            let used = match stream.state {
+                State::Dead => stream.strand(UNDECODED, input.available(), out),
+                State::Searching => self.search(side, input, out),
+                State::Synced => self.step(side, input, out),
+            };
+            if used == 0 {
+                break;
+            }
+            let captured = usize::try_from(used).unwrap_or(usize::MAX).min(input.bytes.len());
+            input.opaque -= used - captured as u64;
+            input.bytes = input.bytes.get(captured..).unwrap_or_default();
+        }
+        before - input.available()
+    }
+
+    /// One step of the decoder; gives the bytes it posted, 0 where more are needed.
+    #[inline]
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
+        self.streams[side as usize].need = None;
+        let before = out.posted();
+        let step = self.decoder.step(side, input, out);
+        out.leave_all();
+        let posted = out.posted() - before;
+        match step {
+            Ok(Step::Progress) if posted > 0 => {}
+            Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),
+            Ok(Step::More) => {}
+            // What cannot be read cannot be wrong: the boundary is lost, no more.
+            Err(_) if input.opaque > 0 => {}
+            Ok(_) => self.give_up(side, Malformed("a message without bytes"), out),
+            Err(malformed) => self.give_up(side, malformed, out),
+        }
+        let stream = &mut self.streams[side as usize];
+        match stream.state {
+            State::Dead if posted == 0 => stream.strand(UNDECODED, input.available(), out),
+            // No message begins here after all.
+            State::Searching if posted == 0 && stream.tried => {
+                stream.tried = false;
+                stream.strand(UNDECODED, 1, out)
+            }
+            // The message before does not go on here; another may begin.
+            State::Searching => {
+                stream.tried = true;
+                if posted == 0 { self.search(side, input, out) } else { posted }
+            }
+            _ => {
+                stream.tried &= posted == 0;
+                posted
+            }
+        }
+    }
+
+    /// Nothing more of this direction is decoded; where a boundary was lost before, nothing up to the next one.
+    #[cold]
+    fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, out: &mut Out<'_, R>) {
+        let (state, note) = if self.streams[side as usize].doubtful {
+            (State::Searching, Note::LostBoundary)
+        } else {
+            (State::Dead, Note::Malformed(malformed.0))
+        };
+        out.note(note);
+        self.decoder.lost(side, out);
+        out.release();
+        self.streams[side as usize].state = state;
+    }
+
+    /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
+    #[cold]
+    fn lose<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
+        if self.streams[side as usize].state == State::Synced {
+            out.note(Note::LostBoundary);
+        }
+        self.search_on(side, left, out);
+    }
+
+    /// As [`Driver::lose`], where the loss is known already.
+    fn search_on<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
+        let stream = &mut self.streams[side as usize];
+        if stream.state == State::Synced {
+            self.decoder.lost(side, out);
+            out.release();
+            stream.state = State::Searching;
+            stream.doubtful = true;
+        }
+        stream.clear();
+        stream.strand(UNDECODED, left, out);
+    }
+
+    /// Moves towards the next provable boundary; gives the bytes passed over, 0 where more are needed or where the
+    /// position is a boundary that nothing lies before.
+    #[cold]
+    fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
+        let mut passed = 0;
+        let found = loop {
+            let here = input.bytes.get(passed..).unwrap_or_default();
+            if here.is_empty() {
+                break false;
+            }
+            match self.decoder.boundary(side, here) {
+                Boundary::Yes => break true,
+                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => break false,
+                Boundary::More | Boundary::No => passed += 1,
+            }
+        };
+        let stream = &mut self.streams[side as usize];
+        let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
+        stream.strand(UNDECODED, skipped, out);
+        stream.tried &= skipped == 0;
+        if found {
+            stream.end_stretch(out);
+            stream.state = State::Synced;
+            if skipped == 0 {
+                return self.step(side, input, out);
+            }
+        }
+        skipped
+    }
+}
+
+impl Stream {
+    fn clear(&mut self) {
+        self.tail.clear();
+        self.opaque = 0;
+        self.need = None;
+    }
+
+    /// Adds up to `n` unreadable bytes to the message at hand and gives how many it took.
+    fn extend_opaque(&mut self, n: u64) -> u64 {
+        let missing = self.need.unwrap_or(0).saturating_sub(self.tail.len() as u64 + self.opaque);
+        let taken = n.min(missing);
+        self.opaque += taken;
+        taken
+    }
+
+    /// Keeps bytes of an incomplete message, up to the limit.
+    fn keep<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) {
+        let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.tail.len());
+        let kept = bytes.len().min(room);
+        self.tail.extend_from_slice(bytes.get(..kept).unwrap_or_default());
+        let beyond = (bytes.len() - kept) as u64;
+        if beyond > 0 && self.opaque == 0 {
+            out.note(Note::LongMessage);
+        }
+        self.opaque += beyond;
+    }
+
+    /// Posts `n` bytes to `unknown` of an unmatched stretch and gives `n`.
+    #[cold]
+    fn strand<R: Reader>(&mut self, name: &str, n: u64, out: &mut Out<'_, R>) -> u64 {
+        if n > 0 {
+            match self.stretch {
+                Some(op) => out.charge(op),
+                None => self.stretch = Some(out.orphan(name)),
+            }
+            out.post(Account::Unknown, "undecoded", n);
+        }
+        n
+    }
+
+    /// Ends the stretch of [`Stream::strand`].
+    fn end_stretch<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        out.release();
+        if let Some(op) = self.stretch.take() {
+            out.close(op, Outcome::NoReply);
+        }
+    }
+}

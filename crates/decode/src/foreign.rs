@@ -1,0 +1,59 @@
+//! What bytes of another protocol look like, as a note says it.
+
+use overhead_model::Protocol;
+use std::fmt;
+
+/// What bytes look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Look {
+    /// One of the protocols that are decoded.
+    Ours(Protocol),
+    /// `MySQL` or `MariaDB`.
+    Mysql,
+    /// memcached, text or binary.
+    Memcached,
+    /// HTTP.
+    Http,
+    /// TLS whose beginning was not captured, or on a connection that had begun without.
+    Tls,
+    /// Kafka.
+    Kafka,
+    /// SSH.
+    Ssh,
+    /// None of these.
+    Unknown,
+}
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ours(Protocol::Resp) => "Redis (RESP)",
+            Self::Ours(Protocol::Cql) => "Cassandra (CQL)",
+            Self::Ours(Protocol::Pgwire) => "PostgreSQL",
+            Self::Ours(Protocol::Mongo) => "MongoDB",
+            Self::Mysql => "MySQL",
+            Self::Memcached => "memcached",
+            Self::Http => "HTTP",
+            Self::Tls => "TLS",
+            Self::Kafka => "Kafka",
+            Self::Ssh => "SSH",
+            Self::Unknown => "another protocol",
+        })
+    }
+}
+
+/// Connections of another protocol than was expected, or of none that is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Foreign {
+    /// The server's port; 0 for the sum of what is not counted apart.
+    pub port: u16,
+    /// What their bytes look like.
+    pub look: Look,
+    /// The protocol that the port was to be decoded as; `None` where the protocol was to be told by content.
+    pub expected: Option<Protocol>,
+}
+
+impl Foreign {
+    /// What is not counted apart.
+    pub const FURTHER: Self = Self { port: 0, look: Look::Unknown, expected: None };
+}

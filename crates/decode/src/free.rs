@@ -1,0 +1,450 @@
+//! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
+//! changed, turns are played again where the number says that they may be, and what the decoder says must stay the same.
+
+use super::{Decoder, Free, Input, Note, OpId, Out, Reader, Step};
+use overhead_model::{Account, Class, Outcome, Side};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// How often a conversation is played with other bytes.
+const ROUNDS: u64 = 8;
+
+/// What a conversation gave occasion to check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Turns: stretches of the conversation from one quiet moment to the next.
+    pub turns: usize,
+    /// Those after which the number is what it was before: they can be played again.
+    pub repeatable: usize,
+    /// Turns that were played again where they had not stood.
+    pub repeated: usize,
+    /// Bytes that were changed, in one round.
+    pub free: u64,
+}
+
+/// Plays `conversation` as it is, then with other bytes where they are free, and with earlier turns once more in between where
+/// the number is that from before them. Says what was checked; a conversation that the decoder does not take is checked up to there.
+///
+/// # Panics
+///
+/// Where anything that is posted, labelled, closed or noted, or the number, differs. For tests only.
+pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Checked {
+    let mut checked = Checked::default();
+    let turns = turns(new(), conversation);
+    for round in 0..ROUNDS {
+        let mut dice = Dice(round + 1);
+        let mut stage = Stage::new(new());
+        checked = Checked { turns: turns.len(), ..Checked::default() };
+        let mut played = 0;
+        for (index, turn) in turns.iter().enumerate() {
+            stage.play(conversation.get(played..turn.pieces.start).unwrap_or_default());
+            let earlier: Vec<_> = turns.iter().take(index).filter(|it| it.is_repeatable(turn.before)).collect();
+            if let Some(again) = earlier.get(dice.below(earlier.len().max(1))) {
+                stage.repeat(again, conversation, &mut dice);
+                checked.repeated += 1;
+            }
+            stage.repeat(turn, conversation, &mut dice);
+            checked.repeatable += usize::from(turn.is_repeatable(turn.before));
+            checked.free += turn.free.iter().map(|free| free.bytes.end - free.bytes.start).sum::<usize>() as u64;
+            played = turn.pieces.end;
+        }
+    }
+    checked
+}
+
+/// Plays `conversation` and returns the decoder's number behind each piece; `None` where it is not quiet.
+pub fn numbers<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Option<u64>> {
+    let mut stage = Stage::new(decoder);
+    let after = |piece| stage.play(std::slice::from_ref(piece)).then(|| stage.quiet()).flatten();
+    conversation.iter().map(after).collect()
+}
+
+/// A stretch of a conversation between two quiet moments.
+#[derive(Debug)]
+struct Turn {
+    pieces: Range<usize>,
+    before: u64,
+    after: u64,
+    said: Vec<Said>,
+    free: Vec<FreeBytes>,
+}
+
+impl Turn {
+    /// Whether it may be played where the number is `number`, and leaves it so.
+    fn is_repeatable(&self, number: u64) -> bool {
+        self.before == number && self.after == number
+    }
+}
+
+/// Bytes of one direction that are free, counted from the start of the turn.
+#[derive(Clone, Debug)]
+struct FreeBytes {
+    side: Side,
+    bytes: Range<usize>,
+    how: Free,
+}
+
+/// What a decoder said, with operations counted from the start of the turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Open,
+    Post(Side, u64, Account, &'static str, u64),
+    Enter(Side, &'static str),
+    Leave(Side),
+    Label(u64, Class, String, &'static str),
+    Close(u64, Outcome),
+    Software(Side, String),
+    Version(Side, String),
+    Note(Note),
+}
+
+/// The turns of a conversation.
+fn turns<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Turn> {
+    let mut stage = Stage::new(decoder);
+    let mut turns = Vec::new();
+    let mut begun = stage.quiet().map(|number| (0, number));
+    for (index, piece) in conversation.iter().enumerate() {
+        if !stage.play(std::slice::from_ref(piece)) {
+            break;
+        }
+        let Some(after) = stage.quiet() else { continue };
+        let (said, free) = stage.heard.take();
+        if let Some((start, before)) = begun {
+            turns.push(Turn { pieces: start..index + 1, before, after, said, free });
+        }
+        begun = Some((index + 1, after));
+    }
+    turns
+}
+
+/// A decoder at work, and what it says.
+struct Stage<D> {
+    decoder: D,
+    tails: [Vec<u8>; 2],
+    current: [Option<OpId>; 2],
+    heard: Heard,
+}
+
+impl<D: Decoder> Stage<D> {
+    fn new(decoder: D) -> Self {
+        Self { decoder, tails: [Vec::new(), Vec::new()], current: [None; 2], heard: Heard::default() }
+    }
+
+    /// The decoder's number, where all bytes were consumed.
+    fn quiet(&self) -> Option<u64> {
+        self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
+    }
+
+    /// Plays `turn` with other bytes where they are free; it must come to what it came to before.
+    fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) {
+        let pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.free, dice);
+        self.heard.take();
+        assert_eq!(self.quiet(), Some(turn.before), "before {pieces:?}");
+        let borrowed: Vec<(Side, &[u8])> = pieces.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+        assert!(self.play(&borrowed), "not taken: {pieces:?}");
+        let (said, _) = self.heard.take();
+        assert_eq!(said, turn.said, "said of {pieces:?}");
+        assert_eq!(self.quiet(), Some(turn.after), "after {pieces:?}");
+    }
+
+    /// Whether the decoder took all pieces.
+    fn play(&mut self, pieces: &[(Side, &[u8])]) -> bool {
+        pieces.iter().all(|(side, bytes)| self.take(*side, bytes))
+    }
+
+    fn take(&mut self, side: Side, bytes: &[u8]) -> bool {
+        let mut tail = std::mem::take(&mut self.tails[side as usize]);
+        tail.extend_from_slice(bytes);
+        let mut out = Out::new(&mut self.heard, side, self.current[side as usize]);
+        let mut used = 0;
+        let taken = loop {
+            let input = Input { bytes: tail.get(used..).unwrap_or_default(), opaque: 0 };
+            if input.bytes.is_empty() {
+                break true;
+            }
+            let before = out.posted();
+            let step = self.decoder.step(side, input, &mut out);
+            out.leave_all();
+            let posted = out.posted() - before;
+            used += posted as usize;
+            match step {
+                Ok(Step::Progress) if posted > 0 => {}
+                Ok(Step::Need(_) | Step::More) if posted == 0 => break true,
+                _ => break false,
+            }
+        };
+        self.current[side as usize] = out.current();
+        drop(out);
+        tail.drain(..used);
+        self.tails[side as usize] = tail;
+        taken
+    }
+}
+
+/// Keeps what is said since the last quiet moment.
+#[derive(Debug, Default)]
+struct Heard {
+    said: Vec<Said>,
+    free: Vec<FreeBytes>,
+    opened: u64,
+    /// Operations that were open at the last quiet moment or before.
+    earlier: u64,
+    posted: [u64; 2],
+}
+
+impl Heard {
+    /// What was heard since the last call.
+    fn take(&mut self) -> (Vec<Said>, Vec<FreeBytes>) {
+        self.earlier = self.opened;
+        self.posted = [0; 2];
+        (std::mem::take(&mut self.said), std::mem::take(&mut self.free))
+    }
+
+    fn number(&self, op: OpId) -> u64 {
+        op.0.wrapping_sub(self.earlier)
+    }
+}
+
+impl Reader for Heard {
+    fn open(&mut self) -> OpId {
+        self.said.push(Said::Open);
+        self.opened += 1;
+        OpId(self.opened - 1)
+    }
+
+    fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.posted[side as usize] += len;
+        self.said.push(Said::Post(side, self.number(op), account, field, len));
+    }
+
+    fn free(&mut self, side: Side, _op: OpId, ahead: u64, len: u64, how: Free) {
+        let start = (self.posted[side as usize] + ahead) as usize;
+        self.free.push(FreeBytes { side, bytes: start..start + len as usize, how });
+    }
+
+    fn enter(&mut self, side: Side, group: &'static str) {
+        self.said.push(Said::Enter(side, group));
+    }
+
+    fn leave(&mut self, side: Side) {
+        self.said.push(Said::Leave(side));
+    }
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.said.push(Said::Label(self.number(op), class, name.to_owned(), via));
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.said.push(Said::Close(self.number(op), outcome));
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.said.push(Said::Software(side, name.to_owned()));
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.said.push(Said::Version(side, version.to_owned()));
+    }
+
+    fn note(&mut self, note: Note) {
+        self.said.push(Said::Note(note));
+    }
+}
+
+/// The pieces of a turn with other bytes where they are free.
+fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec<(Side, Vec<u8>)> {
+    let mut streams = Side::BOTH.map(|side| {
+        pieces.iter().filter(|(of, _)| *of == side).flat_map(|(_, bytes)| bytes.iter().copied()).collect::<Vec<u8>>()
+    });
+    let mut ids = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for FreeBytes { side, bytes, how } in free {
+        assert!(bytes.end <= streams[*side as usize].len(), "free bytes that were not sent: {bytes:?}");
+        let place = streams[*side as usize].get_mut(bytes.clone()).unwrap_or_default();
+        match *how {
+            Free::Any => place.fill_with(|| dice.byte()),
+            Free::Digits => place.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = dice.digit()),
+            Free::Id(mask) => {
+                let id = ids.entry(place.to_vec()).or_insert_with_key(|old| dice.id(old, mask, &mut taken));
+                place.copy_from_slice(id);
+            }
+        }
+    }
+    let mut left = streams.map(VecDeque::from);
+    pieces.iter().map(|(side, bytes)| (*side, left[*side as usize].drain(..bytes.len()).collect())).collect()
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        // SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// A byte, more often than not one that means something to some protocol.
+    fn byte(&mut self) -> u8 {
+        const TELLING: &[u8] = b"\0\r\n*$+-:>|\xff";
+        match self.below(4) {
+            0 => TELLING[self.below(TELLING.len())],
+            _ => self.next() as u8,
+        }
+    }
+
+    fn digit(&mut self) -> u8 {
+        b'0' + self.below(10) as u8
+    }
+
+    /// Another id in place of `old`, which no other one has.
+    fn id(&mut self, old: &[u8], mask: u8, taken: &mut BTreeSet<Vec<u8>>) -> Vec<u8> {
+        loop {
+            let mut new: Vec<u8> = old.iter().map(|_| self.next() as u8).collect();
+            if let (Some(new), Some(old)) = (new.first_mut(), old.first()) {
+                *new = (*old & !mask) | (*new & mask);
+            }
+            if taken.insert(new.clone()) {
+                return new;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checked, check};
+    use crate::{Boundary, Decoder, Free, Input, Malformed, Out, Reader, Step, Versioned};
+    use overhead_model::{Account, Class, Outcome, Side};
+
+    /// A protocol of requests `id len body`, each answered by `id flag`. A body that begins with `!` sets the flag that is due.
+    #[derive(Default)]
+    struct Toy {
+        waiting: Vec<(u8, crate::OpId)>,
+        flag: Versioned<u8>,
+        slip: Slip,
+    }
+
+    /// What is wrong with it.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    enum Slip {
+        #[default]
+        Nothing,
+        FreeLength,
+        FreeFlag,
+        FreeUnpairedId,
+        FreeCommand,
+        /// The number does not tell what the flag is.
+        Number,
+    }
+
+    impl Toy {
+        fn post<R: Reader>(&self, out: &mut Out<'_, R>, name: &'static str, len: u64, free: Free, by: Slip) {
+            if by == Slip::Nothing || by == self.slip {
+                out.post_free(Account::Data, name, len, free);
+            } else {
+                out.post(Account::Data, name, len);
+            }
+        }
+
+        fn request<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Step {
+            let &[id, len, ..] = bytes else { return Step::More };
+            let Some(body) = bytes.get(2..2 + usize::from(len)) else { return Step::Need(2 + u64::from(len)) };
+            let op = out.open();
+            out.charge(op);
+            let how = if self.slip == Slip::FreeUnpairedId { Free::Any } else { Free::Id(0xff) };
+            self.post(out, "id", 1, how, Slip::Nothing);
+            self.post(out, "length", 1, Free::Any, Slip::FreeLength);
+            match body {
+                [b'!', flag, ..] => {
+                    let flag = *flag;
+                    self.flag.put(|place| place, flag);
+                    self.post(out, "command", body.len() as u64, Free::Any, Slip::FreeCommand);
+                }
+                [_, rest @ ..] => {
+                    self.post(out, "first", 1, Free::Any, Slip::FreeCommand);
+                    self.post(out, "body", rest.len() as u64, Free::Any, Slip::Nothing);
+                }
+                [] => {}
+            }
+            out.label(op, Class::Workload, if *self.flag > b'0' { "FLAGGED" } else { "PLAIN" }, "");
+            self.waiting.push((id, op));
+            Step::Progress
+        }
+
+        fn response<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+            let &[id, flag, ..] = bytes else { return Ok(Step::More) };
+            let place = self.waiting.iter().position(|(waiting, _)| *waiting == id).ok_or(Malformed("not asked"))?;
+            let (_, op) = self.waiting.remove(place);
+            out.charge(op);
+            self.post(out, "id", 1, Free::Id(0xff), Slip::Nothing);
+            self.post(out, "flag", 1, Free::Any, Slip::FreeFlag);
+            out.close(op, if flag == b'+' { Outcome::Ok } else { Outcome::Error });
+            Ok(Step::Progress)
+        }
+    }
+
+    impl Decoder for Toy {
+        fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+            match side {
+                Side::Request => Ok(self.request(input.bytes, out)),
+                Side::Response => self.response(input.bytes, out),
+            }
+        }
+
+        fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
+            Boundary::No
+        }
+
+        fn lost<R: Reader>(&mut self, _: Side, _: &mut Out<'_, R>) {}
+
+        fn quiet(&self) -> Option<u64> {
+            let number = if self.slip == Slip::Number { 0 } else { self.flag.version() };
+            self.waiting.is_empty().then_some(number)
+        }
+    }
+
+    /// Two turns that are alike, one of two requests, one that sets the flag, and the first one again.
+    const CONVERSATION: &[(Side, &[u8])] = &[
+        (Side::Request, b"1\x04abcd"),
+        (Side::Response, b"1+"),
+        (Side::Request, b"2\x04bcde"),
+        (Side::Response, b"2+"),
+        (Side::Request, b"a\x02xyb\x03"),
+        (Side::Request, b"zzz"),
+        (Side::Response, b"b-a+"),
+        (Side::Request, b"3\x02!1"),
+        (Side::Response, b"3+"),
+        (Side::Request, b"4\x04abcd"),
+        (Side::Response, b"4+"),
+        (Side::Request, b"5\x04abcd"),
+        (Side::Response, b"5+"),
+    ];
+
+    fn checked(slip: Slip) -> Checked {
+        check(|| Toy { slip, ..Toy::default() }, CONVERSATION)
+    }
+
+    #[test]
+    fn a_decoder_that_says_what_it_does_passes() {
+        let alike = 1 + 3 + 1;
+        let pipelined = 1 + 1 + 1 + 2 + 2;
+        let free = 4 * alike + pipelined + 2;
+        let expected = Checked { turns: 6, repeatable: 5, repeated: 4, free };
+        assert_eq!(checked(Slip::Nothing), expected);
+    }
+
+    #[test]
+    fn every_slip_is_found() {
+        for slip in [Slip::FreeLength, Slip::FreeFlag, Slip::FreeUnpairedId, Slip::FreeCommand, Slip::Number] {
+            let found = std::panic::catch_unwind(|| checked(slip));
+            assert!(found.is_err(), "{slip:?}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The one interface between ordered bytes and what is made of them.
+//!
+//! A [`Decoder`] is a pure, incremental function over the two byte streams of a connection. It *posts* every byte that
+//! it consumes, in stream order, as `(account, field, length)` and says to which operation these bytes belong. What
+//! happens to a posting is the [`Reader`]'s business and is chosen at compile time: the ledger adds lengths up, an
+//! explanation keeps field names, a test checks that postings cover the message.
+//!
+//! ```text
+//!   flow ──bytes──▶ Engine ──Input──▶ Decoder ──postings──▶ Out ──▶ Reader
+//!                   (one loop for     (one folder a                (ledger, explain,
+//!                    all protocols)    protocol)                    transcript)
+//! ```
+//!
+//! Bytes cannot be consumed without being posted: the [`Engine`] advances by what was posted and by nothing else.
+
+#![forbid(unsafe_code)]
+
+mod codec;
+mod cursor;
+pub mod engine;
+mod expansion;
+mod foreign;
+pub mod free;
+pub mod limits;
+pub mod near;
+mod out;
+mod pro_rata;
+pub mod tape;
+pub mod transcript;
+mod versioned;
+
+pub use codec::Codec;
+pub use cursor::{Cursor, Short};
+pub use engine::Engine;
+pub use expansion::Expansion;
+pub use foreign::{Foreign, Look};
+pub use out::{Free, Note, OpId, Out, Reader};
+pub use pro_rata::Shares;
+pub use versioned::Versioned;
+
+use overhead_model::Side;
+
+/// A hash table for what is looked up for every segment or message. Its keys may be chosen by who is captured; seeds are random.
+pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+
+/// What a decoder is given: the bytes at the current position of one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Bytes that were captured.
+    pub bytes: &'a [u8],
+    /// How many bytes follow them that are on the wire but not at hand (snapped, in a gap, or beyond
+    /// [`crate::limits::MESSAGE_BUFFER`]). They can be consumed by posting them, but not read.
+    pub opaque: u64,
+}
+
+impl Input<'_> {
+    /// Bytes that can be posted now.
+    pub fn available(&self) -> u64 {
+        self.bytes.len() as u64 + self.opaque
+    }
+}
+
+/// What one call of [`Decoder::step`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// At least one byte was posted; call again with what follows.
+    Progress,
+    /// Nothing was posted: the message at this position is exactly this many bytes long in all, more than are available.
+    Need(u64),
+    /// Nothing was posted: more bytes are needed, and it cannot be said how many.
+    More,
+    /// From here on, both directions of the connection are TLS records. At least one byte was posted.
+    Tls,
+}
+
+/// The bytes cannot be of this protocol; the rest of this direction is not decoded. Names what was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub &'static str);
+
+/// Whether a message begins at some position, as far as can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// These bytes begin a message.
+    Yes,
+    /// They do not.
+    No,
+    /// More bytes are needed (at most [`crate::limits::BOUNDARY_WINDOW`]).
+    More,
+}
+
+/// A protocol: state of one connection, fed by [`Engine`].
+///
+/// Implementations are pure: no I/O, clock, panic or `unsafe`, and no allocation from a length that was not checked.
+pub trait Decoder {
+    /// Decodes one message, or one element of a long one, from the start of `input` and posts exactly the bytes it
+    /// consumes. [`Step::Need`] and [`Step::More`] must be returned before anything is posted.
+    ///
+    /// For a length-prefixed message: return [`Step::Need`] until `input.available()` covers it, then decode it with a
+    /// [`Cursor`]; its [`Cursor::finish`] posts whatever could not be decoded to `unknown`, so that a message whose inside is damaged,
+    /// snapped or of an unknown kind never costs the boundary of the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] where the position cannot be the start of a message. What was posted before stays posted.
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed>;
+
+    /// Whether `bytes` provably begin a message of this direction. Asked at the start of a connection whose handshake
+    /// was not captured, and byte by byte after a loss.
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary;
+
+    /// Bytes of `side` were lost in the midst of a message: forget what can no longer be paired or told. Operations
+    /// that were open may be closed as unanswered. Decoding of this side resumes at the next boundary.
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>);
+
+    /// The connection, or the capture, is over. Operations may be closed that only waited for what could still have come.
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let _ = out;
+    }
+
+    /// Nothing of the server is captured: closes what waits for a response as unanswered.
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.lost(Side::Response, out);
+    }
+
+    /// Returns a number while the connection is quiet: no message is incomplete and no request waits, in either direction.
+    /// `None` otherwise, and for a decoder that cannot tell.
+    ///
+    /// As long as two calls return the same number, equal bytes come to equal postings, labels and outcomes after both, and
+    /// [`Out::post_free`] says which bytes need not even be equal. So the number changes with everything that outlives an
+    /// operation and that decoding depends on: prepared statements, what was negotiated, open transactions. A decoder that
+    /// keeps all this in a [`Versioned`] has the number from there.
+    fn quiet(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns how many bytes of memory it holds beyond its own size, roughly: what grows with what the peers send.
+    fn held(&self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,348 @@
+//! Postings and the statements about operations that go with them.
+
+use super::{Codec, Foreign};
+use overhead_model::{Account, Amounts, Class, Outcome, Side};
+
+/// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpId(pub u64);
+
+/// A doubt or fact about a connection that is counted and reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Note {
+    /// TLS records were seen.
+    Tls,
+    /// TLS records of a connection were not decrypted.
+    Encrypted,
+    /// The decryption of one direction ended; the reason.
+    Undecryptable(&'static str),
+    /// A message, or the rest of one, could not be decoded and went to `unknown`.
+    UndecodedMessage,
+    /// A cell or value whose type was not seen went wholly to `data`, and by its bytes it could have an inner structure.
+    UntypedValue,
+    /// A compressed body was posted pro rata of its decompressed accounts.
+    ProRata,
+    /// The rest of one direction was given up as not being of this protocol; the reason.
+    Malformed(&'static str),
+    /// A message boundary was lost to a gap or to snapping.
+    LostBoundary,
+    /// A retransmission had other bytes than were seen first. The first hold.
+    Conflict,
+    /// A message was longer than [`crate::limits::MESSAGE_BUFFER`].
+    LongMessage,
+    /// A compressed body claims to decompress to more than its compression can.
+    Implausible(Codec),
+    /// A compressed body decompresses to more than [`crate::limits::DECOMPRESSED`].
+    LongBody,
+    /// A compressed message was not decompressed, for want of what [`crate::limits::EXPANDED`] allows.
+    Expansion,
+    /// A connection has payload in one direction, and no frame at all of the other was captured.
+    OneWay,
+    /// Requests of a connection were closed as unanswered since nothing of its server was captured:
+    /// there is no end to those that wait.
+    Abandoned,
+    /// A selected connection is not decoded: its bytes are not of the protocol that is expected there.
+    Foreign(Foreign),
+}
+
+/// How far the bytes of a field may differ without any difference to what is posted, labelled, noted and remembered, now or
+/// later. See [`Decoder::quiet`](super::Decoder::quiet).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Free {
+    /// They may be any bytes.
+    Any,
+    /// Each may be any of the digits `0` to `9`, where it is one.
+    Digits,
+    /// They are an id by which the answer finds its request. Both may be any bytes as long as they are equal, and no other
+    /// request waits under the same id. Of the first byte, these bits may differ.
+    Id(u8),
+}
+
+/// What is made of postings. Implemented by the ledger, by the explanation and by tests.
+pub trait Reader {
+    /// Opens a new operation.
+    fn open(&mut self) -> OpId;
+
+    /// The next `len` bytes of `side` belong to `account` of `op`. `field` is a short static name for people
+    /// (`"stream id"`), and `len` is never 0.
+    fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
+
+    /// Of how many of the next bytes of `side`, where they go to `op`, just the sums by account matter. Where that is `len`
+    /// and more, as many of them as the caller likes are posted by [`Reader::post_sums`], at least `len`. 0 where each field
+    /// matters.
+    #[inline]
+    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
+        let _ = (side, op, len);
+        0
+    }
+
+    /// The next `len` bytes of `side`, at most as many as [`Reader::lump`] gave, belong to `op` with these sums by account.
+    fn post_sums(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64) {
+        let _ = len;
+        for (account, len) in sums.iter().filter(|&(_, len)| len > 0) {
+            self.post(side, op, account, "sum", len);
+        }
+    }
+
+    /// The content of `len` bytes of `side` is free to differ. They begin `ahead` bytes behind the last one that was posted
+    /// on that side, and are posted to `op` next.
+    #[inline]
+    fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
+        let _ = (side, op, ahead, len, free);
+    }
+
+    /// Postings from here to the matching [`Reader::leave`] lie in the named group (`"rows metadata"`).
+    fn enter(&mut self, side: Side, group: &'static str) {
+        let _ = (side, group);
+    }
+
+    /// Ends the innermost group.
+    fn leave(&mut self, side: Side) {
+        let _ = side;
+    }
+
+    /// Says what `op` is. Its request is complete by then. May be said again until the operation closes; the last word holds.
+    /// An operation that is never labelled becomes `unmatched`.
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str);
+
+    /// `op` is over. Nothing can be posted to it any more.
+    fn close(&mut self, op: OpId, outcome: Outcome);
+
+    /// The software at the end that *sends* on `side` named itself in the handshake (`"Redis 7.0.15"`).
+    fn software(&mut self, side: Side, name: &str);
+
+    /// The version of that software, where it comes apart from the name.
+    fn software_version(&mut self, side: Side, version: &str) {
+        let _ = (side, version);
+    }
+
+    /// What lies `ahead` bytes beyond the next byte to be posted on `side` is encrypted; in clear it is `bytes`.
+    fn decrypted(&mut self, side: Side, ahead: u64, bytes: &[u8]) {
+        let _ = (side, ahead, bytes);
+    }
+
+    /// A doubt or fact to be counted.
+    fn note(&mut self, note: Note);
+}
+
+/// What a decoder writes to: one direction of one connection, while what came in one piece is decoded.
+///
+/// Keeps count of what was posted, which is what the engine advances by, and whom it charges. What it holds is posted when
+/// it is dropped.
+pub struct Out<'r, R: Reader> {
+    reader: &'r mut R,
+    side: Side,
+    current: Option<OpId>,
+    posted: u64,
+    depth: u32,
+    /// How many bytes more may be added to the lump.
+    room: u64,
+    lump: Lump,
+}
+
+/// Fields of one operation of which the reader wants just the sums, and does not have them yet: messages have many fields
+/// and few accounts.
+#[derive(Default)]
+struct Lump {
+    op: OpId,
+    sums: Amounts,
+    len: u64,
+    /// How long it may become.
+    limit: u64,
+}
+
+impl<'r, R: Reader> Out<'r, R> {
+    /// Charges `current` to begin with.
+    pub fn new(reader: &'r mut R, side: Side, current: Option<OpId>) -> Self {
+        Self { reader, side, current, posted: 0, depth: 0, room: 0, lump: Lump::default() }
+    }
+
+    /// The operation being charged.
+    pub fn current(&self) -> Option<OpId> {
+        self.current
+    }
+
+    /// Bytes posted through this value.
+    pub fn posted(&self) -> u64 {
+        self.posted + self.lump.len
+    }
+
+    /// Counts `len` bytes as posted that are held back, and will be posted through [`Out::aside`].
+    pub fn pass(&mut self, len: u64) {
+        self.posted += len;
+    }
+
+    /// An output for postings that were held back, which this one does not count. `depth` groups are open in it.
+    pub fn aside(&mut self, current: Option<OpId>, depth: u32) -> Out<'_, R> {
+        self.settle();
+        let mut aside = Out::new(self.reader, self.side, current);
+        aside.depth = depth;
+        aside
+    }
+
+    /// Groups that are open.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Opens an operation. Does not charge it: see [`Out::charge`].
+    pub fn open(&mut self) -> OpId {
+        self.reader.open()
+    }
+
+    /// Following postings of this direction go to `op`, in later steps too.
+    #[inline]
+    pub fn charge(&mut self, op: OpId) {
+        self.current = Some(op);
+        self.room = if op == self.lump.op { self.lump.limit - self.lump.len } else { 0 };
+    }
+
+    /// The message at hand is whole: what follows belongs to no operation until the next [`Out::charge`].
+    #[inline]
+    pub fn release(&mut self) {
+        self.current = None;
+        self.room = 0;
+    }
+
+    /// Opens an operation for bytes that no request or response goes with, labels it `unmatched` and charges it. The
+    /// caller closes it.
+    pub fn orphan(&mut self, name: &str) -> OpId {
+        let op = self.open();
+        self.label(op, Class::Unmatched, name, "");
+        self.charge(op);
+        op
+    }
+
+    /// Posts the next `len` bytes to the operation being charged (0 bytes are not posted).
+    #[inline]
+    pub fn post(&mut self, account: Account, field: &'static str, len: u64) {
+        if len > self.room {
+            return self.post_one(account, field, len);
+        }
+        self.room -= len;
+        self.lump.len += len;
+        self.lump.sums[account] += len;
+    }
+
+    /// As [`Out::post`], for bytes that the decoder does not look at, or just at what `free` keeps as it is.
+    #[inline]
+    pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
+        self.free(0, len, free);
+        self.post(account, field, len);
+    }
+
+    /// Says of a part of what is posted next what [`Out::post_free`] says of the whole: of `len` bytes, behind the first
+    /// `ahead` that are posted from here on.
+    #[inline]
+    pub fn free(&mut self, ahead: u64, len: u64, free: Free) {
+        if let Some(op) = self.current.filter(|_| len > 0) {
+            self.reader.free(self.side, op, self.lump.len + ahead, len, free);
+        }
+    }
+
+    /// Begins a lump with a field, or posts it by itself.
+    #[inline(never)]
+    fn post_one(&mut self, account: Account, field: &'static str, len: u64) {
+        let op = self.charged();
+        let limit = self.reader.lump(self.side, op, len);
+        if limit < len {
+            self.posted += len;
+            return self.reader.post(self.side, op, account, field, len);
+        }
+        (self.lump.op, self.lump.limit, self.lump.len) = (op, limit, len);
+        self.lump.sums[account] = len;
+        self.room = limit - len;
+    }
+
+    /// The operation being charged, with everything posted that is held.
+    #[inline]
+    fn charged(&mut self) -> OpId {
+        self.settle();
+        match self.current {
+            Some(op) => op,
+            None => self.orphan("(undecoded)"),
+        }
+    }
+
+    /// Posts what is held.
+    #[inline]
+    fn settle(&mut self) {
+        if self.lump.len > 0 {
+            self.post_lump();
+        }
+    }
+
+    #[inline(never)]
+    fn post_lump(&mut self) {
+        let Lump { op, len, .. } = self.lump;
+        self.posted += len;
+        self.reader.post_sums(self.side, op, &self.lump.sums, len);
+        (self.lump.sums, self.lump.len, self.lump.limit, self.room) = (Amounts::ZERO, 0, 0, 0);
+    }
+
+    /// Opens a named group of fields.
+    pub fn enter(&mut self, group: &'static str) {
+        self.depth += 1;
+        self.reader.enter(self.side, group);
+    }
+
+    /// Closes the innermost group. Groups still open at the end of a step are closed by the engine.
+    pub fn leave(&mut self) {
+        if self.depth > 0 {
+            self.depth -= 1;
+            self.reader.leave(self.side);
+        }
+    }
+
+    /// Closes all groups.
+    pub fn leave_all(&mut self) {
+        while self.depth > 0 {
+            self.leave();
+        }
+    }
+
+    /// See [`Reader::label`]. The name is cut to [`crate::limits::NAME`] bytes.
+    pub fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        let mut end = name.len().min(crate::limits::NAME);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.reader.label(op, class, &name[..end], via);
+    }
+
+    /// See [`Reader::close`].
+    pub fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.settle();
+        if self.current == Some(op) {
+            self.current = None;
+        }
+        self.reader.close(op, outcome);
+    }
+
+    /// See [`Reader::software`].
+    pub fn software(&mut self, side: Side, name: &str) {
+        self.reader.software(side, name);
+    }
+
+    /// See [`Reader::software_version`].
+    pub fn software_version(&mut self, side: Side, version: &str) {
+        self.reader.software_version(side, version);
+    }
+
+    /// See [`Reader::decrypted`].
+    pub fn decrypted(&mut self, ahead: u64, bytes: &[u8]) {
+        self.reader.decrypted(self.side, ahead, bytes);
+    }
+
+    /// See [`Reader::note`].
+    pub fn note(&mut self, note: Note) {
+        self.reader.note(note);
+    }
+}
+
+impl<R: Reader> Drop for Out<'_, R> {
+    #[inline]
+    fn drop(&mut self) {
+        self.settle();
+    }
+}

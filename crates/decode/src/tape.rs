@@ -1,0 +1,366 @@
+//! Postings held back until it is known how they lie on the wire.
+//!
+//! Two layouts need it. A compressed body, or the payload of a compressed segment, is decoded from its decompressed
+//! bytes: what counts is the bytes on the wire, split in proportion to the accounts of the decompressed ones. And
+//! messages inside segments (CQL version 5) or TLS records run on across headers, checksums and tags, which have to be
+//! posted in between. A [`Weigher`] is enough for a body, which is of one operation; the others take a [`Tape`].
+
+use super::{Note, OpId, Out, Reader};
+use overhead_model::{Account, Amounts, Class, Outcome, Side};
+
+/// What was posted, in order.
+#[derive(Debug, Default)]
+pub struct Tape {
+    events: Vec<Event>,
+    closed: Vec<(OpId, Outcome)>,
+    /// Where the next player begins.
+    start: Position,
+    /// Bytes posted since the tape was emptied.
+    recorded: u64,
+}
+
+/// A place on a tape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Position {
+    next: usize,
+    /// Bytes of the next posting that were played.
+    within: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Enter(&'static str),
+    Leave,
+    Post { op: OpId, account: Account, field: &'static str, len: u64 },
+}
+
+/// A reader that writes postings to a tape and passes everything else on. Operations that are closed meanwhile stay
+/// open until the tape was played.
+pub struct Recorder<'a, 'r, R: Reader> {
+    out: &'a mut Out<'r, R>,
+    tape: &'a mut Tape,
+}
+
+impl Tape {
+    /// Returns how many bytes of memory it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.events.capacity() * size_of::<Event>()
+    }
+}
+
+impl<'a, 'r, R: Reader> Recorder<'a, 'r, R> {
+    /// Records on `tape`, which is emptied.
+    pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
+        tape.clear();
+        Self { out, tape }
+    }
+
+    /// Records on `tape` behind what it holds.
+    pub fn append(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
+        Self { out, tape }
+    }
+}
+
+impl<R: Reader> Reader for Recorder<'_, '_, R> {
+    fn open(&mut self) -> OpId {
+        self.out.open()
+    }
+
+    fn post(&mut self, _: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.tape.recorded += len;
+        self.tape.events.push(Event::Post { op, account, field, len });
+    }
+
+    fn enter(&mut self, _: Side, group: &'static str) {
+        self.tape.events.push(Event::Enter(group));
+    }
+
+    fn leave(&mut self, _: Side) {
+        self.tape.events.push(Event::Leave);
+    }
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.out.label(op, class, name, via);
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.tape.closed.push((op, outcome));
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.out.software(side, name);
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.out.software_version(side, version);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.out.note(note);
+    }
+}
+
+impl Tape {
+    /// Gives back what more than `bytes` of memory it takes.
+    pub fn shrink(&mut self, bytes: usize) {
+        self.clear();
+        self.events.shrink_to(bytes / size_of::<Event>());
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.closed.clear();
+        (self.start, self.recorded) = (Position::default(), 0);
+    }
+
+    /// Bytes posted on it since it was emptied.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// What was closed during the recording and is not closed yet.
+    pub fn closed(&mut self) -> std::vec::Drain<'_, (OpId, Outcome)> {
+        self.closed.drain(..)
+    }
+
+    /// A player at the beginning of the tape.
+    pub fn play(&self) -> Player<'_> {
+        Player { tape: self, at: self.start }
+    }
+
+    /// The tape begins at `position` from now on.
+    pub fn forget(&mut self, position: Position) {
+        self.start = position;
+        // Moving the rest to the front pays once as much was played as is left.
+        if self.start.next * 2 >= self.events.len() {
+            self.events.drain(..self.start.next.min(self.events.len()));
+            self.start.next = 0;
+        }
+    }
+
+    /// Closes what was closed during the recording.
+    pub fn close<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for (op, outcome) in self.closed.drain(..) {
+            out.close(op, outcome);
+        }
+    }
+}
+
+/// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
+/// through it.
+pub struct Weigher<'a, 'r, R: Reader> {
+    out: &'a mut Out<'r, R>,
+    amounts: Amounts,
+}
+
+impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
+    /// Adds up from 0.
+    pub fn new(out: &'a mut Out<'r, R>) -> Self {
+        Self { out, amounts: Amounts::ZERO }
+    }
+
+    /// What was posted so far.
+    pub fn amounts(&self) -> Amounts {
+        self.amounts
+    }
+}
+
+impl<R: Reader> Reader for Weigher<'_, '_, R> {
+    fn open(&mut self) -> OpId {
+        self.out.open()
+    }
+
+    fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
+        self.amounts[account] += len;
+    }
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.out.label(op, class, name, via);
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.out.close(op, outcome);
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.out.software(side, name);
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.out.software_version(side, version);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.out.note(note);
+    }
+}
+
+/// A position on a tape.
+#[derive(Clone, Copy)]
+pub struct Player<'a> {
+    tape: &'a Tape,
+    at: Position,
+}
+
+/// A piece of a posting.
+struct Piece {
+    op: OpId,
+    account: Account,
+    field: &'static str,
+    len: u64,
+}
+
+impl Player<'_> {
+    /// Where it is.
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
+    /// Plays up to `len` bytes: `group` is told of groups, `post` of postings.
+    fn run(&mut self, mut len: u64, mut group: impl FnMut(Option<&'static str>), mut post: impl FnMut(Piece)) {
+        while let Some(&event) = self.tape.events.get(self.at.next) {
+            match event {
+                Event::Enter(_) | Event::Post { .. } if len == 0 => return,
+                Event::Enter(name) => group(Some(name)),
+                Event::Leave => group(None),
+                Event::Post { op, account, field, len: whole } => {
+                    let taken = len.min(whole - self.at.within);
+                    len -= taken;
+                    self.at.within += taken;
+                    post(Piece { op, account, field, len: taken });
+                    if self.at.within < whole {
+                        return;
+                    }
+                    self.at.within = 0;
+                }
+            }
+            self.at.next += 1;
+        }
+    }
+
+    /// Shares of the operations in the next `len` bytes, in order; neighbours of one operation are one share.
+    pub fn owners(mut self, len: u64, owners: &mut Vec<(OpId, u64)>) {
+        owners.clear();
+        self.run(
+            len,
+            |_| {},
+            |piece| match owners.last_mut() {
+                Some((op, share)) if *op == piece.op => *share += piece.len,
+                _ => owners.push((piece.op, piece.len)),
+            },
+        );
+    }
+
+    /// Posts the next `len` bytes as they were recorded.
+    pub fn post<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) {
+        // Two closures cannot both hold `out`.
+        let out = std::cell::RefCell::new(out);
+        self.run(
+            len,
+            |name| match name {
+                Some(name) => out.borrow_mut().enter(name),
+                None => out.borrow_mut().leave(),
+            },
+            |piece| {
+                let mut out = out.borrow_mut();
+                out.charge(piece.op);
+                out.post(piece.account, piece.field, piece.len);
+            },
+        );
+    }
+
+    /// Posts `wire` bytes in proportion to the operations and accounts of the next `len` bytes.
+    pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
+        let parts = &mut shares.parts;
+        parts.clear();
+        self.run(
+            len,
+            |_| {},
+            |piece| match parts.last_mut() {
+                Some((op, amounts)) if *op == piece.op => amounts[piece.account] += piece.len,
+                _ => parts.push((piece.op, Amounts::of(piece.account, piece.len))),
+            },
+        );
+        let amounts = shares.parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount));
+        shares.weights.clear();
+        shares.weights.extend(amounts);
+        shares.split(wire);
+        for ((op, _), given) in shares.parts.iter().zip(shares.given.chunks(Account::COUNT)) {
+            out.charge(*op);
+            for (account, &share) in Account::ALL.into_iter().zip(given) {
+                out.post(account, "compressed", share);
+            }
+        }
+    }
+}
+
+/// Bytes in proportion to weights, by largest remainder. Kept for its memory.
+#[derive(Debug, Default)]
+pub struct Shares {
+    parts: Vec<(OpId, Amounts)>,
+    weights: Vec<u64>,
+    given: Vec<u64>,
+    remainders: Vec<(u64, usize)>,
+}
+
+impl Shares {
+    /// Splits `amount` in proportion to `weights`, ties to the earliest. All zeros where the weights are.
+    pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
+        self.weights.clear();
+        self.weights.extend(weights);
+        self.split(amount);
+        &mut self.given
+    }
+
+    fn split(&mut self, amount: u64) {
+        let total: u64 = self.weights.iter().sum();
+        self.given.clear();
+        self.remainders.clear();
+        let mut left = amount;
+        for (index, &weight) in self.weights.iter().enumerate() {
+            let (share, remainder) = divide(amount, weight, total);
+            left -= share;
+            self.given.push(share);
+            if remainder > 0 {
+                self.remainders.push((remainder, index));
+            }
+        }
+        self.remainders.sort_unstable_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), index));
+        let extra = usize::try_from(left).unwrap_or(usize::MAX);
+        for &(_, index) in self.remainders.iter().take(extra) {
+            if let Some(share) = self.given.get_mut(index) {
+                *share += 1;
+            }
+        }
+    }
+}
+
+/// Posts the next `len` bytes of `shares`, one for each of `owners`. They go down by as much.
+pub fn post_shares<R: Reader>(
+    owners: &[(OpId, u64)],
+    shares: &mut [u64],
+    (account, field, mut len): (Account, &'static str, u64),
+    out: &mut Out<'_, R>,
+) {
+    for ((op, _), share) in owners.iter().zip(shares) {
+        let taken = len.min(*share);
+        *share -= taken;
+        len -= taken;
+        if taken > 0 {
+            out.charge(*op);
+            out.post(account, field, taken);
+        }
+    }
+}
+
+/// `amount` × `weight` ÷ `total` with its remainder; 0 where the total is.
+fn divide(amount: u64, weight: u64, total: u64) -> (u64, u64) {
+    match amount.checked_mul(weight) {
+        _ if total == 0 => (0, 0),
+        Some(product) => (product / total, product % total),
+        None => {
+            let (product, total) = (u128::from(amount) * u128::from(weight), u128::from(total));
+            ((product / total) as u64, (product % total) as u64)
+        }
+    }
+}

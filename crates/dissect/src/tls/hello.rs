@@ -1,0 +1,138 @@
+//! Handshake messages, as far as they matter to the records (RFC 8446 section 4, RFC 5246 section 7.4).
+//!
+//! ```text
+//! type u8 | length u24 | body
+//! ClientHello: version u16 | random 32 | …
+//! ServerHello: version u16 | random 32 | session id u8 + n | cipher suite u16 | compression u8 | extensions u16 + n
+//! ```
+
+use super::keylog::Random;
+use crate::limits;
+use overhead_decode::Boundary;
+
+const CLIENT_HELLO: u8 = 1;
+const SERVER_HELLO: u8 = 2;
+const FINISHED: u8 = 20;
+const KEY_UPDATE: u8 = 24;
+
+const SUPPORTED_VERSIONS: u16 = 43;
+const TLS13: u16 = 0x0304;
+
+/// The random of a `HelloRetryRequest`, which looks like a `ServerHello`.
+const RETRY: Random = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
+    0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+/// Whether the bytes of a new connection begin with a record that carries a `ClientHello`. Nine bytes tell: the
+/// beginning of a MongoDB message can look alike up to the length of the handshake message, which is 0 there.
+pub(crate) fn client_hello(bytes: &[u8]) -> Boundary {
+    match bytes {
+        [22, 3, 0..=4, _, _, CLIENT_HELLO, high, middle, low, ..] => {
+            if *high == 0 && [*middle, *low] != [0, 0] {
+                Boundary::Yes
+            } else {
+                Boundary::No
+            }
+        }
+        [22, 3, 0..=4, _, _, CLIENT_HELLO, ..]
+        | [22, 3, 0..=4, _, _]
+        | [22, 3, 0..=4, _]
+        | [22, 3, 0..=4]
+        | [22, 3]
+        | [22] => Boundary::More,
+        _ => Boundary::No,
+    }
+}
+
+/// What a `ServerHello` decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServerHello {
+    pub random: Random,
+    pub suite: u16,
+    pub is_tls13: bool,
+}
+
+/// A handshake message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    ClientHello(Random),
+    ServerHello(ServerHello),
+    Finished,
+    KeyUpdate,
+    Other,
+}
+
+/// Cuts the handshake of one direction into messages, which may be spread over records.
+#[derive(Debug, Default)]
+pub(super) struct Scanner {
+    header: [u8; 4],
+    /// Bytes of `header` that are there.
+    begun: usize,
+    /// Bytes of the body still to come.
+    left: usize,
+    /// The body of a hello.
+    body: Vec<u8>,
+}
+
+impl Scanner {
+    /// Takes bytes off `bytes` up to the end of the next message; `None` where there is no end.
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Option<Message> {
+        while self.begun < self.header.len() {
+            let (&byte, rest) = bytes.split_first()?;
+            *self.header.get_mut(self.begun)? = byte;
+            *bytes = rest;
+            self.begun += 1;
+            let [_, high, middle, low] = self.header;
+            self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        }
+        let (here, rest) = bytes.split_at(self.left.min(bytes.len()));
+        *bytes = rest;
+        self.left -= here.len();
+        let kind = self.header[0];
+        if matches!(kind, CLIENT_HELLO | SERVER_HELLO) {
+            let room = limits::HELLO.saturating_sub(self.body.len()).min(here.len());
+            self.body.extend_from_slice(here.get(..room).unwrap_or_default());
+        }
+        if self.left > 0 {
+            return None;
+        }
+        self.begun = 0;
+        let body = std::mem::take(&mut self.body);
+        Some(read(kind, &body))
+    }
+
+    /// Bytes were lost.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn read(kind: u8, body: &[u8]) -> Message {
+    let hello = match kind {
+        CLIENT_HELLO => body.get(2..34).and_then(|random| random.try_into().ok()).map(Message::ClientHello),
+        SERVER_HELLO => server_hello(body).filter(|hello| hello.random != RETRY).map(Message::ServerHello),
+        FINISHED => Some(Message::Finished),
+        KEY_UPDATE => Some(Message::KeyUpdate),
+        _ => None,
+    };
+    hello.unwrap_or(Message::Other)
+}
+
+fn server_hello(body: &[u8]) -> Option<ServerHello> {
+    let (_, rest) = body.split_first_chunk::<2>()?;
+    let (random, rest) = rest.split_first_chunk::<32>()?;
+    let (&session, rest) = rest.split_first()?;
+    let (suite, rest) = rest.get(usize::from(session)..)?.split_first_chunk::<2>()?;
+    let mut extensions = rest.get(3..).unwrap_or_default();
+    let mut is_tls13 = false;
+    while let Some((&[kind_high, kind_low, high, low], rest)) = extensions.split_first_chunk::<4>() {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let Some(value) = rest.get(..length) else { break };
+        if u16::from_be_bytes([kind_high, kind_low]) == SUPPORTED_VERSIONS {
+            is_tls13 = value == TLS13.to_be_bytes();
+        }
+        extensions = rest.get(length..).unwrap_or_default();
+    }
+    Some(ServerHello { random: *random, suite: u16::from_be_bytes(*suite), is_tls13 })
+}

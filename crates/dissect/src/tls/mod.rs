@@ -1,0 +1,336 @@
+//! TLS below a protocol: its records, and, where the keys are known, the protocol within them.
+//!
+//! [`Layered`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and
+//! takes records from then on. A record that can be decrypted gives its content to an engine of its own, with the same
+//! protocol decoder; what that posts is woven into the postings of the records ([`weave`]). Records that cannot be
+//! decrypted are counted ([`records`]).
+//!
+//! Supported are TLS 1.2 and 1.3 with the suites in [`suite`], with secrets from a [`KeyLog`]. Early data of TLS 1.3 is
+//! not decrypted.
+
+mod crypt;
+mod hello;
+mod keylog;
+mod records;
+mod session;
+mod suite;
+#[cfg(test)]
+mod tests;
+mod weave;
+
+pub use keylog::KeyLog;
+
+use overhead_decode::engine::{Driver, Streams};
+use overhead_decode::limits::OUTSTANDING;
+use overhead_decode::tape::Recorder;
+use overhead_decode::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_model::{Class, Outcome, Side};
+use records::{APPLICATION_DATA, Header, Records};
+use session::{Content, Opened, Record, Session};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weave::Weave;
+
+/// A protocol's decoder, with TLS around it or not.
+#[derive(Debug)]
+pub(crate) struct Layered<D> {
+    /// Stepped directly without TLS.
+    decoder: D,
+    keys: Option<Arc<KeyLog>>,
+    secured: Option<Box<Secured>>,
+    /// Nothing was decoded yet: the client may begin with TLS.
+    is_fresh: bool,
+}
+
+/// State of a connection with TLS.
+#[derive(Debug)]
+struct Secured {
+    tls: Tls,
+    /// Of the content.
+    streams: Streams,
+}
+
+/// The records, and what is held back of their content.
+#[derive(Debug)]
+struct Tls {
+    session: Session,
+    records: Records,
+    weaves: [Weave; 2],
+    /// Operations that are over but for postings that are held back.
+    closing: VecDeque<Closing>,
+    /// Content of the record at hand.
+    text: Vec<u8>,
+}
+
+/// An operation to be closed when this many records of each direction are posted.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    op: OpId,
+    outcome: Outcome,
+    after: [u64; 2],
+}
+
+impl<D: Decoder> Layered<D> {
+    pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
+        Self { decoder, keys, secured: None, is_fresh: !mid_stream }
+    }
+
+    /// The connection is over: posts what is held back.
+    pub(crate) fn settle_all<R: Reader>(&mut self, reader: &mut R) {
+        let Some(Secured { tls, streams }) = self.secured.as_deref_mut() else { return };
+        let mut inner = Driver::new(&mut self.decoder, streams);
+        for side in Side::BOTH {
+            let mut out = Out::new(reader, side, None);
+            if !tls.weaves[side as usize].is_idle() {
+                tls.feed(side, &mut out, |recorder| inner.finish_side(side, recorder));
+            }
+            tls.settle(usize::MAX, &mut out);
+        }
+    }
+
+    /// Gives back room that nothing is in.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
+            streams.shrink();
+            tls.text = Vec::new();
+        }
+    }
+
+    fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        out.note(Note::Tls);
+        let tls = Tls {
+            session: Session::new(self.keys.take()),
+            records: Records::default(),
+            weaves: [Weave::default(), Weave::default()],
+            closing: VecDeque::new(),
+            text: Vec::new(),
+        };
+        self.secured = Some(Box::new(Secured { tls, streams: Streams::new(false) }));
+    }
+}
+
+impl<D: Decoder> Decoder for Layered<D> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        if let Some(secured) = &mut self.secured {
+            return secured.step(&mut self.decoder, side, input, out);
+        }
+        if self.is_fresh && side == Side::Request {
+            match hello::client_hello(input.bytes) {
+                Boundary::No => self.is_fresh = false,
+                Boundary::More if input.opaque == 0 => return Ok(Step::More),
+                Boundary::More => {}
+                Boundary::Yes => self.begin(out),
+            }
+            if let Some(secured) = &mut self.secured {
+                return secured.step(&mut self.decoder, side, input, out);
+            }
+        }
+        let before = out.posted();
+        let step = self.decoder.step(side, input, out);
+        self.is_fresh &= out.posted() == before;
+        let step = step?;
+        if step == Step::Tls {
+            self.begin(out);
+            return Ok(Step::Progress);
+        }
+        Ok(step)
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        match &self.secured {
+            Some(_) => records::boundary(bytes),
+            None => self.decoder.boundary(side, bytes),
+        }
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        match self.secured.as_deref_mut() {
+            Some(Secured { tls, streams }) => {
+                tls.session.lost(side);
+                tls.interrupt(&mut Driver::new(&mut self.decoder, streams), side, out);
+            }
+            None => self.decoder.lost(side, out),
+        }
+    }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        match self.secured.as_deref_mut() {
+            Some(Secured { tls, streams }) => {
+                let mut inner = Driver::new(&mut self.decoder, streams);
+                tls.feed(Side::Response, out, |recorder| inner.abandon(recorder));
+            }
+            None => self.decoder.abandon(out),
+        }
+    }
+
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.decoder.end(out);
+    }
+
+    #[inline]
+    fn held(&self) -> usize {
+        self.decoder.held() + self.secured.as_deref().map_or(0, Secured::held)
+    }
+}
+
+impl Secured {
+    /// Returns how many bytes of memory it holds, roughly.
+    fn held(&self) -> usize {
+        let Tls { weaves, closing, text, .. } = &self.tls;
+        size_of::<Self>()
+            + self.streams.held()
+            + text.capacity()
+            + closing.capacity() * size_of::<Closing>()
+            + weaves.iter().map(Weave::held_bytes).sum::<usize>()
+    }
+
+    /// One record.
+    fn step<D: Decoder, R: Reader>(
+        &mut self,
+        decoder: &mut D,
+        side: Side,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        self.tls.step(&mut Driver::new(decoder, &mut self.streams), side, input, out)
+    }
+}
+
+impl Tls {
+    /// One record.
+    fn step<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut Driver<'_, D>,
+        side: Side,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        let header = match Header::read(input)? {
+            Some(header) if input.available() < header.total() => return Ok(Step::Need(header.total())),
+            Some(header) => header,
+            None => return Ok(Step::More),
+        };
+        out.note(Note::Tls);
+        let mut text = std::mem::take(&mut self.text);
+        let record = Record { header: header.bytes, fragment: header.fragment(input), length: header.length() };
+        let content = self.session.record(side, record, &mut text);
+        if let Content::Opened(layout) = content {
+            out.decrypted(self.weaves[side as usize].ahead(layout), &text);
+        }
+        match content {
+            Content::Opened(layout) | Content::Unread(layout)
+                if layout.kind != APPLICATION_DATA || layout.content == 0 =>
+            {
+                self.own(side, layout, out);
+                out.pass(header.total());
+            }
+            Content::Opened(layout) => {
+                self.data(side, layout, out, |recorder| inner.bytes(side, &text, recorder));
+                out.pass(header.total());
+            }
+            Content::Unread(layout) => {
+                self.data(side, layout, out, |recorder| inner.opaque(side, layout.content as u64, recorder));
+                out.pass(header.total());
+            }
+            content @ (Content::Closed | Content::Failed(_)) => {
+                if let Content::Failed(reason) = content {
+                    out.note(Note::Undecryptable(reason));
+                }
+                if self.is_decrypting(side) {
+                    self.interrupt(inner, side, out);
+                }
+                self.records.post(side, header, input, out);
+            }
+        }
+        self.text = text;
+        Ok(Step::Progress)
+    }
+
+    /// Some content of `side` was decoded.
+    fn is_decrypting(&self, side: Side) -> bool {
+        self.weaves[side as usize].end() > 0
+    }
+
+    /// A record of application data, whose content `decode` decodes. The server's says that the handshake is over, if
+    /// nothing did so far.
+    fn data<R: Reader>(
+        &mut self,
+        side: Side,
+        layout: Opened,
+        out: &mut Out<'_, R>,
+        decode: impl FnOnce(&mut Recorder<'_, '_, R>),
+    ) {
+        if side == Side::Response
+            && let Some(op) = self.records.end_handshake()
+        {
+            self.close(side, op, Outcome::Ok, out);
+        }
+        self.weaves[side as usize].push(layout, None);
+        self.feed(side, out, decode);
+    }
+
+    /// A decrypted record that is TLS's own: of the handshake, or an operation that is not counted.
+    fn own<R: Reader>(&mut self, side: Side, layout: Opened, out: &mut Out<'_, R>) {
+        let field = records::content_name(layout.kind);
+        if self.records.is_handshake_over() {
+            let op = out.open();
+            out.label(op, Class::Setup, "TLS", "session");
+            self.push_own(side, layout, (op, field), out);
+            self.close(side, op, Outcome::Unsolicited, out);
+            return;
+        }
+        let op = self.records.handshake(out);
+        self.push_own(side, layout, (op, field), out);
+        let outcome = match layout.kind {
+            records::ALERT if side == Side::Response => Some(Outcome::Error),
+            _ => self.session.is_established().then_some(Outcome::Ok),
+        };
+        if let Some(outcome) = outcome
+            && let Some(op) = self.records.end_handshake()
+        {
+            self.close(side, op, outcome, out);
+        }
+    }
+
+    fn push_own<R: Reader>(&mut self, side: Side, layout: Opened, own: (OpId, &'static str), out: &mut Out<'_, R>) {
+        let weave = &mut self.weaves[side as usize];
+        weave.push(layout, Some(own));
+        weave.play(out);
+    }
+
+    /// Lets `decode` put content on the tape of `side`, and posts as much as is complete.
+    fn feed<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>, decode: impl FnOnce(&mut Recorder<'_, '_, R>)) {
+        let weave = &mut self.weaves[side as usize];
+        decode(&mut Recorder::append(out, &mut weave.tape));
+        weave.play(out);
+        let after = [self.weaves[0].end_of_tape(), self.weaves[1].end_of_tape()];
+        let closed = self.weaves[side as usize].tape.closed();
+        self.closing.extend(closed.map(|(op, outcome)| Closing { op, outcome, after }));
+        self.settle(OUTSTANDING, out);
+    }
+
+    /// Closes an operation whose last record of `side` was pushed.
+    fn close<R: Reader>(&mut self, side: Side, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
+        let mut after = [0; 2];
+        after[side as usize] = self.weaves[side as usize].end();
+        self.closing.push_back(Closing { op, outcome, after });
+        self.settle(OUTSTANDING, out);
+    }
+
+    /// Closes what is over and posted, and the earliest of more than `limit` that are not.
+    fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
+        while let Some(&Closing { op, outcome, after }) = self.closing.front() {
+            let is_posted = Side::BOTH.iter().all(|&side| after[side as usize] <= self.weaves[side as usize].posted());
+            if !is_posted && self.closing.len() <= limit {
+                return;
+            }
+            self.closing.pop_front();
+            out.close(op, outcome);
+        }
+    }
+
+    /// What follows in `side` does not continue the content before it.
+    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, side: Side, out: &mut Out<'_, R>) {
+        self.feed(side, out, |recorder| inner.interrupt(side, recorder));
+    }
+}

@@ -1,0 +1,157 @@
+//! TLS records (RFC 8446 section 5, RFC 5246 section 6.2), without their keys.
+//!
+//! ```text
+//! type u8 | legacy version u16 | length u16 | fragment
+//! ```
+
+use overhead_decode::{Boundary, Cursor, Input, Malformed, Note, OpId, Out, Reader, Short};
+use overhead_model::{Account, Class, Outcome, Side};
+
+const HEADER: u64 = 5;
+/// 2^14 plus the largest expansion that TLS 1.2 allows.
+const MAX_FRAGMENT: u16 = (1 << 14) + 2048;
+
+pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
+pub(super) const ALERT: u8 = 21;
+pub(super) const HANDSHAKE: u8 = 22;
+pub(super) const APPLICATION_DATA: u8 = 23;
+const HEARTBEAT: u8 = 24;
+
+/// What people call a content of this type that is TLS's own.
+pub(super) fn content_name(kind: u8) -> &'static str {
+    match kind {
+        CHANGE_CIPHER_SPEC => "change cipher spec",
+        ALERT => "alert",
+        APPLICATION_DATA => "application data",
+        _ => "handshake",
+    }
+}
+
+/// Header of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub bytes: [u8; 5],
+}
+
+impl Header {
+    /// Reads one; `None` where it is not there yet.
+    pub fn read(input: Input<'_>) -> Result<Option<Self>, Malformed> {
+        let Some(&bytes) = input.bytes.first_chunk() else {
+            return if input.opaque > 0 {
+                Err(Malformed("a TLS record header that was not captured"))
+            } else {
+                Ok(None)
+            };
+        };
+        if is_header(bytes) { Ok(Some(Self { bytes })) } else { Err(Malformed("not a TLS record")) }
+    }
+
+    pub fn kind(self) -> u8 {
+        self.bytes[0]
+    }
+
+    /// Bytes of the fragment.
+    pub fn length(self) -> usize {
+        let [.., high, low] = self.bytes;
+        usize::from(u16::from_be_bytes([high, low]))
+    }
+
+    /// Bytes of the record.
+    pub fn total(self) -> u64 {
+        HEADER + self.length() as u64
+    }
+
+    /// The captured part of the fragment.
+    pub fn fragment(self, input: Input<'_>) -> &[u8] {
+        let fragment = input.bytes.get(HEADER as usize..).unwrap_or_default();
+        fragment.get(..self.length()).unwrap_or(fragment)
+    }
+}
+
+fn is_header([kind, major, _, high, low]: [u8; 5]) -> bool {
+    (CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&kind) && major == 3 && u16::from_be_bytes([high, low]) <= MAX_FRAGMENT
+}
+
+/// Whether a record begins here, as far as its header tells.
+pub(super) fn boundary(bytes: &[u8]) -> Boundary {
+    match bytes.first_chunk::<5>() {
+        Some(&header @ [_, _, 0..=4, ..]) if is_header(header) && !header.ends_with(&[0, 0]) => Boundary::Yes,
+        Some(_) => Boundary::No,
+        None => Boundary::More,
+    }
+}
+
+/// The operations of records that are not decrypted, and of the handshake.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    handshake: Option<OpId>,
+    is_handshake_over: bool,
+    encrypted: Option<OpId>,
+}
+
+impl Records {
+    /// The operation of the handshake.
+    pub fn handshake<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
+        *self.handshake.get_or_insert_with(|| {
+            let op = out.open();
+            out.label(op, Class::Setup, "TLS", "");
+            op
+        })
+    }
+
+    pub fn is_handshake_over(&self) -> bool {
+        self.is_handshake_over
+    }
+
+    /// The handshake is over: its operation, where it is to be closed.
+    pub fn end_handshake(&mut self) -> Option<OpId> {
+        if std::mem::replace(&mut self.is_handshake_over, true) { None } else { self.handshake }
+    }
+
+    /// Posts a record that is not decrypted.
+    pub fn post<R: Reader>(&mut self, side: Side, header: Header, input: Input<'_>, out: &mut Out<'_, R>) {
+        self.settle(side, header.kind(), out);
+        self.charge(header.kind(), out);
+        let mut cursor = Cursor::new(input, header.total(), out);
+        let _ = record(header.kind(), &mut cursor);
+        cursor.finish();
+    }
+
+    /// Charges the operation that a record of this type belongs to.
+    fn charge<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
+        let op = if kind == APPLICATION_DATA || self.is_handshake_over {
+            *self.encrypted.get_or_insert_with(|| {
+                out.note(Note::Encrypted);
+                out.orphan("(encrypted)")
+            })
+        } else {
+            self.handshake(out)
+        };
+        out.charge(op);
+    }
+
+    /// The handshake is over with the server's first protected record, or with its alert.
+    fn settle<R: Reader>(&mut self, side: Side, kind: u8, out: &mut Out<'_, R>) {
+        let outcome = match kind {
+            APPLICATION_DATA => Outcome::Ok,
+            ALERT => Outcome::Error,
+            _ => return,
+        };
+        if side == Side::Response
+            && let Some(op) = self.end_handshake()
+        {
+            out.close(op, outcome);
+        }
+    }
+}
+
+fn record<R: Reader>(kind: u8, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.skip(1, Account::Tls, "record type")?;
+    cursor.skip(2, Account::Tls, "record version")?;
+    cursor.skip(2, Account::Tls, "record length")?;
+    match kind {
+        APPLICATION_DATA => cursor.rest(Account::Unknown, "ciphertext"),
+        kind => cursor.rest(Account::Tls, content_name(kind)),
+    }
+    Ok(())
+}

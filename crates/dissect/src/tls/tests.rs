@@ -1,0 +1,515 @@
+//! Sessions sealed here, record by record, and the vectors of RFC 8448.
+
+use super::crypt::{Opener, next_secret, test::Sealer};
+use super::keylog::{Label, Secret};
+use super::suite::Suite;
+use super::*;
+use crate::engine::Engine;
+use overhead_decode::Note;
+use overhead_decode::transcript::{Transcript, check};
+use overhead_model::Account;
+use overhead_protocols::mongo::Mongo;
+use overhead_protocols::pgwire::Pgwire;
+use overhead_protocols::resp::Resp;
+use proptest::prelude::*;
+
+const CLIENT: [u8; 32] = [1; 32];
+const SERVER: [u8; 32] = [2; 32];
+
+fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits.bytes().filter(u8::is_ascii_hexdigit).collect();
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// RFC 8448 section 3: the client's application data, and the key that follows its secret.
+#[test]
+fn the_record_of_rfc_8448_opens() {
+    let secret = hex("9e40646ce79a7f9dc05af8889bce6552875afa0b06df0087f792ebb7c17504a5");
+    let record = hex(
+        "1703030043a23f7054b62c94d0affafe8228ba55cbefacea42f914aa66bcab3f2b9819a8a5b46b395bd54a9a20441e2b62974e1f5a6292a2977014bd1e3deae63aeebb21694915e4",
+    );
+    let suite = Suite::numbered(0x1301).unwrap();
+    let opener = Opener::tls13(suite, &Secret::new(&secret).unwrap()).unwrap();
+    let (header, fragment) = record.split_first_chunk::<5>().unwrap();
+    let mut text = Vec::new();
+    assert!(opener.open(0, *header, fragment, &mut text));
+    let sent: Vec<u8> = (0..50).chain([23]).collect();
+    assert_eq!(text, sent);
+    assert!(!opener.open(1, *header, fragment, &mut text), "the number is part of the nonce");
+    assert_ne!(next_secret(suite, &Secret::new(&secret).unwrap()).unwrap().bytes(), secret);
+}
+
+/// A session under construction: what each side put on the wire, and the keys.
+struct Lab {
+    suite: u16,
+    is_tls13: bool,
+    log: String,
+    wire: Vec<(Side, Vec<u8>)>,
+    sealers: [Sealer; 2],
+    secrets: [Secret; 2],
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32).to_be_bytes();
+    [&[kind], &length[1..], body].concat()
+}
+
+fn record(kind: u8, fragment: &[u8]) -> Vec<u8> {
+    [&[kind, 3, 3], &(fragment.len() as u16).to_be_bytes()[..], fragment].concat()
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"))
+}
+
+impl Lab {
+    /// A session up to the end of its handshake.
+    fn new(suite: u16, is_tls13: bool) -> Self {
+        let known = Suite::numbered(suite).unwrap();
+        let long = if known.hash == suite::Hash::Sha384 { 48 } else { 32 };
+        let secret = |seed: u8| Secret::new(&vec![seed; long]).unwrap();
+        let mut lab = Self {
+            suite,
+            is_tls13,
+            log: String::new(),
+            wire: Vec::new(),
+            sealers: if is_tls13 {
+                [secret(10), secret(11)].map(|secret| Sealer::tls13(known, &secret))
+            } else {
+                Sealer::tls12(known, &Secret::new(&[9; 48]).unwrap(), &CLIENT, &SERVER)
+            },
+            secrets: [secret(12), secret(13)],
+        };
+        lab.hello();
+        if is_tls13 {
+            lab.finish13(known);
+        } else {
+            lab.finish12();
+        }
+        lab
+    }
+
+    fn log(&mut self, label: &str, secret: &Secret) {
+        let line = [label, &digits(&CLIENT), &digits(secret.bytes())].join(" ");
+        self.log = [self.log.as_str(), &line, "\n"].concat();
+    }
+
+    fn hello(&mut self) {
+        let client = message(1, &[&[3, 3], &CLIENT[..], &[0, 0, 2], &self.suite.to_be_bytes(), &[1, 0, 0, 0]].concat());
+        let extensions: &[u8] = if self.is_tls13 { &[0, 6, 0, 43, 0, 2, 3, 4] } else { &[] };
+        let server = message(2, &[&[3, 3], &SERVER[..], &[0], &self.suite.to_be_bytes(), &[0], extensions].concat());
+        self.wire.push((Side::Request, record(22, &client)));
+        self.wire.push((Side::Response, record(22, &server)));
+    }
+
+    fn finish13(&mut self, suite: Suite) {
+        for (label, seed) in [("CLIENT_HANDSHAKE_TRAFFIC_SECRET", 10), ("SERVER_HANDSHAKE_TRAFFIC_SECRET", 11)] {
+            let len = self.secrets[0].bytes().len();
+            self.log(label, &Secret::new(&vec![seed; len]).unwrap());
+        }
+        self.log("CLIENT_TRAFFIC_SECRET_0", &self.secrets[0].clone());
+        self.log("SERVER_TRAFFIC_SECRET_0", &self.secrets[1].clone());
+        self.wire.push((Side::Response, record(20, &[1])));
+        self.seal(Side::Response, 22, &[message(8, &[0, 0]), message(11, &[7; 300])].concat());
+        self.seal(Side::Response, 22, &message(20, &[4; 32]));
+        self.seal(Side::Request, 22, &message(20, &[5; 32]));
+        self.sealers = [0, 1].map(|side: usize| Sealer::tls13(suite, &self.secrets[side]));
+        self.seal(Side::Response, 22, &message(4, &[6; 100]));
+    }
+
+    fn finish12(&mut self) {
+        self.log("CLIENT_RANDOM", &Secret::new(&[9; 48]).unwrap());
+        self.wire.push((Side::Response, record(22, &message(11, &[7; 300]))));
+        for side in Side::BOTH {
+            self.wire.push((side, record(20, &[1])));
+            self.seal(side, 22, &message(20, &[4; 12]));
+        }
+    }
+
+    fn seal(&mut self, side: Side, kind: u8, content: &[u8]) {
+        let sealed = self.sealers[side as usize].seal(kind, content);
+        self.wire.push((side, sealed));
+    }
+
+    fn update(&mut self, side: Side) {
+        self.seal(side, 22, &message(24, &[0]));
+        let suite = Suite::numbered(self.suite).unwrap();
+        let next = next_secret(suite, &self.secrets[side as usize]).unwrap();
+        self.secrets[side as usize] = next;
+        self.sealers[side as usize] = Sealer::tls13(suite, &next);
+    }
+
+    /// The session's transcript, its keys in `log`.
+    fn transcript(&self, log: &str) -> Transcript {
+        let mut transcript = Transcript::default();
+        let mut engine = Self::engine(log);
+        for (side, bytes) in &self.wire {
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+        engine.finish(&mut transcript);
+        transcript
+    }
+
+    fn engine(log: &str) -> Engine<Resp> {
+        let keys = KeyLog::default();
+        keys.add(log.as_bytes());
+        Engine::with_keys(Resp::new(false), false, Some(Arc::new(keys)))
+    }
+
+    fn sent(&self, side: Side) -> u64 {
+        self.wire.iter().filter(|(of, _)| *of == side).map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+}
+
+const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
+const VALUE: &[u8] = b"$5\r\nvalue\r\n";
+
+/// Operations without what TLS adds: rows of TLS, and the account of that name.
+fn without_tls(transcript: &Transcript) -> Vec<String> {
+    let mut plain = transcript.clone();
+    plain.ops.retain(|op| op.name() != "TLS");
+    for op in &mut plain.ops {
+        for side in &mut op.amounts {
+            side[Account::Tls] = 0;
+        }
+    }
+    plain.summary()
+}
+
+const SUITES: [(u16, bool); 9] = [
+    (0x1301, true),
+    (0x1302, true),
+    (0x1303, true),
+    (0x1304, true),
+    (0x1305, true),
+    (0xc02f, false),
+    (0xc030, false),
+    (0xcca8, false),
+    (0xc09e, false),
+];
+
+#[test]
+fn every_suite_shows_the_session_within() {
+    for (suite, is_tls13) in SUITES {
+        let mut lab = Lab::new(suite, is_tls13);
+        lab.seal(Side::Request, 23, GET);
+        lab.seal(Side::Response, 23, VALUE);
+        lab.seal(Side::Request, 21, &[1, 0]);
+        let transcript = lab.transcript(&lab.log);
+        let plain = Transcript::of(Resp::new(false), &[(Side::Request, GET), (Side::Response, VALUE)]);
+        assert_eq!(without_tls(&transcript), plain.summary(), "{suite:04x}");
+        for side in Side::BOTH {
+            assert_eq!(transcript.total(side), lab.sent(side), "{suite:04x}");
+        }
+        assert!(transcript.notes.iter().all(|note| *note == Note::Tls), "{suite:04x}: {:?}", transcript.notes);
+    }
+}
+
+#[test]
+fn records_are_posted_in_the_order_of_the_wire() {
+    let mut lab = Lab::new(0xc02f, false);
+    let handshake = lab.sent(Side::Request);
+    lab.seal(Side::Request, 23, GET);
+    let transcript = lab.transcript(&lab.log);
+    let mut at = 0;
+    let postings = transcript.postings[0].iter().filter(|posting| {
+        at += posting.len;
+        at > handshake
+    });
+    let shown: Vec<String> =
+        postings.map(|posting| format!("{} {} {}", posting.path, posting.account, posting.len)).collect();
+    assert_eq!(
+        shown[..4],
+        ["record type tls 1", "record version tls 2", "record length tls 2", "explicit nonce tls 8"]
+    );
+    assert_eq!(shown.last().unwrap(), "authentication tag tls 16");
+}
+
+#[test]
+fn operations_of_one_record_share_what_surrounds_it() {
+    let mut lab = Lab::new(0x1301, true);
+    lab.seal(Side::Request, 23, &GET.repeat(2));
+    lab.seal(Side::Response, 23, &VALUE.repeat(2));
+    let transcript = lab.transcript(&lab.log);
+    let shares: Vec<_> = transcript.ops.iter().filter(|op| op.name() == "GET").collect();
+    assert_eq!(shares.len(), 2);
+    for op in shares {
+        assert_eq!(op.amounts.map(|side| side[Account::Tls]), [12, 12]);
+    }
+}
+
+#[test]
+fn tickets_key_updates_and_alerts_are_no_operations() {
+    let mut lab = Lab::new(0x1301, true);
+    lab.seal(Side::Request, 23, &GET[..5]);
+    lab.update(Side::Request);
+    lab.seal(Side::Request, 23, &GET[5..]);
+    lab.update(Side::Response);
+    lab.seal(Side::Response, 23, VALUE);
+    lab.seal(Side::Response, 21, &[1, 0]);
+    let transcript = lab.transcript(&lab.log);
+    let tls: Vec<_> = transcript.ops.iter().filter(|op| op.name() == "TLS").map(|op| op.outcome.unwrap()).collect();
+    assert_eq!(
+        tls,
+        [Outcome::Ok, Outcome::Unsolicited, Outcome::Unsolicited, Outcome::Unsolicited, Outcome::Unsolicited]
+    );
+    let gets: Vec<_> = transcript.ops.iter().filter(|op| op.name() == "GET").map(|op| op.outcome.unwrap()).collect();
+    assert_eq!(gets, [Outcome::Ok]);
+}
+
+#[test]
+fn an_operation_that_is_over_before_its_record_is_closed_with_it() {
+    let mut lab = Lab::new(0x1301, true);
+    let (whole, half) = (GET.len(), GET.len() / 2);
+    lab.seal(Side::Request, 23, &[GET, &GET[..half]].concat());
+    lab.seal(Side::Response, 23, VALUE);
+    lab.seal(Side::Request, 23, &GET[half..whole]);
+    lab.seal(Side::Response, 23, VALUE);
+    let transcript = lab.transcript(&lab.log);
+    let gets: Vec<_> = transcript.ops.iter().filter(|op| op.name() == "GET").collect();
+    assert_eq!(gets.iter().map(|op| op.outcome.unwrap()).collect::<Vec<_>>(), [Outcome::Ok; 2]);
+    assert_eq!(gets.iter().map(|op| op.amounts[0][Account::Tls]).sum::<u64>(), 48);
+}
+
+#[test]
+fn wrong_keys_end_the_decryption_and_decode_nothing() {
+    for (suite, is_tls13) in [(0x1301, true), (0xc02f, false)] {
+        let mut lab = Lab::new(suite, is_tls13);
+        lab.seal(Side::Request, 23, GET);
+        lab.seal(Side::Response, 23, VALUE);
+        let wrong: Vec<_> = lab.log.lines().map(|line| format!("{}ff", &line[..line.len() - 2])).collect();
+        let wrong = wrong.join("\n");
+        let transcript = lab.transcript(&wrong);
+        assert!(
+            transcript.ops.iter().all(|op| ["TLS", "(encrypted)"].contains(&op.name())),
+            "{:?}",
+            transcript.summary()
+        );
+        assert!(transcript.notes.contains(&Note::Encrypted));
+        let unkeyed = lab.transcript("");
+        assert_eq!(unkeyed.summary(), transcript.summary());
+        assert!(!unkeyed.notes.iter().any(|note| matches!(note, Note::Undecryptable(_))));
+    }
+}
+
+#[test]
+fn a_damaged_record_ends_the_decryption_of_its_direction() {
+    let mut lab = Lab::new(0x1303, true);
+    for _ in 0..3 {
+        lab.seal(Side::Request, 23, GET);
+        lab.seal(Side::Response, 23, VALUE);
+    }
+    let at = lab.wire.len() - 3;
+    lab.wire[at].1[20] ^= 1;
+    let transcript = lab.transcript(&lab.log);
+    let answered = transcript.ops.iter().filter(|op| op.name() == "GET" && op.outcome == Some(Outcome::Ok)).count();
+    assert_eq!(answered, 1);
+    assert!(transcript.notes.iter().any(|note| matches!(note, Note::Undecryptable(_))));
+    for side in Side::BOTH {
+        assert_eq!(transcript.total(side), lab.sent(side));
+    }
+}
+
+#[test]
+fn after_a_gap_the_next_records_are_found() {
+    for (suite, is_tls13) in [(0x1302, true), (0xcca8, false)] {
+        let mut lab = Lab::new(suite, is_tls13);
+        for _ in 0..6 {
+            lab.seal(Side::Request, 23, GET);
+            lab.seal(Side::Response, 23, VALUE);
+        }
+        // Two requests and their answers are lost, from the midst of a record.
+        let first = lab.wire.len() - 12;
+        let mut transcript = Transcript::default();
+        let mut engine = Lab::engine(&lab.log);
+        for (at, (side, bytes)) in lab.wire.iter().enumerate() {
+            match at {
+                _ if at == first + 2 || at == first + 3 => {
+                    engine.bytes(*side, &bytes[..3], &mut transcript);
+                    engine.opaque(*side, bytes.len() as u64 - 3, &mut transcript);
+                }
+                _ if at == first + 4 || at == first + 5 => engine.opaque(*side, bytes.len() as u64, &mut transcript),
+                _ => engine.bytes(*side, bytes, &mut transcript),
+            }
+        }
+        engine.finish(&mut transcript);
+        let answered = transcript.ops.iter().filter(|op| op.name() == "GET" && op.outcome == Some(Outcome::Ok)).count();
+        assert_eq!(answered, 4, "{suite:04x}: {:#?}", transcript.summary());
+        for side in Side::BOTH {
+            assert_eq!(transcript.total(side), lab.sent(side));
+        }
+    }
+}
+
+#[test]
+fn keys_that_come_late_are_used_from_then_on() {
+    for (suite, is_tls13) in [(0x1301, true), (0xc02f, false)] {
+        let mut lab = Lab::new(suite, is_tls13);
+        let begin = lab.wire.len();
+        for _ in 0..3 {
+            lab.seal(Side::Request, 23, GET);
+            lab.seal(Side::Response, 23, VALUE);
+        }
+        let keys = Arc::new(KeyLog::default());
+        let mut engine = Engine::with_keys(Resp::new(false), false, Some(Arc::clone(&keys)));
+        let mut transcript = Transcript::default();
+        for (at, (side, bytes)) in lab.wire.iter().enumerate() {
+            if at == begin + 2 {
+                assert!(keys.take_missed());
+                keys.add(lab.log.as_bytes());
+            }
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+        engine.finish(&mut transcript);
+        let answered = transcript.ops.iter().filter(|op| op.name() == "GET" && op.outcome == Some(Outcome::Ok)).count();
+        assert_eq!(answered, 2, "{suite:04x}: {:#?}", transcript.summary());
+    }
+}
+
+#[test]
+fn a_snapped_record_of_tls_12_keeps_the_length_of_its_content() {
+    let mut lab = Lab::new(0xc02f, false);
+    lab.seal(Side::Request, 23, GET);
+    let body = [b"$3000\r\n".as_slice(), &[b'x'; 3000], b"\r\n"].concat();
+    for piece in body.chunks(1500) {
+        lab.seal(Side::Response, 23, piece);
+    }
+    lab.seal(Side::Request, 23, GET);
+    lab.seal(Side::Response, 23, VALUE);
+    let snapped = lab.wire.len() - 4;
+    let mut transcript = Transcript::default();
+    let mut engine = Lab::engine(&lab.log);
+    for (at, (side, bytes)) in lab.wire.iter().enumerate() {
+        if at == snapped {
+            engine.bytes(*side, &bytes[..100], &mut transcript);
+            engine.opaque(*side, bytes.len() as u64 - 100, &mut transcript);
+        } else {
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+    }
+    engine.finish(&mut transcript);
+    let data: u64 = transcript.ops.iter().map(|op| op.amounts[1][Account::Data]).sum();
+    assert_eq!(data, 3005, "{:#?}", transcript.summary());
+}
+
+#[test]
+fn labels_tell_directions_apart() {
+    let keys = KeyLog::default();
+    let lab = Lab::new(0x1301, true);
+    keys.add(lab.log.as_bytes());
+    assert_ne!(keys.get(Label::ClientTraffic, &CLIENT), keys.get(Label::ServerTraffic, &CLIENT));
+}
+
+proptest! {
+    /// However the content is cut into records and the records into segments, the session is the same.
+    #[test]
+    fn cuts_do_not_matter(
+        suite in prop::sample::select(SUITES.to_vec()),
+        records in prop::collection::vec(1usize..60, 1..12),
+        segments in prop::collection::vec(1usize..90, 1..12),
+        commands in 1usize..12,
+    ) {
+        let (requests, responses) = (GET.repeat(commands), VALUE.repeat(commands));
+        let mut lab = Lab::new(suite.0, suite.1);
+        for (side, bytes) in [(Side::Request, &requests), (Side::Response, &responses)] {
+            let mut rest = bytes.as_slice();
+            for len in records.iter().cycle() {
+                if rest.is_empty() { break }
+                let (now, after) = rest.split_at(rest.len().min(*len));
+                lab.seal(side, 23, now);
+                rest = after;
+            }
+        }
+        let mut transcript = Transcript::default();
+        let mut engine = Lab::engine(&lab.log);
+        let mut cuts = segments.iter().cycle();
+        for (side, bytes) in &lab.wire {
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let (now, after) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+                engine.bytes(*side, now, &mut transcript);
+                rest = after;
+            }
+        }
+        engine.finish(&mut transcript);
+        let plain = Transcript::of(Resp::new(false), &[(Side::Request, &requests), (Side::Response, &responses)]);
+        prop_assert_eq!(without_tls(&transcript), plain.summary());
+        prop_assert_eq!(&transcript.postings, &lab.transcript(&lab.log).postings);
+        for side in Side::BOTH {
+            prop_assert_eq!(transcript.total(side), lab.sent(side));
+        }
+    }
+
+    /// Whatever lies in a session, nothing panics and every byte is posted once.
+    #[test]
+    fn damage_is_survived(
+        suite in prop::sample::select(SUITES.to_vec()),
+        flips in prop::collection::vec((0usize..4000, any::<u8>()), 1..6),
+    ) {
+        let mut lab = Lab::new(suite.0, suite.1);
+        for _ in 0..4 {
+            lab.seal(Side::Request, 23, &GET.repeat(3)[..60]);
+            lab.seal(Side::Response, 23, VALUE);
+        }
+        let total: usize = lab.wire.iter().map(|(_, bytes)| bytes.len()).sum();
+        for (at, byte) in flips {
+            let mut at = at % total;
+            for (_, bytes) in &mut lab.wire {
+                if at < bytes.len() {
+                    bytes[at] ^= byte;
+                    break;
+                }
+                at -= bytes.len();
+            }
+        }
+        let transcript = lab.transcript(&lab.log);
+        for side in Side::BOTH {
+            prop_assert_eq!(transcript.total(side), lab.sent(side));
+        }
+    }
+}
+
+/// A new connection of this protocol, with TLS that nobody has the keys of.
+fn layered<D: Decoder>(decoder: D) -> Layered<D> {
+    Layered::new(decoder, false, None)
+}
+
+/// PostgreSQL's request for TLS.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+#[test]
+fn encryption_asked_for_and_accepted() {
+    let hello = [22, 3, 1, 0, 2, 1, 0];
+    let data = [23, 3, 3, 0, 3, 9, 9, 9];
+    let conversation: [(Side, &[u8]); 4] =
+        [(Side::Request, &SSL_REQUEST), (Side::Response, b"S"), (Side::Request, &hello), (Side::Response, &data)];
+    assert_eq!(
+        check(|| layered(Pgwire::new(false)), &conversation).summary(),
+        [
+            "setup SSLREQUEST [] ok: framing 8 | status 1",
+            "setup TLS [] ok: tls 7 | ",
+            "unmatched (encrypted) [] open:  | tls 5, unknown 3",
+        ]
+    );
+}
+
+#[test]
+fn encryption_without_a_request() {
+    let hello = [&[22, 3, 1, 0, 42, 1, 0, 0, 38][..], &[7; 38]].concat();
+    let transcript = check(|| layered(Pgwire::new(false)), &[(Side::Request, &hello)]);
+    assert_eq!(transcript.summary(), ["setup TLS [] open: tls 47 | "]);
+}
+
+#[test]
+fn a_client_hello_is_not_taken_for_an_inline_command() {
+    let hello = [22u8, 3, 1, 0, 5, 1, 0, 0, 1, 3];
+    let transcript = check(|| layered(Resp::new(false)), &[(Side::Request, &hello)]);
+    assert!(transcript.notes.contains(&Note::Tls), "{:?}", transcript.notes);
+}
+
+#[test]
+fn a_client_hello_is_not_taken_for_a_message_with_a_length() {
+    let hello = [22, 3, 1, 0, 8, 1, 0, 0, 4, 3, 3, 0, 0];
+    let transcript = check(|| layered(Mongo::new(false)), &[(Side::Request, &hello)]);
+    assert_eq!(transcript.ops[0].name(), "TLS");
+}

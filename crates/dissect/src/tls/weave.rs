@@ -1,0 +1,146 @@
+//! Where the content of records lies among their headers, nonces and tags.
+//!
+//! The content of a direction is a stream of its own, decoded by an engine of its own, and what that posts runs on from
+//! record to record. On the wire a header, a nonce, a tag lie in between. So the postings are held on a tape until those
+//! for the whole content of a record are there, and then everything is posted in the order of the wire. What surrounds
+//! the content is shared by the operations in the record, as frame headers are.
+
+use super::session::Opened;
+use overhead_decode::tape::{Shares, Tape, post_shares};
+use overhead_decode::{OpId, Out, Reader};
+use overhead_model::Account;
+use std::collections::VecDeque;
+
+/// A record between the engine of the content and the reader.
+#[derive(Clone, Copy, Debug)]
+struct Laid {
+    layout: Opened,
+    /// Operation and name of a content that is not on the tape: a handshake message or an alert.
+    own: Option<(OpId, &'static str)>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(super) struct Weave {
+    pub tape: Tape,
+    records: VecDeque<Laid>,
+    /// Bytes of the records that wait.
+    held: u64,
+    /// Records posted.
+    posted: u64,
+    /// Bytes of the tape posted.
+    played: u64,
+    /// What [`Out`] is to know between two calls: whom it charges, and how many groups are open.
+    current: Option<OpId>,
+    depth: u32,
+    owners: Vec<(OpId, u64)>,
+    shares: Shares,
+}
+
+impl Weave {
+    /// Everything that came in is posted.
+    pub fn is_idle(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Returns how many bytes of memory it holds, roughly.
+    pub fn held_bytes(&self) -> usize {
+        self.tape.held_bytes() + self.records.capacity() * size_of::<Laid>()
+    }
+
+    /// The next record, whose content is put on the tape now or later, or which is posted to an operation of its own.
+    pub fn push(&mut self, layout: Opened, own: Option<(OpId, &'static str)>) {
+        self.held += layout.total();
+        self.records.push_back(Laid { layout, own });
+    }
+
+    /// Bytes between the next one to be posted and the content of a record that is pushed next.
+    pub fn ahead(&self, layout: Opened) -> u64 {
+        let (before, _) = surroundings(layout);
+        self.held + before.iter().map(|(_, len)| len).sum::<u64>()
+    }
+
+    /// Number of the record up to which all must be posted before everything pushed so far is.
+    pub fn end(&self) -> u64 {
+        self.posted + self.records.len() as u64
+    }
+
+    /// Number of the record up to which all must be posted before everything on the tape is, once it was played as far
+    /// as possible: what is left of it lies in one record.
+    pub fn end_of_tape(&self) -> u64 {
+        self.posted + u64::from(self.tape.recorded() > self.played)
+    }
+
+    /// Records posted so far.
+    pub fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// Posts the records whose content is decoded.
+    pub fn play<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let mut aside = out.aside(self.current, self.depth);
+        while let Some(&record) = self.records.front() {
+            match record.own {
+                Some((op, field)) => post_own(op, field, record.layout, &mut aside),
+                None if self.tape.recorded() - self.played < record.layout.content as u64 => break,
+                None => self.post_shared(record.layout, &mut aside),
+            }
+            self.records.pop_front();
+            self.held -= record.layout.total();
+            self.posted += 1;
+        }
+        (self.current, self.depth) = (aside.current(), aside.depth());
+    }
+
+    /// Posts a record with what is on the tape for it.
+    fn post_shared<R: Reader>(&mut self, layout: Opened, out: &mut Out<'_, R>) {
+        let mut player = self.tape.play();
+        let content = layout.content as u64;
+        player.owners(content, &mut self.owners);
+        let (before, after) = surroundings(layout);
+        let around = before.iter().chain(&after).map(|(_, len)| len).sum();
+        let shares = self.shares.of(around, self.owners.iter().map(|&(_, weight)| weight));
+        for (field, len) in before {
+            post_shares(&self.owners, shares, (Account::Tls, field, len), out);
+        }
+        player.post(content, out);
+        for (field, len) in after {
+            post_shares(&self.owners, shares, (Account::Tls, field, len), out);
+        }
+        self.played += content;
+        let position = player.position();
+        self.tape.forget(position);
+    }
+}
+
+impl Opened {
+    /// Bytes of the record on the wire.
+    fn total(self) -> u64 {
+        let (before, after) = surroundings(self);
+        self.content as u64 + before.iter().chain(&after).map(|(_, len)| len).sum::<u64>()
+    }
+}
+
+/// Posts a record that belongs to one operation.
+fn post_own<R: Reader>(op: OpId, field: &'static str, layout: Opened, out: &mut Out<'_, R>) {
+    let (before, after) = surroundings(layout);
+    out.charge(op);
+    for (field, len) in before.into_iter().chain([(field, layout.content as u64)]).chain(after) {
+        out.post(Account::Tls, field, len);
+    }
+    out.release();
+}
+
+type Fields<const N: usize> = [(&'static str, u64); N];
+
+/// Fields before and after the content.
+fn surroundings(layout: Opened) -> (Fields<4>, Fields<3>) {
+    let before =
+        [("record type", 1), ("record version", 2), ("record length", 2), ("explicit nonce", layout.explicit as u64)];
+    let after = [
+        ("content type", layout.type_bytes as u64),
+        ("padding", layout.padding as u64),
+        ("authentication tag", layout.tag as u64),
+    ];
+    (before, after)
+}

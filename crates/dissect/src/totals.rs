@@ -1,0 +1,93 @@
+//! Totals over all frames.
+
+use crate::limits;
+use overhead_decode::{Foreign, Note};
+use overhead_model::record::TcpTotals;
+use overhead_model::{Frame, LinkType};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Totals over all frames, as the run record has them in `source`, `tcp` and `ledger.other`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Link types seen.
+    pub link_types: BTreeSet<LinkType>,
+    /// Earliest capture time, Unix nanoseconds; `None` without frames.
+    pub first_ns: Option<u64>,
+    /// Latest capture time.
+    pub last_ns: Option<u64>,
+    /// Frames.
+    pub frames: u64,
+    /// Their lengths on the wire.
+    pub wire_bytes: u64,
+    /// Their captured lengths.
+    pub captured_bytes: u64,
+    /// Frames captured shorter than they were.
+    pub truncated_frames: u64,
+    /// Second copies of frames on `any`, by interface or packet type.
+    pub duplicate_frames: u64,
+    /// Frames whose headers do not parse.
+    pub malformed_frames: u64,
+    /// Frames whose headers the snap length cut off.
+    pub header_snapped_frames: u64,
+    /// Bytes that had to be captured of each of these for its headers, at least.
+    pub header_bytes: u32,
+    /// Longest captured length of a frame that was longer: the snap length, as far as frames show it; 0 without any.
+    pub snap_bytes: u64,
+    /// Bytes of frames that belong to no selected connection.
+    pub other: u64,
+    /// Transport totals over the selected connections.
+    pub tcp: TcpTotals,
+    /// Doubts of decoders, and how often each occurred.
+    pub notes: BTreeMap<Note, u64>,
+}
+
+impl Totals {
+    /// Adds what one connection, or the connections of one thread, came to.
+    pub fn add(&mut self, part: &Self) {
+        self.other += part.other;
+        for (&note, count) in &part.notes {
+            *self.notes.entry(note).or_default() += count;
+            if matches!(note, Note::Foreign(_)) {
+                self.bound_foreign();
+            }
+        }
+        let (sum, tcp) = (&mut self.tcp, part.tcp);
+        sum.connections += tcp.connections;
+        sum.payload_bytes += tcp.payload_bytes;
+        sum.retransmitted_bytes += tcp.retransmitted_bytes;
+        sum.out_of_order_frames += tcp.out_of_order_frames;
+        sum.gap_bytes += tcp.gap_bytes;
+        sum.control_frames += tcp.control_frames;
+        sum.snapped_bytes += tcp.snapped_bytes;
+        sum.oversize_frames += tcp.oversize_frames;
+        sum.oversize_header_bytes += tcp.oversize_header_bytes;
+        sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(tcp.oversize_longest_bytes);
+        sum.given_up += tcp.given_up;
+        sum.request_only += tcp.request_only;
+        sum.response_only += tcp.response_only;
+    }
+
+    /// Adds the kinds of foreign traffic on the highest ports together, where there are too many.
+    fn bound_foreign(&mut self) {
+        let further = Note::Foreign(Foreign::FURTHER);
+        let of = |note: &&Note| matches!(note, Note::Foreign(_)) && **note != further;
+        if self.notes.keys().filter(of).count() > limits::FOREIGN
+            && let Some(last) = self.notes.keys().rev().find(of).copied()
+        {
+            let count = self.notes.remove(&last).unwrap_or_default();
+            *self.notes.entry(further).or_default() += count;
+        }
+    }
+
+    pub(crate) fn frame(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        self.wire_bytes += u64::from(frame.original_len);
+        self.captured_bytes += frame.bytes.len() as u64;
+        if frame.bytes.len() < frame.original_len as usize {
+            self.truncated_frames += 1;
+            self.snap_bytes = self.snap_bytes.max(frame.bytes.len() as u64);
+        }
+        self.first_ns = Some(self.first_ns.map_or(frame.time_ns, |first| first.min(frame.time_ns)));
+        self.last_ns = Some(self.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
+    }
+}

@@ -1,0 +1,179 @@
+//! Values: cells of rows and bind variables of requests, with the inner structure that their type gives them
+//! (section 6).
+
+use super::types::{Type, Types};
+use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_model::Account;
+
+/// Posts a `[value]` or `[bytes]`: its length, and its contents by the type of column `index` of `types`.
+#[inline]
+pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    let length = cursor.i32_be(Account::Framing, "value length")?;
+    // -1 is null, -2 is "not set".
+    let Ok(length) = u64::try_from(length) else {
+        return Ok(());
+    };
+    match types.column(index).map(|node| (node, types.node(node))) {
+        Some((_, Type::Leaf | Type::Fixed(_))) => cursor.skip(length, Account::Data, "value"),
+        None | Some((_, Type::Unknown)) => {
+            if could_hide(cursor.peek(), length) {
+                cursor.out().note(Note::UntypedValue);
+            }
+            cursor.skip(length, Account::Data, "untyped value")
+        }
+        // What the structure of a snapped value is cannot be told.
+        Some(_) if length > cursor.peek().len() as u64 => Err(Short),
+        Some((node, _)) => {
+            contents(types, node, length, cursor);
+            Ok(())
+        }
+    }
+}
+
+/// True where `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
+/// type with something in it. Others are data whatever their type.
+#[inline(never)]
+fn could_hide(bytes: &[u8], length: u64) -> bool {
+    let captured = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
+    let count = captured.first_chunk().map(|count| u64::from(u32::from_be_bytes(*count)));
+    let behind = captured.get(4..).unwrap_or_default();
+    let is_collection = |parts: u64| parts > 0 && parts_of(behind, length.saturating_sub(4)) == Some(parts);
+    count.is_some_and(|count| is_collection(count) || is_collection(2 * count))
+        || parts_of(captured, length).is_some_and(|parts| parts > 0)
+}
+
+/// How many values with lengths fill `length` bytes exactly; `None` where they do not, where all are null or empty,
+/// and where that was not captured.
+fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
+    let (mut rest, mut left, mut parts, mut filled) = (bytes, length, 0, false);
+    while left > 0 {
+        let (len, behind) = rest.split_first_chunk()?;
+        let len = u64::try_from(i32::from_be_bytes(*len)).unwrap_or(0);
+        left = left.checked_sub(4 + len)?;
+        rest = usize::try_from(len).ok().and_then(|len| behind.get(len..)).unwrap_or_default();
+        filled |= len > 0;
+        parts += 1;
+    }
+    filled.then_some(parts)
+}
+
+/// Posts `length` bytes of a value of type `node`, all of which were captured. Whatever does not fit the type is data.
+fn contents<R: Reader>(types: &Types, node: u32, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let end = cursor.position() + length;
+    let fits = walk(types, node, end, cursor);
+    let left = end.saturating_sub(cursor.position());
+    if fits.is_err() || left > 0 {
+        misfit(types, node, left, cursor);
+    }
+}
+
+/// Posts the rest of a value, `left` bytes, which does not fit its type.
+#[cold]
+fn misfit<R: Reader>(types: &Types, node: u32, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let is_known = !matches!(types.node(node), Type::Unknown);
+    if is_known || could_hide(cursor.peek(), left) {
+        cursor.out().note(Note::UntypedValue);
+    }
+    let _ = cursor.skip(left, Account::Data, "untyped value");
+}
+
+/// Posts the structure of one value that ends at `end`.
+fn walk<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    let left = end - cursor.position();
+    match types.node(node) {
+        Type::Leaf | Type::Fixed(_) => cursor.skip(left, Account::Data, "value"),
+        Type::Unknown => Err(Short),
+        // An empty value of a type that has structure: legal for most types (section 6).
+        _ if left == 0 => Ok(()),
+        Type::List(of) => {
+            for _ in 0..count(end, cursor)? {
+                element(types, of, end, cursor)?;
+            }
+            Ok(())
+        }
+        Type::Map(key, value) => {
+            for _ in 0..count(end, cursor)? {
+                element(types, key, end, cursor)?;
+                element(types, value, end, cursor)?;
+            }
+            Ok(())
+        }
+        Type::Tuple { first, count } => {
+            // A value may have fewer fields than its type (section 7).
+            for member in first..first + count {
+                if cursor.position() == end {
+                    break;
+                }
+                element(types, types.link(member), end, cursor)?;
+            }
+            Ok(())
+        }
+        Type::Vector { element, count } => vector(types, element, count, end, cursor),
+    }
+}
+
+/// Elements without lengths where they are of one size, else each behind a variable-length integer.
+fn vector<R: Reader>(
+    types: &Types,
+    element: u32,
+    count: u32,
+    end: u64,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let left = end - cursor.position();
+    if let Some(size) = types.fixed(element) {
+        let fits = size.saturating_mul(u64::from(count)) == left;
+        return if fits { cursor.skip(left, Account::Data, "vector elements") } else { Err(Short) };
+    }
+    for _ in 0..count {
+        let (length, size) = vint(cursor.peek())?;
+        let left = end - cursor.position();
+        if length.checked_add(size).is_none_or(|whole| whole > left) {
+            return Err(Short);
+        }
+        cursor.skip(size, Account::Framing, "element length")?;
+        contents(types, element, length, cursor);
+    }
+    Ok(())
+}
+
+/// An element with its length. No element is longer than what is left of the value around it.
+fn element<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    if end - cursor.position() < 4 {
+        return Err(Short);
+    }
+    let length = cursor.i32_be(Account::Framing, "element length")?;
+    let Ok(length) = u64::try_from(length) else {
+        return Ok(());
+    };
+    if length > end - cursor.position() {
+        return Err(Short);
+    }
+    match types.node(node) {
+        Type::Leaf | Type::Fixed(_) => cursor.skip(length, Account::Data, "element"),
+        _ => {
+            contents(types, node, length, cursor);
+            Ok(())
+        }
+    }
+}
+
+fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {
+    if end - cursor.position() < 4 {
+        return Err(Short);
+    }
+    let count = cursor.i32_be(Account::Framing, "element count")?;
+    Ok(u32::try_from(count).unwrap_or(0))
+}
+
+/// `[unsigned vint]` (section 3): as many bytes follow the first as it has leading ones. Gives value and size.
+fn vint(bytes: &[u8]) -> Result<(u64, u64), Short> {
+    let &[first, ref rest @ ..] = bytes else {
+        return Err(Short);
+    };
+    let extra = first.leading_ones();
+    let rest = rest.get(..extra as usize).ok_or(Short)?;
+    let high = u64::from(first) & (0xFF >> extra);
+    let value = rest.iter().fold(high, |value, &byte| value << 8 | u64::from(byte));
+    Ok((value, u64::from(extra) + 1))
+}

@@ -1,0 +1,63 @@
+//! Compressed bodies (section 5) and segments.
+
+use super::pair::Compression;
+use overhead_decode::Expansion;
+use overhead_decode::{Codec, Note};
+
+/// Decompresses `body` into `to` and gives the bytes that state the decompressed length, which come first.
+pub(super) fn body(compression: Compression, body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
+    match compression {
+        Compression::Lz4 => lz4(body, to, expansion),
+        // The length is big-endian in front of LZ4, so its first byte is 0 for bodies below 16 MiB; Snappy's is a
+        // variable-length integer that begins so for an empty body only.
+        Compression::NotSeen if body.len() > 4 && body.first() == Some(&0) => lz4(body, to, expansion),
+        Compression::Snappy | Compression::NotSeen => snappy(body, to, expansion),
+        Compression::None | Compression::Other => None,
+    }
+}
+
+/// Why `body` was not decompressed, where a limit is the reason.
+pub(super) fn why_not(compression: Compression, body: &[u8]) -> Option<Note> {
+    match compression {
+        Compression::Lz4 => {
+            let (length, block) = body.split_first_chunk()?;
+            Codec::Lz4.refusal(block.len(), u32::from_be_bytes(*length) as usize)
+        }
+        Compression::Snappy => Codec::Snappy.refusal(body.len(), snap::raw::decompress_len(body).ok()?),
+        Compression::NotSeen | Compression::None | Compression::Other => None,
+    }
+}
+
+fn lz4(body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
+    let (length, block) = body.split_first_chunk()?;
+    block_into(block, u32::from_be_bytes(*length) as usize, to, expansion)?;
+    Some(4)
+}
+
+/// Decompresses one LZ4 block of known decompressed length.
+pub(super) fn block_into(block: &[u8], length: usize, to: &mut Vec<u8>, expansion: &Expansion) -> Option<()> {
+    if Codec::Lz4.refusal(block.len(), length).is_some() {
+        return None;
+    }
+    to.clear();
+    if length == 0 {
+        // The block of nothing, which is a byte long.
+        return Some(());
+    }
+    expansion.allows(block.len(), length).then_some(())?;
+    to.resize(length, 0);
+    (lz4_flex::block::decompress_into(block, to).ok()? == length).then_some(())
+}
+
+fn snappy(body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
+    let length = snap::raw::decompress_len(body).ok()?;
+    if Codec::Snappy.refusal(body.len(), length).is_some() {
+        return None;
+    }
+    expansion.allows(body.len(), length).then_some(())?;
+    to.clear();
+    to.resize(length, 0);
+    (snap::raw::Decoder::new().decompress(body, to).ok()? == length).then_some(())?;
+    let preamble = body.iter().take_while(|&&byte| byte & 0x80 != 0).count() + 1;
+    Some(preamble as u64)
+}

@@ -1,0 +1,136 @@
+//! CQL: the native protocol of Cassandra and ScyllaDB, versions 3 to 5, with headers and pairing of 1 and 2.
+//!
+//! Specification: `doc/native_protocol_v{3,4,5}.spec` in the repository of Apache Cassandra (section numbers in this
+//! folder are those of version 4 unless said otherwise), and `docs/dev/protocol-extensions.md` in ScyllaDB's.
+//!
+//! ```text
+//! version u8 (high bit: response) | flags u8 | stream i16 | opcode u8 | length u32 | body
+//! ```
+//!
+//! Integers are big-endian. Up to version 4 that is all there is, and a body may be compressed. In version 5 the
+//! messages after the handshake (the specification calls them envelopes) lie in segments, which carry checksums and are
+//! compressed as a whole: see `segment`. The specification calls a message of versions 3 and 4 a frame; we do not.
+//!
+//! The parts: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells` (typed
+//! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (messages to postings),
+//! `known` (statements that connections share), `segment`, `segmented` and `compression` (messages that do not lie plainly on the stream).
+//!
+//! Prepared statements are resolved wherever in the capture they were prepared: see `known`. Where that was before the
+//! capture, operations are called `EXECUTE` (or `SELECT`, where the response says so), and their values are untyped.
+
+mod cells;
+mod compression;
+mod decode;
+mod known;
+mod pair;
+mod probe;
+mod request;
+mod response;
+mod segment;
+mod segmented;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wire;
+
+use super::{Commons, Sniff};
+pub use known::Statements;
+use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+
+use decode::{Framing, Rest, Scratch};
+use overhead_model::{Outcome, Side};
+use pair::Session;
+use probe::message_begins;
+use segment::Format;
+use segmented::Gathering;
+
+/// State of one connection.
+#[derive(Debug)]
+pub struct Cql {
+    session: Session,
+    framing: [Framing; 2],
+    /// Header of the connection's segments, once one was seen.
+    format: Option<Format>,
+    rest: [Option<Rest>; 2],
+    gathering: [Gathering; 2],
+    scratch: Scratch,
+}
+
+impl Cql {
+    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, Commons::default())
+    }
+
+    /// The same, for one of several connections.
+    pub fn sharing(mid_stream: bool, commons: Commons) -> Self {
+        let framing = if mid_stream { Framing::Either } else { Framing::Messages };
+        Self {
+            session: Session::new(mid_stream, commons),
+            framing: [framing; 2],
+            format: None,
+            rest: [None; 2],
+            gathering: Default::default(),
+            scratch: Scratch::default(),
+        }
+    }
+}
+
+/// What the first bytes of a direction look like.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    let asked = message_begins(bytes, Side::Request);
+    let answered = message_begins(bytes, Side::Response);
+    match (asked, answered) {
+        (Boundary::Yes, _) => Sniff::Request,
+        (_, Boundary::Yes) => Sniff::Response,
+        (Boundary::No, Boundary::No) => Sniff::No,
+        _ => Sniff::More,
+    }
+}
+
+impl Decoder for Cql {
+    #[inline]
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let framing = self.framing[side as usize];
+        if framing == Framing::Messages {
+            return self.plain(side, input, out);
+        }
+        match self.segment(input.bytes) {
+            Err(_) => Ok(Step::More),
+            Ok(Some(first)) => self.segments(side, first, input, out),
+            Ok(None) if framing == Framing::Either => self.plain(side, input, out),
+            Ok(None) => Err(Malformed("a segment header with a wrong checksum")),
+        }
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        let framing = self.framing[side as usize];
+        if framing != Framing::Messages {
+            match self.segment(bytes) {
+                Ok(Some(_)) => return Boundary::Yes,
+                Ok(None) if framing == Framing::Segments => return Boundary::No,
+                Ok(None) => {}
+                Err(_) => return Boundary::More,
+            }
+        }
+        message_begins(bytes, side)
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.lose_rest(side, out);
+        if side == Side::Response {
+            self.session.lost_responses();
+        }
+    }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for op in self.session.abandon() {
+            out.close(op, Outcome::Unanswered);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.session.held() + self.scratch.held()
+    }
+}

@@ -1,0 +1,350 @@
+//! Messages to operations: which response answers which request, and what an operation is called.
+//!
+//! A response carries the stream id of its request; a client reuses an id once it was answered. Everything that a
+//! message needs to know of earlier ones lives here: prepared statements with the types of their bind
+//! markers and results, what was negotiated in the handshake, the keyspace in use.
+
+use super::super::Commons;
+use super::statement::{self, Statement};
+use super::types::Types;
+use super::wire::{Header, opcode};
+use crate::limits;
+use overhead_decode::FastMap;
+use overhead_decode::{Malformed, OpId};
+use overhead_model::Class;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Entries of types that all prepared statements of a connection may hold together, about 12 bytes each.
+const TYPE_ENTRIES: usize = 1 << 20;
+
+/// Bytes of such an entry, and of a statement without any, about.
+const TYPE_ENTRY: usize = 12;
+const STATEMENT: usize = 256;
+
+/// What a request was, for its name and for the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    pub op: OpId,
+    /// Kind of the request; that of the response where none was seen.
+    pub opcode: u8,
+    pub name: &'static str,
+    pub via: &'static str,
+    pub class: Class,
+    /// The prepared statement that is executed.
+    pub statement: Option<StatementRef>,
+    /// Class of what a `PREPARE` prepares.
+    prepares: Option<(&'static str, Class)>,
+    /// True where name and class are a guess that the response may better.
+    pub guessed: bool,
+    /// How many losses of responses there had been when the request was sent.
+    losses: u32,
+}
+
+/// A prepared statement; a number that is never used twice on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StatementRef(u64);
+
+/// A prepared statement.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    pub id: Box<[u8]>,
+    name: &'static str,
+    class: Class,
+    guessed: bool,
+    pub bind: Types,
+    pub result: Types,
+}
+
+impl Prepared {
+    /// Entries of types that it holds.
+    pub fn weight(&self) -> usize {
+        self.bind.weight() + self.result.weight()
+    }
+}
+
+/// Requests that wait on one stream id; more than one just where a client breaks the rules or a response was lost.
+#[derive(Debug, Default)]
+struct Waiting {
+    first: Option<Exchange>,
+    more: VecDeque<Exchange>,
+}
+
+/// How bodies are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    /// The handshake was not seen.
+    NotSeen,
+    None,
+    Lz4,
+    Snappy,
+    Other,
+}
+
+/// What a connection's client has sent, or may have before the capture began.
+#[derive(Debug)]
+struct Sent {
+    startup: bool,
+    /// A statement other than `USE`.
+    statement: bool,
+}
+
+/// What client and server agreed on in the handshake beyond the protocol of Cassandra.
+#[derive(Debug, Default)]
+pub(super) struct Extensions {
+    /// The server is `ScyllaDB`.
+    pub scylla: bool,
+    /// Prepared statements carry a metadata id below version 5 too (`SCYLLA_USE_METADATA_ID`).
+    pub metadata_ids: bool,
+    /// `EXECUTE` ends in a byte that names the tablet version held by the driver.
+    pub tablet_versions: bool,
+    /// The code that this server uses for its rate-limit error.
+    pub rate_limit_code: Option<u32>,
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    waiting: FastMap<i16, Waiting>,
+    outstanding: usize,
+    losses: u32,
+    prepared: VecDeque<Arc<Prepared>>,
+    /// Number of the first of `prepared`.
+    first_prepared: u64,
+    prepared_ids: FastMap<Box<[u8]>, u64>,
+    type_entries: usize,
+    /// What other connections have prepared.
+    pub commons: Commons,
+    sent: Sent,
+    /// The keyspace in use is the server's own.
+    in_system_keyspace: bool,
+    pub compression: Compression,
+    pub extensions: Extensions,
+    /// Types of the rows at hand; kept for its memory.
+    pub row_types: Types,
+}
+
+impl Session {
+    pub fn new(mid_stream: bool, commons: Commons) -> Self {
+        Self {
+            waiting: FastMap::default(),
+            outstanding: 0,
+            losses: 0,
+            prepared: VecDeque::new(),
+            first_prepared: 0,
+            prepared_ids: FastMap::default(),
+            type_entries: 0,
+            commons,
+            sent: Sent { startup: mid_stream, statement: mid_stream },
+            in_system_keyspace: false,
+            compression: if mid_stream { Compression::NotSeen } else { Compression::None },
+            extensions: Extensions::default(),
+            row_types: Types::default(),
+        }
+    }
+
+    /// The operation of a request, by its header; the body says more.
+    pub fn request(&mut self, op: OpId, header: &Header) -> Exchange {
+        let class = match header.opcode {
+            opcode::OPTIONS if self.sent.startup => Class::Background,
+            opcode::REGISTER => Class::Background,
+            opcode::QUERY | opcode::EXECUTE | opcode::BATCH => Class::Workload,
+            _ => Class::Setup,
+        };
+        self.sent.startup |= header.opcode == opcode::STARTUP;
+        Exchange {
+            op,
+            opcode: header.opcode,
+            name: header.name,
+            via: match header.opcode {
+                opcode::QUERY => "query",
+                opcode::EXECUTE => "prepared",
+                opcode::BATCH => "batch",
+                _ => "",
+            },
+            class,
+            statement: None,
+            prepares: None,
+            guessed: false,
+            losses: self.losses,
+        }
+    }
+
+    /// The operation of a response that answers nothing: an event, or one whose request was not captured.
+    pub fn unasked(&self, op: OpId, header: &Header) -> Exchange {
+        let event = header.opcode == opcode::EVENT;
+        Exchange {
+            op,
+            opcode: header.opcode,
+            name: header.name,
+            via: "",
+            class: if event { Class::Background } else { Class::Unmatched },
+            statement: None,
+            prepares: None,
+            guessed: false,
+            losses: self.losses,
+        }
+    }
+
+    /// The request waits for its response.
+    pub fn wait(&mut self, stream: i16, exchange: Exchange) -> Result<(), Malformed> {
+        if self.outstanding >= limits::OUTSTANDING {
+            return Err(Malformed("more requests without a response than any client sends"));
+        }
+        let waiting = self.waiting.entry(stream).or_default();
+        // An id is used again after the response only. Where one was lost, this is how it shows.
+        if waiting.first.is_some_and(|first| first.losses != self.losses) {
+            self.outstanding -= 1 + waiting.more.len();
+            *waiting = Waiting::default();
+        }
+        if waiting.first.is_none() {
+            waiting.first = Some(exchange);
+        } else {
+            waiting.more.push_back(exchange);
+        }
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    /// The request that a response on this stream id answers.
+    pub fn answered(&mut self, stream: i16) -> Option<Exchange> {
+        let waiting = self.waiting.get_mut(&stream)?;
+        let exchange = waiting.first.take()?;
+        waiting.first = waiting.more.pop_front();
+        self.outstanding -= 1;
+        Some(exchange)
+    }
+
+    /// Responses were lost: a request that still waits may have been answered.
+    pub fn lost_responses(&mut self) {
+        self.losses = self.losses.wrapping_add(1);
+    }
+
+    /// Returns the operations of all requests that wait, in order: they wait no longer.
+    pub fn abandon(&mut self) -> Vec<OpId> {
+        self.outstanding = 0;
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        let mut ops: Vec<_> = waiting.flat_map(|waiting| waiting.first.into_iter().chain(waiting.more)).collect();
+        ops.sort_unstable_by_key(|exchange| exchange.op);
+        ops.into_iter().map(|exchange| exchange.op).collect()
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.outstanding.max(self.waiting.len()) * (size_of::<Exchange>() + size_of::<Waiting>())
+            + self.prepared.len() * STATEMENT
+            + self.type_entries * TYPE_ENTRY
+    }
+
+    /// Names a request by its text.
+    pub fn name_by_text(&mut self, exchange: &mut Exchange, text: &[u8]) {
+        let (name, class) = self.classify(text);
+        exchange.name = name.unwrap_or(exchange.name);
+        exchange.class = class;
+        if name == Some("USE") && !self.sent.statement {
+            exchange.class = Class::Setup;
+        } else if class == Class::Workload {
+            self.sent.statement = true;
+        }
+    }
+
+    /// Remembers what a `PREPARE` prepares.
+    pub fn prepares(&self, exchange: &mut Exchange, text: &[u8]) {
+        let (name, class) = self.classify(text);
+        exchange.prepares = Some((name.unwrap_or("EXECUTE"), class));
+    }
+
+    fn classify(&self, text: &[u8]) -> (Option<&'static str>, Class) {
+        let statement = Statement::of(text);
+        let tables = matches!(statement.verb, Some("SELECT" | "INSERT" | "UPDATE" | "DELETE"));
+        let system = tables && statement.system.unwrap_or(self.in_system_keyspace);
+        (statement.verb, if system { Class::Background } else { Class::Workload })
+    }
+
+    /// Names an `EXECUTE` by its statement.
+    pub fn name_by_id(&mut self, exchange: &mut Exchange, id: &[u8]) {
+        exchange.statement = self.find(id);
+        match exchange.statement.and_then(|statement| self.prepared(statement)) {
+            Some(prepared) => {
+                exchange.name = prepared.name;
+                exchange.class = prepared.class;
+                exchange.guessed = prepared.guessed;
+            }
+            None => exchange.guessed = true,
+        }
+        self.sent.statement |= exchange.class == Class::Workload;
+    }
+
+    /// The application has sent a statement.
+    pub fn works(&mut self) {
+        self.sent.statement = true;
+    }
+
+    /// The statement with this id, as prepared on this connection, or else on another.
+    pub fn find(&mut self, id: &[u8]) -> Option<StatementRef> {
+        let own = self.prepared_ids.get(id).copied().map(StatementRef);
+        own.or_else(|| {
+            let statement = self.commons.statement(id)?;
+            self.keep(statement);
+            self.prepared_ids.get(id).copied().map(StatementRef)
+        })
+    }
+
+    fn index(&self, statement: StatementRef) -> Option<usize> {
+        usize::try_from(statement.0.checked_sub(self.first_prepared)?).ok()
+    }
+
+    pub fn prepared(&self, statement: StatementRef) -> Option<&Prepared> {
+        self.prepared.get(self.index(statement)?).map(Arc::as_ref)
+    }
+
+    /// Remembers a statement as its `PREPARE` was answered. `rows` says whether it gives rows of a keyspace of the server, where
+    /// that is all that is known of it.
+    pub fn remember(&mut self, exchange: &Exchange, id: &[u8], bind: Types, result: Types, rows: Option<bool>) {
+        let (name, class) = exchange.prepares.unwrap_or(match rows {
+            Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
+            None => ("EXECUTE", Class::Workload),
+        });
+        let prepared = Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result });
+        self.commons.publish(&prepared);
+        self.keep(prepared);
+    }
+
+    /// Keeps a statement in place of an earlier one with its id.
+    fn keep(&mut self, prepared: Arc<Prepared>) {
+        self.type_entries += prepared.weight();
+        let known = self.prepared_ids.get(&prepared.id).and_then(|number| self.index(StatementRef(*number)));
+        if let Some(slot) = known.and_then(|known| self.prepared.get_mut(known)) {
+            self.type_entries -= slot.weight();
+            *slot = prepared;
+        } else {
+            let number = self.first_prepared + self.prepared.len() as u64;
+            self.prepared_ids.insert(prepared.id.clone(), number);
+            self.prepared.push_back(prepared);
+        }
+        while self.prepared.len() > limits::STATEMENTS || self.type_entries > TYPE_ENTRIES {
+            let Some(oldest) = self.prepared.pop_front() else {
+                break;
+            };
+            self.first_prepared += 1;
+            self.type_entries -= oldest.weight();
+            self.prepared_ids.remove(&oldest.id);
+        }
+    }
+
+    /// The shape of a statement's rows has changed since it was prepared. Other connections learn of it by themselves.
+    pub fn result_changed(&mut self, statement: StatementRef, result: &Types) {
+        if let Some(index) = self.index(statement)
+            && let Some(prepared) = self.prepared.get_mut(index)
+        {
+            self.type_entries -= prepared.result.weight();
+            self.type_entries += result.weight();
+            Arc::make_mut(prepared).result.clone_from(result);
+        }
+    }
+
+    /// Every unqualified table name refers to this keyspace from now on.
+    pub fn use_keyspace(&mut self, name: &[u8]) {
+        self.in_system_keyspace = statement::is_system_keyspace(name);
+    }
+}

@@ -1,0 +1,237 @@
+//! Bodies of requests (section 4.1) to postings.
+
+use super::cells;
+use super::pair::{Compression, Exchange, Session};
+use super::types::Types;
+use super::wire::{Header, bytes, flag, long_string, opcode, short_bytes, string, string_list};
+use overhead_decode::{Cursor, Reader, Short};
+use overhead_model::{Account, Side};
+
+/// Flags of `<query_parameters>` (section 4.1.4).
+mod parameter {
+    pub const VALUES: u32 = 0x01;
+    pub const PAGE_SIZE: u32 = 0x04;
+    pub const PAGING_STATE: u32 = 0x08;
+    pub const SERIAL_CONSISTENCY: u32 = 0x10;
+    pub const TIMESTAMP: u32 = 0x20;
+    pub const NAMES: u32 = 0x40;
+    pub const KEYSPACE: u32 = 0x80;
+    pub const NOW: u32 = 0x100;
+}
+
+/// Posts the body of a request and says in `exchange` what it asks for.
+pub(super) fn body<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    if header.has(flag::CUSTOM_PAYLOAD) && header.version > 3 {
+        custom_payload(cursor)?;
+    }
+    match header.opcode {
+        opcode::STARTUP => startup(session, cursor),
+        opcode::CREDENTIALS => options(cursor, |_, _| {}),
+        opcode::QUERY => query(session, header, exchange, cursor),
+        opcode::PREPARE => prepare(session, header, exchange, cursor),
+        opcode::EXECUTE => execute(session, header, exchange, cursor),
+        opcode::BATCH => batch(session, header, cursor),
+        opcode::REGISTER => string_list(cursor, Account::Metadata, "event type"),
+        opcode::AUTH_RESPONSE => bytes(cursor, Account::Metadata, "token"),
+        _ => Ok(()),
+    }
+}
+
+/// `[bytes map]` for and from a server's query handler; ScyllaDB sends `tablets-routing-v1` in it.
+pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.out().enter("custom payload");
+    let count = cursor.u16_be(Account::Framing, "map length")?;
+    for _ in 0..count {
+        string(cursor, Account::Metadata, "key")?;
+        bytes(cursor, Account::Metadata, "value")?;
+    }
+    cursor.out().leave();
+    Ok(())
+}
+
+/// `[string map]`.
+fn options<'a, R: Reader>(
+    cursor: &mut Cursor<'a, '_, '_, R>,
+    mut option: impl FnMut(&'a [u8], &'a [u8]),
+) -> Result<(), Short> {
+    let count = cursor.u16_be(Account::Framing, "map length")?;
+    for _ in 0..count {
+        let key = string(cursor, Account::Metadata, "option")?;
+        let value = string(cursor, Account::Metadata, "option value")?;
+        option(key, value);
+    }
+    Ok(())
+}
+
+fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    let (mut name, mut version): (&[u8], &[u8]) = (b"", b"");
+    session.compression = Compression::None;
+    let result = options(cursor, |key, value| match key {
+        b"COMPRESSION" => {
+            session.compression = match value.to_ascii_lowercase().as_slice() {
+                b"lz4" => Compression::Lz4,
+                b"snappy" => Compression::Snappy,
+                b"" | b"none" => Compression::None,
+                _ => Compression::Other,
+            };
+        }
+        b"DRIVER_NAME" => name = value,
+        b"DRIVER_VERSION" => version = value,
+        b"SCYLLA_USE_METADATA_ID" => session.extensions.metadata_ids = true,
+        b"TABLETS_ROUTING_V2_EXPERIMENTAL_V2" => session.extensions.tablet_versions = true,
+        _ => {}
+    });
+    if !name.is_empty() {
+        let text = format!("{} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(version));
+        cursor.out().software(Side::Request, text.trim_end());
+    }
+    result
+}
+
+fn query<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let text = long_string(cursor, Account::Query, "statement")?;
+    session.name_by_text(exchange, text);
+    if header.version == 1 {
+        return cursor.skip(2, Account::Metadata, "consistency");
+    }
+    parameters(header, &Types::default(), cursor)
+}
+
+fn prepare<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let text = long_string(cursor, Account::Query, "statement")?;
+    session.prepares(exchange, text);
+    if header.version >= 5 {
+        let flags = cursor.u32_be(Account::Metadata, "flags")?;
+        if flags & 0x01 != 0 {
+            string(cursor, Account::Schema, "keyspace name")?;
+        }
+    }
+    Ok(())
+}
+
+fn execute<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+    session.name_by_id(exchange, id);
+    if header.version >= 5 || session.extensions.metadata_ids {
+        short_bytes(cursor, Account::Metadata, "result metadata id")?;
+    }
+    let untyped = Types::default();
+    let prepared = exchange.statement.and_then(|statement| session.prepared(statement));
+    let types = prepared.map_or(&untyped, |prepared| &prepared.bind);
+    if header.version == 1 {
+        values(false, types, cursor)?;
+        return cursor.skip(2, Account::Metadata, "consistency");
+    }
+    parameters(header, types, cursor)?;
+    if session.extensions.tablet_versions {
+        cursor.skip(1, Account::Metadata, "tablet version block")?;
+    }
+    Ok(())
+}
+
+/// `<query_parameters>`: what `QUERY` and `EXECUTE` share.
+fn parameters<R: Reader>(header: &Header, types: &Types, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.skip(2, Account::Metadata, "consistency")?;
+    let flags = query_flags(header, cursor)?;
+    if flags & parameter::VALUES != 0 {
+        values(flags & parameter::NAMES != 0, types, cursor)?;
+    }
+    if flags & parameter::PAGE_SIZE != 0 {
+        cursor.skip(4, Account::Metadata, "page size")?;
+    }
+    if flags & parameter::PAGING_STATE != 0 {
+        bytes(cursor, Account::Metadata, "paging state")?;
+    }
+    tail(header, flags, cursor)
+}
+
+/// What `BATCH` shares with them too.
+fn tail<R: Reader>(header: &Header, flags: u32, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    if flags & parameter::SERIAL_CONSISTENCY != 0 {
+        cursor.skip(2, Account::Metadata, "serial consistency")?;
+    }
+    if flags & parameter::TIMESTAMP != 0 {
+        cursor.skip(8, Account::Metadata, "timestamp")?;
+    }
+    if header.version >= 5 && flags & parameter::KEYSPACE != 0 {
+        string(cursor, Account::Schema, "keyspace name")?;
+    }
+    if header.version >= 5 && flags & parameter::NOW != 0 {
+        cursor.skip(4, Account::Metadata, "now in seconds")?;
+    }
+    Ok(())
+}
+
+/// One byte up to version 4, four from version 5.
+fn query_flags<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {
+    if header.version >= 5 {
+        cursor.u32_be(Account::Metadata, "flags")
+    } else {
+        cursor.u8(Account::Metadata, "flags").map(u32::from)
+    }
+}
+
+fn values<R: Reader>(named: bool, types: &Types, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.out().enter("values");
+    let count = cursor.u16_be(Account::Framing, "value count")?;
+    for index in 0..usize::from(count) {
+        if named {
+            // In any order, so the types of the markers do not help.
+            string(cursor, Account::Schema, "value name")?;
+        }
+        cells::value(types, if named { usize::MAX } else { index }, cursor)?;
+    }
+    cursor.out().leave();
+    Ok(())
+}
+
+fn batch<R: Reader>(session: &mut Session, header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    session.works();
+    cursor.skip(1, Account::Metadata, "batch type")?;
+    let count = cursor.u16_be(Account::Framing, "statement count")?;
+    let untyped = Types::default();
+    for _ in 0..count {
+        cursor.out().enter("batch statement");
+        let types = match cursor.u8(Account::Framing, "statement kind")? {
+            0 => {
+                long_string(cursor, Account::Query, "statement")?;
+                &untyped
+            }
+            1 => {
+                let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+                let prepared = session.find(id).and_then(|statement| session.prepared(statement));
+                prepared.map_or(&untyped, |prepared| &prepared.bind)
+            }
+            _ => return Err(Short),
+        };
+        // Values of a batch are never named: the flag that would say so comes after them (section 4.1.7).
+        values(false, types, cursor)?;
+        cursor.out().leave();
+    }
+    cursor.skip(2, Account::Metadata, "consistency")?;
+    if header.version < 3 {
+        return Ok(());
+    }
+    let flags = query_flags(header, cursor)?;
+    tail(header, flags, cursor)
+}

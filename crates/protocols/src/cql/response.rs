@@ -1,0 +1,389 @@
+//! Bodies of responses (section 4.2) to postings.
+
+use super::cells;
+use super::pair::{Exchange, Session};
+use super::request::custom_payload;
+use super::statement::is_system_keyspace;
+use super::types::Types;
+use super::wire::{Header, bytes, flag, opcode, short_bytes, string, string_list};
+use overhead_decode::{Cursor, Reader, Short};
+use overhead_model::{Account, Class, Side};
+
+/// Flags of `<metadata>` (section 4.2.5.2).
+mod metadata {
+    pub const GLOBAL_TABLE: u32 = 0x01;
+    pub const MORE_PAGES: u32 = 0x02;
+    pub const ABSENT: u32 = 0x04;
+    pub const CHANGED: u32 = 0x08;
+}
+
+/// Posts the body of a response to `exchange`.
+pub(super) fn body<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    if header.has(flag::TRACING) {
+        cursor.skip(16, Account::Metadata, "tracing id")?;
+    }
+    if header.has(flag::WARNING) && header.version > 3 {
+        cursor.out().enter("warnings");
+        string_list(cursor, Account::Status, "warning")?;
+        cursor.out().leave();
+    }
+    if header.has(flag::CUSTOM_PAYLOAD) && header.version > 3 {
+        custom_payload(cursor)?;
+    }
+    match header.opcode {
+        opcode::ERROR => error(session, header, cursor),
+        opcode::AUTHENTICATE => string(cursor, Account::Metadata, "authenticator").map(drop),
+        opcode::SUPPORTED => supported(session, cursor),
+        opcode::RESULT => result(session, header, exchange, cursor),
+        opcode::EVENT => event(cursor),
+        opcode::AUTH_CHALLENGE | opcode::AUTH_SUCCESS => bytes(cursor, Account::Metadata, "token"),
+        _ => Ok(()),
+    }
+}
+
+/// `[string multimap]` of what the server can do.
+fn supported<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    let count = cursor.u16_be(Account::Framing, "map length")?;
+    for _ in 0..count {
+        let key = string(cursor, Account::Metadata, "option")?;
+        let values = cursor.u16_be(Account::Framing, "list length")?;
+        session.extensions.scylla |= key.starts_with(b"SCYLLA_");
+        for _ in 0..values {
+            let value = string(cursor, Account::Metadata, "option value")?;
+            if key == b"SCYLLA_RATE_LIMIT_ERROR" {
+                let code = value.strip_prefix(b"ERROR_CODE=").and_then(|code| std::str::from_utf8(code).ok());
+                session.extensions.rate_limit_code =
+                    code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
+            }
+        }
+    }
+    if session.extensions.scylla {
+        cursor.out().software(Side::Response, "ScyllaDB");
+    }
+    Ok(())
+}
+
+/// Code, message, and what the code brings with it (section 9).
+fn error<R: Reader>(session: &Session, header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    const STATUS: Account = Account::Status;
+    let code = cursor.u32_be(STATUS, "error code")?;
+    string(cursor, STATUS, "error message")?;
+    match code {
+        // Unavailable; unknown outcome of a conditional write.
+        0x1000 | 0x1700 => cursor.skip(10, STATUS, "replicas"),
+        // Write timeout.
+        0x1100 => {
+            cursor.skip(10, STATUS, "replicas")?;
+            let write_type = string(cursor, STATUS, "write type")?;
+            let contentions = header.version >= 5 && write_type == b"CAS";
+            cursor.skip(if contentions { 2 } else { 0 }, STATUS, "contentions")
+        }
+        // Read timeout.
+        0x1200 => {
+            cursor.skip(10, STATUS, "replicas")?;
+            cursor.skip(1, STATUS, "data present")
+        }
+        // Read and write failure.
+        0x1300 => {
+            failures(header, cursor)?;
+            cursor.skip(1, STATUS, "data present")
+        }
+        0x1500 => {
+            failures(header, cursor)?;
+            string(cursor, STATUS, "write type").map(drop)
+        }
+        // Function failure.
+        0x1400 => {
+            string(cursor, Account::Schema, "keyspace name")?;
+            string(cursor, Account::Schema, "function name")?;
+            string_list(cursor, Account::Schema, "argument type")
+        }
+        // Already exists.
+        0x2400 => {
+            string(cursor, Account::Schema, "keyspace name")?;
+            string(cursor, Account::Schema, "table name").map(drop)
+        }
+        // Unprepared.
+        0x2500 => short_bytes(cursor, Account::Metadata, "statement id").map(drop),
+        code if Some(code) == session.extensions.rate_limit_code => {
+            cursor.skip(1, STATUS, "operation type")?;
+            cursor.skip(1, STATUS, "rejected by coordinator")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Consistency, received, required, and a number of failures or, from version 5, the reason of each.
+fn failures<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.skip(10, Account::Status, "replicas")?;
+    if header.version < 5 {
+        return cursor.skip(4, Account::Status, "failures");
+    }
+    let count = cursor.u32_be(Account::Framing, "map length")?;
+    for _ in 0..count {
+        let size = cursor.u8(Account::Framing, "address length")?;
+        cursor.skip(u64::from(size), Account::Status, "address")?;
+        cursor.skip(2, Account::Status, "failure code")?;
+    }
+    Ok(())
+}
+
+fn event<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    match string(cursor, Account::Status, "event type")? {
+        b"SCHEMA_CHANGE" => schema_change(cursor),
+        b"TOPOLOGY_CHANGE" | b"STATUS_CHANGE" => {
+            string(cursor, Account::Status, "change")?;
+            let size = cursor.u8(Account::Framing, "address length")?;
+            cursor.skip(u64::from(size), Account::Status, "address")?;
+            cursor.skip(4, Account::Status, "port")
+        }
+        b"CLIENT_ROUTES_CHANGE" => {
+            string(cursor, Account::Status, "change")?;
+            string_list(cursor, Account::Status, "connection id")?;
+            string_list(cursor, Account::Status, "host id")
+        }
+        _ => Err(Short),
+    }
+}
+
+/// What changed and how (section 4.2.6), as an event and as a result.
+fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    string(cursor, Account::Status, "change")?;
+    let target = string(cursor, Account::Status, "target")?;
+    string(cursor, Account::Schema, "keyspace name")?;
+    match target {
+        b"KEYSPACE" => Ok(()),
+        b"FUNCTION" | b"AGGREGATE" => {
+            string(cursor, Account::Schema, "name")?;
+            string_list(cursor, Account::Schema, "argument type")
+        }
+        _ => string(cursor, Account::Schema, "name").map(drop),
+    }
+}
+
+fn result<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    // A kind without anything after it is the whole answer.
+    let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
+    match cursor.u32_be(account, "result kind")? {
+        1 => Ok(()),
+        2 => rows(session, header, exchange, cursor),
+        3 => {
+            let name = string(cursor, Account::Schema, "keyspace name")?;
+            session.use_keyspace(name);
+            Ok(())
+        }
+        4 => prepared(session, header, exchange, cursor),
+        5 => schema_change(cursor),
+        _ => Err(Short),
+    }
+}
+
+/// What is read of `<metadata>` beside the types.
+#[derive(Default)]
+struct Shape {
+    columns: u32,
+    /// The types were stated here.
+    stated: bool,
+    changed: bool,
+    /// The keyspace, where columns were stated, is the server's own.
+    system: Option<bool>,
+    /// The first column is that of a conditional write.
+    conditional: bool,
+    /// Which column says what release the server is of.
+    release: Option<u32>,
+}
+
+fn rows<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let mut types = std::mem::take(&mut session.row_types);
+    types.clear();
+    // Collections had another layout before version 3.
+    let untyped = Types::default();
+    let shape = shape(cursor, &mut types, |_| Ok(()));
+    let done = shape.and_then(|shape| {
+        settle(session, exchange, &shape, &types);
+        let prepared = exchange.statement.and_then(|statement| session.prepared(statement));
+        let known = match prepared {
+            Some(prepared) if !shape.stated && prepared.result.len() == shape.columns as usize => &prepared.result,
+            _ => &types,
+        };
+        let known = if header.version < 3 { &untyped } else { known };
+        cells(session.extensions.scylla, &shape, known, cursor)
+    });
+    session.row_types = types;
+    done
+}
+
+/// What the metadata of the rows tells of the statement that gave them.
+fn settle(session: &mut Session, exchange: &mut Exchange, shape: &Shape, types: &Types) {
+    if let (true, Some(statement)) = (shape.changed && shape.stated, exchange.statement) {
+        session.result_changed(statement, types);
+    }
+    if let (true, Some(system)) = (exchange.guessed, shape.system) {
+        if !shape.conditional {
+            exchange.name = "SELECT";
+        }
+        if system {
+            exchange.class = Class::Background;
+        }
+    }
+}
+
+fn cells<R: Reader>(
+    scylla: bool,
+    shape: &Shape,
+    types: &Types,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let rows = cursor.u32_be(Account::Framing, "row count")?;
+    cursor.out().enter("rows");
+    for row in 0..if shape.columns == 0 { 0 } else { rows } {
+        for column in 0..shape.columns {
+            if row == 0 && shape.release == Some(column) {
+                release(scylla, cursor);
+            }
+            cells::value(types, column as usize, cursor)?;
+        }
+    }
+    cursor.out().leave();
+    Ok(())
+}
+
+/// The cell at the cursor names the server's release.
+fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let &[a, b, c, d, ref rest @ ..] = cursor.peek() else {
+        return;
+    };
+    let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
+    let version = rest.get(..length).and_then(|version| std::str::from_utf8(version).ok());
+    // ScyllaDB states the release of Cassandra that it is compatible with.
+    if let (Some(version @ [_, ..]), false) = (version.map(str::as_bytes), scylla) {
+        let name = format!("Cassandra {}", String::from_utf8_lossy(version));
+        cursor.out().software(Side::Response, &name);
+    }
+}
+
+/// `<metadata>` of rows and of prepared statements. `indexes` reads what prepared statements have after the count.
+fn shape<'a, R: Reader>(
+    cursor: &mut Cursor<'a, '_, '_, R>,
+    types: &mut Types,
+    indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<(), Short>,
+) -> Result<Shape, Short> {
+    cursor.out().enter("metadata");
+    let flags = cursor.u32_be(Account::Metadata, "flags")?;
+    let mut shape = Shape {
+        columns: cursor.u32_be(Account::Framing, "column count")?,
+        stated: flags & metadata::ABSENT == 0,
+        changed: flags & metadata::CHANGED != 0,
+        ..Shape::default()
+    };
+    indexes(cursor)?;
+    if flags & metadata::MORE_PAGES != 0 {
+        bytes(cursor, Account::Metadata, "paging state")?;
+    }
+    if shape.changed {
+        short_bytes(cursor, Account::Metadata, "result metadata id")?;
+    }
+    // A column takes at least the length of its name and a type id.
+    if shape.stated && u64::from(shape.columns) * 4 > cursor.remaining() {
+        return Err(Short);
+    }
+    if shape.stated {
+        columns(flags & metadata::GLOBAL_TABLE != 0, &mut shape, types, cursor)?;
+    }
+    cursor.out().leave();
+    Ok(shape)
+}
+
+fn columns<R: Reader>(
+    global: bool,
+    shape: &mut Shape,
+    types: &mut Types,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let mut local = false;
+    if global {
+        local = table(shape, cursor)?;
+    }
+    for column in 0..shape.columns {
+        if !global {
+            local = table(shape, cursor)?;
+        }
+        let name = string(cursor, Account::Schema, "column name")?;
+        if local && name == b"release_version" {
+            shape.release = Some(column);
+        }
+        shape.conditional |= column == 0 && name == b"[applied]";
+        types.read_column(cursor)?;
+    }
+    Ok(())
+}
+
+/// Keyspace and table; true for the server's description of itself.
+fn table<R: Reader>(shape: &mut Shape, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
+    let keyspace = string(cursor, Account::Schema, "keyspace name")?;
+    let table = string(cursor, Account::Schema, "table name")?;
+    let system = is_system_keyspace(keyspace);
+    shape.system = Some(system);
+    Ok(system && table == b"local")
+}
+
+fn prepared<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
+    let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+    if header.version >= 5 || session.extensions.metadata_ids {
+        short_bytes(cursor, Account::Metadata, "result metadata id")?;
+    }
+    let (mut bind, mut result) = (Types::default(), Types::default());
+    let shape = prepared_shapes(header, &mut bind, &mut result, cursor);
+    if header.version < 3 {
+        (bind, result) = (Types::default(), Types::default());
+    }
+    let rows = shape.as_ref().ok().and_then(|shape| shape.system.filter(|_| !shape.conditional));
+    // The id and what was read of the types serve even where the message was snapped behind them.
+    session.remember(exchange, id, bind, result, rows);
+    shape.map(drop)
+}
+
+/// Types of the bind markers and of the result; gives the shape of the latter.
+fn prepared_shapes<R: Reader>(
+    header: &Header,
+    bind: &mut Types,
+    result: &mut Types,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<Shape, Short> {
+    cursor.out().enter("bind markers");
+    shape(cursor, bind, |cursor| {
+        if header.version < 4 {
+            return Ok(());
+        }
+        let count = cursor.u32_be(Account::Framing, "partition key count")?;
+        cursor.skip(u64::from(count) * 2, Account::Schema, "partition key indexes")
+    })?;
+    cursor.out().leave();
+    if header.version == 1 {
+        return Ok(Shape::default());
+    }
+    cursor.out().enter("result");
+    let shape = shape(cursor, result, |_| Ok(()))?;
+    cursor.out().leave();
+    Ok(shape)
+}

@@ -1,0 +1,303 @@
+//! Messages within segments: gathering the segments of a message, decoding it as if it lay on the stream, and posting
+//! everything in the order of the wire.
+
+use super::decode::{Framing, Rest, Scratch};
+use super::segment::{Format, Segment, TRAILER, crc32};
+use super::wire::Header;
+use super::{Cql, compression};
+use crate::limits::MESSAGE_BUFFER;
+use overhead_decode::Expansion;
+use overhead_decode::tape::{Recorder, Tape, post_shares};
+use overhead_decode::{Codec, Input, Malformed, Note, Out, Reader, Short, Step};
+use overhead_model::{Account, Outcome, Side};
+
+/// Bytes of segments that are gathered for one message; what it has beyond is counted, not read. Leaves room for one
+/// more segment in what the engine keeps.
+const GATHERED: u64 = MESSAGE_BUFFER - (1 << 18);
+
+/// Bytes that they may decompress to.
+const GATHERED_DECOMPRESSED: u64 = 2 * MESSAGE_BUFFER;
+
+/// Segments whose list is kept for the next message.
+const KEPT: usize = 64;
+
+/// The segments of one message, as far as they have arrived. Kept while more are needed, so that each is looked at once.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    segments: Vec<Segment>,
+    /// Bytes of the segments.
+    end: u64,
+    /// Bytes of their payload.
+    length: u64,
+    /// Bytes of the message; 0 where one segment is all there is.
+    whole: u64,
+}
+
+impl Gathering {
+    fn begin(&mut self, first: Segment, whole: u64) {
+        self.segments.push(first);
+        (self.end, self.length, self.whole) = (first.total(), first.length, whole);
+    }
+
+    fn end(&mut self) {
+        self.segments.clear();
+        self.segments.shrink_to(KEPT);
+    }
+
+    /// Takes in what has arrived. Gives the number of bytes to wait for, `None` where the message is whole or nothing
+    /// more can be read.
+    fn more(&mut self, input: Input<'_>) -> Option<u64> {
+        let format = self.segments.first()?.format;
+        while self.length < self.whole && self.end < GATHERED && self.length < GATHERED_DECOMPRESSED {
+            if input.available() < self.end + format.header() as u64 {
+                return Some(self.end + format.header() as u64);
+            }
+            // Where the next header cannot be read, the message ends here; the next step says why.
+            let next = usize::try_from(self.end).ok().and_then(|end| input.bytes.get(end..))?;
+            let segment = Segment::read(next, format)?;
+            if input.available() < self.end + segment.total() {
+                return Some(self.end + segment.total());
+            }
+            self.end += segment.total();
+            self.length += segment.length;
+            self.segments.push(segment);
+        }
+        None
+    }
+}
+
+impl Cql {
+    /// The segment at the start of `bytes`; `Err` where there are too few to tell.
+    pub(super) fn segment(&self, bytes: &[u8]) -> Result<Option<Segment>, Short> {
+        match self.format {
+            Some(format) if bytes.len() < format.header() => Err(Short),
+            Some(format) => Ok(Segment::read(bytes, format)),
+            None if bytes.len() < Format::Compressed.header() => Err(Short),
+            None => Ok(Segment::read(bytes, Format::Plain).or_else(|| Segment::read(bytes, Format::Compressed))),
+        }
+    }
+
+    /// One self-contained segment, or as many as one long message takes.
+    pub(super) fn segments<R: Reader>(
+        &mut self,
+        side: Side,
+        first: Segment,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        self.format = Some(first.format);
+        self.framing[side as usize] = Framing::Segments;
+        if input.available() < first.total() {
+            return Ok(Step::Need(first.total()));
+        }
+        if let Some(rest) = self.rest[side as usize].take() {
+            self.continue_message(side, rest, first, out);
+            return Ok(Step::Progress);
+        }
+        if let Some((header, message)) = only_message(side, first, input.bytes) {
+            return self.play_segment(&header, message, first, out);
+        }
+        let mut gathering = std::mem::take(&mut self.gathering[side as usize]);
+        if gathering.segments.is_empty() {
+            let whole = self.message_length(side, first, input);
+            gathering.begin(first, whole);
+        }
+        let done = if let Some(need) = gathering.more(input) {
+            Ok(Step::Need(need))
+        } else {
+            let done = self.play_segments(side, &gathering.segments, input, out);
+            gathering.end();
+            self.scratch.shrink();
+            done.map(|()| Step::Progress)
+        };
+        self.gathering[side as usize] = gathering;
+        done
+    }
+
+    /// A plain segment that holds one message: the usual case, and one that needs no recording.
+    fn play_segment<R: Reader>(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+        segment: Segment,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        let exchange = self.exchange(header, out);
+        out.charge(exchange.op);
+        out.post(Account::Framing, "segment header", segment.header());
+        let rest = self.message(header, exchange, Input { bytes: message, opaque: 0 }, out)?;
+        out.post(Account::Framing, "segment checksum", TRAILER);
+        out.release();
+        self.close(rest, out);
+        Ok(Step::Progress)
+    }
+
+    /// Length of the message that begins in `first`, where it does not end there too.
+    fn message_length(&mut self, side: Side, first: Segment, input: Input<'_>) -> u64 {
+        if first.self_contained {
+            return 0;
+        }
+        let (scratch, expansion) = (&mut self.scratch, &self.session.commons.expansion);
+        scratch.payload.clear();
+        unpack(first, input.bytes, &mut scratch.block, &mut scratch.payload, expansion);
+        // A continuation whose beginning was lost has no header.
+        Header::read(&scratch.payload, side).map_or(0, |header| header.total())
+    }
+
+    /// Decodes the messages of gathered segments and posts everything in the order in which it lies on the wire.
+    fn play_segments<R: Reader>(
+        &mut self,
+        side: Side,
+        segments: &[Segment],
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<(), Malformed> {
+        let mut payload = std::mem::take(&mut self.scratch.payload);
+        let mut tape = std::mem::take(&mut self.scratch.tape);
+        payload.clear();
+        let mut at = 0;
+        for &segment in segments {
+            let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
+            if !unpack(segment, bytes, &mut self.scratch.block, &mut payload, &self.session.commons.expansion) {
+                if segment.packed
+                    && let Some(note) = Codec::Lz4.refusal(segment.wire as usize, segment.length as usize)
+                {
+                    out.note(note);
+                }
+                break;
+            }
+            at += segment.total();
+        }
+        let length: u64 = segments.iter().map(|segment| segment.length).sum();
+        let inside = Input { bytes: &payload, opaque: length - payload.len() as u64 };
+        let done = {
+            let mut recorder = Recorder::new(out, &mut tape);
+            let mut inner = Out::new(&mut recorder, side, None);
+            self.messages(side, inside, &mut inner)
+        };
+        self.post_segments(segments, &tape, out);
+        out.release();
+        tape.close(out);
+        self.scratch.payload = payload;
+        self.scratch.tape = tape;
+        done
+    }
+
+    /// The messages in the payload of segments. What does not make a whole message at the end is the beginning of one
+    /// that is too long to be gathered, or damaged.
+    fn messages<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        while input.available() > 0 {
+            let Ok(header) = Header::read(input.bytes, side) else {
+                out.note(Note::UndecodedMessage);
+                let op = out.orphan("(undecoded)");
+                out.post(Account::Unknown, "undecoded", input.available());
+                out.close(op, Outcome::NoReply);
+                return Ok(());
+            };
+            let exchange = self.exchange(&header, out);
+            let rest = self.message(&header, exchange, input, out)?;
+            out.release();
+            if rest.left > 0 {
+                self.rest[side as usize] = Some(rest);
+            } else {
+                self.close(rest, out);
+            }
+            let used = header.total() - rest.left;
+            let read = usize::try_from(used).unwrap_or(usize::MAX).min(input.bytes.len());
+            input.opaque -= used - read as u64;
+            input.bytes = input.bytes.get(read..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Posts a recording with the headers and checksums of the segments in between.
+    fn post_segments<R: Reader>(&mut self, segments: &[Segment], tape: &Tape, out: &mut Out<'_, R>) {
+        let mut player = tape.play();
+        let Scratch { owners, overhead, shares, .. } = &mut self.scratch;
+        for segment in segments {
+            player.owners(segment.length, owners);
+            if owners.is_empty() {
+                let op = out.orphan("(empty segment)");
+                out.post(Account::Framing, "segment", segment.total());
+                out.close(op, Outcome::NoReply);
+                continue;
+            }
+            // Header and checksum are shared by the messages as frame headers are.
+            let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
+            post_shares(owners, around, (Account::Framing, "segment header", segment.header()), out);
+            if segment.packed {
+                out.note(Note::ProRata);
+                player.post_pro_rata(segment.length, segment.wire, shares, out);
+            } else {
+                player.post(segment.length, out);
+            }
+            post_shares(owners, around, (Account::Framing, "segment checksum", TRAILER), out);
+        }
+        player.post(u64::MAX, out);
+    }
+
+    /// A segment of a message that is too long to be gathered.
+    fn continue_message<R: Reader>(&mut self, side: Side, mut rest: Rest, segment: Segment, out: &mut Out<'_, R>) {
+        let op = if rest.answered { out.orphan("(undecoded)") } else { rest.op };
+        out.charge(op);
+        out.post(Account::Framing, "segment header", segment.header());
+        out.post(Account::Unknown, "undecoded", segment.wire);
+        out.post(Account::Framing, "segment checksum", TRAILER);
+        out.release();
+        if rest.answered {
+            out.close(op, Outcome::NoReply);
+        }
+        rest.left = rest.left.saturating_sub(segment.length);
+        if rest.left > 0 {
+            self.rest[side as usize] = Some(rest);
+        } else {
+            self.close(rest, out);
+        }
+    }
+
+    /// The bytes after a loss do not continue the message before it.
+    pub(super) fn lose_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.gathering[side as usize].end();
+        if let Some(rest) = self.rest[side as usize].take()
+            && rest.outcome.is_some()
+        {
+            self.close(Rest { outcome: Some(Outcome::Unanswered), ..rest }, out);
+        }
+    }
+}
+
+/// The message that makes up the payload of the segment that begins `bytes`, where it is one, plain and sound.
+fn only_message(side: Side, segment: Segment, bytes: &[u8]) -> Option<(Header, &[u8])> {
+    let from = segment.format.header();
+    let wire = bytes.get(from..from + segment.wire as usize)?;
+    let header = Header::read(wire, side).ok()?;
+    let checksum = bytes.get(from + wire.len()..)?.first_chunk::<4>()?;
+    let whole = !segment.packed && header.total() == segment.wire && *checksum == crc32(wire).to_le_bytes();
+    whole.then_some((header, wire))
+}
+
+/// Adds the payload of the segment that begins `bytes` to `payload`: all of it, or what was captured of it. False
+/// where it is not whole or not sound.
+fn unpack(segment: Segment, bytes: &[u8], block: &mut Vec<u8>, payload: &mut Vec<u8>, expansion: &Expansion) -> bool {
+    let from = segment.format.header();
+    let end = from + segment.wire as usize;
+    let Some(wire) = bytes.get(from..end) else {
+        if !segment.packed {
+            payload.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        }
+        return false;
+    };
+    let sound = |checksum: &[u8]| checksum == crc32(wire).to_le_bytes();
+    if !bytes.get(end..end + TRAILER as usize).is_none_or(sound) {
+        return false;
+    }
+    if !segment.packed {
+        payload.extend_from_slice(wire);
+        return true;
+    }
+    let done = compression::block_into(wire, segment.length as usize, block, expansion);
+    if done.is_some() {
+        payload.extend_from_slice(block);
+    }
+    done.is_some()
+}

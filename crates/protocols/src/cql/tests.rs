@@ -1,0 +1,40 @@
+//! Exchanges named after their situation, each cut at every byte; damage; properties.
+
+mod bodies;
+mod build;
+mod damage;
+mod known;
+mod pairing;
+mod segments;
+mod values;
+
+use super::Cql;
+use overhead_decode::transcript::{Transcript, check};
+use overhead_model::Side::{Request, Response};
+use overhead_model::{Account, Side};
+
+/// The transcript of a conversation from its start, which must not depend on how it is cut.
+fn decode(conversation: &[(Side, &[u8])]) -> Transcript {
+    check(|| Cql::new(false), conversation)
+}
+
+/// The same where the capture began later.
+fn decode_later(conversation: &[(Side, &[u8])]) -> Transcript {
+    check(|| Cql::new(true), conversation)
+}
+
+/// One request and its response, on a connection of their own.
+fn exchange(request: &[u8], response: &[u8]) -> Transcript {
+    decode(&[(Request, request), (Response, response)])
+}
+
+/// `account bytes` of the postings whose path ends with `field`, in order.
+fn posted(transcript: &Transcript, side: Side, field: &str) -> Vec<(Account, u64)> {
+    let postings = transcript.postings[side as usize].iter();
+    let named = postings.filter(|posting| posting.path.ends_with(field));
+    named.map(|posting| (posting.account, posting.len)).collect()
+}
+
+fn bytes_of(transcript: &Transcript, side: Side, account: Account) -> u64 {
+    transcript.ops.iter().map(|op| op.amounts[side as usize][account]).sum()
+}

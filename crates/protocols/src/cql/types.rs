@@ -1,0 +1,303 @@
+//! Column types as the traffic states them (section 4.2.5.2, `<type>`), including those that are named by a class of
+//! the server because the protocol version has no id for them (`VectorType(FloatType , 16)`).
+
+use super::wire::string;
+use crate::limits::NESTING;
+use overhead_decode::{Cursor, Reader, Short};
+use overhead_model::Account;
+
+/// Types remembered of one message. Far above any table's columns; bounds what a crafted message makes us hold.
+const NODES: usize = 64 << 10;
+
+/// A type, or the kind of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    /// No inner structure.
+    Leaf,
+    /// No inner structure, and always this long: in a vector its elements have no length of their own.
+    Fixed(u32),
+    /// List or set of the node.
+    List(u32),
+    /// Map of two nodes.
+    Map(u32, u32),
+    /// Tuple or user-defined type: a range of links.
+    Tuple { first: u32, count: u32 },
+    /// Vector of so many elements of the node.
+    Vector { element: u32, count: u32 },
+    /// Named by the traffic, but its layout is not known.
+    Unknown,
+}
+
+/// The types of a row's columns, or of a statement's bind markers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Types {
+    nodes: Vec<Type>,
+    /// Members of tuples, by node.
+    links: Vec<u32>,
+    /// Columns, by node.
+    columns: Vec<u32>,
+}
+
+impl Types {
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.links.clear();
+        self.columns.clear();
+    }
+
+    /// Number of columns.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Memory held, in entries.
+    pub fn weight(&self) -> usize {
+        self.nodes.len() + self.links.len() + self.columns.len()
+    }
+
+    /// Node of a column; `None` where its type was not seen.
+    pub fn column(&self, index: usize) -> Option<u32> {
+        self.columns.get(index).copied()
+    }
+
+    pub fn node(&self, node: u32) -> Type {
+        self.nodes.get(node as usize).copied().unwrap_or(Type::Unknown)
+    }
+
+    /// Node of a tuple's member.
+    pub fn link(&self, link: u32) -> u32 {
+        self.links.get(link as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Reads the type of the next column.
+    pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let node = self.read(cursor, NESTING)?;
+        self.columns.push(node);
+        Ok(())
+    }
+
+    fn push(&mut self, node: Type) -> Result<u32, Short> {
+        if self.nodes.len() + self.links.len() >= NODES {
+            return Err(Short);
+        }
+        self.nodes.push(node);
+        Ok(self.nodes.len() as u32 - 1)
+    }
+
+    /// Room for the members of a tuple.
+    fn reserve(&mut self, count: u16) -> Result<u32, Short> {
+        let first = self.links.len();
+        if self.nodes.len() + first + usize::from(count) >= NODES {
+            return Err(Short);
+        }
+        self.links.resize(first + usize::from(count), u32::MAX);
+        Ok(first as u32)
+    }
+
+    fn set_link(&mut self, link: u32, node: u32) {
+        if let Some(slot) = self.links.get_mut(link as usize) {
+            *slot = node;
+        }
+    }
+
+    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> Result<u32, Short> {
+        if depth == 0 {
+            return Err(Short);
+        }
+        let node = match cursor.u16_be(Account::Schema, "type id")? {
+            0x00 => {
+                let class = string(cursor, Account::Schema, "type class")?;
+                return self.class(class);
+            }
+            0x20 | 0x22 => Type::List(self.read(cursor, depth - 1)?),
+            0x21 => Type::Map(self.read(cursor, depth - 1)?, self.read(cursor, depth - 1)?),
+            0x30 => {
+                string(cursor, Account::Schema, "keyspace name")?;
+                string(cursor, Account::Schema, "type name")?;
+                self.members(cursor, depth, true)?
+            }
+            0x31 => self.members(cursor, depth, false)?,
+            id => native(id),
+        };
+        self.push(node)
+    }
+
+    fn members<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        depth: usize,
+        named: bool,
+    ) -> Result<Type, Short> {
+        let count = cursor.u16_be(Account::Framing, "member count")?;
+        let first = self.reserve(count)?;
+        for member in 0..u32::from(count) {
+            if named {
+                string(cursor, Account::Schema, "field name")?;
+            }
+            let node = self.read(cursor, depth - 1)?;
+            self.set_link(first + member, node);
+        }
+        Ok(Type::Tuple { first, count: u32::from(count) })
+    }
+
+    /// The type that a class name of the server states. A name that does not parse is a type of unknown layout.
+    fn class(&mut self, name: &[u8]) -> Result<u32, Short> {
+        let node = ClassName { text: name }.read(self, NESTING).unwrap_or(Type::Unknown);
+        self.push(node)
+    }
+
+    /// Bytes of every value of this type, where that is fixed (in which case a vector has no element lengths).
+    pub fn fixed(&self, node: u32) -> Option<u64> {
+        match self.node(node) {
+            Type::Fixed(size) => Some(u64::from(size)),
+            Type::Vector { element, count } => Some(self.fixed(element)?.saturating_mul(u64::from(count))),
+            _ => None,
+        }
+    }
+}
+
+/// The native types. Fixed are those whose serializer has one length (`AbstractType.valueLengthIfFixed` of the server).
+const fn native(id: u16) -> Type {
+    match id {
+        // boolean
+        0x04 => Type::Fixed(1),
+        // float, int
+        0x08 | 0x09 => Type::Fixed(4),
+        // bigint, double, timestamp
+        0x02 | 0x07 | 0x0B => Type::Fixed(8),
+        // uuid, timeuuid
+        0x0C | 0x0F => Type::Fixed(16),
+        // ascii, blob, counter, decimal, text, varchar, varint, inet, date, time, smallint, tinyint, duration
+        0x01 | 0x03 | 0x05 | 0x06 | 0x0A | 0x0D | 0x0E | 0x10..=0x15 => Type::Leaf,
+        _ => Type::Unknown,
+    }
+}
+
+/// What is left to read of a class name such as `o.a.c.db.marshal.MapType(…UTF8Type,…Int32Type)`.
+struct ClassName<'a> {
+    text: &'a [u8],
+}
+
+impl<'a> ClassName<'a> {
+    fn skip_blanks(&mut self) {
+        self.text = self.text.trim_ascii_start();
+    }
+
+    /// Takes `punctuation` if it comes next.
+    fn eat(&mut self, punctuation: u8) -> Option<()> {
+        self.skip_blanks();
+        match self.text {
+            [first, rest @ ..] if *first == punctuation => {
+                self.text = rest;
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// The next name or number, without its package.
+    fn word(&mut self) -> Option<&'a [u8]> {
+        self.skip_blanks();
+        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
+        let end = self.text.iter().position(|byte| !inside(byte)).unwrap_or(self.text.len());
+        let (word, rest) = self.text.split_at_checked(end)?;
+        self.text = rest;
+        let word = word.rsplit(|&byte| byte == b'.').next()?;
+        (!word.is_empty()).then_some(word)
+    }
+
+    fn child(&mut self, types: &mut Types, depth: usize) -> Option<u32> {
+        let node = self.read(types, depth.checked_sub(1)?)?;
+        types.push(node).ok()
+    }
+
+    fn read(&mut self, types: &mut Types, depth: usize) -> Option<Type> {
+        if depth == 0 {
+            return None;
+        }
+        let node = match self.word()? {
+            b"FrozenType" | b"ReversedType" => {
+                self.eat(b'(')?;
+                let inner = self.read(types, depth - 1)?;
+                self.eat(b')')?;
+                inner
+            }
+            b"ListType" | b"SetType" => {
+                self.eat(b'(')?;
+                let element = self.child(types, depth)?;
+                self.eat(b')')?;
+                Type::List(element)
+            }
+            b"MapType" => {
+                self.eat(b'(')?;
+                let key = self.child(types, depth)?;
+                self.eat(b',')?;
+                let value = self.child(types, depth)?;
+                self.eat(b')')?;
+                Type::Map(key, value)
+            }
+            b"VectorType" => {
+                self.eat(b'(')?;
+                let element = self.child(types, depth)?;
+                self.eat(b',')?;
+                let count = std::str::from_utf8(self.word()?).ok()?.parse().ok()?;
+                self.eat(b')')?;
+                Type::Vector { element, count }
+            }
+            b"TupleType" => self.members(types, depth)?,
+            b"UserType" => {
+                self.eat(b'(')?;
+                self.word()?;
+                self.eat(b',')?;
+                self.word()?;
+                self.fields(types, depth)?
+            }
+            simple => simple_class(simple),
+        };
+        Some(node)
+    }
+
+    fn members(&mut self, types: &mut Types, depth: usize) -> Option<Type> {
+        self.eat(b'(')?;
+        let mut nodes = vec![self.child(types, depth)?];
+        while self.eat(b',').is_some() {
+            nodes.push(self.child(types, depth)?);
+        }
+        self.eat(b')')?;
+        link_all(types, &nodes)
+    }
+
+    /// `,name:Type` and so on up to the closing parenthesis, with names in hexadecimal.
+    fn fields(&mut self, types: &mut Types, depth: usize) -> Option<Type> {
+        let mut nodes = Vec::new();
+        while self.eat(b',').is_some() {
+            self.word()?;
+            self.eat(b':')?;
+            nodes.push(self.child(types, depth)?);
+        }
+        self.eat(b')')?;
+        link_all(types, &nodes)
+    }
+}
+
+fn link_all(types: &mut Types, nodes: &[u32]) -> Option<Type> {
+    let count = u16::try_from(nodes.len()).ok()?;
+    let first = types.reserve(count).ok()?;
+    for (link, &node) in (first..).zip(nodes) {
+        types.set_link(link, node);
+    }
+    Some(Type::Tuple { first, count: u32::from(count) })
+}
+
+fn simple_class(name: &[u8]) -> Type {
+    match name {
+        b"BooleanType" => Type::Fixed(1),
+        b"FloatType" | b"Int32Type" => Type::Fixed(4),
+        b"LongType" | b"DoubleType" | b"TimestampType" | b"DateType" => Type::Fixed(8),
+        b"UUIDType" | b"TimeUUIDType" | b"LexicalUUIDType" => Type::Fixed(16),
+        b"AsciiType" | b"UTF8Type" | b"BytesType" | b"CounterColumnType" | b"DecimalType" | b"IntegerType"
+        | b"InetAddressType" | b"SimpleDateType" | b"TimeType" | b"ShortType" | b"ByteType" | b"DurationType"
+        | b"EmptyType" => Type::Leaf,
+        _ => Type::Unknown,
+    }
+}

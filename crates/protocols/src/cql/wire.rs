@@ -1,0 +1,195 @@
+//! The fixed parts of the protocol: header, opcodes, flags, primitives.
+
+use overhead_decode::{Cursor, Reader, Short};
+use overhead_model::{Account, Side};
+use std::ops::RangeInclusive;
+
+/// Longest body that any server accepts (`native_protocol_v4.spec`, section 2.5: 256 MB).
+pub(super) const MAX_BODY: u32 = 256 << 20;
+
+/// Header flags (section 2.2).
+pub(super) mod flag {
+    pub const COMPRESSED: u8 = 0x01;
+    pub const TRACING: u8 = 0x02;
+    pub const CUSTOM_PAYLOAD: u8 = 0x04;
+    pub const WARNING: u8 = 0x08;
+}
+
+/// Message kinds (section 2.4).
+pub(super) mod opcode {
+    pub const ERROR: u8 = 0x00;
+    pub const STARTUP: u8 = 0x01;
+    pub const READY: u8 = 0x02;
+    pub const AUTHENTICATE: u8 = 0x03;
+    /// Version 1 only.
+    pub const CREDENTIALS: u8 = 0x04;
+    pub const OPTIONS: u8 = 0x05;
+    pub const SUPPORTED: u8 = 0x06;
+    pub const QUERY: u8 = 0x07;
+    pub const RESULT: u8 = 0x08;
+    pub const PREPARE: u8 = 0x09;
+    pub const EXECUTE: u8 = 0x0A;
+    pub const REGISTER: u8 = 0x0B;
+    pub const EVENT: u8 = 0x0C;
+    pub const BATCH: u8 = 0x0D;
+    pub const AUTH_CHALLENGE: u8 = 0x0E;
+    pub const AUTH_RESPONSE: u8 = 0x0F;
+    pub const AUTH_SUCCESS: u8 = 0x10;
+}
+
+/// Name of a message kind and the side that sends it.
+pub(super) const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
+    Some(match opcode {
+        opcode::ERROR => ("ERROR", Side::Response),
+        opcode::STARTUP => ("STARTUP", Side::Request),
+        opcode::READY => ("READY", Side::Response),
+        opcode::AUTHENTICATE => ("AUTHENTICATE", Side::Response),
+        opcode::CREDENTIALS => ("CREDENTIALS", Side::Request),
+        opcode::OPTIONS => ("OPTIONS", Side::Request),
+        opcode::SUPPORTED => ("SUPPORTED", Side::Response),
+        opcode::QUERY => ("QUERY", Side::Request),
+        opcode::RESULT => ("RESULT", Side::Response),
+        opcode::PREPARE => ("PREPARE", Side::Request),
+        opcode::EXECUTE => ("EXECUTE", Side::Request),
+        opcode::REGISTER => ("REGISTER", Side::Request),
+        opcode::EVENT => ("EVENT", Side::Response),
+        opcode::BATCH => ("BATCH", Side::Request),
+        opcode::AUTH_CHALLENGE => ("AUTH_CHALLENGE", Side::Response),
+        opcode::AUTH_RESPONSE => ("AUTH_RESPONSE", Side::Request),
+        opcode::AUTH_SUCCESS => ("AUTH_SUCCESS", Side::Response),
+        _ => return None,
+    })
+}
+
+/// Versions of `DataStax` Enterprise, which its drivers try first. Their headers are those of version 4; a server that
+/// does not know them says so in a version of its own.
+const DATASTAX: RangeInclusive<u8> = 65..=66;
+
+/// Header of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub side: Side,
+    pub version: u8,
+    pub flags: u8,
+    pub stream: i16,
+    pub opcode: u8,
+    /// The opcode's name.
+    pub name: &'static str,
+    /// Bytes of the body.
+    pub length: u32,
+}
+
+/// Why bytes are not a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoHeader {
+    /// Too few of them.
+    Short,
+    /// What is wrong.
+    Bad(&'static str),
+}
+
+impl Header {
+    /// Reads the header that begins `bytes`, sent on `side`.
+    pub fn read(bytes: &[u8], side: Side) -> Result<Self, NoHeader> {
+        let &[first, flags, ref rest @ ..] = bytes else {
+            return Err(NoHeader::Short);
+        };
+        let version = first & 0x7F;
+        let known = (1..=6).contains(&version) || DATASTAX.contains(&version);
+        if !known || (first & 0x80 != 0) != (side == Side::Response) {
+            return Err(NoHeader::Bad("not a protocol version of this direction"));
+        }
+        let (stream, opcode, length) = match *rest {
+            [high, low, opcode, a, b, c, d, ..] if version > 2 => {
+                (i16::from_be_bytes([high, low]), opcode, u32::from_be_bytes([a, b, c, d]))
+            }
+            [stream, opcode, a, b, c, d, ..] if version <= 2 => {
+                (i16::from(i8::from_be_bytes([stream])), opcode, u32::from_be_bytes([a, b, c, d]))
+            }
+            _ => return Err(NoHeader::Short),
+        };
+        match kind(opcode) {
+            _ if length > MAX_BODY => Err(NoHeader::Bad("a body longer than the protocol allows")),
+            Some(_) if DATASTAX.contains(&version) && ![opcode::OPTIONS, opcode::STARTUP].contains(&opcode) => {
+                Err(NoHeader::Bad("a version of DataStax Enterprise"))
+            }
+            Some((name, of)) if of == side => Ok(Self { side, version, flags, stream, opcode, name, length }),
+            _ => Err(NoHeader::Bad("not an opcode of this direction")),
+        }
+    }
+
+    /// Bytes of the header itself.
+    pub const fn size(&self) -> u64 {
+        if self.version > 2 { 9 } else { 8 }
+    }
+
+    /// Bytes of header and body.
+    pub const fn total(&self) -> u64 {
+        self.size() + self.length as u64
+    }
+
+    pub const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Posts the header.
+    pub fn post<R: Reader>(&self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        cursor.skip(1, Account::Framing, "version")?;
+        cursor.skip(1, Account::Metadata, "flags")?;
+        cursor.skip(self.size() - 7, Account::Metadata, "stream id")?;
+        cursor.skip(1, Account::Framing, "opcode")?;
+        cursor.skip(4, Account::Framing, "body length")
+    }
+}
+
+/// `[string]`: a short length and that many bytes.
+pub(super) fn string<'a, R: Reader>(
+    cursor: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<&'a [u8], Short> {
+    let length = cursor.u16_be(Account::Framing, "string length")?;
+    cursor.text(u64::from(length), account, field)
+}
+
+/// `[long string]`: an int length and that many bytes.
+pub(super) fn long_string<'a, R: Reader>(
+    cursor: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<&'a [u8], Short> {
+    let length = cursor.u32_be(Account::Framing, "string length")?;
+    cursor.text(u64::from(length), account, field)
+}
+
+/// `[bytes]`: an int length and that many bytes; null where it is negative.
+pub(super) fn bytes<R: Reader>(
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<(), Short> {
+    let length = cursor.i32_be(Account::Framing, "bytes length")?;
+    cursor.skip(u64::try_from(length).unwrap_or(0), account, field)
+}
+
+/// `[short bytes]`: a short length and that many bytes.
+pub(super) fn short_bytes<'a, R: Reader>(
+    cursor: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<&'a [u8], Short> {
+    string(cursor, account, field)
+}
+
+/// `[string list]`.
+pub(super) fn string_list<R: Reader>(
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<(), Short> {
+    let count = cursor.u16_be(Account::Framing, "list length")?;
+    for _ in 0..count {
+        string(cursor, account, field)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,366 @@
+//! Protocols by the first bytes of a direction: those that are not decoded, so that a warning can name them, and ours where
+//! another one was expected.
+//!
+//! Everything here is a pure function of a few captured bytes. A verdict needs a structure that the expected protocol cannot
+//! have, or lengths that agree: "looks like" is said to a user who is about to believe a table.
+
+use super::{Sniff, sniff};
+use overhead_decode::Look;
+use overhead_model::{Protocol, Side};
+
+/// What is known of a connection of an expected protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is of that protocol, or nothing says that it is not.
+    Expected,
+    /// It is not.
+    Foreign(Look),
+    /// More must be seen.
+    Open,
+}
+
+/// Judges what `side` of a connection, which is expected to speak `protocol`, begins with.
+pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> Judgement {
+    if let Some(look) = marked(bytes) {
+        return Judgement::Foreign(look);
+    }
+    if is_definite(sniff(protocol, bytes)) {
+        return Judgement::Expected;
+    }
+    if is_tls(bytes) {
+        // A client may begin with TLS: that is decoded.
+        let begins = !mid_stream && side == Side::Request;
+        return if begins { Judgement::Expected } else { Judgement::Foreign(Look::Tls) };
+    }
+    let other = Protocol::ALL.into_iter().find(|other| *other != protocol && is_definite(sniff(*other, bytes)));
+    let look = other.map(Look::Ours).or_else(|| structured(side, bytes));
+    look.map_or(Judgement::Open, Judgement::Foreign)
+}
+
+/// Judges a connection by what both sides begin with, where neither proves anything by itself. `is_last` where no more will
+/// be seen of a side that is empty or short; `server_first` where the server spoke before the client.
+pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is_last: bool) -> Judgement {
+    // Those with lengths and types in their messages find out by themselves. A line of text may be anything.
+    if protocol != Protocol::Resp {
+        let both = starts.iter().all(|start| !start.is_empty());
+        return if both || is_last { Judgement::Expected } else { Judgement::Open };
+    }
+    let [asked, answered] = starts.map(|start| sniff(protocol, start));
+    match (asked, answered) {
+        (Sniff::No, Sniff::Perhaps(_)) if server_first => Judgement::Foreign(Look::Unknown),
+        (_, Sniff::Perhaps(Side::Response)) => Judgement::Expected,
+        _ if starts[1].is_empty() => match asked {
+            Sniff::No if is_last && !starts[0].is_empty() => Judgement::Foreign(Look::Unknown),
+            _ if is_last => Judgement::Expected,
+            _ => Judgement::Open,
+        },
+        (_, Sniff::More) => {
+            if is_last {
+                Judgement::Expected
+            } else {
+                Judgement::Open
+            }
+        }
+        _ if starts[0].is_empty() && !is_last => Judgement::Open,
+        _ => Judgement::Foreign(Look::Unknown),
+    }
+}
+
+/// Returns what bytes of a connection look like of which neither the protocol nor the server is known, and whose they are.
+pub fn look(bytes: &[u8]) -> Option<(Look, Side)> {
+    let by_side = |side: Side| structured(side, bytes).map(|look| (look, side));
+    let marked = marked(bytes).map(|look| (look, if is_servers(bytes) { Side::Response } else { Side::Request }));
+    marked.or_else(|| by_side(Side::Request)).or_else(|| by_side(Side::Response))
+}
+
+fn is_definite(sniff: Sniff) -> bool {
+    matches!(sniff, Sniff::Request | Sniff::Response)
+}
+
+/// Of the marked ones, those that a server sends.
+fn is_servers(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"HTTP/") || is_mysql_greeting(bytes)
+}
+
+/// Protocols that begin with a mark that no message of ours begins with.
+fn marked(bytes: &[u8]) -> Option<Look> {
+    if bytes.starts_with(b"SSH-") {
+        Some(Look::Ssh)
+    } else if is_http(bytes) {
+        Some(Look::Http)
+    } else if is_mysql_greeting(bytes) {
+        Some(Look::Mysql)
+    } else {
+        None
+    }
+}
+
+/// Protocols told by lengths that agree, or by words that one side alone says.
+fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
+    let (mysql, memcached) = match side {
+        Side::Request => (is_mysql_request(bytes), is_memcached_request(bytes)),
+        Side::Response => (is_mysql_response(bytes), is_memcached_response(bytes)),
+    };
+    if mysql {
+        Some(Look::Mysql)
+    } else if memcached {
+        Some(Look::Memcached)
+    } else if side == Side::Request && is_kafka_request(bytes) {
+        Some(Look::Kafka)
+    } else {
+        None
+    }
+}
+
+/// The first line, without its end; `None` where it does not end within `bytes`.
+fn line(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    bytes.get(..end)?.strip_suffix(b"\r")
+}
+
+/// RFC 9112 section 3: a method, a target, a version. Of a long target, the beginning must do.
+fn is_http(bytes: &[u8]) -> bool {
+    const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"PATCH", b"CONNECT"];
+    if bytes.starts_with(b"HTTP/1.") || bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
+        return true;
+    }
+    let method = METHODS.into_iter().find(|method| bytes.starts_with(method));
+    let Some((b' ', target)) = method.and_then(|method| bytes.get(method.len()..)?.split_first()) else { return false };
+    let has_version = |line: &[u8]| line.windows(8).any(|part| part.starts_with(b" HTTP/1."));
+    match line(target) {
+        Some(line) => has_version(line),
+        None => {
+            target.len() >= crate::limits::SNIFF - 8 && (target.starts_with(b"/") || target.starts_with(b"http://"))
+        }
+    }
+}
+
+/// RFC 8446 section 5.1: a record's type, version and length.
+fn is_tls(bytes: &[u8]) -> bool {
+    let [20..=23, 3, 0..=4, high, low, ..] = *bytes else { return false };
+    (1..=(1 << 14) + 2048).contains(&(usize::from(high) << 8 | usize::from(low)))
+}
+
+/// Length and sequence number of the packet that `bytes` begin with ("`MySQL` Packets" in its manual), and what follows them.
+fn mysql_packet(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
+    let ([a, b, c, sequence], body) = bytes.split_first_chunk()?;
+    Some((usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16, *sequence, body))
+}
+
+/// `HandshakeV10` (its version text begins with a digit), or the error that a server sends in its place.
+fn is_mysql_greeting(bytes: &[u8]) -> bool {
+    let Some((len, 0, body)) = mysql_packet(bytes) else { return false };
+    match body {
+        [10, version @ ..] => {
+            let text = version.split(|&byte| byte == 0).next().unwrap_or_default();
+            let is_text = text.iter().all(u8::is_ascii_graphic);
+            (40..256).contains(&len) && text.len() >= 5 && is_text && text.first().is_some_and(u8::is_ascii_digit)
+        }
+        // Error 1040, 1129, 1130: too many connections, host blocked, host not allowed.
+        [0xff, low, high, text @ ..] => {
+            let code = u16::from_le_bytes([*low, *high]);
+            matches!(code, 1040 | 1129 | 1130) && (10..512).contains(&len) && text.iter().take(16).all(u8::is_ascii)
+        }
+        _ => false,
+    }
+}
+
+/// A login (`HandshakeResponse41`) or a command.
+fn is_mysql_request(bytes: &[u8]) -> bool {
+    let Some((len, sequence, body)) = mysql_packet(bytes) else { return false };
+    match (sequence, body) {
+        // Capabilities with `CLIENT_PROTOCOL_41`, size of packets, character set, 23 zeros (MariaDB uses the last four).
+        (1 | 2, [_, capabilities, _, _, _, _, _, _, _, zeros @ ..]) => {
+            let zeros = zeros.get(..19).unwrap_or_default();
+            capabilities & 2 > 0 && len >= 32 && zeros.len() == 19 && zeros.iter().all(|&byte| byte == 0)
+        }
+        // COM_QUIT, COM_STATISTICS, COM_PING.
+        (0, [1 | 9 | 14]) => len == 1,
+        // COM_INIT_DB, COM_QUERY, COM_STMT_PREPARE: text.
+        (0, [2 | 3 | 22, text @ ..]) => {
+            let is_text = text.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace());
+            !text.is_empty() && len > text.len() && is_text && (len == 1 + text.len() || text.len() >= 32)
+        }
+        // COM_STMT_EXECUTE: id, flags, and once.
+        (0, [23, _, _, _, _, 0..=7, 1, 0, 0, 0, ..]) => len >= 10,
+        // COM_STMT_CLOSE, COM_STMT_RESET: id.
+        (0, [25 | 26, _, _, _, _, ..]) => len == 5,
+        _ => false,
+    }
+}
+
+/// The answer to a command: `OK`, an error, or how many columns there are and the first one's definition.
+fn is_mysql_response(bytes: &[u8]) -> bool {
+    let Some((len, 1, body)) = mysql_packet(bytes) else { return false };
+    match body {
+        // Rows and id of less than 251, status, warnings; nothing behind them.
+        [0, 0..=250, 0..=250, _, _, _, _] => len == 7,
+        [0xff, _, 3..=16, b'#', state @ ..] => {
+            (9..512).contains(&len) && state.iter().take(5).all(u8::is_ascii_alphanumeric)
+        }
+        [1..=250, column @ ..] if len == 1 => {
+            matches!(mysql_packet(column), Some((20.., 2, [3, b'd', b'e', b'f', ..])))
+        }
+        _ => false,
+    }
+}
+
+fn number(word: &[u8]) -> bool {
+    !word.is_empty() && word.len() <= 20 && word.iter().all(u8::is_ascii_digit)
+}
+
+/// A command that stores (`set key flags exptime bytes [noreply]`), a meta command with its flags, or a binary header.
+///
+/// `get key` is a command of Redis too: the answer decides.
+fn is_memcached_request(bytes: &[u8]) -> bool {
+    if bytes.first() == Some(&0x80) {
+        return is_memcached_header(bytes);
+    }
+    let Some(line) = line(bytes) else { return false };
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').take(8).collect();
+    match words.as_slice() {
+        [b"set" | b"add" | b"replace" | b"append" | b"prepend", _, flags, time, len, rest @ ..] => {
+            let time = time.strip_prefix(b"-").unwrap_or(time);
+            number(flags) && number(time) && number(len) && matches!(rest, [] | [b"noreply"])
+        }
+        [b"cas", _, flags, time, len, unique, rest @ ..] => {
+            [flags, time, len, unique].into_iter().copied().all(number) && matches!(rest, [] | [b"noreply"])
+        }
+        [b"mg" | b"md" | b"ma" | b"me" | b"gets" | b"gat" | b"gats", _, ..] | [b"mn"] => true,
+        [b"ms", _, len, ..] => number(len),
+        _ => false,
+    }
+}
+
+/// What a server of memcached says, and none of Redis does.
+fn is_memcached_response(bytes: &[u8]) -> bool {
+    const WORDS: [&[u8]; 13] = [
+        b"STORED",
+        b"NOT_STORED",
+        b"EXISTS",
+        b"NOT_FOUND",
+        b"END",
+        b"DELETED",
+        b"TOUCHED",
+        b"ERROR",
+        b"OK",
+        b"HD",
+        b"EN",
+        b"NF",
+        b"NS",
+    ];
+    const PREFIXES: [&[u8]; 6] = [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA "];
+    if bytes.first() == Some(&0x81) {
+        return is_memcached_header(bytes);
+    }
+    line(bytes).is_some_and(|line| WORDS.contains(&line)) || PREFIXES.iter().any(|prefix| bytes.starts_with(prefix))
+}
+
+/// Binary protocol: magic, opcode, length of the key, length of the extras, 0, status or bucket, length of all.
+fn is_memcached_header(bytes: &[u8]) -> bool {
+    let Some(&[_, opcode, key_high, key_low, extras, kind, _, _, a, b, c, d]) = bytes.first_chunk::<12>() else {
+        return false;
+    };
+    let key = u32::from(u16::from_be_bytes([key_high, key_low]));
+    let body = u32::from_be_bytes([a, b, c, d]);
+    opcode <= 0x57 && kind == 0 && extras <= 32 && key <= 250 && body >= key + u32::from(extras) && body <= 64 << 20
+}
+
+/// Length, API key, version, correlation id, and the client's name with its length.
+fn is_kafka_request(bytes: &[u8]) -> bool {
+    let Some((&[l0, l1, l2, l3, key0, key1, version0, version1, _, _, _, _, name0, name1], name)) =
+        bytes.split_first_chunk::<14>()
+    else {
+        return false;
+    };
+    let len = u32::from_be_bytes([l0, l1, l2, l3]);
+    let (key, version) = (u16::from_be_bytes([key0, key1]), u16::from_be_bytes([version0, version1]));
+    let name_len = usize::from(u16::from_be_bytes([name0, name1]));
+    let named = name.get(..name_len.min(name.len())).unwrap_or_default();
+    let is_name = (1..=128).contains(&name_len) && named.iter().all(u8::is_ascii_graphic);
+    (10 + name_len as u32..=100 << 20).contains(&len) && key <= 92 && version <= 20 && is_name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESP: Protocol = Protocol::Resp;
+
+    fn look_at(side: Side, bytes: &[u8]) -> Option<Look> {
+        match judge(RESP, side, bytes, false) {
+            Judgement::Foreign(look) => Some(look),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn each_protocol_is_named_by_its_first_bytes() {
+        let greeting = b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15";
+        let login = b"\x54\0\0\x01\x8d\xa6\xff\x19\0\0\0\x01\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0root\0";
+        let answer = b"\x01\0\0\x01\x01\x27\0\0\x02\x03def\0\0\0\x111";
+        let kafka = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
+        let hello = b"\x17\x03\x03\0\x29\0\x01\x02\x03\x04";
+        let cases: [(Look, Side, &[u8]); 16] = [
+            (Look::Mysql, Side::Response, greeting),
+            (Look::Mysql, Side::Request, login),
+            (Look::Mysql, Side::Request, b"\x09\0\0\0\x03SELECT 1"),
+            (Look::Mysql, Side::Response, answer),
+            (Look::Mysql, Side::Response, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
+            (Look::Memcached, Side::Request, b"set key 0 60 5\r\nhello\r\n"),
+            (Look::Memcached, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
+            (Look::Memcached, Side::Response, b"STORED\r\n"),
+            (Look::Memcached, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
+            (Look::Http, Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
+            (Look::Http, Side::Response, b"HTTP/1.1 200 OK\r\n"),
+            (Look::Tls, Side::Request, hello),
+            (Look::Kafka, Side::Request, kafka),
+            (Look::Ssh, Side::Response, b"SSH-2.0-OpenSSH_9.6\r\n"),
+            (Look::Ours(Protocol::Pgwire), Side::Request, b"\0\0\0\x11\0\x03\0\0user\0me\0\0"),
+            (Look::Ours(Protocol::Cql), Side::Request, b"\x04\0\0\0\x05\0\0\0\0"),
+        ];
+        for (look, side, bytes) in cases {
+            let mid_stream = look == Look::Tls;
+            let judged = judge(RESP, side, bytes, mid_stream);
+            assert_eq!(judged, Judgement::Foreign(look), "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn what_redis_says_is_not_taken_for_another_protocol() {
+        for (side, bytes) in [
+            (Side::Request, &b"*1\r\n$4\r\nPING\r\n"[..]),
+            (Side::Request, b"PING\r\n"),
+            (Side::Request, b"get key\r\n"),
+            (Side::Request, b"set key value\r\n"),
+            (Side::Request, b"SET key 0 0 5\r\n"),
+            (Side::Request, b"GET /path\r\n"),
+            (Side::Response, b"+OK\r\n"),
+            (Side::Response, b"-ERR unknown command\r\n"),
+            (Side::Response, b"$-1\r\n"),
+            (Side::Response, b":1\r\n"),
+        ] {
+            assert_eq!(look_at(side, bytes), None, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn the_answer_decides_what_a_line_of_text_was() {
+        let judged = |asked: &[u8], answered: &[u8]| judge_both(RESP, [asked, answered], false, false);
+        assert_eq!(judged(b"PING\r\n", b"+PONG\r\n"), Judgement::Expected);
+        assert_eq!(judged(b"FOO bar\r\n", b"-ERR unknown command 'FOO'\r\n"), Judgement::Expected);
+        assert_eq!(judged(b"FOO bar\r\n", b""), Judgement::Open);
+        assert_eq!(judged(b"EHLO me\r\n", b"250 OK\r\n"), Judgement::Foreign(Look::Unknown));
+        assert_eq!(judge_both(RESP, [b"PING\r\n", b""], false, true), Judgement::Expected);
+        assert_eq!(judge_both(RESP, [b"AAAAAAAA\r\n", b""], false, true), Judgement::Foreign(Look::Unknown));
+        assert_eq!(judge_both(RESP, [b"USER me\r\n", b"+OK POP3\r\n"], true, false), Judgement::Foreign(Look::Unknown));
+    }
+
+    #[test]
+    fn one_end_of_a_connection_is_enough_to_see_which_is_the_server() {
+        assert_eq!(look(b"HTTP/1.1 200 OK\r\n"), Some((Look::Http, Side::Response)));
+        assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((Look::Memcached, Side::Request)));
+        assert_eq!(look(b"STORED\r\n"), Some((Look::Memcached, Side::Response)));
+        assert_eq!(look(b"+OK\r\n"), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a message begins at some position, and which end of the connection sends it.
+
+use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, Opcode, i32_at, u32_at};
+use crate::Sniff;
+use crate::limits;
+use overhead_decode::Boundary;
+use overhead_model::Side;
+
+/// What the first bytes of a direction look like.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    let [request, response] = Side::BOTH.map(|side| begins(side, bytes));
+    match (request, response) {
+        (Boundary::More, _) | (_, Boundary::More) => Sniff::More,
+        (Boundary::Yes, Boundary::Yes) if is_reply(bytes) => Sniff::Response,
+        (Boundary::Yes, _) => Sniff::Request,
+        (_, Boundary::Yes) => Sniff::Response,
+        _ => Sniff::No,
+    }
+}
+
+/// Whether a message that both ends may send is the server's.
+fn is_reply(message: &[u8]) -> bool {
+    // The first request of a connection may have the id 0; then its reply answers 0, as a request does.
+    const FIRST_FIELDS: [&[u8]; 4] = [b"\x08helloOk\0", b"\x08ismaster\0", b"\x03topologyVersion\0", b"\x01ok\0"];
+    let body = message.get(25..).unwrap_or_default();
+    i32_at(message, 8).is_some_and(|response_to| response_to > 0)
+        || FIRST_FIELDS.iter().any(|field| body.starts_with(field))
+}
+
+/// Whether a message of `side` begins with `bytes`: the lengths in it must agree.
+pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
+    if (bytes.len() as u64) < HEADER {
+        return Boundary::More;
+    }
+    let Some(header) = Header::read(side, bytes) else {
+        return Boundary::No;
+    };
+    match holds(&header, bytes) {
+        None => Boundary::More,
+        Some(true) => Boundary::Yes,
+        Some(false) => Boundary::No,
+    }
+}
+
+/// Whether what follows the header agrees with it; `None` where more must be seen.
+fn holds(header: &Header, bytes: &[u8]) -> Option<bool> {
+    let word = |at| u32_at(bytes, at);
+    // A document or section whose length stands at `at` ends within the message.
+    let fits = |at: usize| {
+        let len = i32_at(bytes, at)?;
+        let room = header.len.saturating_sub(at as u64);
+        Some(u64::try_from(len).is_ok_and(|len| (EMPTY_DOCUMENT..=room).contains(&len)))
+    };
+    Some(match header.opcode {
+        Opcode::Msg => {
+            let known = word(16)? & !KNOWN_FLAGS == 0;
+            known && *bytes.get(20)? <= 1 && fits(21)?
+        }
+        Opcode::Compressed => {
+            let inner = Opcode::of(i32_at(bytes, 16)?).is_some_and(|inner| inner != Opcode::Compressed);
+            inner && word(20)? as usize <= limits::DECOMPRESSED && *bytes.get(24)? <= 3
+        }
+        Opcode::Reply => word(16)? < 16 && i32_at(bytes, 28)? >= 0 && i32_at(bytes, 32)? >= 0,
+        Opcode::Query => word(16)? < 256 && bytes.get(20)?.is_ascii_graphic(),
+        Opcode::Insert => word(16)? < 2 && bytes.get(20)?.is_ascii_graphic(),
+        Opcode::Update | Opcode::Delete | Opcode::GetMore => word(16)? == 0 && bytes.get(20)?.is_ascii_graphic(),
+        Opcode::KillCursors => word(16)? == 0 && u64::from(word(20)?) * 8 + 24 == header.len,
+        Opcode::Command => bytes.get(16)?.is_ascii_graphic(),
+        Opcode::CommandReply => fits(16)?,
+        Opcode::OldMsg => bytes.get(16)?.is_ascii(),
+    })
+}

@@ -1,0 +1,256 @@
+//! Messages to postings.
+
+use super::compress::{NOOP, why_not, with_plain};
+use super::pair::{Pairing, Waiting};
+use super::walk::Walk;
+use super::wire::{HEADER, Header, Opcode, i32_at};
+use crate::limits;
+use overhead_decode::Expansion;
+use overhead_decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Shares, Short, Step};
+use overhead_model::Account::{self, Framing, Metadata};
+use overhead_model::{Amounts, Class, Outcome, Side};
+use std::sync::Arc;
+
+/// Bytes of an `OP_COMPRESSED` before the compressed body.
+const COMPRESSED_HEADER: u64 = HEADER + 9;
+
+/// State of one connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pairing: Pairing,
+    halves: [Half; 2],
+    expansion: Arc<Expansion>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Half {
+    /// The message at hand.
+    message: Option<Message>,
+    walk: Walk,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    header: Header,
+    op: OpId,
+    /// The request that it answers.
+    waiting: Option<Waiting>,
+}
+
+impl Connection {
+    pub(super) fn new(mid_stream: bool, expansion: Arc<Expansion>) -> Self {
+        Self { pairing: Pairing::new(mid_stream), halves: [Half::default(), Half::default()], expansion }
+    }
+
+    /// One message, or as much of it as is at hand.
+    pub(super) fn step<R: Reader>(
+        &mut self,
+        side: Side,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        if let Some(message) = self.halves[side as usize].message.take() {
+            out.charge(message.op);
+            self.halves[side as usize].walk.reopen(out);
+            return Ok(self.body(side, message, input, out));
+        }
+        if (input.bytes.len() as u64) < HEADER {
+            return Ok(Step::More);
+        }
+        let header = Header::read(side, input.bytes).ok_or(Malformed("not a message header"))?;
+        if header.opcode == Opcode::Compressed && input.available() < header.len {
+            return Ok(Step::Need(header.len));
+        }
+        let message = self.begin(side, header, out);
+        if header.opcode == Opcode::Compressed {
+            self.compressed(side, message, input, out);
+            return Ok(Step::Progress);
+        }
+        self.walk_from(side, message, header.opcode, header.len - HEADER);
+        let input = after(input, HEADER);
+        let _ = self.body(side, message, input, out);
+        Ok(Step::Progress)
+    }
+
+    /// Bytes of `side` were lost: the message at hand, if any, cannot be completed.
+    pub(super) fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        let half = &mut self.halves[side as usize];
+        if let Some(message) = half.message.take() {
+            if side == Side::Request {
+                let via = message.header.opcode.name();
+                out.label(message.op, Class::Unmatched, "(cut off)", via);
+            }
+            out.close(message.op, Outcome::Unanswered);
+        }
+    }
+
+    /// Nothing of the server is captured.
+    pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.abandon(out);
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub(super) fn held(&self) -> usize {
+        self.pairing.held()
+    }
+
+    /// Finds the operation of a message and posts its header.
+    fn begin<R: Reader>(&mut self, side: Side, header: Header, out: &mut Out<'_, R>) -> Message {
+        let waiting = match side {
+            Side::Request => None,
+            Side::Response => self.pairing.answered(&header),
+        };
+        let op = match (side, waiting) {
+            (_, Some(waiting)) => waiting.op,
+            (Side::Request, None) => out.open(),
+            (Side::Response, None) => out.orphan("(reply)"),
+        };
+        out.charge(op);
+        out.enter(header.opcode.name());
+        out.enter("header");
+        out.post(Framing, "message length", 4);
+        out.post(Metadata, "request id", 4);
+        out.post(Metadata, "response to", 4);
+        out.post(Framing, "opcode", 4);
+        out.leave();
+        Message { header, op, waiting }
+    }
+
+    /// Prepares the walk through a body of `len` bytes.
+    fn walk_from(&mut self, side: Side, message: Message, opcode: Opcode, len: u64) {
+        let walk = &mut self.halves[side as usize].walk;
+        walk.begin(side, opcode, len);
+        if let Some(waiting) = message.waiting {
+            let (reply, batch) = waiting.reply.roles();
+            walk.expect(reply, batch);
+        }
+    }
+
+    /// Posts as much of the body as can be told, and ends the message behind its last byte.
+    fn body<R: Reader>(&mut self, side: Side, message: Message, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
+        let half = &mut self.halves[side as usize];
+        let before = half.walk.left();
+        let mut cursor = Cursor::new(input, before, out);
+        half.walk.run(&mut cursor);
+        if half.walk.left() == 0 {
+            self.end(side, message, out);
+        } else {
+            let waits = half.walk.left() == before;
+            half.message = Some(message);
+            if waits {
+                return Step::More;
+            }
+        }
+        Step::Progress
+    }
+
+    /// The message is complete.
+    fn end<R: Reader>(&mut self, side: Side, message: Message, out: &mut Out<'_, R>) {
+        let walk = &self.halves[side as usize].walk;
+        let (opcode, facts) = (walk.opcode, &walk.facts);
+        match (side, message.waiting) {
+            (Side::Request, _) => self.pairing.request(out, message.op, &message.header, opcode, facts),
+            (Side::Response, Some(waiting)) => self.pairing.reply(out, waiting, &message.header, opcode, facts),
+            (Side::Response, None) => out.close(message.op, Outcome::NoReply),
+        }
+        out.release();
+    }
+
+    /// An `OP_COMPRESSED`, all of which is at hand as far as it was captured.
+    fn compressed<R: Reader>(&mut self, side: Side, message: Message, input: Input<'_>, out: &mut Out<'_, R>) {
+        let wrapped = Wrapped::read(side, input.bytes);
+        let body = after(input, COMPRESSED_HEADER);
+        let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
+        let mut cursor = Cursor::new(after(input, HEADER), message.header.len - HEADER, out);
+        let whole = compressed_header(&mut cursor).is_ok();
+        let Some(wrapped) = wrapped.filter(|_| whole) else {
+            cursor.finish();
+            self.walk_from(side, message, Opcode::Compressed, 0);
+            return self.end(side, message, out);
+        };
+        if wrapped.compressor == NOOP {
+            self.walk_from(side, message, wrapped.opcode, len);
+            let _ = self.body(side, message, body, out);
+            return;
+        }
+        let captured = body.bytes.get(..len as usize).unwrap_or_default();
+        self.inflate(side, message, wrapped, captured, out);
+        self.end(side, message, out);
+    }
+
+    /// Posts a compressed body in proportion to what it decompresses to.
+    fn inflate<R: Reader>(
+        &mut self,
+        side: Side,
+        message: Message,
+        wrapped: Wrapped,
+        body: &[u8],
+        out: &mut Out<'_, R>,
+    ) {
+        let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
+        let is_sane = wrapped.size <= limits::DECOMPRESSED;
+        // No body decompresses to more than it is allowed to.
+        let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
+        with_plain(wrapped.compressor, body, size, |plain| {
+            let Some(plain) = plain else {
+                self.walk_from(side, message, wrapped.opcode, 0);
+                out.note(why_not(wrapped.compressor, body, wrapped.size));
+                out.post(Account::Unknown, "compressed body", len);
+                return;
+            };
+            self.walk_from(side, message, wrapped.opcode, plain.len() as u64);
+            let amounts = measure(&mut self.halves[side as usize].walk, side, plain);
+            if amounts[Account::Unknown] > 0 {
+                out.note(Note::UndecodedMessage);
+            }
+            out.post_pro_rata(&amounts, "compressed body", len);
+        });
+    }
+}
+
+/// The accounts of a body that was compressed.
+fn measure(walk: &mut Walk, side: Side, plain: &[u8]) -> Amounts {
+    Shares::of(side, |out| {
+        let whole = Input { bytes: plain, opaque: 0 };
+        let mut cursor = Cursor::new(whole, whole.available(), out);
+        walk.run(&mut cursor);
+        cursor.finish();
+    })
+}
+
+/// What an `OP_COMPRESSED` says of its body.
+#[derive(Clone, Copy, Debug)]
+struct Wrapped {
+    opcode: Opcode,
+    size: usize,
+    compressor: u8,
+}
+
+impl Wrapped {
+    fn read(side: Side, message: &[u8]) -> Option<Self> {
+        let at = HEADER as usize;
+        let opcode = Opcode::of(i32_at(message, at)?)?;
+        let fits = opcode != Opcode::Compressed && opcode.is_sent_by(side);
+        fits.then_some(Self {
+            opcode,
+            size: usize::try_from(i32_at(message, at + 4)?).ok()?,
+            compressor: *message.get(at + 8)?,
+        })
+    }
+}
+
+fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.skip(4, Framing, "original opcode")?;
+    cursor.skip(4, Framing, "uncompressed size")?;
+    cursor.skip(1, Framing, "compressor id")
+}
+
+/// The input from `n` bytes on, which were posted.
+fn after(input: Input<'_>, n: u64) -> Input<'_> {
+    let captured = (input.bytes.len() as u64).min(n);
+    Input {
+        bytes: input.bytes.get(captured as usize..).unwrap_or_default(),
+        opaque: input.opaque.saturating_sub(n - captured),
+    }
+}

@@ -1,0 +1,96 @@
+//! MongoDB wire protocol: MongoDB, FerretDB and others that speak it.
+//!
+//! Specification: <https://www.mongodb.com/docs/manual/reference/mongodb-wire-protocol/> for the messages,
+//! <https://github.com/mongodb/specifications> (`message/OP_MSG`, `compression/OP_COMPRESSED`, `server-discovery-and-monitoring`)
+//! for how drivers use them, and <https://bsonspec.org/spec.html> for the documents. All integers are little-endian.
+//!
+//! ```text
+//! message        length i32 | requestID i32 | responseTo i32 | opcode i32 | body
+//! OP_MSG         flags u32 | section+ | checksum u32 where flag 0 is set
+//! section        0 u8 | document                                          the command or the reply
+//!                1 u8 | length i32 | identifier, NUL | document*          an array of the command, moved out of it
+//!                2 u8 | token, NUL                                        between servers
+//! OP_QUERY       flags u32 | database.collection, NUL | skip i32 | return i32 | document | document?
+//! OP_REPLY       flags u32 | cursorID i64 | from i32 | count i32 | document*
+//! OP_INSERT …    flags or 0 | database.collection, NUL | … | document*
+//! OP_COMPRESSED  original opcode i32 | length i32 | compressor u8 | compressed body
+//! document       length i32 | element* | 0 u8
+//! element        type u8 | name, NUL | value                               arrays are documents named 0, 1, 2, …
+//! ```
+//!
+//! **Operations.** A request and the message whose `responseTo` is its `requestID`. In a stream of replies (`moreToCome`,
+//! or an `OP_QUERY` with its exhaust flag) each answers the one before; the stream is one operation. Names are those
+//! of the commands, as sent; a legacy opcode has the name of the command that took its place (`OP_QUERY` on a
+//! collection is `find`, `OP_GET_MORE` is `getMore`, `OP_KILL_CURSORS` is `killCursors`). `via` is the opcode.
+//! An operation is an error where `ok` is not 1, and where it has write errors or a write concern error.
+//!
+//! **Classes.** Setup: the first `hello` of a connection, authentication, `endSessions`, and what shells ask
+//! (`buildInfo`, `getLog`, …) before anything else. Background: later and streaming `hello`, `ping` on a connection
+//! that streams them, reads of the oplog, commands of replication and between servers.
+//!
+//! **Accounts.** Command name, collection, operators and stage names are `query`; user's field names `schema`, in sort,
+//! projection and index keys too; the values of filters, updates and documents `data`; in a reply, the outcome with its
+//! names `status`; every other name and value `metadata`. A compressed body is posted pro rata.
+//!
+//! Messages are walked through as they come in, element by element, so that their size does not matter; just a compressed one is
+//! kept until it is whole.
+
+mod boundary;
+mod compress;
+mod decode;
+mod facts;
+mod layout;
+mod pair;
+mod roles;
+#[cfg(test)]
+mod tests;
+mod value;
+mod walk;
+mod wire;
+
+use super::Commons;
+use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_model::Side;
+use std::sync::Arc;
+
+pub use boundary::sniff;
+
+/// State of one connection.
+#[derive(Debug)]
+pub struct Mongo {
+    connection: decode::Connection,
+}
+
+impl Mongo {
+    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, &Commons::default())
+    }
+
+    /// The same, for one of several connections.
+    pub fn sharing(mid_stream: bool, commons: &Commons) -> Self {
+        Self { connection: decode::Connection::new(mid_stream, Arc::clone(&commons.expansion)) }
+    }
+}
+
+impl Decoder for Mongo {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        self.connection.step(side, input, out)
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        boundary::begins(side, bytes)
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.connection.lost(side, out);
+    }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.connection.abandon(out);
+    }
+
+    fn held(&self) -> usize {
+        self.connection.held()
+    }
+}

@@ -1,0 +1,235 @@
+//! Messages to operations: which request a response answers, and what the operation is called and counted as.
+
+use super::facts::Facts;
+use super::roles::Role;
+use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, Opcode, QUERY_EXHAUST};
+use crate::limits;
+use overhead_decode::{OpId, Out, Reader};
+use overhead_model::{Class, Outcome, Side};
+use std::collections::BTreeMap;
+
+/// A request that was not answered yet, or not completely.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) op: OpId,
+    /// What its reply is to be read as.
+    pub(super) reply: Reply,
+    /// `OP_QUERY` with its exhaust flag: replies follow until the cursor is closed.
+    exhaust: bool,
+    /// A reply of the stream was an error.
+    failed: bool,
+}
+
+/// What is known of a reply from its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Command,
+    /// The documents of an `OP_REPLY` are the user's.
+    Documents,
+    /// The documents in the cursor are outcomes.
+    BulkWrite,
+    /// `version` is the server's.
+    BuildInfo,
+}
+
+impl Reply {
+    /// Role of the documents of an `OP_REPLY`, and of those in a cursor.
+    pub(super) fn roles(self) -> (Role, Role) {
+        match self {
+            Self::Documents => (Role::Document, Role::Document),
+            Self::BulkWrite => (Role::Reply, Role::Status),
+            Self::Command | Self::BuildInfo => (Role::Reply, Role::Document),
+        }
+    }
+}
+
+/// The operations of one connection.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
+pub(super) struct Pairing {
+    /// By `requestID`, or by that of the last reply of a stream.
+    waiting: BTreeMap<i32, Waiting>,
+    /// The connection has introduced itself.
+    greeted: bool,
+    /// The application has asked for something.
+    working: bool,
+    /// The connection watches the server: it has sent a streaming `hello`.
+    monitor: bool,
+    server_named: bool,
+    client_named: bool,
+}
+
+impl Pairing {
+    pub(super) fn new(mid_stream: bool) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            greeted: mid_stream,
+            working: mid_stream,
+            monitor: false,
+            server_named: false,
+            client_named: false,
+        }
+    }
+
+    /// From now on, a message with this `responseTo` answers `waiting`. An older request that still waits for such a
+    /// message will not get one; nor will any, where too many wait.
+    fn wait<R: Reader>(&mut self, out: &mut Out<'_, R>, answered_as: i32, waiting: Waiting) {
+        if self.waiting.len() >= limits::OUTSTANDING {
+            self.abandon(out);
+        }
+        if let Some(forgotten) = self.waiting.insert(answered_as, waiting) {
+            out.close(forgotten.op, Outcome::Unanswered);
+        }
+    }
+
+    /// Closes all requests that wait: no message of the server is captured.
+    pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for (_, forgotten) in std::mem::take(&mut self.waiting) {
+            out.close(forgotten.op, Outcome::Unanswered);
+        }
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub(super) fn held(&self) -> usize {
+        self.waiting.len() * 2 * size_of::<(i32, Waiting)>()
+    }
+
+    /// The request that a message of the server answers.
+    pub(super) fn answered(&mut self, header: &Header) -> Option<Waiting> {
+        self.waiting.remove(&header.response_to)
+    }
+
+    /// A request is complete.
+    pub(super) fn request<R: Reader>(
+        &mut self,
+        out: &mut Out<'_, R>,
+        op: OpId,
+        header: &Header,
+        opcode: Opcode,
+        facts: &Facts,
+    ) {
+        let class = self.class(opcode, facts);
+        let name = match facts.name() {
+            "" => "(no command)",
+            name => name,
+        };
+        out.label(op, class, name, header.opcode.name());
+        self.introduce(out, Side::Request, facts);
+        if !is_answered(opcode, facts) {
+            out.close(op, Outcome::NoReply);
+            return;
+        }
+        let reply = match name {
+            _ if facts.documents || opcode == Opcode::GetMore => Reply::Documents,
+            "bulkWrite" => Reply::BulkWrite,
+            "buildInfo" | "buildinfo" => Reply::BuildInfo,
+            _ => Reply::Command,
+        };
+        let waiting =
+            Waiting { op, reply, exhaust: opcode == Opcode::Query && facts.flags & QUERY_EXHAUST > 0, failed: false };
+        self.wait(out, header.request_id, waiting);
+    }
+
+    /// A reply to `waiting` is complete.
+    pub(super) fn reply<R: Reader>(
+        &mut self,
+        out: &mut Out<'_, R>,
+        mut waiting: Waiting,
+        header: &Header,
+        opcode: Opcode,
+        facts: &Facts,
+    ) {
+        waiting.failed |= facts.failed;
+        if waiting.reply == Reply::BuildInfo || facts.wire_version.is_some() {
+            self.introduce(out, Side::Response, facts);
+        }
+        let more = match opcode {
+            Opcode::Msg => facts.flags & MORE_TO_COME > 0,
+            Opcode::Reply => waiting.exhaust && facts.cursor_open,
+            _ => false,
+        };
+        if more {
+            // The next reply of the stream answers this one.
+            self.wait(out, header.request_id, waiting);
+        } else {
+            let failed = waiting.failed;
+            out.close(waiting.op, if failed { Outcome::Error } else { Outcome::Ok });
+        }
+    }
+
+    fn class(&mut self, opcode: Opcode, facts: &Facts) -> Class {
+        let name = facts.name();
+        match name {
+            "hello" | "isMaster" | "ismaster" => self.hello(opcode, facts),
+            "saslStart" | "saslContinue" | "authenticate" | "getnonce" | "logout" | "endSessions" => Class::Setup,
+            "refreshSessions" => Class::Background,
+            "ping" if self.monitor => Class::Background,
+            "ping" => Class::Workload,
+            _ if facts.oplog || name.starts_with("replSet") || name.starts_with('_') => Class::Background,
+            _ if is_introspection(name) && !self.working => Class::Setup,
+            _ => {
+                self.working = true;
+                Class::Workload
+            }
+        }
+    }
+
+    fn hello(&mut self, opcode: Opcode, facts: &Facts) -> Class {
+        let streaming = facts.streaming || (opcode == Opcode::Msg && facts.flags & EXHAUST_ALLOWED > 0);
+        self.monitor |= streaming;
+        if std::mem::replace(&mut self.greeted, true) || streaming { Class::Background } else { Class::Setup }
+    }
+
+    /// Names the software at the end that sends on `side`, as far as `facts` tell.
+    fn introduce<R: Reader>(&mut self, out: &mut Out<'_, R>, side: Side, facts: &Facts) {
+        match side {
+            Side::Request if !self.client_named && !facts.driver.is_empty() => {
+                self.client_named = true;
+                let name = format!("{} {}", facts.driver, facts.driver_version);
+                out.software(side, name.trim_end());
+            }
+            Side::Response if !facts.version.is_empty() => {
+                self.server_named = true;
+                let name = match facts.ferret_version.as_str() {
+                    "" => format!("MongoDB {}", facts.version),
+                    version => format!("FerretDB {version}"),
+                };
+                out.software(side, &name);
+            }
+            Side::Response if !self.server_named => {
+                if let Some(version) = facts.wire_version {
+                    self.server_named = true;
+                    out.software(side, &format!("MongoDB wire version {version}"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What shells and drivers ask of a server before the application asks for anything.
+fn is_introspection(name: &str) -> bool {
+    matches!(
+        name,
+        "buildInfo"
+            | "buildinfo"
+            | "whatsmyuri"
+            | "getCmdLineOpts"
+            | "getLog"
+            | "getParameter"
+            | "getFreeMonitoringStatus"
+            | "connectionStatus"
+            | "hostInfo"
+            | "atlasVersion"
+            | "features"
+    )
+}
+
+/// Whether a reply is due.
+fn is_answered(opcode: Opcode, facts: &Facts) -> bool {
+    match opcode {
+        Opcode::Msg => facts.flags & MORE_TO_COME == 0,
+        Opcode::Insert | Opcode::Update | Opcode::Delete | Opcode::KillCursors => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,129 @@
+//! The values of BSON elements. A value of known length is posted as it comes; what is read of it, its lengths and the few
+//! values that say something about the operation, must be there first.
+
+use super::facts::READ;
+use super::roles::Fact;
+use super::walk::{Element, Stop, Walk, c_string, length};
+use super::wire::{EMPTY_DOCUMENT, Value};
+use overhead_decode::{Cursor, Reader};
+use overhead_model::Account::Framing;
+
+/// Shortest text: its NUL.
+const EMPTY_TEXT: u64 = 1;
+const OBJECT_ID: u64 = 12;
+/// The subtype of a binary value that repeats the length.
+const OLD_BINARY: u8 = 2;
+
+/// Posts the element: all of it where it is short, else what comes before its content.
+pub(super) fn post<R: Reader>(
+    walk: &mut Walk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &Element<'_>,
+) -> Result<(), Stop> {
+    match element.value {
+        Value::Fixed(len) => fixed(walk, cursor, element, len),
+        Value::Text => text(walk, cursor, element, 0),
+        Value::Pointer => text(walk, cursor, element, OBJECT_ID),
+        Value::Document | Value::Array => document(walk, cursor, element),
+        Value::Binary => binary(walk, cursor, element),
+        Value::Regex => regex(walk, cursor, element),
+        Value::Scope => scope(walk, cursor, element),
+    }
+}
+
+/// Takes in what the first `len` bytes of the value say. They must be there, unless they were not captured.
+fn note(walk: &mut Walk, element: &Element<'_>, len: u64) -> Result<(), Stop> {
+    let fact = element.field.fact;
+    if fact == Fact::Nothing || len > READ {
+        return Ok(());
+    }
+    match element.bytes.get(..len as usize) {
+        Some(value) => walk.facts.note(fact, element.name, element.kind, value),
+        None if !element.cut => return Err(Stop::Wait),
+        None if fact == Fact::Command => walk.facts.set_name(element.name),
+        None => {}
+    }
+    Ok(())
+}
+
+fn fixed<R: Reader>(
+    walk: &mut Walk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &Element<'_>,
+    len: u64,
+) -> Result<(), Stop> {
+    if len > element.room {
+        return Err(Stop::Damaged);
+    }
+    note(walk, element, len)?;
+    walk.put_name(cursor, element)?;
+    walk.put_all(cursor, len, element.field.value, "value")
+}
+
+/// Text, with `more` bytes of value behind it.
+fn text<R: Reader>(
+    walk: &mut Walk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &Element<'_>,
+    more: u64,
+) -> Result<(), Stop> {
+    let most = element.room.checked_sub(4 + more).ok_or(Stop::Damaged)?;
+    let len = length(element.bytes, 0, EMPTY_TEXT, most)?;
+    note(walk, element, 4 + len)?;
+    walk.put_name(cursor, element)?;
+    walk.put(cursor, 4, Framing, "string length")?;
+    let title = element.text_title();
+    if cursor.remaining() > len {
+        walk.put(cursor, len - 1, element.field.text, title)?;
+        walk.put(cursor, 1, Framing, "terminator")?;
+        return walk.put_all(cursor, more, element.field.value, "value");
+    }
+    walk.push(more, element.field.value, "value");
+    walk.push(1, Framing, "terminator");
+    walk.push(len - 1, element.field.text, title);
+    Ok(())
+}
+
+fn document<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+    let len = length(element.bytes, 0, EMPTY_DOCUMENT, element.room)?;
+    note(walk, element, 4)?;
+    walk.put_name(cursor, element)?;
+    walk.open_value(cursor, element, len)
+}
+
+fn binary<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+    let most = element.room.checked_sub(5).ok_or(Stop::Damaged)?;
+    let len = length(element.bytes, 0, 0, most)?;
+    let &subtype = element.bytes.get(4).ok_or(Stop::Wait)?;
+    let repeated = if subtype == OLD_BINARY && len >= 4 { 4 } else { 0 };
+    walk.put_name(cursor, element)?;
+    walk.put(cursor, 4, Framing, "binary length")?;
+    walk.put(cursor, 1, Framing, "binary subtype")?;
+    walk.push(len - repeated, element.field.value, "value");
+    walk.push(repeated, Framing, "binary length");
+    Ok(())
+}
+
+fn regex<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+    let pattern = c_string(element.bytes, 0, element.room)?.len();
+    let room = element.room.checked_sub(pattern as u64 + 1).ok_or(Stop::Damaged)?;
+    let options = c_string(element.bytes, pattern + 1, room)?.len();
+    walk.put_name(cursor, element)?;
+    walk.put(cursor, pattern as u64, element.field.value, "pattern")?;
+    walk.put(cursor, 1, Framing, "terminator")?;
+    walk.put(cursor, options as u64, element.field.value, "options")?;
+    walk.put(cursor, 1, Framing, "terminator")
+}
+
+/// JavaScript with the variables that it sees.
+fn scope<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+    let len = length(element.bytes, 0, 8 + EMPTY_TEXT + EMPTY_DOCUMENT, element.room)?;
+    let code = length(element.bytes, 4, EMPTY_TEXT, len - 8 - EMPTY_DOCUMENT)?;
+    walk.put_name(cursor, element)?;
+    walk.put(cursor, 4, Framing, "value length")?;
+    walk.put(cursor, 4, Framing, "string length")?;
+    walk.open_scope(cursor.out(), len - 8)?;
+    walk.push(1, Framing, "terminator");
+    walk.push(code - 1, element.field.text, "code");
+    Ok(())
+}

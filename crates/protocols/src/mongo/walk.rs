@@ -1,0 +1,458 @@
+//! Walking through the body of a message, and through the BSON in it, without recursion: the open documents are a stack
+//! that outlives a call, so that a message of any size is posted as its bytes come in and nothing of it is kept.
+
+use super::facts::Facts;
+use super::roles::{self, Fact, Role};
+use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
+use crate::limits;
+use overhead_decode::near;
+use overhead_decode::{Cursor, Note, Out, Reader};
+use overhead_model::Account::{self, Framing, Metadata, Unknown};
+use overhead_model::Side;
+
+/// Why the walk does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The bytes at hand end within something that must be seen whole.
+    Wait,
+    /// What is here contradicts the lengths around it, or the specification.
+    Damaged,
+}
+
+/// What the bytes of an open range are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Elements and a terminator.
+    Document,
+    /// The same, with indexes for names.
+    Array,
+    /// Documents, one after the other.
+    Documents,
+    /// The sections of an `OP_MSG`.
+    Sections,
+}
+
+/// A range of the body that is being walked through.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    kind: Kind,
+    role: Role,
+    /// No element was read yet.
+    first: bool,
+    /// Position in the body behind its last byte.
+    end: u64,
+}
+
+/// Bytes to be posted as they come, without looking at them.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    left: u64,
+    account: Account,
+    field: &'static str,
+}
+
+/// A walk through one body at a time; kept for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    pub(super) facts: Facts,
+    pub(super) opcode: Opcode,
+    side: Option<Side>,
+    /// Length of the body, and bytes of it that were posted.
+    end: u64,
+    pos: u64,
+    /// The fields before the documents were read.
+    started: bool,
+    frames: Vec<Frame>,
+    /// At most three, the next one last.
+    pieces: Vec<Piece>,
+    /// Role of the documents in an `OP_REPLY`, and of those in the cursor of any reply.
+    pub(super) reply: Role,
+    batch: Role,
+    /// Role of the first bare document, where it differs from that of the following ones.
+    lead: Option<Role>,
+}
+
+impl Walk {
+    /// Begins a body of `len` bytes of an `opcode` message of `side`.
+    pub(super) fn begin(&mut self, side: Side, opcode: Opcode, len: u64) {
+        self.facts.clear();
+        self.frames.clear();
+        self.pieces.clear();
+        self.opcode = opcode;
+        self.side = Some(side);
+        self.end = len;
+        self.pos = 0;
+        self.started = false;
+        self.expect(Role::Reply, Role::Document);
+        self.lead = None;
+    }
+
+    /// What the documents of a reply are.
+    pub(super) fn expect(&mut self, reply: Role, batch: Role) {
+        self.reply = reply;
+        self.batch = batch;
+    }
+
+    /// Bytes of the body that were not posted yet.
+    pub(super) fn left(&self) -> u64 {
+        self.end - self.pos
+    }
+
+    /// Groups that were open when the last step ended are open again.
+    pub(super) fn reopen<R: Reader>(&self, out: &mut Out<'_, R>) {
+        out.enter(self.opcode.name());
+        for frame in &self.frames {
+            out.enter(frame.group());
+        }
+    }
+
+    /// Posts as much of the body as can be told from the bytes at hand.
+    pub(super) fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
+        let unreadable = cursor.remaining() > cursor.peek().len() as u64;
+        while cursor.remaining() > 0 {
+            match self.next(cursor) {
+                Ok(()) => {}
+                Err(Stop::Wait) if unreadable => self.skip_unreadable(cursor),
+                Err(Stop::Wait) => return,
+                Err(Stop::Damaged) => self.give_up(cursor.out()),
+            }
+        }
+    }
+
+    /// The rest of the body is not decoded.
+    pub(super) fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        out.note(Note::UndecodedMessage);
+        for _ in 0..self.frames.len() {
+            out.leave();
+        }
+        self.frames.clear();
+        self.pieces.clear();
+        self.started = true;
+        self.push(self.left(), Unknown, "undecoded");
+    }
+
+    /// What is here was not captured: the walk goes on behind the innermost range whose end is known.
+    fn skip_unreadable<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
+        let end = self.frames.last().map_or(self.end, |frame| frame.end);
+        self.pop(cursor);
+        self.started = true;
+        self.push(end - self.pos, Unknown, "not captured");
+    }
+
+    /// One field, or one part of a long one.
+    fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Stop> {
+        if let Some(piece) = self.pieces.pop() {
+            return self.fill(cursor, piece);
+        }
+        if !self.started {
+            super::layout::fixed(self, cursor)?;
+            self.started = true;
+            return Ok(());
+        }
+        let Some(&frame) = self.frames.last() else {
+            return self.trailer();
+        };
+        match frame.kind {
+            Kind::Document | Kind::Array => self.element(cursor, frame),
+            Kind::Documents | Kind::Sections if self.pos == frame.end => {
+                self.pop(cursor);
+                Ok(())
+            }
+            Kind::Documents => self.bare_document(cursor, frame),
+            Kind::Sections => self.section(cursor, frame),
+        }
+    }
+
+    /// Behind the documents: a checksum, or nothing.
+    fn trailer(&mut self) -> Result<(), Stop> {
+        let checksum = self.opcode == Opcode::Msg && self.facts.flags & wire::CHECKSUM_PRESENT > 0;
+        if !checksum || self.left() != 4 {
+            return Err(Stop::Damaged);
+        }
+        self.push(4, Framing, "checksum");
+        Ok(())
+    }
+
+    fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: Piece) -> Result<(), Stop> {
+        let now = piece.left.min(cursor.remaining());
+        self.put(cursor, now, piece.account, piece.field)?;
+        piece.left -= now;
+        if piece.left > 0 {
+            self.pieces.push(piece);
+        }
+        Ok(())
+    }
+
+    /// Posts bytes that are at hand.
+    pub(super) fn put<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        len: u64,
+        account: Account,
+        field: &'static str,
+    ) -> Result<(), Stop> {
+        cursor.skip(len, account, field).map_err(|_| Stop::Wait)?;
+        self.pos += len;
+        Ok(())
+    }
+
+    /// Has bytes posted as they come. The last one pushed comes first.
+    pub(super) fn push(&mut self, left: u64, account: Account, field: &'static str) {
+        if left > 0 {
+            self.pieces.push(Piece { left, account, field });
+        }
+    }
+
+    /// Posts bytes, those that are not at hand as they come. The body must hold them, and nothing may be pushed before.
+    pub(super) fn put_all<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        len: u64,
+        account: Account,
+        field: &'static str,
+    ) -> Result<(), Stop> {
+        let now = len.min(cursor.remaining());
+        self.put(cursor, now, account, field)?;
+        self.push(len - now, account, field);
+        Ok(())
+    }
+
+    /// Opens the range of bare documents up to the end of the body; the first of them may have another role.
+    pub(super) fn open_documents<R: Reader>(&mut self, out: &mut Out<'_, R>, lead: Role, role: Role) {
+        self.lead = Some(lead);
+        self.enter(out, Kind::Documents, role, self.end);
+    }
+
+    /// Opens the sections, up to the checksum where there is one.
+    pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<(), Stop> {
+        let checksum = if self.facts.flags & wire::CHECKSUM_PRESENT > 0 { 4 } else { 0 };
+        let end = self.end.checked_sub(checksum).filter(|&end| end > self.pos);
+        self.enter(out, Kind::Sections, Role::Options, end.ok_or(Stop::Damaged)?);
+        Ok(())
+    }
+
+    fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: Kind, role: Role, end: u64) {
+        let first = true;
+        let frame = Frame { kind, role, first, end };
+        out.enter(frame.group());
+        self.frames.push(frame);
+    }
+
+    fn pop<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
+        if self.frames.pop().is_some() {
+            cursor.out().leave();
+        }
+    }
+
+    /// A document or array of `len` bytes whose length comes next.
+    fn open_document<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        kind: Kind,
+        role: Role,
+        len: u64,
+    ) -> Result<(), Stop> {
+        if self.frames.len() >= limits::NESTING {
+            return Err(Stop::Damaged);
+        }
+        let end = self.pos + len;
+        self.put(cursor, 4, Framing, "document length")?;
+        self.enter(cursor.out(), kind, role, end);
+        Ok(())
+    }
+
+    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
+        let here = cursor.peek();
+        let room = frame.end - self.pos;
+        match here.first() {
+            None => Err(Stop::Wait),
+            Some(0) => {
+                let role = self.body_role();
+                let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
+                self.put(cursor, 1, Framing, "section kind")?;
+                self.open_document(cursor, Kind::Document, role, len)
+            }
+            Some(1) => {
+                let len = length(here, 1, 4, room - 1)?;
+                let name = c_string(here, 5, len.checked_sub(4).ok_or(Stop::Damaged)?)?;
+                let end = self.pos + 1 + len;
+                let role = match self.side {
+                    Some(Side::Request) => roles::option(name).child,
+                    _ => Role::Document,
+                };
+                self.put(cursor, 1, Framing, "section kind")?;
+                self.put(cursor, 4, Framing, "section length")?;
+                self.put(cursor, name.len() as u64, Metadata, "sequence identifier")?;
+                self.put(cursor, 1, Framing, "terminator")?;
+                self.enter(cursor.out(), Kind::Documents, role, end);
+                Ok(())
+            }
+            Some(2) => {
+                let token = c_string(here, 1, room - 1)?;
+                self.put(cursor, 1, Framing, "section kind")?;
+                self.put(cursor, token.len() as u64, Metadata, "security token")?;
+                self.put(cursor, 1, Framing, "terminator")
+            }
+            Some(_) => Err(Stop::Damaged),
+        }
+    }
+
+    fn bare_document<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
+        let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, frame.end - self.pos)?;
+        let role = self.lead.take().unwrap_or(frame.role);
+        self.open_document(cursor, Kind::Document, role, len)
+    }
+
+    /// Role of the document that an `OP_MSG` is about.
+    fn body_role(&self) -> Role {
+        match self.side {
+            Some(Side::Request) => Role::Command,
+            _ => Role::Reply,
+        }
+    }
+
+    /// One element of a document or array, or its terminator.
+    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
+        let here = cursor.peek();
+        // What the element may take at most: the terminator of its document follows it.
+        let room = (frame.end - self.pos).checked_sub(1).ok_or(Stop::Damaged)?;
+        let &kind = here.first().ok_or(Stop::Wait)?;
+        if kind == 0 {
+            return if room == 0 {
+                self.put(cursor, 1, Framing, "terminator")?;
+                self.pop(cursor);
+                Ok(())
+            } else {
+                Err(Stop::Damaged)
+            };
+        }
+        let value = Value::of(kind).ok_or(Stop::Damaged)?;
+        let name = c_string(here, 1, room.checked_sub(1).ok_or(Stop::Damaged)?)?;
+        let head = 2 + name.len();
+        let element = Element {
+            kind,
+            value,
+            name,
+            array: frame.kind == Kind::Array,
+            field: match frame.kind {
+                Kind::Array => frame.role.element(),
+                _ => frame.role.field(name, frame.first),
+            },
+            bytes: here.get(head..).unwrap_or_default(),
+            cut: cursor.remaining() > here.len() as u64,
+            room: room.checked_sub(head as u64).ok_or(Stop::Damaged)?,
+        };
+        super::value::post(self, cursor, &element)
+    }
+
+    /// Posts the type and the name of an element whose value can be told.
+    pub(super) fn put_name<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        element: &Element<'_>,
+    ) -> Result<(), Stop> {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.first = false;
+        }
+        self.put(cursor, 1, Framing, "element type")?;
+        self.put(cursor, element.name.len() as u64, element.field.name, element.name_title())?;
+        self.put(cursor, 1, Framing, "terminator")
+    }
+
+    /// Opens the document or array that is the value of an element.
+    pub(super) fn open_value<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        element: &Element<'_>,
+        len: u64,
+    ) -> Result<(), Stop> {
+        let kind = match element.value {
+            Value::Array => Kind::Array,
+            _ => Kind::Document,
+        };
+        let role = match element.field.child {
+            Role::Batch => self.batch,
+            role => role,
+        };
+        self.open_document(cursor, kind, role, len)
+    }
+
+    /// The document behind a code value: a range of its own, up to the end of the value.
+    pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Result<(), Stop> {
+        if self.frames.len() >= limits::NESTING {
+            return Err(Stop::Damaged);
+        }
+        self.enter(out, Kind::Documents, Role::Document, self.pos + len);
+        Ok(())
+    }
+}
+
+impl Frame {
+    fn group(&self) -> &'static str {
+        match self.kind {
+            Kind::Sections => "sections",
+            Kind::Documents => "documents",
+            Kind::Document | Kind::Array => self.role.group(),
+        }
+    }
+}
+
+/// An element up to its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Element<'a> {
+    /// Type byte, and the layout that it stands for.
+    pub(super) kind: u8,
+    pub(super) value: Value,
+    pub(super) name: &'a [u8],
+    /// The name is an index.
+    pub(super) array: bool,
+    pub(super) field: roles::Field,
+    /// The captured bytes from the value on.
+    pub(super) bytes: &'a [u8],
+    /// What follows them was not captured.
+    pub(super) cut: bool,
+    /// What the value may take at most.
+    pub(super) room: u64,
+}
+
+impl Element<'_> {
+    /// What people call its name.
+    fn name_title(&self) -> &'static str {
+        match (self.field.fact, self.field.name) {
+            (Fact::Command, _) => "command name",
+            _ if self.array => "array index",
+            (_, Account::Query) => "operator",
+            (_, Account::Schema) => "field name",
+            _ => "name",
+        }
+    }
+
+    /// What people call its value where it is text.
+    pub(super) fn text_title(&self) -> &'static str {
+        match self.field.fact {
+            Fact::Command | Fact::Collection => "collection",
+            _ => "value",
+        }
+    }
+}
+
+/// The length at `at` of `here`, which must lie between `least` and `most`.
+pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, Stop> {
+    if most < least {
+        return Err(Stop::Damaged);
+    }
+    let length = wire::i32_at(here, at).ok_or(Stop::Wait)?;
+    u64::try_from(length).ok().filter(|length| (least..=most).contains(length)).ok_or(Stop::Damaged)
+}
+
+/// The text at `at` of `here`, without the NUL that ends it within `most` bytes, NUL included.
+pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], Stop> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::LINE);
+    let here = here.get(at..).unwrap_or_default();
+    let window = here.get(..most).unwrap_or(here);
+    match near::find(0, window) {
+        Some(len) => Ok(window.get(..len).unwrap_or_default()),
+        None if window.len() == most => Err(Stop::Damaged),
+        None => Err(Stop::Wait),
+    }
+}

@@ -1,0 +1,294 @@
+//! Whether bytes provably begin a message, for captures that start within a connection and for resuming after a loss.
+//!
+//! A message's type and length alone prove little, so that its inside is read too, as far as
+//! [`limits::BOUNDARY_WINDOW`] bytes go, and of those that have no inside the header that follows.
+
+use super::wire::{self, HEADER};
+use crate::limits::BOUNDARY_WINDOW;
+use overhead_decode::{Boundary, Malformed};
+
+/// No message of this length is believed to begin where one is looked for.
+const PLAUSIBLE: u64 = 1 << 20;
+
+/// For bytes of a client.
+pub(super) fn of_request(bytes: &[u8]) -> Boundary {
+    if bytes.first() == Some(&0) {
+        return startup(bytes);
+    }
+    Probe::new(bytes, wire::request_header).map_or_else(|known| known, |probe| verdict(request(probe)))
+}
+
+/// For bytes of a server.
+pub(super) fn of_response(bytes: &[u8]) -> Boundary {
+    Probe::new(bytes, wire::response_header).map_or_else(|known| known, |probe| verdict(response(probe)))
+}
+
+fn verdict(read: Result<(), Boundary>) -> Boundary {
+    read.err().unwrap_or(Boundary::Yes)
+}
+
+fn startup(bytes: &[u8]) -> Boundary {
+    match wire::startup_header(bytes) {
+        Ok(None) => Boundary::More,
+        Ok(Some((wire::SSL_REQUEST | wire::GSSENC_REQUEST, 8) | (wire::CANCEL_REQUEST, 16..=268))) => Boundary::Yes,
+        Ok(Some((version, 9..))) if version >> 16 == 3 => match bytes.get(8) {
+            None => Boundary::More,
+            Some(0 | b'a'..=b'z' | b'_') => Boundary::Yes,
+            Some(_) => Boundary::No,
+        },
+        Ok(Some(_)) | Err(Malformed(_)) => Boundary::No,
+    }
+}
+
+fn request(mut probe: Probe<'_>) -> Result<(), Boundary> {
+    match probe.kind {
+        b'Q' | b'f' => {
+            probe.text()?;
+            probe.end()
+        }
+        b'P' => {
+            probe.text()?;
+            probe.text()?;
+            let count = probe.number(2)?;
+            probe.leaves(4 * u64::from(count))
+        }
+        b'B' => {
+            probe.text()?;
+            probe.text()?;
+            let count = probe.number(2)?;
+            for _ in 0..count {
+                probe.check(|probe| probe.number(2), |code| code <= 1)?;
+            }
+            let count = probe.number(2)?;
+            for _ in 0..count {
+                probe.cell()?;
+            }
+            Ok(())
+        }
+        b'D' | b'C' => {
+            probe.check(Probe::byte, |what| matches!(what, b'S' | b'P'))?;
+            probe.text()?;
+            probe.end()
+        }
+        b'E' => {
+            probe.text()?;
+            probe.leaves(4)
+        }
+        b'S' | b'H' | b'c' => probe.followed(wire::request_header),
+        b'd' => {
+            probe.pass_all()?;
+            probe.followed(wire::request_header)
+        }
+        _ => Err(Boundary::No),
+    }
+}
+
+fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
+    match probe.kind {
+        b'Z' => {
+            probe.check(Probe::byte, |status| matches!(status, b'I' | b'T' | b'E'))?;
+            probe.end()
+        }
+        b'C' => {
+            probe.peek(|first| first.is_ascii_uppercase())?;
+            probe.text()?;
+            probe.end()
+        }
+        b'T' => {
+            probe.check(|probe| probe.number(2), |count| (1..=1664).contains(&count))?;
+            probe.text()?;
+            for _ in 0..8 {
+                probe.number(2)?;
+            }
+            probe.check(|probe| probe.number(2), |code| code <= 1)?;
+            Ok(())
+        }
+        b'D' => {
+            let count = probe.check(|probe| probe.number(2), |count| count <= 1664)?;
+            if probe.total < HEADER + 2 + 4 * u64::from(count) {
+                return Err(Boundary::No);
+            }
+            for _ in 0..count {
+                probe.cell()?;
+            }
+            probe.followed_in_sight(wire::response_header)
+        }
+        b'1' | b'2' | b'3' | b'n' | b's' | b'I' | b'c' => probe.followed(wire::response_header),
+        b'K' | b'd' => {
+            probe.pass_all()?;
+            probe.followed(wire::response_header)
+        }
+        b't' => {
+            let count = probe.number(2)?;
+            probe.leaves(4 * u64::from(count))?;
+            probe.pos = probe.total;
+            probe.followed_in_sight(wire::response_header)
+        }
+        b'G' | b'H' | b'W' => {
+            probe.check(Probe::byte, |format| format <= 1)?;
+            let count = probe.number(2)?;
+            probe.leaves(2 * u64::from(count))
+        }
+        _ => named_response(probe),
+    }
+}
+
+/// Responses with texts in them.
+fn named_response(mut probe: Probe<'_>) -> Result<(), Boundary> {
+    match probe.kind {
+        b'E' | b'N' => {
+            probe.check(Probe::byte, |code| code == b'S')?;
+            probe.peek(|first| first.is_ascii_uppercase() || first >= 128)?;
+            probe.text()?;
+            probe.check(Probe::byte, |code| matches!(code, b'V' | b'C')).map(|_| ())
+        }
+        b'S' => {
+            probe.peek(|first| first.is_ascii_alphabetic())?;
+            probe.text()?;
+            probe.text()?;
+            probe.end()
+        }
+        b'A' => {
+            probe.number(4)?;
+            probe.peek(|first| first > b' ')?;
+            probe.text()?;
+            probe.text()?;
+            probe.followed_in_sight(wire::response_header)
+        }
+        b'R' => probe.authentication(),
+        _ => Err(Boundary::No),
+    }
+}
+
+/// A tentative reading of one message. Its errors are verdicts: not a message, more bytes needed, or nothing wrong up to
+/// the end of the window.
+struct Probe<'a> {
+    bytes: &'a [u8],
+    kind: u8,
+    total: u64,
+    pos: u64,
+}
+
+type Header = fn(&[u8]) -> Result<Option<(u8, u64)>, Malformed>;
+
+impl<'a> Probe<'a> {
+    fn new(bytes: &'a [u8], header: Header) -> Result<Self, Boundary> {
+        match header(bytes) {
+            Err(_) | Ok(Some((_, PLAUSIBLE..))) => Err(Boundary::No),
+            Ok(None) => Err(Boundary::More),
+            Ok(Some((kind, total))) => {
+                Ok(Self { bytes: bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes), kind, total, pos: HEADER })
+            }
+        }
+    }
+
+    /// The byte at the position.
+    fn here(&self) -> Result<u8, Boundary> {
+        let at = usize::try_from(self.pos).unwrap_or(usize::MAX);
+        match self.bytes.get(at) {
+            _ if self.pos >= self.total => Err(Boundary::No),
+            Some(byte) => Ok(*byte),
+            None if at >= BOUNDARY_WINDOW => Err(Boundary::Yes),
+            None => Err(Boundary::More),
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8, Boundary> {
+        let byte = self.here()?;
+        self.pos += 1;
+        Ok(byte)
+    }
+
+    /// A big-endian number of `len` bytes.
+    fn number(&mut self, len: usize) -> Result<u32, Boundary> {
+        let mut number = 0;
+        for _ in 0..len {
+            number = number << 8 | u32::from(self.byte()?);
+        }
+        Ok(number)
+    }
+
+    /// A field that must be as `is_right` says.
+    fn check<T: Copy>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Boundary>,
+        is_right: impl FnOnce(T) -> bool,
+    ) -> Result<T, Boundary> {
+        let value = read(self)?;
+        if is_right(value) { Ok(value) } else { Err(Boundary::No) }
+    }
+
+    /// The byte at the position must be as `is_right` says.
+    fn peek(&mut self, is_right: impl FnOnce(u8) -> bool) -> Result<(), Boundary> {
+        if is_right(self.here()?) { Ok(()) } else { Err(Boundary::No) }
+    }
+
+    /// Readable text and a NUL.
+    fn text(&mut self) -> Result<(), Boundary> {
+        loop {
+            match self.byte()? {
+                0 => return Ok(()),
+                b'\t' | b'\n' | b'\r' | 32..=126 | 128.. => {}
+                _ => return Err(Boundary::No),
+            }
+        }
+    }
+
+    /// The length of a value, and the value.
+    fn cell(&mut self) -> Result<(), Boundary> {
+        let len = self.number(4)?;
+        if len == u32::MAX {
+            return Ok(());
+        }
+        self.pos += u64::from(len);
+        if self.pos > self.total {
+            return Err(Boundary::No);
+        }
+        Ok(())
+    }
+
+    /// Passes over the inside.
+    fn pass_all(&mut self) -> Result<(), Boundary> {
+        self.pos = self.total;
+        let proves = self.total + HEADER <= BOUNDARY_WINDOW as u64;
+        if proves { Ok(()) } else { Err(Boundary::No) }
+    }
+
+    /// Exactly `n` bytes are left.
+    fn leaves(&self, n: u64) -> Result<(), Boundary> {
+        if self.total - self.pos == n { Ok(()) } else { Err(Boundary::No) }
+    }
+
+    fn end(&self) -> Result<(), Boundary> {
+        self.leaves(0)
+    }
+
+    /// The inside of an authentication request.
+    fn authentication(&mut self) -> Result<(), Boundary> {
+        match (self.number(4)?, self.total) {
+            (0, 9) => self.followed(wire::response_header),
+            (2 | 3 | 6 | 7 | 9, 9) | (5, 13) | (8 | 10..=12, 10..) => Ok(()),
+            _ => Err(Boundary::No),
+        }
+    }
+
+    /// The message ends here; the header that follows is read where it lies within the window.
+    fn followed_in_sight(&self, header: Header) -> Result<(), Boundary> {
+        self.end()?;
+        if self.pos + HEADER > BOUNDARY_WINDOW as u64 {
+            return Ok(());
+        }
+        self.followed(header)
+    }
+
+    /// The message ends here, and another header follows.
+    fn followed(&self, header: Header) -> Result<(), Boundary> {
+        self.end()?;
+        let next = usize::try_from(self.pos).ok().and_then(|at| self.bytes.get(at..));
+        match header(next.unwrap_or_default()) {
+            Err(_) => Err(Boundary::No),
+            Ok(None) => Err(Boundary::More),
+            Ok(Some(_)) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The binary format (PostgreSQL manual, COPY, "Binary Format"), a stream that is cut into messages anywhere:
+//!
+//! ```text
+//! "PGCOPY\n\xff\r\n\0" | flags u32 | extension length u32 | extension | tuples | -1 i16
+//! tuple: fields i16 | (length i32, value)*
+//! ```
+//!
+//! The types of the values are not in it.
+
+use super::super::hidden;
+use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_model::Account;
+
+/// What every stream begins with.
+pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+
+/// Where in a binary stream we are.
+#[derive(Debug, Default)]
+pub(in super::super) struct Binary {
+    next: Next,
+    /// Bytes of the current field that were passed.
+    passed: u64,
+    /// Their value, where it is a number.
+    value: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Next {
+    #[default]
+    Signature,
+    Flags,
+    ExtensionLength,
+    Extension(u32),
+    Fields,
+    Length(u16),
+    Value(u32, u16),
+    /// Behind the end.
+    Loose,
+}
+
+impl Binary {
+    /// The inside of one message.
+    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        while c.remaining() > 0 {
+            self.field(c)?;
+        }
+        Ok(())
+    }
+
+    /// One field, or as much of it as there is.
+    fn field<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        match self.next {
+            Next::Signature => {
+                let passed = usize::try_from(self.passed).unwrap_or(usize::MAX);
+                let mut expected = SIGNATURE.iter().skip(passed).zip(c.peek());
+                if !expected.all(|(expected, byte)| expected == byte) {
+                    return Err(Short);
+                }
+                self.bytes(c, SIGNATURE.len() as u64, Account::Framing, "copy signature", Next::Flags)?;
+            }
+            Next::Flags => self.bytes(c, 4, Account::Metadata, "copy flags", Next::ExtensionLength)?,
+            Next::ExtensionLength => {
+                if let Some(length) = self.number(c, 4, "extension length")? {
+                    self.next = if length == 0 { Next::Fields } else { Next::Extension(length) };
+                }
+            }
+            Next::Extension(length) => {
+                self.bytes(c, u64::from(length), Account::Metadata, "extension", Next::Fields)?;
+            }
+            Next::Fields => {
+                if let Some(fields) = self.number(c, 2, "field count")? {
+                    self.next = match fields as u16 {
+                        0 => Next::Fields,
+                        u16::MAX => Next::Loose,
+                        fields => Next::Length(fields),
+                    };
+                }
+            }
+            Next::Length(fields) => {
+                if let Some(length) = self.number(c, 4, "value length")? {
+                    self.next = match length {
+                        0 | u32::MAX => Self::after(fields),
+                        length => Next::Value(length, fields),
+                    };
+                    if length != u32::MAX && hidden::in_value(c.peek(), u64::from(length), true) {
+                        c.out().note(Note::UntypedValue);
+                    }
+                }
+            }
+            Next::Value(length, fields) => {
+                self.bytes(c, u64::from(length), Account::Data, "value", Self::after(fields))?;
+            }
+            Next::Loose => c.rest(Account::Data, "copy data"),
+        }
+        Ok(())
+    }
+
+    /// What follows one of `fields` values.
+    fn after(fields: u16) -> Next {
+        if fields > 1 { Next::Length(fields - 1) } else { Next::Fields }
+    }
+
+    /// Passes over a field of `len` bytes; `next` comes after it.
+    fn bytes<R: Reader>(
+        &mut self,
+        c: &mut Cursor<'_, '_, '_, R>,
+        len: u64,
+        account: Account,
+        field: &'static str,
+        next: Next,
+    ) -> Result<(), Short> {
+        let here = (len - self.passed).min(c.remaining());
+        c.skip(here, account, field)?;
+        self.passed += here;
+        if self.passed == len {
+            self.passed = 0;
+            self.next = next;
+        }
+        Ok(())
+    }
+
+    /// Reads a number of `len` bytes, once it is complete.
+    fn number<R: Reader>(
+        &mut self,
+        c: &mut Cursor<'_, '_, '_, R>,
+        len: u64,
+        field: &'static str,
+    ) -> Result<Option<u32>, Short> {
+        let here = (len - self.passed).min(c.remaining());
+        for byte in c.take(here, Account::Framing, field)? {
+            self.value = self.value << 8 | u32::from(*byte);
+        }
+        self.passed += here;
+        if self.passed < len {
+            return Ok(None);
+        }
+        self.passed = 0;
+        Ok(Some(std::mem::take(&mut self.value)))
+    }
+}

@@ -1,0 +1,213 @@
+//! What an SQL text says about the copies it starts (PostgreSQL manual, COPY, with the syntaxes of earlier versions).
+//!
+//! ```text
+//! COPY [BINARY] table [(columns)] | (query)  FROM | TO  STDIN | STDOUT
+//!     [[USING] DELIMITERS 'c'] [[WITH] (option [value], …) | [WITH] option [[AS] value] …] [WHERE …]
+//! ```
+
+use super::super::sql::{Token, Tokens, Verb};
+use crate::limits;
+use overhead_decode::near;
+use overhead_model::Side;
+use std::sync::Arc;
+
+/// Longest NULL or DEFAULT string that is looked for; a longer one is read as a value.
+const MARKER: usize = 64;
+
+/// The copies that a text starts, in order.
+pub(in super::super) type Copies = Arc<[Transfer]>;
+
+/// One copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Transfer {
+    /// Who sends.
+    pub sender: Side,
+    pub format: Format,
+}
+
+/// How copied data are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Format {
+    /// Rows of text, or of CSV.
+    Rows(Dialect),
+    Binary,
+    /// Messages of streaming replication.
+    Replication,
+    /// Something else, of which the protocol does not say what it is: a base backup.
+    Opaque,
+}
+
+/// What delimits rows and fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Dialect {
+    pub csv: bool,
+    pub delimiter: u8,
+    /// Of CSV.
+    pub quote: u8,
+    /// Of CSV, within quotes.
+    pub escape: u8,
+    pub null: Arc<[u8]>,
+    /// Stands for a column's default; empty where there is none.
+    pub default: Arc<[u8]>,
+}
+
+impl Dialect {
+    /// The text format as it is without options.
+    pub fn text() -> Self {
+        Options::default().dialect()
+    }
+}
+
+/// The copies that `sql` starts, where it starts any. `several` where it may hold more than one statement.
+#[inline]
+pub(in super::super) fn copies(sql: &[u8], verb: &Verb, several: bool) -> Option<Copies> {
+    let first = [&b"COPY"[..], b"START_REPLICATION", b"BASE_BACKUP"].iter().any(|word| verb.is(word));
+    if first || (several && may_copy_later(sql)) { read(sql) } else { None }
+}
+
+#[cold]
+fn read(sql: &[u8]) -> Option<Copies> {
+    let mut tokens = Tokens::new(sql);
+    let mut copies = Vec::new();
+    while copies.len() < limits::STATEMENT_COPIES {
+        match tokens.token() {
+            None => break,
+            Some(Token::End) => {}
+            Some(Token::Word(verb)) => statement(verb, &mut tokens, &mut copies),
+            Some(_) => tokens.end_statement(),
+        }
+    }
+    (!copies.is_empty()).then(|| copies.into())
+}
+
+/// False where no statement behind the first can be a copy.
+fn may_copy_later(sql: &[u8]) -> bool {
+    // Of one statement with its semicolon nothing is left.
+    let later = near::find(b';', sql).and_then(|end| sql.get(end + 1..)).unwrap_or_default();
+    later.len() > 3 && has_copy(later)
+}
+
+#[cold]
+fn has_copy(later: &[u8]) -> bool {
+    memchr::memchr2_iter(b'y', b'Y', later).any(|at| {
+        let word = at.checked_sub(3).and_then(|from| later.get(from..at));
+        word.is_some_and(|word| word.eq_ignore_ascii_case(b"cop"))
+    })
+}
+
+fn statement(verb: &[u8], tokens: &mut Tokens<'_>, copies: &mut Vec<Transfer>) {
+    if verb.eq_ignore_ascii_case(b"COPY") {
+        copies.extend(copy(tokens));
+        return;
+    }
+    if verb.eq_ignore_ascii_case(b"START_REPLICATION") {
+        let both = Side::BOTH.map(|sender| Transfer { sender, format: Format::Replication });
+        copies.extend(both);
+    } else if verb.eq_ignore_ascii_case(b"BASE_BACKUP") {
+        copies.push(Transfer { sender: Side::Response, format: Format::Opaque });
+    }
+    tokens.end_statement();
+}
+
+/// Reads a statement behind `COPY`. `None` where nothing is copied over the connection.
+fn copy(tokens: &mut Tokens<'_>) -> Option<Transfer> {
+    let mut options = Options::default();
+    let depth = tokens.depth();
+    let sender = loop {
+        match tokens.token()? {
+            Token::End => return None,
+            Token::Word(word) if tokens.depth() == depth => match () {
+                () if word.eq_ignore_ascii_case(b"BINARY") => options.binary = true,
+                () if word.eq_ignore_ascii_case(b"FROM") => break Side::Request,
+                () if word.eq_ignore_ascii_case(b"TO") => break Side::Response,
+                () => {}
+            },
+            _ => {}
+        }
+    };
+    let here = match tokens.token()? {
+        Token::Word(word) => word.eq_ignore_ascii_case(b"STDIN") || word.eq_ignore_ascii_case(b"STDOUT"),
+        Token::End => return None,
+        _ => false,
+    };
+    options.read(tokens);
+    let format = if options.binary { Format::Binary } else { Format::Rows(options.dialect()) };
+    here.then_some(Transfer { sender, format })
+}
+
+/// Options as they are written; what is not said has a default that depends on others.
+#[derive(Debug, Default)]
+struct Options {
+    binary: bool,
+    csv: bool,
+    delimiter: Option<u8>,
+    quote: Option<u8>,
+    escape: Option<u8>,
+    null: Option<Vec<u8>>,
+    default: Option<Vec<u8>>,
+}
+
+impl Options {
+    /// Reads up to the end of the statement.
+    fn read(&mut self, tokens: &mut Tokens<'_>) {
+        let mut name: &[u8] = b"";
+        let depth = tokens.depth();
+        while let Some(token) = tokens.token() {
+            match token {
+                Token::End => return,
+                // Names of columns that an option has in parentheses.
+                Token::Word(_) if tokens.depth() > depth + 1 => {}
+                Token::Word(word) if word.eq_ignore_ascii_case(b"WHERE") => return tokens.end_statement(),
+                Token::Word(word) if word.eq_ignore_ascii_case(b"AS") => {}
+                Token::Word(word) if name.eq_ignore_ascii_case(b"FORMAT") => {
+                    self.format(word);
+                    name = b"";
+                }
+                Token::Word(word) => {
+                    // The syntax of earlier versions names the format alone.
+                    self.format(word);
+                    name = word;
+                }
+                Token::Constant(value) => {
+                    self.set(name, value);
+                    name = b"";
+                }
+                Token::Symbol => name = b"",
+            }
+        }
+    }
+
+    fn format(&mut self, name: &[u8]) {
+        self.csv |= name.eq_ignore_ascii_case(b"CSV");
+        self.binary |= name.eq_ignore_ascii_case(b"BINARY");
+    }
+
+    fn set(&mut self, name: &[u8], value: Vec<u8>) {
+        let is = |option: &str| name.eq_ignore_ascii_case(option.as_bytes());
+        let byte = value.first().copied();
+        match () {
+            () if is("FORMAT") => self.format(&value),
+            () if is("DELIMITER") || is("DELIMITERS") => self.delimiter = byte,
+            () if is("QUOTE") => self.quote = byte,
+            () if is("ESCAPE") => self.escape = byte,
+            () if is("NULL") => self.null = Some(value),
+            () if is("DEFAULT") => self.default = Some(value),
+            () => {}
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        let quote = self.quote.unwrap_or(b'"');
+        let marker =
+            |text: &[u8]| text.get(..text.len().min(MARKER)).filter(|kept| kept.len() == text.len()).map(Arc::from);
+        let null = self.null.as_deref().unwrap_or(if self.csv { b"" } else { b"\\N" });
+        Dialect {
+            csv: self.csv,
+            delimiter: self.delimiter.unwrap_or(if self.csv { b',' } else { b'\t' }),
+            quote,
+            escape: self.escape.unwrap_or(quote),
+            null: marker(null).unwrap_or_default(),
+            default: self.default.as_deref().and_then(marker).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The two streams: which message begins here, and who reads it.
+
+use super::client;
+use super::pair::{Pairing, Request};
+use super::server;
+use super::wire::{self, HEADER};
+use super::{Pgwire, Phase};
+use crate::limits;
+use overhead_decode::near;
+use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
+use overhead_model::{Account, Class, Outcome, Side};
+
+impl Pgwire {
+    /// One message of the client.
+    pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        match (self.phase, input.bytes.first()) {
+            (_, None) => Ok(Step::More),
+            (Phase::Gss(_), _) => self.gss_packet(input, out),
+            (Phase::Startup, _) | (Phase::Messages, Some(0)) => {
+                let Some((code, total)) = wire::startup_header(input.bytes)? else {
+                    return Ok(Step::More);
+                };
+                if input.available() < total {
+                    return Ok(Step::Need(total));
+                }
+                client::startup(self, code, total, input, out)?;
+                Ok(Step::Progress)
+            }
+            (Phase::Messages, _) => {
+                let Some((kind, total)) = wire::request_header(input.bytes)? else {
+                    return Ok(Step::More);
+                };
+                if input.available() < total {
+                    return Ok(Step::Need(total));
+                }
+                client::message(self, kind, total, input, out)?;
+                Ok(Step::Progress)
+            }
+        }
+    }
+
+    /// One message of the server.
+    pub(super) fn response<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let Some(&first) = input.bytes.first() else {
+            return Ok(Step::More);
+        };
+        if matches!(self.phase, Phase::Gss(_)) {
+            return self.gss_packet(input, out);
+        }
+        let front = self.pairing.front().map(|front| front.request);
+        match (front, first) {
+            (Some(request @ (Request::Ssl | Request::Gss)), b'S' | b'G' | b'N') => {
+                return self.negotiated(request, first, out);
+            }
+            (Some(Request::Ssl | Request::Gss | Request::Startup), b'E') if input.bytes.len() < HEADER as usize => {
+                return Ok(Step::More);
+            }
+            (Some(Request::Ssl | Request::Gss | Request::Startup), b'E') if wire::is_old_error(input.bytes) => {
+                return self.old_error(input, out);
+            }
+            (Some(Request::Ssl | Request::Gss), kind) if kind != b'E' => {
+                return Err(Malformed("not an answer to a request for encryption"));
+            }
+            _ => {}
+        }
+        let Some((kind, total)) = wire::response_header(input.bytes)? else {
+            return Ok(Step::More);
+        };
+        if input.available() < total {
+            return Ok(Step::Need(total));
+        }
+        server::message(self, kind, total, input, out);
+        Ok(Step::Progress)
+    }
+
+    /// The one byte that answers `SSLRequest` or `GSSENCRequest`.
+    fn negotiated<R: Reader>(&mut self, request: Request, answer: u8, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let accepted = match (request, answer) {
+            (_, b'N') => false,
+            (Request::Ssl, b'S') | (Request::Gss, b'G') => true,
+            _ => return Err(Malformed("not an answer to this request for encryption")),
+        };
+        self.answer_front(out);
+        out.post(Account::Status, "encryption", 1);
+        self.pairing.pop(out);
+        match request {
+            Request::Ssl if accepted => return Ok(Step::Tls),
+            Request::Gss if accepted => self.phase = Phase::Gss(None),
+            _ => {}
+        }
+        Ok(Step::Progress)
+    }
+
+    /// The error of a server that does not speak protocol 3: `E`, a text, NUL.
+    fn old_error<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let line = input.bytes.get(..limits::LINE).unwrap_or(input.bytes);
+        let Some(end) = near::find(0, line) else {
+            return if line.len() == limits::LINE {
+                Err(Malformed("an error text without an end"))
+            } else {
+                Ok(Step::More)
+            };
+        };
+        let front = self.answer_front(out);
+        out.enter("error");
+        out.post(Account::Framing, "message type", 1);
+        out.post(Account::Status, "message", end as u64 - 1);
+        out.post(Account::Framing, "terminator", 1);
+        if let Some(front) = front {
+            self.pairing.failed(front, true, out);
+        }
+        Ok(Step::Progress)
+    }
+
+    /// Charges the unit at the front of the queue.
+    fn answer_front<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<super::pair::Expected> {
+        let front = self.pairing.front();
+        if let Some(front) = front {
+            self.pairing.begin_answer(front, out);
+        }
+        front
+    }
+
+    /// One packet of a connection that GSSAPI encrypts (PostgreSQL manual, chapter 55.2.11): length and token. Wrapped
+    /// messages are told from the tokens of the handshake by their identifier (RFC 4121 section 4.2.6).
+    fn gss_packet<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let Some(total) = wire::gss_header(input.bytes)? else {
+            return Ok(Step::More);
+        };
+        if input.available() < total {
+            return Ok(Step::Need(total));
+        }
+        let is_wrapped = matches!(input.bytes.get(4..6), Some([5, 4]));
+        let op = match self.phase {
+            Phase::Gss(Some(gss)) if gss.encrypted || !is_wrapped => gss.op,
+            Phase::Gss(gss) => self.gss_operation(gss.map(|gss| gss.op), is_wrapped, out),
+            _ => return Err(Malformed("not encrypted by GSSAPI")),
+        };
+        out.charge(op);
+        let mut c = Cursor::new(input, total, out);
+        let _ = c.skip(4, Account::Tls, "packet length");
+        if is_wrapped {
+            c.rest(Account::Unknown, "ciphertext");
+        } else {
+            c.rest(Account::Tls, "handshake");
+        }
+        c.finish();
+        Ok(Step::Progress)
+    }
+
+    /// Opens the operation of the handshake, or ends it and opens that of what cannot be read.
+    fn gss_operation<R: Reader>(&mut self, handshake: Option<OpId>, encrypted: bool, out: &mut Out<'_, R>) -> OpId {
+        if let Some(op) = handshake {
+            out.close(op, Outcome::Ok);
+        }
+        let op = if encrypted {
+            out.orphan("(encrypted)")
+        } else {
+            let op = out.open();
+            out.label(op, Class::Setup, "GSSENCREQUEST", "handshake");
+            op
+        };
+        self.phase = Phase::Gss(Some(super::Gss { op, encrypted }));
+        op
+    }
+
+    /// Bytes of `side` were lost.
+    pub(super) fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.pairing.lost(side == Side::Request, out);
+        if side == Side::Request && self.phase == Phase::Startup {
+            self.phase = Phase::Messages;
+        }
+    }
+}
+
+/// Type byte and length of a message.
+pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    c.skip(1, Account::Framing, "message type")?;
+    c.skip(4, Account::Framing, "message length")
+}
+
+impl Pgwire {
+    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(mid_stream: bool) -> Self {
+        Self {
+            phase: if mid_stream { Phase::Messages } else { Phase::Startup },
+            pairing: Pairing::new(mid_stream),
+            authentication: 0,
+            client_named: false,
+            server_named: false,
+        }
+    }
+}

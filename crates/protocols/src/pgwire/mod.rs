@@ -1,0 +1,111 @@
+//! PostgreSQL frontend/backend protocol, versions 3.0 and 3.2
+//! (PostgreSQL manual, chapter "Frontend/Backend Protocol": <https://www.postgresql.org/docs/current/protocol.html>).
+//!
+//! ```text
+//! before start-up   length u32 | code u32 | inside          SSLRequest, GSSENCRequest (each answered by one byte),
+//!                                                           CancelRequest, StartupMessage (its code is the version)
+//! afterwards        type u8 | length u32 | inside           the length counts itself, not the type
+//! ```
+//!
+//! All integers are big-endian; names and texts end with a NUL. The same type byte means different things in the two
+//! directions.
+
+mod boundary;
+mod client;
+mod copy;
+mod decode;
+mod hidden;
+mod pair;
+mod server;
+mod session;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod types;
+mod values;
+mod wire;
+
+use super::Sniff;
+use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_model::Side;
+use pair::{Pairing, Request};
+
+/// State of one connection.
+#[derive(Debug)]
+pub struct Pgwire {
+    phase: Phase,
+    pairing: Pairing,
+    /// Code of the server's last authentication request.
+    authentication: u32,
+    /// The client has said who it is.
+    client_named: bool,
+    /// The server has said which product it is.
+    server_named: bool,
+}
+
+/// What the client's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Packets without a type byte, up to `StartupMessage`.
+    Startup,
+    Messages,
+    /// Both directions are packets of GSSAPI.
+    Gss(Option<Gss>),
+}
+
+/// The operation that GSSAPI packets belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gss {
+    op: OpId,
+    /// The handshake is over.
+    encrypted: bool,
+}
+
+/// What the first bytes of a direction look like.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    let sides = (boundary::of_request(bytes), boundary::of_response(bytes));
+    match sides {
+        (Boundary::Yes, _) => Sniff::Request,
+        (_, Boundary::Yes) => Sniff::Response,
+        (Boundary::No, Boundary::No) => Sniff::No,
+        _ => Sniff::More,
+    }
+}
+
+impl Decoder for Pgwire {
+    #[inline]
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        match side {
+            Side::Request => self.request(input, out),
+            Side::Response => self.response(input, out),
+        }
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        let negotiates = |front: pair::Expected| matches!(front.request, Request::Ssl | Request::Gss);
+        match side {
+            Side::Request => boundary::of_request(bytes),
+            Side::Response if self.pairing.front().is_some_and(negotiates) => match bytes.first() {
+                Some(b'S' | b'G' | b'N' | b'E') => Boundary::Yes,
+                _ => Boundary::No,
+            },
+            Side::Response => boundary::of_response(bytes),
+        }
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.lose(side, out);
+    }
+
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.finish(out);
+    }
+
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.abandon(out);
+    }
+
+    fn held(&self) -> usize {
+        self.pairing.held()
+    }
+}

@@ -1,0 +1,332 @@
+//! What a connection remembers: prepared statements, portals and the columns of their results.
+//!
+//! Statements and portals are kept while a name or a request in flight refers to them; their buffers are used again, so
+//! that a connection which prepares and executes the same few statements allocates nothing.
+
+use super::copy::Copies;
+use super::sql::Verb;
+use super::values::Shape;
+use super::wire::{Formats, u16_at, u32_at};
+use crate::limits;
+use overhead_decode::FastMap;
+
+/// A prepared statement.
+#[derive(Debug, Default)]
+pub(super) struct Statement {
+    /// Its verb; empty where its text was not seen.
+    pub verb: Verb,
+    /// It does nothing but `SET` and `SHOW`.
+    pub settings: bool,
+    /// What it copies.
+    pub copies: Option<Copies>,
+    /// It was given a name.
+    pub named: bool,
+    /// Parameters in order; unknown ones may be missing.
+    pub parameters: Vec<Shape>,
+    /// Columns of its result, likewise.
+    pub columns: Vec<Shape>,
+}
+
+/// A statement bound to parameters.
+#[derive(Debug, Default)]
+pub(super) struct Portal {
+    statement: Option<StatementId>,
+    /// Format codes of its result, as on the wire.
+    formats: Vec<u8>,
+}
+
+/// A statement that is referred to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StatementId(usize);
+
+/// A portal that is referred to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PortalId(usize);
+
+/// Values with the number of references to each.
+#[derive(Debug)]
+struct Slab<T> {
+    slots: Vec<(T, usize)>,
+    free: Vec<usize>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T: Default> Slab<T> {
+    /// A slot with one reference. Holds what it held before.
+    fn take(&mut self) -> usize {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((T::default(), 0));
+            self.slots.len() - 1
+        });
+        self.retain(index);
+        index
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        self.slots.get(index).map(|(value, _)| value)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.slots.get_mut(index).map(|(value, _)| value)
+    }
+
+    fn retain(&mut self, index: usize) {
+        if let Some((_, references)) = self.slots.get_mut(index) {
+            *references += 1;
+        }
+    }
+
+    /// Gives true where that was the last reference.
+    fn release(&mut self, index: usize) -> bool {
+        let Some((_, references @ 1..)) = self.slots.get_mut(index) else {
+            return false;
+        };
+        *references -= 1;
+        let last = *references == 0;
+        if last {
+            self.free.push(index);
+        }
+        last
+    }
+}
+
+/// Names and what they stand for, bounded: when half of [`limits::STATEMENTS`] are young, the old ones are forgotten
+/// and the young grow old. The empty name stands apart; it is the one of most requests. Names count up to [`KEY`] bytes.
+#[derive(Debug, Default)]
+struct Names {
+    unnamed: Option<usize>,
+    young: FastMap<Box<[u8]>, usize>,
+    old: FastMap<Box<[u8]>, usize>,
+}
+
+impl Names {
+    fn get(&self, name: &[u8]) -> Option<usize> {
+        if name.is_empty() {
+            return self.unnamed;
+        }
+        self.young.get(key(name)).or_else(|| self.old.get(key(name))).copied()
+    }
+
+    fn remove(&mut self, name: &[u8]) -> Option<usize> {
+        if name.is_empty() {
+            return self.unnamed.take();
+        }
+        self.young.remove(key(name)).or_else(|| self.old.remove(key(name)))
+    }
+
+    /// Gives those that are forgotten for it. `name` stood for nothing.
+    fn insert(&mut self, name: &[u8], index: usize) -> FastMap<Box<[u8]>, usize> {
+        if name.is_empty() {
+            self.unnamed = Some(index);
+            return FastMap::default();
+        }
+        self.young.insert(key(name).into(), index);
+        if self.young.len() < limits::STATEMENTS / 2 {
+            return FastMap::default();
+        }
+        std::mem::replace(&mut self.old, std::mem::take(&mut self.young))
+    }
+}
+
+/// Bytes of a name that tell it from others; the server itself makes names of up to 63.
+const KEY: usize = 255;
+
+/// The part of a name that counts.
+fn key(name: &[u8]) -> &[u8] {
+    name.get(..KEY).unwrap_or(name)
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    statements: Slab<Statement>,
+    portals: Slab<Portal>,
+    statement_names: Names,
+    portal_names: Names,
+    /// Columns and formats of the result that a simple query is sending.
+    simple: (Vec<Shape>, Vec<u8>),
+    /// Room for types of parameters and columns in all statements.
+    types: usize,
+}
+
+impl Session {
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.statements.slots.len() * size_of::<Statement>()
+            + self.portals.slots.len() * (size_of::<Portal>() + KEY)
+            + self.types * size_of::<Shape>()
+    }
+
+    /// A new statement of this name, of which nothing is known yet.
+    pub fn parse(&mut self, name: &[u8]) -> StatementId {
+        self.close_statement(name);
+        let id = self.unknown_statement();
+        if let Some(statement) = self.statement_mut(id) {
+            statement.named = !name.is_empty();
+        }
+        for forgotten in self.statement_names.insert(name, id.0).into_values() {
+            self.release_statement(StatementId(forgotten));
+        }
+        id
+    }
+
+    /// A statement without a name, with one reference.
+    fn unknown_statement(&mut self) -> StatementId {
+        let id = StatementId(self.statements.take());
+        if let Some(statement) = self.statement_mut(id) {
+            statement.verb = Verb::default();
+            statement.settings = false;
+            statement.copies = None;
+            statement.named = false;
+            statement.parameters.clear();
+            statement.columns.clear();
+        }
+        id
+    }
+
+    /// The statement of this name; where it was prepared out of sight, one of which nothing is known.
+    pub fn statement_named(&mut self, name: &[u8]) -> StatementId {
+        match self.statement_names.get(name) {
+            Some(id) => StatementId(id),
+            None => self.parse(name),
+        }
+    }
+
+    /// A statement.
+    pub fn statement(&self, id: StatementId) -> Option<&Statement> {
+        self.statements.get(id.0)
+    }
+
+    /// A statement, to be changed.
+    pub fn statement_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
+        self.statements.get_mut(id.0)
+    }
+
+    /// The statement's name stands for nothing.
+    pub fn close_statement(&mut self, name: &[u8]) {
+        if let Some(id) = self.statement_names.remove(name) {
+            self.release_statement(StatementId(id));
+        }
+    }
+
+    /// A portal of this name on `statement`.
+    pub fn bind(&mut self, name: &[u8], statement: StatementId, formats: Formats<'_>) -> PortalId {
+        self.close_portal(name);
+        self.retain_statement(statement);
+        let id = self.portals.take();
+        if let Some(portal) = self.portals.get_mut(id) {
+            portal.statement = Some(statement);
+            portal.formats.clear();
+            let kept = formats.0.len().min(2 * limits::COLUMNS);
+            portal.formats.extend_from_slice(formats.0.get(..kept).unwrap_or_default());
+        }
+        for forgotten in self.portal_names.insert(name, id).into_values() {
+            self.release_portal(PortalId(forgotten));
+        }
+        PortalId(id)
+    }
+
+    /// The portal of this name; where it was bound out of sight, one on a statement of which nothing is known.
+    pub fn portal_named(&mut self, name: &[u8]) -> PortalId {
+        if let Some(id) = self.portal_names.get(name) {
+            return PortalId(id);
+        }
+        let statement = self.unknown_statement();
+        let portal = self.bind(name, statement, Formats(&[]));
+        self.release_statement(statement);
+        portal
+    }
+
+    /// The statement of a portal.
+    pub fn statement_of(&self, portal: PortalId) -> Option<StatementId> {
+        self.portals.get(portal.0)?.statement
+    }
+
+    /// The portal's name stands for nothing.
+    pub fn close_portal(&mut self, name: &[u8]) {
+        if let Some(id) = self.portal_names.remove(name) {
+            self.release_portal(PortalId(id));
+        }
+    }
+
+    /// Keeps a statement until it is released.
+    pub fn retain_statement(&mut self, id: StatementId) {
+        self.statements.retain(id.0);
+    }
+
+    /// See [`Session::retain_statement`].
+    pub fn release_statement(&mut self, id: StatementId) {
+        self.statements.release(id.0);
+    }
+
+    /// Keeps a portal until it is released.
+    pub fn retain_portal(&mut self, id: PortalId) {
+        self.portals.retain(id.0);
+    }
+
+    /// See [`Session::retain_portal`].
+    pub fn release_portal(&mut self, id: PortalId) {
+        if self.portals.release(id.0)
+            && let Some(statement) = self.statement_of(id)
+        {
+            self.release_statement(statement);
+        }
+    }
+
+    /// Columns and formats of the rows that a portal, or without one a simple query, sends.
+    pub fn row(&self, portal: Option<PortalId>) -> (&[Shape], Formats<'_>) {
+        let Some(portal) = portal.and_then(|id| self.portals.get(id.0)) else {
+            return (&self.simple.0, Formats(&self.simple.1));
+        };
+        let statement = portal.statement.and_then(|id| self.statement(id));
+        let columns = statement.map_or(&[][..], |statement| &statement.columns);
+        (columns, Formats(&portal.formats))
+    }
+
+    /// A result is being described anew: of a statement, or without one of a simple query.
+    pub fn forget_columns(&mut self, statement: Option<StatementId>) {
+        if let Some(id) = statement {
+            if let Some(statement) = self.statement_mut(id) {
+                statement.columns.clear();
+            }
+        } else {
+            self.simple.0.clear();
+            self.simple.1.clear();
+        }
+    }
+
+    /// Remembers a described column: of a statement, or without one of a simple query. `fields` follow its name on the wire.
+    pub fn column(&mut self, statement: Option<StatementId>, fields: &[u8]) {
+        let (Some(oid), Some(format)) = (u32_at(fields, 6), u16_at(fields, 16)) else {
+            return;
+        };
+        let columns = if let Some(id) = statement {
+            self.statements.get_mut(id.0).map(|statement| &mut statement.columns)
+        } else {
+            if self.simple.1.len() < 2 * limits::COLUMNS {
+                self.simple.1.extend_from_slice(&format.to_be_bytes());
+            }
+            Some(&mut self.simple.0)
+        };
+        if let Some(columns) = columns.filter(|columns| columns.len() < limits::COLUMNS) {
+            let before = columns.capacity();
+            columns.push(Shape::of(oid));
+            self.types += columns.capacity() - before;
+        }
+    }
+
+    /// Remembers the types of a statement's parameters, as far as they are said: OIDs as on the wire.
+    pub fn set_parameters(&mut self, id: StatementId, oids: &[u8]) {
+        let Some(statement) = self.statements.get_mut(id.0) else { return };
+        let before = statement.parameters.capacity();
+        statement.parameters.clear();
+        let oids = oids.chunks_exact(4).take(limits::PARAMETERS);
+        statement.parameters.extend(oids.map(|oid| u32_at(oid, 0).map_or(Shape::Unknown, Shape::of)));
+        self.types += statement.parameters.capacity() - before;
+    }
+}

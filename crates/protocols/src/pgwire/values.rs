@@ -1,0 +1,252 @@
+//! Parameters and columns: what is structure in them and what is data.
+//!
+//! Binary formats (from the `*_recv` functions of the server):
+//!
+//! ```text
+//! array       dimensions i32 | flags i32 | element type u32 | (size i32, lower bound i32)* | elements: (length i32, value)*
+//! composite   fields i32 | (type u32, length i32, value)*
+//! range       flags u8 | (length i32, bound){0,2}
+//! multirange  ranges i32 | (length i32, range)*
+//! ```
+//!
+//! Text formats: PostgreSQL manual, chapters 8.15.6 (arrays), 8.16.6 (composites), 8.17.5 (ranges).
+
+use super::{hidden, types};
+use crate::limits;
+use overhead_decode::near;
+use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_model::Account;
+
+/// Largest number of dimensions of an array (`MAXDIM` of the server).
+const DIMENSIONS: u32 = 6;
+/// OIDs below this are assigned by hand, and the same everywhere (`FirstGenbkiObjectId` of the server).
+const BUILT_IN: u32 = 10_000;
+
+/// The inner structure of a type's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The type was not seen, or its structure is not published: an extension's, a user's.
+    Unknown,
+    /// No structure.
+    Leaf,
+    /// An array; the byte separates elements in text.
+    Array(u8),
+    /// A row.
+    Composite,
+    /// A range.
+    Range,
+    /// A set of ranges.
+    Multirange,
+}
+
+impl Shape {
+    /// Of the type with this OID; 0 is a type that was not said.
+    pub fn of(oid: u32) -> Self {
+        let among = |types: &[u32]| types.binary_search(&oid).is_ok();
+        match oid {
+            0 | BUILT_IN.. => Self::Unknown,
+            _ if among(types::ARRAYS) => Self::Array(b','),
+            _ if among(types::VECTORS) => Self::Array(b' '),
+            _ if among(types::BOX_ARRAYS) => Self::Array(b';'),
+            _ if among(types::COMPOSITES) => Self::Composite,
+            _ if among(types::RANGES) => Self::Range,
+            _ if among(types::MULTIRANGES) => Self::Multirange,
+            _ => Self::Leaf,
+        }
+    }
+
+    /// True where `byte` is punctuation in the text form.
+    fn is_punctuation(self, byte: u8) -> bool {
+        match self {
+            Self::Unknown | Self::Leaf => false,
+            Self::Array(delimiter) => byte == delimiter || matches!(byte, b'{' | b'}'),
+            Self::Composite => matches!(byte, b'(' | b')' | b','),
+            Self::Range => matches!(byte, b'(' | b')' | b',' | b'[' | b']'),
+            Self::Multirange => matches!(byte, b'(' | b')' | b',' | b'[' | b']' | b'{' | b'}'),
+        }
+    }
+}
+
+/// Length (-1 is null) and value.
+pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binary: bool) -> Result<(), Short> {
+    let Ok(len) = u64::try_from(c.i32_be(Account::Framing, "value length")?) else {
+        return Ok(());
+    };
+    if len > c.remaining() {
+        return Err(Short);
+    }
+    match shape {
+        Shape::Leaf => c.skip(len, Account::Data, "value"),
+        Shape::Unknown => {
+            if hidden::in_value(c.peek(), len, binary) {
+                c.out().note(Note::UntypedValue);
+            }
+            c.skip(len, Account::Data, "value")
+        }
+        _ => {
+            let end = c.position() + len;
+            c.out().enter("value");
+            let read = if binary { Binary { end, depth: 0 }.value(c, shape) } else { text(c, len, shape) };
+            if read.is_err() {
+                c.out().note(Note::UndecodedMessage);
+            }
+            let left = end - c.position();
+            c.skip(left, Account::Unknown, "undecoded")?;
+            c.out().leave();
+            Ok(())
+        }
+    }
+}
+
+/// A value in binary format that ends at `end`.
+#[derive(Clone, Copy)]
+struct Binary {
+    end: u64,
+    depth: usize,
+}
+
+impl Binary {
+    fn left<R: Reader>(self, c: &Cursor<'_, '_, '_, R>) -> u64 {
+        self.end.saturating_sub(c.position())
+    }
+
+    /// Four bytes of structure within the value.
+    fn word<R: Reader>(
+        self,
+        c: &mut Cursor<'_, '_, '_, R>,
+        account: Account,
+        field: &'static str,
+    ) -> Result<u32, Short> {
+        if self.left(c) < 4 {
+            return Err(Short);
+        }
+        c.u32_be(account, field)
+    }
+
+    fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape) -> Result<(), Short> {
+        match shape {
+            _ if self.depth > limits::NESTING => c.skip(self.left(c), Account::Data, "value"),
+            Shape::Unknown => {
+                if hidden::in_value(c.peek(), self.left(c), true) {
+                    c.out().note(Note::UntypedValue);
+                }
+                c.skip(self.left(c), Account::Data, "value")
+            }
+            Shape::Leaf => c.skip(self.left(c), Account::Data, "value"),
+            Shape::Array(_) => self.array(c),
+            Shape::Composite => self.composite(c),
+            Shape::Range => self.range(c),
+            Shape::Multirange => {
+                self.word(c, Account::Framing, "range count")?;
+                self.parts(c, Shape::Range, "range length")
+            }
+        }
+    }
+
+    fn array<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let dimensions = self.word(c, Account::Framing, "dimensions")?;
+        self.word(c, Account::Framing, "array flags")?;
+        let element = Shape::of(self.word(c, Account::Schema, "element type")?);
+        if dimensions > DIMENSIONS {
+            return Err(Short);
+        }
+        for _ in 0..dimensions {
+            self.word(c, Account::Framing, "dimension size")?;
+            self.word(c, Account::Framing, "lower bound")?;
+        }
+        self.parts(c, element, "element length")
+    }
+
+    fn composite<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        self.word(c, Account::Framing, "field count")?;
+        while self.left(c) > 0 {
+            let field = Shape::of(self.word(c, Account::Schema, "field type")?);
+            self.part(c, field, "field length")?;
+        }
+        Ok(())
+    }
+
+    /// The bounds' type is not in the value; no range type's bounds have a structure.
+    fn range<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        if self.left(c) < 1 {
+            return Err(Short);
+        }
+        c.skip(1, Account::Framing, "range flags")?;
+        self.parts(c, Shape::Leaf, "bound length")
+    }
+
+    /// Lengths and values to the end.
+    fn parts<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape, length: &'static str) -> Result<(), Short> {
+        while self.left(c) > 0 {
+            self.part(c, shape, length)?;
+        }
+        Ok(())
+    }
+
+    fn part<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape, length: &'static str) -> Result<(), Short> {
+        let len = self.word(c, Account::Framing, length)?;
+        if len == u32::MAX {
+            return Ok(());
+        }
+        if u64::from(len) > self.left(c) {
+            return Err(Short);
+        }
+        let inner = Self { end: c.position() + u64::from(len), depth: self.depth + 1 };
+        inner.value(c, shape)
+    }
+}
+
+/// The text form of a structured value of `len` bytes.
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: Shape) -> Result<(), Short> {
+    let here = c.peek();
+    let mut rest = usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here);
+    if let (Shape::Array(_), Some(b'[')) = (shape, rest.first()) {
+        let bounds = near::find(b'=', rest).ok_or(Short)?;
+        c.skip(bounds as u64 + 1, Account::Framing, "dimensions")?;
+        rest = rest.get(bounds + 1..).unwrap_or_default();
+    }
+    let mut tokens = Tokens { shape, quoted: false, escaped: false };
+    while !rest.is_empty() {
+        let (used, account) = tokens.next(rest);
+        let field = if account == Account::Data { "value" } else { "punctuation" };
+        c.skip(used as u64, account, field)?;
+        rest = rest.get(used..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Where in the text form of a structured value we are.
+struct Tokens {
+    shape: Shape,
+    /// Within double quotes.
+    quoted: bool,
+    /// The next byte stands for itself.
+    escaped: bool,
+}
+
+impl Tokens {
+    /// Length and account of the next run of bytes of one account.
+    fn next(&mut self, rest: &[u8]) -> (usize, Account) {
+        if std::mem::take(&mut self.escaped) {
+            return (self.run(rest), Account::Data);
+        }
+        match rest {
+            [b'\\', _, ..] => self.escaped = true,
+            [b'"', b'"', ..] if self.quoted && !matches!(self.shape, Shape::Array(_)) => self.escaped = true,
+            [b'"', ..] => self.quoted = !self.quoted,
+            [byte, ..] if !self.quoted && self.shape.is_punctuation(*byte) => {}
+            _ => {
+                let run = self.run(rest);
+                let null = !self.quoted && matches!(self.shape, Shape::Array(_)) && rest.get(..run) == Some(b"NULL");
+                return (run, if null { Account::Framing } else { Account::Data });
+            }
+        }
+        (1, Account::Framing)
+    }
+
+    /// Length of the data that `rest` begins with, whatever its first byte is.
+    fn run(&self, rest: &[u8]) -> usize {
+        let is_end = |byte: &u8| matches!(byte, b'"' | b'\\') || (!self.quoted && self.shape.is_punctuation(*byte));
+        rest.iter().skip(1).position(is_end).map_or(rest.len(), |at| at + 1)
+    }
+}

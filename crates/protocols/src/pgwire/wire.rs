@@ -1,0 +1,135 @@
+//! Constants of the protocol and the reading of message headers.
+
+use overhead_decode::{Cursor, Malformed, Reader, Short};
+use overhead_model::Account;
+
+/// Codes that stand where a `StartupMessage` has its version.
+pub(super) const CANCEL_REQUEST: u32 = 80_877_102;
+/// See [`CANCEL_REQUEST`].
+pub(super) const SSL_REQUEST: u32 = 80_877_103;
+/// See [`CANCEL_REQUEST`].
+pub(super) const GSSENC_REQUEST: u32 = 80_877_104;
+
+/// Longest packet without a type byte (`MAX_STARTUP_PACKET_LENGTH` of the server).
+const STARTUP_LENGTH: u32 = 10_000;
+/// Longest message (`PQ_LARGE_MESSAGE_LIMIT` of the server).
+const MESSAGE_LENGTH: u32 = (1 << 30) - 1;
+/// Longest message before authentication, by which clients tell the errors of servers older than protocol 3.
+const EARLY_ERROR_LENGTH: u32 = 30_000;
+/// Longest token of a connection encrypted by GSSAPI (`PQ_GSS_AUTH_BUFFER_SIZE` of the server).
+const GSS_LENGTH: u32 = 65_536;
+
+/// Length of a message header: type byte and length.
+pub(super) const HEADER: u64 = 5;
+
+/// Message types of clients and of servers.
+const REQUESTS: &[u8] = b"BCDEFHPQSXcdfp";
+const RESPONSES: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
+
+/// Type and whole length of the message that begins with `bytes`; `None` where more are needed.
+fn header(bytes: &[u8], kinds: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
+    let Some(&kind) = bytes.first() else {
+        return Ok(None);
+    };
+    if !kinds.contains(&kind) {
+        return Err(Malformed("not a PostgreSQL message type"));
+    }
+    let Some(length) = u32_at(bytes, 1) else {
+        return Ok(None);
+    };
+    if !(4..=MESSAGE_LENGTH).contains(&length) {
+        return Err(Malformed("impossible length of a PostgreSQL message"));
+    }
+    Ok(Some((kind, 1 + u64::from(length))))
+}
+
+/// As [`header`], of a client's message.
+pub(super) fn request_header(bytes: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
+    header(bytes, REQUESTS)
+}
+
+/// As [`header`], of a server's message.
+pub(super) fn response_header(bytes: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
+    header(bytes, RESPONSES)
+}
+
+/// Code and whole length of the packet without type byte that begins with `bytes`; `None` where more are needed.
+pub(super) fn startup_header(bytes: &[u8]) -> Result<Option<(u32, u64)>, Malformed> {
+    let Some(length) = u32_at(bytes, 0) else {
+        return match bytes {
+            [] | [0, ..] => Ok(None),
+            _ => Err(Malformed("impossible length of a PostgreSQL start-up packet")),
+        };
+    };
+    if !(8..=STARTUP_LENGTH).contains(&length) {
+        return Err(Malformed("impossible length of a PostgreSQL start-up packet"));
+    }
+    let Some(code) = u32_at(bytes, 4) else {
+        return Ok(None);
+    };
+    let known = matches!(code, CANCEL_REQUEST | SSL_REQUEST | GSSENC_REQUEST) || matches!(code >> 16, 2 | 3);
+    if !known {
+        return Err(Malformed("unknown code of a PostgreSQL start-up packet"));
+    }
+    Ok(Some((code, u64::from(length))))
+}
+
+/// Whole length of the GSSAPI packet that begins with `bytes`; `None` where more are needed.
+pub(super) fn gss_header(bytes: &[u8]) -> Result<Option<u64>, Malformed> {
+    match u32_at(bytes, 0) {
+        None => Ok(None),
+        Some(length @ 1..=GSS_LENGTH) => Ok(Some(4 + u64::from(length))),
+        Some(_) => Err(Malformed("impossible length of a GSSAPI packet")),
+    }
+}
+
+/// True where a server that does not speak protocol 3 answers with `E` and a text.
+pub(super) fn is_old_error(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b'E') && u32_at(bytes, 1).is_some_and(|length| !(8..=EARLY_ERROR_LENGTH).contains(&length))
+}
+
+/// Four bytes, big-endian, where there are as many.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?;
+    four.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Two bytes, big-endian, where there are as many.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let two = bytes.get(at..at.checked_add(2)?)?;
+    two.try_into().ok().map(u16::from_be_bytes)
+}
+
+/// The format codes of a list of values: none is all text, one is for all, else there is one for each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Formats<'a>(pub &'a [u8]);
+
+impl Formats<'_> {
+    /// True where value `index` is in binary format.
+    pub fn is_binary(self, index: usize) -> bool {
+        let at = if self.0.len() == 2 { 0 } else { 2 * index };
+        u16_at(self.0, at) == Some(1)
+    }
+}
+
+/// A number of format codes and the codes.
+pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> Result<Formats<'a>, Short> {
+    let count = c.u16_be(Account::Framing, "format count")?;
+    c.text(2 * u64::from(count), Account::Metadata, "format code").map(Formats)
+}
+
+/// Text up to a NUL, as [`Cursor::c_string`]; where the NUL was not captured, the captured part of the text is posted.
+pub(super) fn c_text<'a, R: Reader>(
+    c: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<&'a [u8], Short> {
+    let here = c.peek();
+    if here.contains(&0) {
+        return c.c_string(account, field);
+    }
+    if here.len() as u64 == c.remaining() {
+        return Err(Short);
+    }
+    c.text(here.len() as u64, account, field)
+}

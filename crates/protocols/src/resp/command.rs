@@ -1,0 +1,379 @@
+//! The command being read: its name and class, and what its arguments are.
+
+use super::pubsub::Family;
+use super::value::Leaves;
+use super::wire::{self, REST, Word};
+use overhead_decode::{Free, OpId, Out, Reader};
+use overhead_model::{Account, Class, Side};
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    account: Account,
+    name: &'static str,
+    /// How far its content may differ; absent where it is looked at.
+    free: Option<Free>,
+}
+
+impl Field {
+    const fn of(account: Account, name: &'static str, free: Option<Free>) -> Self {
+        Self { account, name, free }
+    }
+
+    /// Posts `len` bytes of it.
+    #[inline]
+    pub fn post<R: Reader>(self, len: u64, out: &mut Out<'_, R>) {
+        match self.free {
+            Some(free) => out.post_free(self.account, self.name, len, free),
+            None => out.post(self.account, self.name, len),
+        }
+    }
+}
+
+/// The command being read, or the one read last.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub op: OpId,
+    /// By its first word; kept from command to command, for most are what the one before was.
+    first: Named,
+    /// By both words, where it has two. Absent until a command had.
+    both: Option<Box<Named>>,
+    /// Arguments in all, the command word counted: at most [`wire::MAX_COUNT`].
+    count: u32,
+    /// Place of the next argument; 0 is the command word.
+    place: u32,
+    /// Words that make the name: 1, or 2 with a subcommand.
+    words: u32,
+    /// Of these, the ones that were read.
+    known: u32,
+    /// Values that still belong to the last option token.
+    values: u8,
+    options_over: bool,
+    /// The next argument that is no option is the text of a script.
+    script_due: bool,
+    pub inline: bool,
+    pub kind: Kind,
+    /// Of a command of the first word and this many arguments.
+    places: Option<(u32, Places)>,
+}
+
+/// What the arguments of a command are, where that does not depend on what they say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// A bit for each argument that is a key.
+    keys: u8,
+}
+
+impl Places {
+    /// Returns what the argument at this place is; 0 is the command word.
+    #[inline]
+    pub fn argument(self, place: usize) -> Field {
+        match place {
+            0 => Field::of(Account::Query, "command", None),
+            place if self.keys >> place & 1 == 1 => Field::of(Account::Data, "key", Some(Free::Any)),
+            _ => Field::of(Account::Data, "argument", Some(Free::Any)),
+        }
+    }
+}
+
+/// Commands that change how replies are paired, or say something about the software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Hello,
+    Info,
+    /// What follows says which of the next three it is.
+    Reply,
+    ReplyOn,
+    ReplyOff,
+    ReplySkip,
+    /// What follows says which of the next two it is.
+    SetInfo,
+    LibraryName,
+    LibraryVersion,
+    ReplicaConfig,
+    Subscribe(Family),
+    Unsubscribe(Family),
+    Exec,
+    Discard,
+    Monitor,
+    Replicate,
+    /// A replica's acknowledgment, which is not answered.
+    ReplicaAck,
+    Reset,
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self {
+            op: OpId(0),
+            first: Named::NOTHING,
+            both: None,
+            count: 0,
+            place: 0,
+            words: 1,
+            known: 0,
+            values: 0,
+            options_over: false,
+            script_due: false,
+            inline: false,
+            kind: Kind::Plain,
+            places: None,
+        }
+    }
+}
+
+/// A name, and what follows from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    name: Word,
+    /// The same, where the table has it in one word.
+    listed: Option<&'static str>,
+    entry: Option<&'static wire::Command>,
+    kind: Kind,
+    class: Class,
+    /// Belongs to setting up where it comes before the connection's first other command.
+    opening: bool,
+}
+
+impl Named {
+    const NOTHING: Self = Self {
+        name: Word::EMPTY,
+        listed: None,
+        entry: None,
+        kind: Kind::Plain,
+        class: Class::Workload,
+        opening: false,
+    };
+
+    fn one(word: &[u8]) -> Self {
+        let mut name = Word::EMPTY;
+        name.push(b"", word);
+        Self::of(name, wire::Command::named(name.as_str()))
+    }
+
+    fn two(first: Word, word: &[u8]) -> Self {
+        let (mut full, mut name) = (first, first);
+        full.push(b"|", word);
+        name.push(b" ", word);
+        Self::of(name, wire::Command::named(full.as_str()))
+    }
+
+    fn of(name: Word, entry: Option<&'static wire::Command>) -> Self {
+        let class = class(name.as_str());
+        let opening = is_opening(name.as_str());
+        let listed = entry.map(|entry| entry.name).filter(|listed| *listed == name.as_str());
+        Self { name, listed, entry, kind: Kind::of(name.as_str()), class, opening }
+    }
+
+    /// What the operation is called.
+    pub fn name(&self) -> &str {
+        self.listed.unwrap_or_else(|| self.name.as_str())
+    }
+
+    /// The class of the command, before (`begun` is false) or after the connection's first that is no set-up.
+    #[inline]
+    pub fn class(&self, begun: bool) -> Class {
+        if self.opening && !begun { Class::Setup } else { self.class }
+    }
+}
+
+/// The class that a command always has, but for those that [`is_opening`].
+fn class(name: &str) -> Class {
+    match name {
+        // What the subcommand sets holds for the connection. `CLIENT CACHING` is about the next command alone.
+        "HELLO"
+        | "AUTH"
+        | "CLIENT SETINFO"
+        | "CLIENT SETNAME"
+        | "CLIENT ID"
+        | "CLIENT TRACKING"
+        | "CLIENT MAINT_NOTIFICATIONS"
+        | "CLIENT NO-EVICT"
+        | "CLIENT NO-TOUCH"
+        | "CLIENT REPLY"
+        | "CLIENT CAPA"
+        | "CLIENT IMPORT-SOURCE" => Class::Setup,
+        "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
+        _ => Class::Workload,
+    }
+}
+
+/// Whether drivers ask for this to set a connection up, and users for other reasons.
+fn is_opening(name: &str) -> bool {
+    let always = matches!(
+        name,
+        "SELECT" | "READONLY" | "INFO" | "ROLE" | "CLUSTER SLOTS" | "CLUSTER SHARDS" | "CLUSTER NODES" | "CLUSTER MYID"
+    );
+    always || name.split(' ').next() == Some("COMMAND")
+}
+
+impl Command {
+    /// A new command of `count` arguments.
+    pub fn begin(&mut self, op: OpId, count: u64) {
+        (self.op, self.count, self.place) = (op, count as u32, 0);
+        (self.words, self.known, self.values) = (1, 0, 0);
+        (self.options_over, self.inline, self.kind) = (false, false, Kind::Plain);
+        self.script_due = false;
+    }
+
+    /// What the arguments of the command that was begun are, by its first word alone; it is read then. `None` where it takes
+    /// more to say that.
+    #[inline]
+    pub fn places(&mut self, word: &[u8]) -> Option<Places> {
+        if !self.first.name.is(word) {
+            return None;
+        }
+        let places = match self.places {
+            Some((count, places)) if count == self.count => places,
+            _ => self.learn()?,
+        };
+        (self.place, self.known) = (self.count, 1);
+        Some(places)
+    }
+
+    /// Works out [`Command::places`] for the first word as it is, and as many arguments.
+    fn learn(&mut self) -> Option<Places> {
+        let Named { entry, kind, .. } = self.first;
+        let arguments = self.count - 1;
+        let fixed = |entry: &wire::Command| {
+            !entry.container && !entry.script && (entry.tokens.is_empty() || arguments <= entry.leading)
+        };
+        if kind != Kind::Plain || arguments >= u8::BITS || !entry.is_none_or(fixed) {
+            return None;
+        }
+        let is_key = |place: &u32| entry.is_some_and(|entry| entry.is_key(*place, arguments));
+        let keys = (1..=arguments).filter(is_key).fold(0, |keys, place| keys | 1 << place);
+        let places = Places { keys };
+        self.places = Some((self.count, places));
+        Some(places)
+    }
+
+    /// What is known of it by its words so far.
+    pub fn named(&self) -> &Named {
+        match self.known {
+            0 => &Named::NOTHING,
+            1 => &self.first,
+            _ => self.both.as_deref().unwrap_or(&Named::NOTHING),
+        }
+    }
+
+    /// Arguments behind the command word.
+    pub fn arguments(&self) -> u32 {
+        self.count.saturating_sub(1)
+    }
+
+    /// Whether it matters what the next argument says.
+    pub fn needs_content(&self) -> bool {
+        let has_options = |entry: &wire::Command| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
+        let options = self.named().entry.is_some_and(has_options);
+        self.place < self.words
+            || options && !self.options_over && self.values == 0
+            || matches!(self.kind, Kind::SetInfo | Kind::LibraryName | Kind::LibraryVersion | Kind::ReplicaConfig)
+    }
+
+    /// Arguments before the next one, the name's words left out.
+    fn arguments_before(&self) -> u32 {
+        self.place.saturating_sub(self.words)
+    }
+
+    /// Returns what the next argument is, and moves to the place after it. Its content is given where it matters.
+    pub fn argument(&mut self, word: Option<&[u8]>) -> Field {
+        let place = self.place;
+        self.place += 1;
+        if place < self.words {
+            self.name_word(place, word.unwrap_or(b"(long)"));
+            return Field::of(Account::Query, if place == 0 { "command" } else { "subcommand" }, None);
+        }
+        let free = match word {
+            None => Some(Free::Any),
+            // It is looked at for whether it is an option, and no option begins with a digit.
+            Some([b'0'..=b'9', ..]) if self.kind == Kind::Plain => Some(Free::Digits),
+            Some(_) => None,
+        };
+        let Some(entry) = self.named().entry else { return Field::of(Account::Data, "argument", free) };
+        if self.values > 0 {
+            self.values = if self.values == REST { REST } else { self.values - 1 };
+            return Field::of(Account::Data, "option value", free);
+        }
+        let key = entry.is_key(place + 1 - self.words, self.count - self.words);
+        if place - self.words >= entry.leading && !self.options_over {
+            if let Some(values) = word.and_then(|word| entry.token(word)) {
+                self.values = values;
+                return Field::of(Account::Query, "option", None);
+            }
+            self.options_over = entry.positional_after;
+        }
+        if std::mem::take(&mut self.script_due) {
+            return Field::of(Account::Query, "script", free);
+        }
+        Field::of(Account::Data, if key { "key" } else { "argument" }, free)
+    }
+
+    /// An argument that is not a bulk string.
+    pub fn odd_argument(&mut self) {
+        self.argument(None);
+    }
+
+    fn name_word(&mut self, place: u32, word: &[u8]) {
+        if place > 0 {
+            **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(self.first.name, word);
+        } else if !self.first.name.is(word) {
+            (self.first, self.places) = (Named::one(word), None);
+        }
+        self.known = place + 1;
+        if place == 0 && self.first.entry.is_some_and(|entry| entry.container) && self.count > 1 {
+            self.words = 2;
+        }
+        self.kind = self.named().kind;
+        self.script_due = self.named().entry.is_some_and(|entry| entry.script);
+    }
+
+    /// Looks at an argument that says more than its bytes.
+    pub fn content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
+        let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
+        // The place is that of the argument after this one.
+        match (self.kind, self.place) {
+            (Kind::Reply, 3) if is("OFF") => self.kind = Kind::ReplyOff,
+            (Kind::Reply, 3) if is("SKIP") => self.kind = Kind::ReplySkip,
+            (Kind::Reply, 3) => self.kind = Kind::ReplyOn,
+            (Kind::ReplicaConfig, 2) if is("ACK") => self.kind = Kind::ReplicaAck,
+            (Kind::SetInfo, 3) if is("LIB-NAME") => self.kind = Kind::LibraryName,
+            (Kind::SetInfo, 3) if is("LIB-VER") => self.kind = Kind::LibraryVersion,
+            (Kind::LibraryName, 4) => out.software(Side::Request, &String::from_utf8_lossy(word)),
+            (Kind::LibraryVersion, 4) => out.software_version(Side::Request, &String::from_utf8_lossy(word)),
+            _ => {}
+        }
+    }
+
+    /// Accounts of the reply's leaves.
+    pub fn leaves(&self) -> Leaves {
+        let write = self.named().entry.is_some_and(|entry| entry.write);
+        let integer = if write { Account::Status } else { Account::Data };
+        Leaves { status: Account::Status, integer, data: Account::Data, free: true }
+    }
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "HELLO" => Self::Hello,
+            "INFO" => Self::Info,
+            "SUBSCRIBE" => Self::Subscribe(Family::Channels),
+            "PSUBSCRIBE" => Self::Subscribe(Family::Patterns),
+            "SSUBSCRIBE" => Self::Subscribe(Family::Shards),
+            "UNSUBSCRIBE" => Self::Unsubscribe(Family::Channels),
+            "PUNSUBSCRIBE" => Self::Unsubscribe(Family::Patterns),
+            "SUNSUBSCRIBE" => Self::Unsubscribe(Family::Shards),
+            "EXEC" => Self::Exec,
+            "DISCARD" => Self::Discard,
+            "CLIENT REPLY" => Self::Reply,
+            "CLIENT SETINFO" => Self::SetInfo,
+            "REPLCONF" => Self::ReplicaConfig,
+            "MONITOR" => Self::Monitor,
+            "PSYNC" | "SYNC" => Self::Replicate,
+            "RESET" => Self::Reset,
+            _ => Self::Plain,
+        }
+    }
+}

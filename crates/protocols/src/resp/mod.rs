@@ -1,0 +1,97 @@
+//! RESP, the Redis serialization protocol, versions 2 and 3.
+//!
+//! Specification: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
+//!
+//! ```text
+//! command   *<n>\r\n  n × ( $<len>\r\n <bytes>\r\n )        or an inline line of words
+//! reply     + text | - error | : integer | $ string | * array           RESP2
+//!           _ null | # boolean | , double | ( big number | ! error | = verbatim
+//!           % map | ~ set | > push | | attribute | streamed $? *? …     RESP3
+//! ```
+//!
+//! Command words and option tokens are `query`, other arguments `data`; the command table of Redis itself
+//! (`commands.rs`, generated) tells them apart and says whether an integer reply counts what was done (`status`) or is what was
+//! asked for (`data`).
+
+mod command;
+mod commands;
+mod decode;
+mod pair;
+mod plain;
+mod pubsub;
+mod replication;
+#[cfg(test)]
+mod tests;
+mod value;
+mod wire;
+
+pub use decode::Resp;
+
+use super::Sniff;
+use crate::limits::BOUNDARY_WINDOW;
+use overhead_decode::Boundary;
+use overhead_model::Side;
+
+/// What the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    match (value(bytes), inline_command(bytes)) {
+        (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),
+        (Sniff::No, Boundary::More) => Sniff::More,
+        (value, _) => value,
+    }
+}
+
+/// Whether a RESP value begins here.
+fn value(bytes: &[u8]) -> Sniff {
+    match bytes {
+        [] => Sniff::More,
+        [b'*' | b'+' | b'-' | b'$' | b':' | b'%' | b'>', ..] => {
+            let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or(bytes);
+            let whole = line.len() < bytes.len();
+            match line {
+                [b'*', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => {
+                    match bytes.get(line.len() + 1) {
+                        Some(b'$') => Sniff::Request,
+                        Some(_) => Sniff::Response,
+                        None => Sniff::More,
+                    }
+                }
+                [b'$' | b':' | b'%' | b'>', digits @ .., b'\r'] if whole && wire::number(digits).is_some() => {
+                    Sniff::Response
+                }
+                [b'+' | b'-', text @ .., b'\r'] if whole && text.iter().all(|byte| (b' '..0x7f).contains(byte)) => {
+                    Sniff::Perhaps(Side::Response)
+                }
+                _ if whole => Sniff::No,
+                _ => Sniff::More,
+            }
+        }
+        _ => Sniff::No,
+    }
+}
+
+/// Whether bytes in the midst of a stream begin a message.
+fn boundary(side: Side, bytes: &[u8]) -> Boundary {
+    // Asked at every byte: what lies further ahead must not be looked at each time.
+    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
+    match (side, value(bytes)) {
+        (_, Sniff::More) => Boundary::More,
+        (Side::Request, Sniff::Request)
+        | (Side::Response, Sniff::Response | Sniff::Request | Sniff::Perhaps(Side::Response)) => Boundary::Yes,
+        (Side::Request, _) => inline_command(bytes),
+        _ => Boundary::No,
+    }
+}
+
+/// Whether `bytes` begin an inline command that the command table knows.
+fn inline_command(bytes: &[u8]) -> Boundary {
+    let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {
+        return Boundary::No;
+    }
+    if word.len() == bytes.len() {
+        return Boundary::More;
+    }
+    let known = std::str::from_utf8(word).is_ok_and(|word| wire::Command::named(&word.to_ascii_uppercase()).is_some());
+    if known { Boundary::Yes } else { Boundary::No }
+}

@@ -1,0 +1,475 @@
+//! Commands to operations: which reply answers which command.
+
+use super::command::{Command, Kind};
+use super::pubsub::{self, Family, Subscriptions};
+use super::value::Leaves;
+use super::wire;
+use crate::limits;
+use overhead_decode::{Malformed, OpId, Out, Reader, Versioned};
+use overhead_model::{Account, Class, Outcome};
+use std::collections::VecDeque;
+
+/// A command that waits for its reply.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    op: OpId,
+    leaves: Leaves,
+    kind: Kind,
+    due: Due,
+    /// Replies are switched off for it: the confirmations of a subscription, and nothing else, come all the same.
+    silent: bool,
+    /// It had a value of its answer.
+    begun: bool,
+}
+
+/// What a command still waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// So many values: one, but one per channel of a subscription.
+    Values(u64),
+    /// The confirmations that every subscription of a family is over.
+    All,
+}
+
+/// Whose value the next one is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub op: OpId,
+    pub leaves: Leaves,
+    /// Who listens to the leaves.
+    pub listens: Listens,
+    /// How it ends, where it answers nothing.
+    unpaired: Option<Outcome>,
+}
+
+/// Who listens to the leaves of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listens {
+    Nobody,
+    /// It names the server and its version.
+    Software,
+    /// It confirms subscriptions.
+    Subscriptions,
+}
+
+/// What is sent without being asked for. Its first words are looked at.
+const DATA: Leaves = Leaves { status: Account::Status, integer: Account::Data, data: Account::Data, free: false };
+
+/// Which reply answers which command.
+#[derive(Debug)]
+pub(super) struct Pairing {
+    pending: VecDeque<Pending>,
+    /// All that decoding depends on while no command waits.
+    state: Versioned<State>,
+    mid_stream: bool,
+    /// The key of the map entry whose value comes next, in a reply to `HELLO`.
+    expects: Expects,
+    /// The confirmation of a subscription that is being read.
+    confirms: Option<Kind>,
+}
+
+/// What commands and their replies changed for those after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
+struct State {
+    replies: Replies,
+    /// A command came that is no set-up.
+    begun: bool,
+    subscriptions: Subscriptions,
+    /// The server speaks RESP3, where an array is never a push.
+    resp3: bool,
+    monitoring: bool,
+    /// Arrays can be messages, or status lines those of `MONITOR`.
+    irregular: bool,
+    /// What else is sent is what a primary sends its replica.
+    replicates: bool,
+    /// Subscriptions that wait for `EXEC`. Absent where none do.
+    queued: Option<Box<Queued>>,
+    server_name: Option<String>,
+}
+
+/// Pub/sub commands in a transaction: `EXEC` answers with an array that has a place for each, and so many values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Queued {
+    /// Subscriptions there will be, by family, where all those queued are new.
+    counts: [u64; 3],
+    /// Values beyond one for each command.
+    beyond: u64,
+}
+
+/// What `CLIENT REPLY` asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Replies {
+    #[default]
+    On,
+    Off,
+    /// Not to the next command.
+    SkipOne,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Expects {
+    #[default]
+    Nothing,
+    ServerName,
+    ServerVersion,
+}
+
+impl Pairing {
+    /// No command waits. There is room for one: most clients wait for each reply.
+    pub fn new(mid_stream: bool) -> Self {
+        let state = State {
+            replies: Replies::On,
+            begun: mid_stream,
+            subscriptions: Subscriptions::new(mid_stream),
+            resp3: false,
+            monitoring: false,
+            irregular: false,
+            replicates: false,
+            queued: None,
+            server_name: None,
+        };
+        Self {
+            pending: VecDeque::with_capacity(1),
+            state: Versioned::new(state),
+            mid_stream,
+            expects: Expects::Nothing,
+            confirms: None,
+        }
+    }
+
+    /// Returns the version of all that decoding depends on; `None` while a command waits, and where what is sent next is asked
+    /// for by none.
+    #[inline]
+    pub fn quiet(&self) -> Option<u64> {
+        let Self { pending, state, mid_stream: _, expects, confirms } = self;
+        let waits = !pending.is_empty() || *expects != Expects::Nothing || confirms.is_some();
+        (!waits && !state.monitoring && !state.replicates).then(|| state.version())
+    }
+
+    /// Whether what is sent next is what a primary sends its replica.
+    #[inline]
+    pub fn replicates(&self) -> bool {
+        self.state.replicates
+    }
+
+    /// A command is complete.
+    pub fn request<R: Reader>(&mut self, command: &Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let (op, kind) = (command.op, command.kind);
+        let via = if command.inline { "inline" } else { "array" };
+        let named = command.named();
+        let class = if kind == Kind::ReplySkip { Class::Workload } else { named.class(self.state.begun) };
+        let begun = self.state.begun || class == Class::Workload;
+        self.state.put(|state| &mut state.begun, begun);
+        out.label(op, class, named.name(), via);
+        let silent = self.is_silent(kind);
+        let confirmed = matches!(kind, Kind::Subscribe(_) | Kind::Unsubscribe(_));
+        if silent && !confirmed && kind != Kind::Replicate {
+            if kind == Kind::ReplicaAck {
+                let replicates = self.state.replicates || self.mid_stream;
+                self.state.put(|state| &mut state.replicates, replicates);
+            }
+            out.close(op, Outcome::NoReply);
+            return Ok(());
+        }
+        if self.pending.len() >= limits::OUTSTANDING {
+            return Err(Malformed("more commands wait for replies than can be kept"));
+        }
+        let due = match (kind, u64::from(command.arguments())) {
+            (Kind::Unsubscribe(_), 0) => Due::All,
+            (Kind::Subscribe(_) | Kind::Unsubscribe(_), channels) => Due::Values(channels.max(1)),
+            _ => Due::Values(1),
+        };
+        self.pending.push_back(Pending { op, leaves: command.leaves(), kind, due, silent, begun: false });
+        Ok(())
+    }
+
+    /// Whether the server will not reply to the command that came, as `CLIENT REPLY` and it itself say.
+    #[inline]
+    fn is_silent(&mut self, kind: Kind) -> bool {
+        let silent = match kind {
+            Kind::ReplyOff | Kind::ReplySkip | Kind::ReplicaAck => true,
+            Kind::ReplyOn => false,
+            Kind::Reset => self.state.replies == Replies::SkipOne,
+            _ => self.state.replies != Replies::On,
+        };
+        let replies = match (kind, self.state.replies) {
+            (Kind::ReplyOn | Kind::Reset, _) => Replies::On,
+            (Kind::ReplyOff, _) | (_, Replies::Off) => Replies::Off,
+            (Kind::ReplySkip, _) => Replies::SkipOne,
+            _ => Replies::On,
+        };
+        self.state.put(|state| &mut state.replies, replies);
+        silent
+    }
+
+    /// Whose value the next one is, where that does not depend on the value and nobody listens to it.
+    #[inline]
+    pub fn plain_target(&self) -> Option<Target> {
+        let front = self.pending.front().filter(|front| !self.state.irregular && front.kind == Kind::Plain)?;
+        Some(Target { op: front.op, leaves: front.leaves, listens: Listens::Nobody, unpaired: None })
+    }
+
+    /// Decides whose value begins at `bytes`; `None` where more bytes are needed.
+    pub fn target<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Option<Target> {
+        let &first = bytes.first()?;
+        let can_be_push = match first {
+            b'>' => true,
+            b'*' if self.state.resp3 => false,
+            b'*' => self.state.subscriptions.any() || self.pending.front().is_none_or(Pending::is_pubsub),
+            _ => false,
+        };
+        let word = if can_be_push { pubsub::first_element(bytes)? } else { b"" };
+        let confirmed = pubsub::confirmation(word);
+        let is_message = pubsub::is_message(word);
+        if is_message {
+            self.state.update(|state| state.subscriptions.message());
+        } else {
+            self.settle(confirmed, out);
+        }
+        let front = self.pending.front().copied();
+        let answers = front.is_some_and(|front| front.is_answered_by(confirmed));
+        let push = match first {
+            b'>' => !answers,
+            b'*' => is_message || confirmed.is_some() && !answers,
+            b'+' if self.state.monitoring => front.is_none() || bytes.get(1)?.is_ascii_digit(),
+            _ => false,
+        };
+        if push {
+            let op = out.open();
+            out.label(op, Class::Background, if first == b'+' { "MONITOR" } else { "PUSH" }, "");
+            let listens = if confirmed.is_some() { Listens::Subscriptions } else { Listens::Nobody };
+            return Some(Target { op, leaves: DATA, listens, unpaired: Some(Outcome::Unsolicited) });
+        }
+        let Some(front) = front else {
+            let op = out.orphan("RESPONSE");
+            return Some(Target { op, leaves: DATA, listens: Listens::Nobody, unpaired: Some(Outcome::NoReply) });
+        };
+        if front.kind == Kind::Exec && !front.begun && self.state.queued.is_some() {
+            self.begin_exec(bytes)?;
+        }
+        let listens = self.listener(front.kind);
+        let leaves = Leaves { free: !can_be_push && listens == Listens::Nobody, ..front.leaves };
+        Some(Target { op: front.op, leaves, listens, unpaired: None })
+    }
+
+    fn listener(&self, kind: Kind) -> Listens {
+        match kind {
+            Kind::Hello | Kind::Info => Listens::Software,
+            Kind::Subscribe(_) | Kind::Unsubscribe(_) => Listens::Subscriptions,
+            Kind::Exec if self.state.queued.is_some() => Listens::Subscriptions,
+            _ => Listens::Nobody,
+        }
+    }
+
+    /// Closes the commands at the front that are over, where only the value after them, which confirms `confirmed`, can
+    /// tell.
+    fn settle<R: Reader>(&mut self, confirmed: Option<Kind>, out: &mut Out<'_, R>) {
+        while let Some(front) = self.pending.front() {
+            let open_ended = front.silent || front.due == Due::All && front.begun;
+            if !open_ended || confirmed == Some(front.kind) {
+                return;
+            }
+            out.close(front.op, if front.begun { Outcome::Ok } else { Outcome::NoReply });
+            self.pending.pop_front();
+        }
+    }
+
+    /// The reply to an `EXEC` begins with `bytes`, in which subscriptions are confirmed. `None` where it takes more of them.
+    fn begin_exec(&mut self, bytes: &[u8]) -> Option<()> {
+        let is_executed = bytes.first() == Some(&b'*') && *bytes.get(1)? != b'-';
+        let beyond = self.state.queued.as_ref().map_or(0, |queued| queued.beyond);
+        match self.pending.front_mut() {
+            Some(front) if is_executed => front.due = Due::Values(1 + beyond),
+            _ => self.state.put(|state| &mut state.queued, None),
+        }
+        Some(())
+    }
+
+    /// A value is complete.
+    pub fn reply<R: Reader>(&mut self, target: Target, kind: u8, out: &mut Out<'_, R>) {
+        if self.state.irregular || target.listens != Listens::Nobody || target.unpaired.is_some() || kind == b'>' {
+            self.confirms = None;
+            self.state.update(|state| {
+                state.resp3 |= kind == b'>';
+                state.settle_irregular();
+            });
+        }
+        let error = matches!(kind, b'-' | b'!');
+        if let Some(outcome) = target.unpaired {
+            out.close(target.op, outcome);
+            return;
+        }
+        let Some(front) = self.pending.front_mut() else { return };
+        front.begun = true;
+        let kind_of_command = front.kind;
+        let over = match (&mut front.due, kind_of_command) {
+            _ if error => true,
+            // Queued in a transaction.
+            (_, Kind::Subscribe(_) | Kind::Unsubscribe(_)) if kind == b'+' => true,
+            (Due::All, Kind::Unsubscribe(family)) => self.state.subscriptions.none_left(family).unwrap_or(false),
+            (Due::All, _) => true,
+            (Due::Values(left), _) => {
+                *left = left.saturating_sub(1);
+                *left == 0
+            }
+        };
+        let due = front.due;
+        if kind_of_command != Kind::Plain {
+            self.state.update(|state| state.take_effect(kind_of_command, due, kind, error));
+        }
+        if over {
+            out.close(target.op, if error { Outcome::Error } else { Outcome::Ok });
+            self.pending.pop_front();
+        }
+        self.expects = Expects::Nothing;
+    }
+
+    /// Takes in a leaf of a reply; the server's name and version once both were heard.
+    pub fn hear(&mut self, listens: Listens, kind: u8, leaf: &[u8]) -> Option<String> {
+        match listens {
+            Listens::Nobody => None,
+            Listens::Software => self.hear_software(leaf),
+            Listens::Subscriptions => {
+                self.hear_confirmation(kind, leaf);
+                None
+            }
+        }
+    }
+
+    /// Listens to the leaves of a value that is a confirmation or holds some.
+    fn hear_confirmation(&mut self, kind: u8, leaf: &[u8]) {
+        match (self.confirms, kind) {
+            (None, b'$') => self.confirms = pubsub::confirmation(leaf),
+            (Some(confirmed), b':') => {
+                if let Some(left) = wire::number(leaf).and_then(|left| u64::try_from(left).ok()) {
+                    self.state.update(|state| state.subscriptions.confirmed(confirmed, left));
+                }
+                self.confirms = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Listens to the leaves of a reply to `HELLO` or `INFO`.
+    fn hear_software(&mut self, leaf: &[u8]) -> Option<String> {
+        match std::mem::take(&mut self.expects) {
+            Expects::ServerName => self.state.put(|state| &mut state.server_name, Some(title(leaf))),
+            Expects::ServerVersion => {
+                let name = self.state.update(|state| state.server_name.take()).unwrap_or_else(|| "Redis".to_owned());
+                return Some(format!("{name} {}", String::from_utf8_lossy(leaf)));
+            }
+            Expects::Nothing if leaf == b"server" => self.expects = Expects::ServerName,
+            Expects::Nothing if leaf == b"version" => self.expects = Expects::ServerVersion,
+            Expects::Nothing => return version_line(leaf),
+        }
+        None
+    }
+
+    /// Whether a command waits for its reply.
+    pub fn waits(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Whether bytes that begin with `first` are those of a snapshot, or come while the server makes one.
+    pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
+        let front =
+            self.pending.front().filter(|front| front.kind == Kind::Replicate && matches!(first, b'$' | b'\n'))?;
+        Some(front.op)
+    }
+
+    /// The snapshot itself answers the command that asked for it.
+    pub fn begin_snapshot<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if let Some(front) = self.pending.pop_front() {
+            out.close(front.op, Outcome::Ok);
+        }
+        self.state.put(|state| &mut state.replicates, true);
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.pending.capacity() * size_of::<Pending>()
+    }
+
+    /// Replies were lost: what waits cannot be told from what was answered in the loss.
+    pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for pending in self.pending.drain(..) {
+            out.close(pending.op, Outcome::Unanswered);
+        }
+        self.state.update(|state| {
+            state.subscriptions.lost();
+            state.queued = None;
+        });
+    }
+}
+
+impl State {
+    /// What `command` changes, which waits for `due` now that a value of this `kind` answers it.
+    fn take_effect(&mut self, command: Kind, due: Due, kind: u8, error: bool) {
+        match command {
+            // A transaction is over, whichever way.
+            Kind::Exec if error || due == Due::Values(0) => self.queued = None,
+            Kind::Discard => self.queued = None,
+            _ if error => {}
+            Kind::Subscribe(family) | Kind::Unsubscribe(family) if kind == b'+' => {
+                self.queue(family, matches!(command, Kind::Subscribe(_)), due);
+            }
+            Kind::Hello => self.resp3 = kind == b'%',
+            Kind::Monitor if kind == b'+' => self.monitoring = true,
+            Kind::Replicate => self.replicates = true,
+            Kind::Reset => {
+                (self.subscriptions, self.queued) = (Subscriptions::new(false), None);
+                (self.monitoring, self.resp3) = (false, false);
+            }
+            _ => {}
+        }
+        self.settle_irregular();
+    }
+
+    fn settle_irregular(&mut self) {
+        self.irregular = self.monitoring || self.subscriptions.any() && !self.resp3;
+    }
+
+    /// A pub/sub command waits for `EXEC`.
+    fn queue(&mut self, family: Family, subscribes: bool, due: Due) {
+        let now = [Family::Channels, Family::Patterns, Family::Shards].map(|family| self.subscriptions.count(family));
+        let queued = self.queued.get_or_insert_with(|| Box::new(Queued { counts: now, beyond: 0 }));
+        let count = &mut queued.counts[family as usize];
+        let values = match due {
+            Due::Values(channels) => channels,
+            Due::All => (*count).max(1),
+        };
+        *count = if subscribes { count.saturating_add(values) } else { count.saturating_sub(values) };
+        queued.beyond = queued.beyond.saturating_add(values - 1);
+    }
+}
+
+impl Pending {
+    fn is_pubsub(&self) -> bool {
+        matches!(self.kind, Kind::Subscribe(_) | Kind::Unsubscribe(_)) || self.kind == Kind::Exec && self.begun
+    }
+
+    /// Whether a value that confirms `confirmed` is of its answer.
+    fn is_answered_by(&self, confirmed: Option<Kind>) -> bool {
+        match confirmed {
+            Some(kind) => self.kind == kind || self.kind == Kind::Exec && self.begun,
+            None => false,
+        }
+    }
+}
+
+/// The version in a reply to `INFO`.
+fn version_line(text: &[u8]) -> Option<String> {
+    let line = |name: &[u8]| {
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+    };
+    let valkey = line(b"valkey_version:").map(|version| format!("Valkey {version}"));
+    valkey.or_else(|| line(b"redis_version:").map(|version| format!("Redis {version}")))
+}
+
+fn title(leaf: &[u8]) -> String {
+    let text = String::from_utf8_lossy(leaf);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

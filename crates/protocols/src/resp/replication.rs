@@ -1,0 +1,170 @@
+//! What a primary sends its replica once `PSYNC` or `SYNC` is answered: a snapshot, then the commands that change the data.
+//!
+//! ```text
+//! LF                                     while the snapshot is made
+//! $<len> CRLF <snapshot>                 of known length; no CRLF behind it
+//! $EOF:<mark> CRLF <snapshot> <mark>     sent while it is made; the mark is 40 bytes
+//! *<n> CRLF …                            a command, which the replica does not answer
+//! ```
+
+use super::value::{Leaves, Progress, Value, advance};
+use super::wire;
+use overhead_decode::{Input, Malformed, OpId, Out, Reader, Step};
+use overhead_model::{Account, Class, Outcome};
+
+/// Length of the mark behind a snapshot whose length was not known when it began.
+const MARK: usize = 40;
+
+/// All that is replicated is the user's.
+const REPLICATED: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
+
+/// Where the stream stands.
+#[derive(Debug)]
+pub(super) struct Replication {
+    stage: Stage,
+    op: OpId,
+    value: Value,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Between,
+    /// So many bytes of the snapshot are left.
+    Snapshot(u64),
+    /// The snapshot ends with this.
+    Until([u8; MARK]),
+    Command,
+}
+
+impl Replication {
+    pub fn new() -> Self {
+        Self { stage: Stage::Between, op: OpId(0), value: Value::new() }
+    }
+
+    /// Decodes as far as `input` goes, and gives the step that stopped it; `None` where an answer begins, which can come
+    /// between commands of the stream where a command of the replica `waits` for one.
+    pub fn run<R: Reader>(
+        &mut self,
+        waits: bool,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        while input.available() > 0 {
+            let between = matches!(self.stage, Stage::Between);
+            if between && waits && matches!(input.bytes.first(), Some(b'+' | b'-')) {
+                return Ok(None);
+            }
+            let blocked = match self.stage {
+                Stage::Between => self.begin(input, out)?,
+                Stage::Snapshot(left) => {
+                    self.snapshot(left, input, out);
+                    None
+                }
+                Stage::Until(mark) => self.snapshot_until(mark, input, out),
+                Stage::Command => match self.value.run(input, REPLICATED, None, out)? {
+                    Progress::Blocked(step) => Some(step),
+                    Progress::Done => {
+                        self.end(out);
+                        None
+                    }
+                },
+            };
+            if blocked.is_some() {
+                return Ok(blocked);
+            }
+        }
+        Ok(Some(Step::Progress))
+    }
+
+    fn begin<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Option<Step>, Malformed> {
+        match input.bytes.first() {
+            None => Err(Malformed("a replicated command that was not captured")),
+            Some(b'\n') => {
+                self.open("stream", out);
+                out.post(Account::Framing, "keep-alive", 1);
+                advance(input, 1);
+                self.end(out);
+                Ok(None)
+            }
+            Some(b'$') => self.begin_snapshot(input, out),
+            Some(_) => {
+                self.open("stream", out);
+                self.value.reset();
+                self.stage = Stage::Command;
+                Ok(None)
+            }
+        }
+    }
+
+    fn begin_snapshot<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        let Some(line) = wire::line(input.bytes, 0)? else {
+            let cut = Malformed("a header line that was not captured");
+            return if input.opaque > 0 { Err(cut) } else { Ok(Some(Step::More)) };
+        };
+        self.open("snapshot", out);
+        out.post(Account::Framing, "length", line.len() as u64 + 2);
+        advance(input, line.len() as u64 + 2);
+        let text = line.get(1..).unwrap_or_default();
+        let mark = text.strip_prefix(b"EOF:").and_then(|mark| mark.try_into().ok());
+        let len = wire::number(text).and_then(|len| u64::try_from(len).ok());
+        match (mark, len) {
+            (Some(mark), _) => self.stage = Stage::Until(mark),
+            (None, Some(len)) if len > 0 => self.stage = Stage::Snapshot(len),
+            _ => self.end(out),
+        }
+        Ok(None)
+    }
+
+    fn snapshot<R: Reader>(&mut self, left: u64, input: &mut Input<'_>, out: &mut Out<'_, R>) {
+        let taken = left.min(input.available());
+        out.post(Account::Data, "snapshot", taken);
+        advance(input, taken);
+        self.stage = Stage::Snapshot(left - taken);
+        if taken == left {
+            self.end(out);
+        }
+    }
+
+    fn snapshot_until<R: Reader>(
+        &mut self,
+        mark: [u8; MARK],
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Option<Step> {
+        if let Some(at) = input.bytes.windows(MARK).position(|bytes| bytes == mark) {
+            out.post(Account::Data, "snapshot", at as u64);
+            out.post(Account::Framing, "end of snapshot", MARK as u64);
+            advance(input, (at + MARK) as u64);
+            self.end(out);
+            return None;
+        }
+        // The mark may have begun.
+        let kept = if input.opaque > 0 { 0 } else { MARK as u64 - 1 };
+        let taken = input.available().saturating_sub(kept);
+        out.post(Account::Data, "snapshot", taken);
+        advance(input, taken);
+        (taken == 0 || kept > 0).then_some(Step::More)
+    }
+
+    fn open<R: Reader>(&mut self, via: &'static str, out: &mut Out<'_, R>) {
+        self.op = out.open();
+        out.label(self.op, Class::Background, "REPLICATION", via);
+        out.charge(self.op);
+    }
+
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        out.close(self.op, Outcome::Unsolicited);
+        self.stage = Stage::Between;
+    }
+
+    /// Bytes were lost in the midst of a command.
+    pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if !matches!(self.stage, Stage::Between) {
+            self.end(out);
+        }
+    }
+}

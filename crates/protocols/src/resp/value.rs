@@ -1,0 +1,331 @@
+//! One RESP value of any type and nesting, consumed piece by piece.
+
+use super::wire::{self, MAX_BULK, MAX_COUNT};
+use crate::limits;
+use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
+use overhead_model::Account;
+
+/// Bodies up to this length are waited for where their content matters.
+const INSPECTED: u64 = 4096;
+
+/// Accounts of the leaves, which depend on what was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaves {
+    /// Simple strings and errors.
+    pub status: Account,
+    /// Integers.
+    pub integer: Account,
+    /// Everything else that carries a value.
+    pub data: Account,
+    /// Nobody looks at them.
+    pub free: bool,
+}
+
+/// Where a value stands.
+#[derive(Debug)]
+pub(super) struct Value {
+    /// Open aggregates, innermost last.
+    stack: Vec<Aggregate>,
+    body: Option<Body>,
+    /// Within a streamed string.
+    chunks: bool,
+    /// Type byte of the value itself, once read.
+    pub kind: u8,
+    /// Bytes of the current line known to hold no LF.
+    scanned: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Aggregate {
+    kind: u8,
+    /// Elements to come; `None` for a streamed aggregate.
+    left: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    /// Bytes of a type tag before the string itself (`txt:` of a verbatim string).
+    tag: u8,
+    left: u64,
+    /// Waited for as a whole where somebody listens.
+    is_moderate: bool,
+    account: Account,
+    /// Nobody looks at it.
+    free: bool,
+}
+
+/// Called with the type byte and the text of every leaf of moderate size.
+pub(super) type Listener<'i> = &'i mut dyn FnMut(u8, &[u8]);
+
+/// Who listens to the leaves.
+struct Ear<'i> {
+    wanted: bool,
+    listen: Listener<'i>,
+}
+
+/// How far a call came.
+pub(super) enum Progress {
+    /// The value is complete.
+    Done,
+    /// More bytes are needed.
+    Blocked(Step),
+}
+
+impl Value {
+    pub fn new() -> Self {
+        Self { stack: Vec::new(), body: None, chunks: false, kind: 0, scanned: 0 }
+    }
+
+    /// Makes ready for the next value.
+    pub fn reset(&mut self) {
+        self.stack.clear();
+        self.body = None;
+        self.chunks = false;
+        self.kind = 0;
+        self.scanned = 0;
+    }
+
+    /// Consumes as much of the value as `input` holds. `inspect`, where given, sees every leaf of moderate size.
+    pub fn run<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        leaves: Leaves,
+        inspect: Option<Listener<'_>>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Progress, Malformed> {
+        let mut unheard = |_, _: &[u8]| {};
+        let mut ear = Ear { wanted: inspect.is_some(), listen: inspect.unwrap_or(&mut unheard) };
+        loop {
+            if let Some(body) = self.body {
+                if let Some(step) = self.run_body(body, input, &mut ear, out)? {
+                    return Ok(Progress::Blocked(step));
+                }
+            } else {
+                let Some(line) = wire::line(input.bytes, self.scanned)? else {
+                    self.scanned = input.bytes.len();
+                    return if input.opaque > 0 {
+                        Err(Malformed("a header line that was not captured"))
+                    } else {
+                        Ok(Progress::Blocked(Step::More))
+                    };
+                };
+                self.scanned = 0;
+                let complete = self.header(line, leaves, &mut ear, out)?;
+                input.bytes = input.bytes.get(line.len() + 2..).unwrap_or_default();
+                if !complete {
+                    continue;
+                }
+            }
+            if self.element_done() {
+                return Ok(Progress::Done);
+            }
+        }
+    }
+
+    /// Consumes from the body of a bulk string; a step where more is needed.
+    fn run_body<R: Reader>(
+        &mut self,
+        body: Body,
+        input: &mut Input<'_>,
+        ear: &mut Ear<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        if body.tag > 0 {
+            let tag = u64::from(body.tag);
+            if input.available() < tag {
+                return Ok(Some(Step::Need(tag)));
+            }
+            out.post(Account::Framing, "string type", tag);
+            advance(input, tag);
+        }
+        let body = Body { tag: 0, ..body };
+        self.body = Some(body);
+        if body.left > 0 {
+            if ear.wanted && body.is_moderate {
+                if input.available() < body.left {
+                    return Ok(Some(Step::Need(body.left)));
+                }
+                (ear.listen)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
+            }
+            let taken = body.left.min(input.available());
+            if body.free && taken > 0 {
+                out.post_free(body.account, "value", taken, Free::Any);
+            } else {
+                out.post(body.account, "value", taken);
+            }
+            advance(input, taken);
+            self.body = Some(Body { left: body.left - taken, ..body });
+            if taken < body.left {
+                return Ok(Some(Step::More));
+            }
+        }
+        if input.available() < 2 {
+            return Ok(Some(Step::Need(2)));
+        }
+        end_of_bulk(input, out)?;
+        self.body = None;
+        Ok(None)
+    }
+
+    /// Takes in a header line; true where it is a value by itself.
+    fn header<R: Reader>(
+        &mut self,
+        line: &[u8],
+        leaves: Leaves,
+        ear: &mut Ear<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<bool, Malformed> {
+        let Some((&kind, rest)) = line.split_first() else { return Err(Malformed("an empty line")) };
+        if self.kind == 0 {
+            self.kind = kind;
+        }
+        if self.chunks && kind != b';' {
+            return Err(Malformed("a streamed string with something else in it"));
+        }
+        let complete = match kind {
+            b'+' | b'-' => scalar(rest, leaves.status, "text", false, out),
+            b':' => {
+                (ear.listen)(kind, rest);
+                scalar(rest, leaves.integer, "integer", leaves.free, out)
+            }
+            b',' | b'(' | b'#' => {
+                (ear.listen)(kind, rest);
+                scalar(rest, leaves.data, "value", leaves.free, out)
+            }
+            b'_' => scalar(rest, Account::Framing, "null", false, out),
+            b'$' | b'=' | b'!' | b';' => self.bulk(kind, rest, leaves, out)?,
+            b'*' | b'~' | b'%' | b'>' | b'|' => self.aggregate(kind, rest, out)?,
+            b'.' if self.stack.last().is_some_and(|open| open.left.is_none()) => {
+                out.post(Account::Framing, "end of stream", line.len() as u64 + 2);
+                self.stack.pop();
+                true
+            }
+            _ => return Err(Malformed("a type byte that RESP does not have")),
+        };
+        Ok(complete)
+    }
+
+    fn bulk<R: Reader>(
+        &mut self,
+        kind: u8,
+        rest: &[u8],
+        leaves: Leaves,
+        out: &mut Out<'_, R>,
+    ) -> Result<bool, Malformed> {
+        let account = if kind == b'!' { leaves.status } else { leaves.data };
+        let header = rest.len() as u64 + 3;
+        if rest == b"?" && kind == b'$' {
+            self.chunks = true;
+            out.post(Account::Framing, "streamed string", header);
+            return Ok(false);
+        }
+        let len = match wire::number(rest) {
+            Some(-1) if kind == b'$' => {
+                out.post(Account::Framing, "null", header);
+                return Ok(true);
+            }
+            Some(len) if u64::try_from(len).is_ok_and(|len| len <= MAX_BULK) => len as u64,
+            _ => return Err(Malformed("the length of a string")),
+        };
+        out.post(Account::Framing, "length", header);
+        if kind == b';' && len == 0 {
+            self.chunks = false;
+            return Ok(true);
+        }
+        let tag = if kind == b'=' { len.min(4) } else { 0 };
+        let left = len - tag;
+        let free = leaves.free && kind != b'!';
+        self.body = Some(Body { tag: tag as u8, left, is_moderate: left <= INSPECTED, account, free });
+        Ok(false)
+    }
+
+    fn aggregate<R: Reader>(&mut self, kind: u8, rest: &[u8], out: &mut Out<'_, R>) -> Result<bool, Malformed> {
+        let header = rest.len() as u64 + 3;
+        let left = if rest == b"?" {
+            None
+        } else {
+            match wire::number(rest) {
+                Some(-1) if kind == b'*' => {
+                    out.post(Account::Framing, "null", header);
+                    return Ok(true);
+                }
+                Some(count) if u64::try_from(count).is_ok_and(|count| count <= MAX_COUNT) => {
+                    let pairs = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
+                    Some(count as u64 * pairs)
+                }
+                _ => return Err(Malformed("the count of an aggregate")),
+            }
+        };
+        if self.stack.len() >= limits::NESTING {
+            return Err(Malformed("aggregates nested too deeply"));
+        }
+        out.post(Account::Framing, "count", header);
+        if left == Some(0) {
+            if kind == b'|' && self.stack.is_empty() {
+                self.kind = 0;
+            }
+            return Ok(kind != b'|');
+        }
+        self.stack.push(Aggregate { kind, left });
+        Ok(false)
+    }
+
+    /// An element is complete; true where the whole value is.
+    fn element_done(&mut self) -> bool {
+        if self.chunks || self.body.is_some() {
+            return false;
+        }
+        loop {
+            let Some(open) = self.stack.last_mut() else { return true };
+            match &mut open.left {
+                None => return false,
+                Some(left) => {
+                    *left -= 1;
+                    if *left > 0 {
+                        return false;
+                    }
+                }
+            }
+            let closed = self.stack.pop();
+            // An attribute is not an element: what it describes is still to come.
+            if closed.is_some_and(|closed| closed.kind == b'|') {
+                if self.stack.is_empty() {
+                    self.kind = 0;
+                }
+                return false;
+            }
+        }
+    }
+}
+
+/// Consumes the CRLF behind a bulk string.
+pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    let seen = input.bytes.get(..2).unwrap_or(input.bytes);
+    if !b"\r\n".starts_with(seen) {
+        return Err(Malformed("a string that is longer than its length"));
+    }
+    out.post(Account::Framing, "CRLF", 2);
+    advance(input, 2);
+    Ok(())
+}
+
+/// Moves `n` bytes on.
+pub(super) fn advance(input: &mut Input<'_>, n: u64) {
+    let captured = usize::try_from(n).unwrap_or(usize::MAX).min(input.bytes.len());
+    input.bytes = input.bytes.get(captured..).unwrap_or_default();
+    input.opaque -= n - captured as u64;
+}
+
+/// A line that is a value: type byte, text, CRLF. Where the text is `free`, its digits may differ: other bytes could end the
+/// line.
+fn scalar<R: Reader>(text: &[u8], account: Account, field: &'static str, free: bool, out: &mut Out<'_, R>) -> bool {
+    out.post(Account::Framing, "type", 1);
+    let len = text.len() as u64;
+    if free && len > 0 {
+        out.post_free(account, field, len, Free::Digits);
+    } else {
+        out.post(account, field, len);
+    }
+    out.post(Account::Framing, "CRLF", 2);
+    true
+}

@@ -1,0 +1,131 @@
+//! The constants and primitives of RESP, and what is known of a command.
+
+use super::commands::COMMANDS;
+use crate::limits;
+use overhead_decode::Malformed;
+use overhead_decode::near;
+
+/// `proto-max-bulk-len`, the largest string that Redis takes by default.
+pub(super) const MAX_BULK: u64 = 512 << 20;
+
+/// Largest number of elements an aggregate may announce (a 31-bit count, as in Redis).
+pub(super) const MAX_COUNT: u64 = 1 << 31;
+
+/// Longest line that carries a number.
+const MAX_NUMBER_LINE: usize = 64;
+
+/// What the command table says of a command.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
+pub(super) struct Command {
+    /// `GET`, or `CLIENT|LIST` for a subcommand.
+    pub name: &'static str,
+    /// The command changes the dataset: its integer replies are counts of what was done.
+    pub write: bool,
+    /// The first argument is a subcommand.
+    pub container: bool,
+    /// First key, last key (negative: from the end), step; 0 without keys at fixed places.
+    pub keys: (i32, i32, i32),
+    /// Positional arguments before the first place where an option token may stand.
+    pub leading: u32,
+    /// Positional arguments come after the tokens, so that the first non-token ends them.
+    pub positional_after: bool,
+    /// The first argument that is no option token is the text of a script.
+    pub script: bool,
+    /// Option tokens, and how many values follow each; [`REST`] where all that follows is values.
+    pub tokens: &'static [(&'static str, u8)],
+}
+
+/// All further arguments are values.
+pub(super) const REST: u8 = 255;
+
+impl Command {
+    /// The entry for this upper-case name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let index = COMMANDS.binary_search_by(|command| command.name.cmp(name)).ok()?;
+        COMMANDS.get(index)
+    }
+
+    /// True where the argument at this place (1 is the first) is a key.
+    pub fn is_key(&self, place: u32, arguments: u32) -> bool {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { arguments.cast_signed() + last + 1 } else { last };
+        let place = place.cast_signed();
+        first > 0 && step > 0 && place >= first && place <= last && (place - first) % step == 0
+    }
+
+    /// How many values follow this option token; `None` where it is not one.
+    pub fn token(&self, word: &[u8]) -> Option<u8> {
+        let found = self.tokens.iter().find(|(token, _)| token.as_bytes().eq_ignore_ascii_case(word));
+        found.map(|(_, values)| *values)
+    }
+}
+
+/// A name made upper-case, as it is compared and shown; at most [`limits::NAME`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    bytes: [u8; limits::NAME],
+    len: u8,
+}
+
+impl Word {
+    pub const EMPTY: Self = Self { bytes: [0; limits::NAME], len: 0 };
+
+    /// Whether `text` is this word, in whichever case.
+    #[inline]
+    pub fn is(&self, text: &[u8]) -> bool {
+        self.bytes.get(..usize::from(self.len)).is_some_and(|bytes| bytes.eq_ignore_ascii_case(text))
+    }
+
+    /// Appends `text` after `separator`, what does not fit is left out.
+    pub fn push(&mut self, separator: &[u8], text: &[u8]) {
+        for &byte in separator.iter().chain(text) {
+            if let Some(place) = self.bytes.get_mut(usize::from(self.len)) {
+                *place = byte.to_ascii_uppercase();
+                self.len += 1;
+            }
+        }
+    }
+
+    /// The text; a fixed one for words that are not printable ASCII.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !text.is_empty() && bytes.iter().all(|byte| (b' '..0x7f).contains(byte)) => text,
+            _ => "(binary)",
+        }
+    }
+}
+
+/// A line that ends in CRLF, without its end; `None` where the end is not there yet.
+///
+/// # Errors
+///
+/// [`Malformed`] where it is too long, or ends in a bare LF.
+pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malformed> {
+    let from = scanned.min(bytes.len());
+    let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) else {
+        return if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) };
+    };
+    match bytes.get(..from + end) {
+        Some([line @ .., b'\r']) => Ok(Some(line)),
+        _ => Err(Malformed("a line that ends in LF alone")),
+    }
+}
+
+/// The number that a header line carries after its type byte.
+#[inline]
+pub(super) fn number(digits: &[u8]) -> Option<i64> {
+    // As many digits as fit, whatever they are.
+    if (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
+        return Some(digits.iter().fold(0, |number, &digit| number * 10 + i64::from(digit - b'0')));
+    }
+    signed(digits)
+}
+
+fn signed(digits: &[u8]) -> Option<i64> {
+    if digits.len() > MAX_NUMBER_LINE {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.trim_ascii().parse().ok()
+}
