@@ -5,52 +5,28 @@
 //! given up; where it is not, the caller has one thread do it all again.
 
 use crate::limits;
-use overhead_protocols::Commons;
+use overhead_decode::Expansion;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Steps in which a thread tells the others how much it holds at most, so that it hardly ever has to.
 const STEP: usize = 1 << 20;
 
-/// The most that each of several threads has held, added up.
+/// What several threads hold together: the most that each of them has held, added up, and what they have decompressed.
 #[derive(Debug, Default)]
 pub struct Company {
     held: AtomicU64,
     bare: AtomicU64,
+    pub(crate) expansion: Arc<Expansion>,
 }
 
 impl Company {
-    /// Returns whether there may have been a moment at which all threads together held more than is allowed.
-    pub fn is_over(&self) -> bool {
-        self.held.load(Ordering::Relaxed) > limits::HELD as u64
-            || self.bare.load(Ordering::Relaxed) > limits::BARE as u64
-    }
-}
-
-/// What the connections of one thread share with those of the others.
-#[derive(Clone, Debug)]
-pub struct Shared {
-    pub(crate) commons: Commons,
-    pub(crate) company: Arc<Company>,
-}
-
-impl Shared {
-    /// For as many threads.
-    pub fn divided(threads: usize) -> Vec<Self> {
-        let company: Arc<Company> = Arc::default();
-        let commons = Commons::divided(threads).into_iter();
-        commons.map(|commons| Self { commons, company: Arc::clone(&company) }).collect()
-    }
-
     /// Returns whether the threads may have reached a bound of a run together. What is given up then depends on the order
     /// of frames, which only one thread sees: the result of several is to be discarded.
     pub fn is_over(&self) -> bool {
-        self.commons.refused() > 0 || self.company.is_over()
-    }
-
-    /// Says that nothing follows from this thread, so that no other waits for it.
-    pub fn end(&self) {
-        self.commons.at(u64::MAX);
+        self.expansion.refused() > 0
+            || self.held.load(Ordering::Relaxed) > limits::HELD as u64
+            || self.bare.load(Ordering::Relaxed) > limits::BARE as u64
     }
 }
 

@@ -1,7 +1,6 @@
 //! The connections at hand, and which of them a segment belongs to.
 
-use crate::bounds::{Company, Holdings, Shared};
-use crate::digest::Digest;
+use crate::bounds::{Company, Holdings};
 use crate::flow::{Finished, Flow};
 use crate::limits;
 use crate::moment::Moment;
@@ -11,7 +10,7 @@ use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_decode::{FastMap, Note};
 use overhead_model::{FrameFacts, Tally, Trace};
-use overhead_protocols::Commons;
+use overhead_protocols::Shared;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -19,13 +18,13 @@ use std::sync::Arc;
 
 /// All connections, or those that fall to one thread: segments in, closed operations out to a [`Tally`].
 ///
-/// What becomes of a connection depends on its own segments, their [`Moment`]s and [`Commons`] alone, so that a capture may
-/// be divided by connection.
+/// What becomes of a connection depends on its own segments, their [`Moment`]s and what it shares with others
+/// alone, so that a capture may be divided by connection: see [`Share`](crate::Share).
 #[derive(Debug)]
 pub struct Connections<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
-    commons: Commons,
+    shared: Shared,
     /// What all threads hold; absent where there is one.
     company: Option<Arc<Company>>,
     tally: T,
@@ -80,7 +79,7 @@ impl<T: Tally> Connections<T> {
         Self {
             selection,
             keys: None,
-            commons: Commons::default(),
+            shared: Shared::default(),
             company: None,
             tally,
             memo: true,
@@ -102,10 +101,11 @@ impl<T: Tally> Connections<T> {
         self
     }
 
-    /// Knows what the connections of other threads know.
+    /// Has a part of the connections; other threads have the others.
     #[must_use]
-    pub fn with_shared(mut self, shared: Shared) -> Self {
-        (self.commons, self.company) = (shared.commons, Some(shared.company));
+    pub fn in_company(mut self, company: Arc<Company>) -> Self {
+        self.shared = Shared::drawing_on(Arc::clone(&company.expansion));
+        self.company = Some(company);
         self
     }
 
@@ -117,6 +117,7 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Returns how many frames were taken from the memo so far.
+    #[allow(clippy::unused_self, reason = "the memo is to come")]
     pub fn memo_hits(&self) -> u64 {
         0
     }
@@ -130,7 +131,6 @@ impl<T: Tally> Connections<T> {
     #[inline]
     pub fn segment(&mut self, segment: &Segment<'_>, at: Moment) {
         let key = Key::of(segment);
-        self.commons.at(at.number);
         match self.flows.get_mut(&key) {
             Some(entry) if !(entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(segment)) => {
                 let facts = facts(segment, entry.number, at.number);
@@ -157,11 +157,6 @@ impl<T: Tally> Connections<T> {
         self.retire(at.clock_ns);
     }
 
-    /// No frame up to this one, and no segment that it completed, is to come any more.
-    pub fn passed(&self, frame: u64) {
-        self.commons.at(frame.saturating_add(1));
-    }
-
     /// The first segment of a connection, which may follow another one between the same ends.
     #[cold]
     fn first(&mut self, segment: &Segment<'_>, key: Key, at: Moment) {
@@ -172,7 +167,7 @@ impl<T: Tally> Connections<T> {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
-        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.commons.clone());
+        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone());
         self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected }));
         if selected {
             self.holdings.begin();
@@ -325,7 +320,7 @@ impl<T: Tally> Connections<T> {
         for entry in open {
             self.end(*entry);
         }
-        let refused = self.commons.refused();
+        let refused = self.shared.refused();
         if refused > 0 && self.company.is_none() {
             self.totals.notes.insert(Note::Expansion, refused);
         }
@@ -336,11 +331,10 @@ impl<T: Tally> Connections<T> {
         if entry.selected {
             self.holdings.end(entry.held);
         }
-        // When that is depends on when this thread sees a further segment.
-        self.commons.withhold(true);
+        self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
         let Finished { tcp, other, notes } = entry.flow.finish(&mut self.tally);
-        self.commons.withhold(false);
+        self.shared.statements.withhold(false);
         let tcp = tcp.unwrap_or_default();
         self.totals.add(&Totals { other, tcp, notes, ..Totals::default() });
     }
@@ -385,16 +379,6 @@ impl std::hash::Hash for Key {
             }
         }
     }
-}
-
-/// A number that is the same for all segments of a connection, to divide connections by.
-#[inline]
-pub fn route(segment: &Segment<'_>) -> u64 {
-    let Key([a, b, c, d, ports]) = Key::of(segment);
-    let mut digest = Digest::new(ports);
-    digest.words(a, b);
-    digest.words(c, d);
-    digest.value()
 }
 
 fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {

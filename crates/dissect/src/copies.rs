@@ -6,14 +6,14 @@
 
 use crate::digest::Digest;
 use crate::limits;
-use crate::packet::{Fragment, FragmentKey, Segment};
+use crate::packet::{Fragment, FragmentKey, Plain, PlainHeader, Segment, of_plain_header};
 use overhead_model::{Frame, LinkType};
 use std::net::IpAddr;
 
 /// What a digest is of.
 const SEGMENT: u64 = 0;
 const FRAGMENT: u64 = 1;
-const GLANCE: u64 = 2;
+const HEADERS: u64 = 2;
 
 /// Where a frame was seen: the interface of the capture, and what the cooked header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,35 +31,62 @@ struct Sighting {
     time_ns: u64,
 }
 
+/// A frame that was remembered when all had been seen at one place. Of its payload nothing is kept.
+#[derive(Clone, Copy, Debug)]
+enum Early {
+    Header(PlainHeader),
+    Digest(u64),
+}
+
 /// Remembers the frames seen last.
 ///
 /// As long as there is one place, which is the rule, nothing is compared. What is remembered then, in case there will be
-/// more, is a glance: the headers alone.
+/// more, is headers alone.
 #[derive(Debug)]
 pub struct Copies {
     /// What tells frames apart, apart from what a router or bridge changes. In step with `sightings`.
     digests: Vec<u64>,
     sightings: Vec<Sighting>,
     next: usize,
+    /// Until there is a second place: frames with their times, to be told by their headers. In step with `sightings`.
+    early: Vec<(Early, u64)>,
     first: Option<Place>,
     /// Frames were seen at more than one place.
     several: bool,
-    /// Frames to come before all that were remembered by a glance are forgotten.
-    glances: usize,
+    /// Frames to come before all that were remembered by their headers are forgotten.
+    by_header: usize,
 }
 
 impl Default for Copies {
     fn default() -> Self {
-        let (digests, sightings) = (vec![0; limits::COPIES], vec![Sighting::default(); limits::COPIES]);
-        Self { digests, sightings, next: 0, first: None, several: false, glances: 0 }
+        Self {
+            digests: Vec::new(),
+            sightings: Vec::new(),
+            next: 0,
+            early: vec![(Early::Digest(0), 0); limits::COPIES],
+            first: None,
+            several: false,
+            by_header: 0,
+        }
     }
 }
 
 impl Copies {
     /// Whether `frame`, which holds `segment`, was seen at another place just before.
     #[inline]
+    pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
+        let place = place(frame);
+        if self.is_only_place(place) {
+            self.remember_early(Early::Header(*plain.header), frame.time_ns);
+            return false;
+        }
+        self.has_segment(frame, &plain.segment())
+    }
+
+    /// The same of a segment with other headers.
+    #[inline(never)]
     pub fn has_segment(&mut self, frame: &Frame<'_>, segment: &Segment<'_>) -> bool {
-        self.has(frame, || of_headers(GLANCE, segment).value(), || of_segment(segment))
+        self.has(frame, || of_headers(HEADERS, segment).value(), || of_segment(segment))
     }
 
     /// Whether `frame`, which holds `fragment`, was seen at another place just before.
@@ -67,37 +94,53 @@ impl Copies {
         self.has(frame, || of_fragment(fragment), || of_fragment(fragment))
     }
 
-    #[inline]
-    fn has(&mut self, frame: &Frame<'_>, glance: impl FnOnce() -> u64, full: impl FnOnce() -> u64) -> bool {
-        let place = place(frame);
-        if self.several || *self.first.get_or_insert(place) != place {
-            return self.has_among_several(place, frame.time_ns, glance, full);
+    fn has(&mut self, frame: &Frame<'_>, headers: impl FnOnce() -> u64, full: impl FnOnce() -> u64) -> bool {
+        let (place, now_ns) = (place(frame), frame.time_ns);
+        if self.is_only_place(place) {
+            self.remember_early(Early::Digest(headers()), now_ns);
+            return false;
         }
-        self.remember(glance(), place, frame.time_ns);
-        false
-    }
-
-    #[inline(never)]
-    fn has_among_several(
-        &mut self,
-        place: Place,
-        now_ns: u64,
-        glance: impl FnOnce() -> u64,
-        full: impl FnOnce() -> u64,
-    ) -> bool {
         if !self.several {
-            (self.several, self.glances) = (true, limits::COPIES);
+            self.expect_copies();
         }
-        if self.glances > 0 && self.seen_elsewhere(glance(), place, now_ns) {
+        if self.by_header > 0 && self.seen_elsewhere(headers(), place, now_ns) {
             return true;
         }
         let digest = full();
         if self.seen_elsewhere(digest, place, now_ns) {
             return true;
         }
-        self.glances = self.glances.saturating_sub(1);
+        self.by_header = self.by_header.saturating_sub(1);
         self.remember(digest, place, now_ns);
         false
+    }
+
+    /// Returns whether all frames up to this one were seen at the same place.
+    #[inline]
+    fn is_only_place(&mut self, place: Place) -> bool {
+        !self.several && *self.first.get_or_insert(place) == place
+    }
+
+    #[inline]
+    fn remember_early(&mut self, frame: Early, time_ns: u64) {
+        if let Some(kept) = self.early.get_mut(self.next) {
+            *kept = (frame, time_ns);
+        }
+        self.next = (self.next + 1) % limits::COPIES;
+    }
+
+    /// There is a second place: from here on, frames are compared.
+    #[cold]
+    fn expect_copies(&mut self) {
+        let place = self.first.unwrap_or_default();
+        (self.several, self.by_header) = (true, limits::COPIES);
+        for (frame, time_ns) in std::mem::take(&mut self.early) {
+            self.digests.push(match frame {
+                Early::Header(header) => of_headers(HEADERS, &of_plain_header(&header)).value(),
+                Early::Digest(digest) => digest,
+            });
+            self.sightings.push(Sighting { place, time_ns });
+        }
     }
 
     #[inline]

@@ -4,16 +4,24 @@ use crate::connections::Connections;
 use crate::copies::Copies;
 use crate::fragments::{Fragments, Outcome};
 use crate::moment::Moment;
-use crate::packet::{self, Fragment, Packet, Segment};
+use crate::packet::{self, Fragment, Packet, Plain, Segment};
+use crate::route::Share;
 use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_model::{Frame, LinkType, Tally};
 use std::sync::Arc;
 
+/// A segment as it was found: in a frame with the usual headers, which are read when they are needed, or otherwise.
+#[derive(Clone, Copy, Debug)]
+enum Found<'a> {
+    Plain(&'a Plain<'a>),
+    Segment(&'a Segment<'a>),
+}
+
 /// Takes frames apart, and counts those that hold no segment.
 #[derive(Debug, Default)]
-pub struct Frames {
+struct Frames {
     totals: Totals,
     copies: Copies,
     fragments: Fragments,
@@ -21,37 +29,18 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Nothing seen yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Totals so far, but for what connections hold.
-    pub fn totals(&self) -> &Totals {
-        &self.totals
-    }
-
     /// Takes in one frame; a TCP segment that it holds or completes is handed to `take`.
     #[inline]
-    pub fn frame(&mut self, frame: &Frame<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+    fn frame(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
         self.totals.frame(frame);
         if self.last_link != Some(frame.link) {
             self.last_link = Some(frame.link);
             self.totals.link_types.insert(frame.link);
         }
-        // By reference: a segment is large to move.
-        match &packet::parse_plain(frame) {
-            Some(segment) => self.segment(frame, segment, take),
+        match &Plain::of(frame) {
+            Some(plain) if self.copies.has_plain(frame, plain) => self.copy(frame),
+            Some(plain) => take(Found::Plain(plain), self.moment()),
             None => self.rare(frame, take),
-        }
-    }
-
-    #[inline]
-    fn segment(&mut self, frame: &Frame<'_>, segment: &Segment<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
-        if self.copies.has_segment(frame, segment) {
-            self.copy(frame);
-        } else {
-            take(segment, self.moment());
         }
     }
 
@@ -66,9 +55,10 @@ impl Frames {
 
     /// A frame with other headers than most have.
     #[inline(never)]
-    fn rare(&mut self, frame: &Frame<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+    fn rare(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
         match packet::parse_any(frame) {
-            Packet::Tcp(segment) => self.segment(frame, &segment, take),
+            Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
+            Packet::Tcp(segment) => take(Found::Segment(&segment), self.moment()),
             Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => self.copy(frame),
             Packet::Fragment(fragment) => self.fragment(&fragment, take),
             packet => self.without_segment(&packet, u64::from(frame.original_len), 1),
@@ -76,11 +66,11 @@ impl Frames {
     }
 
     /// Headers add up towards a limit, so packets in fragments within packets in fragments come to an end.
-    fn fragment(&mut self, fragment: &Fragment<'_>, take: impl FnOnce(&Segment<'_>, Moment)) {
+    fn fragment(&mut self, fragment: &Fragment<'_>, take: impl FnOnce(Found<'_>, Moment)) {
         let mut whole = self.add(fragment);
         while let Some(datagram) = whole {
             match packet::parse_datagram(&datagram) {
-                Packet::Tcp(segment) => return take(&segment, self.moment()),
+                Packet::Tcp(segment) => return take(Found::Segment(&segment), self.moment()),
                 Packet::Fragment(fragment) => whole = self.add(&fragment),
                 packet => {
                     return self.without_segment(&packet, u64::from(datagram.wire_len), u64::from(datagram.frames));
@@ -108,7 +98,7 @@ impl Frames {
     }
 
     /// The capture is over: the totals, but for what connections hold.
-    pub fn finish(mut self) -> Totals {
+    fn finish(mut self) -> Totals {
         self.totals.other += self.fragments.finish();
         self.totals
     }
@@ -119,12 +109,14 @@ impl Frames {
 pub struct Dissector<T> {
     frames: Frames,
     connections: Connections<T>,
+    /// Absent where all connections are its own.
+    share: Option<Share>,
 }
 
 impl<T: Tally> Dissector<T> {
     /// A dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self { frames: Frames::new(), connections: Connections::new(selection, tally) }
+        Self { frames: Frames::default(), connections: Connections::new(selection, tally), share: None }
     }
 
     /// Decrypts TLS with these secrets, which may become more while frames come in.
@@ -146,9 +138,17 @@ impl<T: Tally> Dissector<T> {
         self.connections.memo_hits()
     }
 
+    /// Has a share of the connections. It is to be given all frames all the same.
+    #[must_use]
+    pub fn with_share(mut self, share: Share) -> Self {
+        self.connections = self.connections.in_company(share.company());
+        self.share = Some(share);
+        self
+    }
+
     /// Totals so far over all frames; what connections hold is added at the end.
     pub fn totals(&self) -> &Totals {
-        self.frames.totals()
+        &self.frames.totals
     }
 
     /// What was tallied so far.
@@ -159,13 +159,33 @@ impl<T: Tally> Dissector<T> {
     /// Takes in one frame.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        let Self { frames, connections } = self;
-        frames.frame(frame, |segment, at| connections.segment(segment, at));
+        let Self { frames, connections, share } = self;
+        frames.frame(frame, |found, at| {
+            let is_own = match (share, found) {
+                (None, _) => true,
+                (Some(share), Found::Plain(plain)) => share.has_plain(plain),
+                (Some(share), Found::Segment(segment)) => share.has(segment),
+            };
+            if !is_own {
+                return;
+            }
+            let read;
+            let segment = match found {
+                Found::Plain(plain) => {
+                    read = plain.segment();
+                    &read
+                }
+                Found::Segment(segment) => segment,
+            };
+            connections.segment(segment, at);
+        });
     }
 
-    /// Ends all connections and gives the tally and the totals.
+    /// Ends all connections and gives the tally and the totals. Of several with a share, the first has the totals over the
+    /// frames.
     pub fn finish(self) -> (T, Totals) {
-        let mut totals = self.frames.finish();
+        let counts = self.share.is_none_or(|share| share.is_first());
+        let mut totals = if counts { self.frames.finish() } else { Totals::default() };
         let (tally, of_connections) = self.connections.finish();
         totals.add(&of_connections);
         (tally, totals)

@@ -9,7 +9,6 @@
 
 #![forbid(unsafe_code)]
 
-mod batch;
 mod bounds;
 mod connections;
 mod copies;
@@ -23,16 +22,14 @@ mod ledger;
 pub mod limits;
 mod moment;
 pub mod packet;
+mod route;
 mod select;
 mod tls;
 mod totals;
 
-pub use batch::Batch;
-pub use bounds::Shared;
-pub use connections::{Connections, route};
-pub use dissector::{Dissector, Frames};
+pub use dissector::Dissector;
 pub use engine::Engine;
-pub use moment::Moment;
+pub use route::Share;
 pub use select::{Selection, Verdict};
 pub use tls::KeyLog;
 pub use totals::Totals;

@@ -38,7 +38,8 @@ impl Selection {
         }
     }
 
-    fn candidates_on(&self, port: u16) -> Option<Vec<Protocol>> {
+    /// Returns the protocols that may be spoken on a port; `None` where it is neither selected nor well known.
+    pub(crate) fn candidates_on(&self, port: u16) -> Option<Vec<Protocol>> {
         if self.ports.is_empty() {
             let known = Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&port));
             return known.map(|protocol| vec![protocol]);

@@ -5,7 +5,7 @@
 use etherparse::{SlicedPacket, TransportSlice};
 use overhead_decode::free::{Checked, check};
 use overhead_model::{Protocol, Side};
-use overhead_protocols::{AnyDecoder, Commons};
+use overhead_protocols::{AnyDecoder, Shared};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn fixture(name: &str) -> Checked {
     let mut sums = Checked::default();
     for said in connections(&fs::read(folder.join("capture.pcap")).unwrap(), port) {
         let said: Vec<(Side, &[u8])> = said.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-        let checked = check(|| AnyDecoder::new(protocol, false, &Commons::default()), &said);
+        let checked = check(|| AnyDecoder::new(protocol, false, &Shared::default()), &said);
         sums.turns += checked.turns;
         sums.repeatable += checked.repeatable;
         sums.repeated += checked.repeated;

@@ -5,7 +5,7 @@ use crate::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_decode::{Note, OpId, Reader};
 use overhead_dissect::Engine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
-use overhead_protocols::{AnyDecoder, Commons};
+use overhead_protocols::{AnyDecoder, Shared};
 
 /// STARTUP and READY of CQL version 5, after which both sides send segments; without and with `COMPRESSION` lz4.
 const STARTUP: &[u8] = b"\x05\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0";
@@ -44,7 +44,7 @@ fn wrap(turns: &mut Vec<Turn>, segments: Segments) {
 }
 
 fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> Heard {
-    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &Commons::default()), mid_stream);
+    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &Shared::default()), mid_stream);
     let mut heard = Heard::default();
     for turn in turns {
         match turn {

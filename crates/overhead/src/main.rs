@@ -17,11 +17,13 @@ mod doubts;
 mod exit;
 mod explain;
 mod fields;
+mod frames;
 mod generate;
 mod inputs;
 mod keys;
 mod ledger;
 mod print;
+mod queue;
 #[cfg(feature = "live")]
 mod redact;
 mod report;

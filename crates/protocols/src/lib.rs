@@ -16,12 +16,12 @@ pub mod mongo;
 pub mod pgwire;
 pub mod resp;
 
+pub use cql::SharedStatements;
 pub use foreign::{Judgement, judge, judge_both, look};
 
 use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What the first bytes of a direction look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,68 +38,33 @@ pub enum Sniff {
     Perhaps(Side),
 }
 
-/// What the connections of a capture know of one another, as the connections of one thread see it.
-///
-/// It depends on the frames before the one at hand and on nothing else, so that it is the same with any number of
-/// threads: who asks waits until the others have come as far.
+/// What the connections of a capture share. Those of a protocol whose connections know of one another are all decoded by
+/// one thread, in order of their frames: see [`know_of_one_another`].
 #[derive(Clone, Debug, Default)]
-pub struct Commons {
-    statements: Arc<cql::Statements>,
-    /// Number of the frame at hand: all before it are done with.
-    frame: Arc<AtomicU64>,
-    /// The same of the other threads.
-    others: Arc<[Arc<AtomicU64>]>,
-    /// What is said now comes of no frame.
-    is_withheld: Arc<AtomicBool>,
+pub struct Shared {
+    /// What was prepared on any of them.
+    pub statements: SharedStatements,
     /// What compressed bodies may still decompress to, of all threads.
     expansion: Arc<Expansion>,
 }
 
-impl Commons {
-    /// For as many threads.
-    pub fn divided(threads: usize) -> Vec<Self> {
-        let (statements, expansion): (Arc<cql::Statements>, Arc<Expansion>) = Default::default();
-        let frames: Vec<Arc<AtomicU64>> = (0..threads).map(|_| Arc::default()).collect();
-        let of = |own: usize| {
-            let others = frames.iter().enumerate().filter(|(index, _)| *index != own);
-            let others = others.map(|(_, frame)| Arc::clone(frame)).collect();
-            let frame = frames.get(own).cloned().unwrap_or_default();
-            let (statements, expansion) = (Arc::clone(&statements), Arc::clone(&expansion));
-            Self { statements, frame, others, is_withheld: Arc::default(), expansion }
-        };
-        (0..threads).map(of).collect()
+impl Shared {
+    /// Nothing known yet; compressed bodies draw on what these threads have together.
+    pub fn drawing_on(expansion: Arc<Expansion>) -> Self {
+        Self { expansion, ..Self::default() }
     }
 
     /// Returns how many compressed bodies were refused for want of what all of a run may take.
     pub fn refused(&self) -> u64 {
         self.expansion.refused()
     }
+}
 
-    /// What follows comes of this frame; `u64::MAX` when there is nothing to follow.
-    #[inline]
-    pub fn at(&self, frame: u64) {
-        self.frame.store(frame, Ordering::Release);
-    }
-
-    /// What is said in the meantime comes of no frame: nobody is to know of it, nor does it know of others.
-    pub fn withhold(&self, withheld: bool) {
-        self.is_withheld.store(withheld, Ordering::Relaxed);
-    }
-
-    /// The frame at hand, for what is to be shared.
-    fn frame(&self) -> Option<u64> {
-        (!self.is_withheld.load(Ordering::Relaxed)).then(|| self.frame.load(Ordering::Relaxed))
-    }
-
-    /// The frame at hand, once the other threads have come as far: they share what the frames before brought.
-    fn settled_frame(&self) -> Option<u64> {
-        let frame = self.frame()?;
-        for other in self.others.iter() {
-            while other.load(Ordering::Acquire) < frame {
-                std::thread::yield_now();
-            }
-        }
-        Some(frame)
+/// Returns whether what one connection of this protocol brings may change how another is decoded.
+pub const fn know_of_one_another(protocol: Protocol) -> bool {
+    match protocol {
+        Protocol::Cql => true,
+        Protocol::Resp | Protocol::Pgwire | Protocol::Mongo => false,
     }
 }
 
@@ -114,11 +79,11 @@ macro_rules! registry {
 
         impl AnyDecoder {
             /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
-            pub fn new(protocol: Protocol, mid_stream: bool, commons: &Commons) -> Self {
+            pub fn new(protocol: Protocol, mid_stream: bool, shared: &Shared) -> Self {
                 match protocol {
                     $(Protocol::$variant => {
-                        let make: fn(bool, &Commons) -> $module::$decoder = $make;
-                        Self::$variant(Box::new(make(mid_stream, commons)))
+                        let make: fn(bool, &Shared) -> $module::$decoder = $make;
+                        Self::$variant(Box::new(make(mid_stream, shared)))
                     })+
                 }
             }
@@ -180,7 +145,7 @@ macro_rules! registry {
 
 registry! {
     Resp => resp::Resp, |mid_stream, _| resp::Resp::new(mid_stream);
-    Cql => cql::Cql, |mid_stream, commons| cql::Cql::sharing(mid_stream, commons.clone());
+    Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
-    Mongo => mongo::Mongo, |mid_stream, commons| mongo::Mongo::sharing(mid_stream, commons);
+    Mongo => mongo::Mongo, |mid_stream, shared| mongo::Mongo::sharing(mid_stream, shared);
 }

@@ -11,7 +11,7 @@ pub const NESTING: usize = 128;
 /// Prepared statements remembered per connection; the oldest are forgotten first.
 pub const STATEMENTS: usize = 16 << 10;
 
-/// Prepared statements that connections share, each time that one is prepared; the earliest are kept.
+/// Prepared statements that connections share; the first to be prepared are kept.
 pub const SHARED_STATEMENTS: usize = 32 << 10;
 
 /// Bytes of the first payload looked at to tell the protocol of a connection on an unknown port.

@@ -14,7 +14,7 @@ use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_decode::{Foreign, Look, Note};
 use overhead_model::record::TcpTotals;
 use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally, Trace};
-use overhead_protocols::{AnyDecoder, Commons, Judgement, Sniff, judge, judge_both, look, sniff};
+use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, look, sniff};
 use probe::Probe;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -74,8 +74,8 @@ struct Sniffing {
 /// What it takes to decode.
 #[derive(Debug)]
 enum Ready {
-    /// The protocol is to be told by content: secrets that TLS is to be decrypted with, and what other connections know.
-    Parts(Option<Arc<KeyLog>>, Commons),
+    /// The protocol is to be told by content: secrets that TLS is to be decrypted with, and what connections share.
+    Parts(Option<Arc<KeyLog>>, Shared),
     /// It is that of the port, unless the content says otherwise.
     Engine(Box<Engine<AnyDecoder>>),
 }
@@ -106,7 +106,7 @@ pub struct Finished {
 
 impl Flow {
     /// A connection whose first segment is `segment`.
-    pub fn new(segment: &Segment<'_>, verdict: &Verdict, keys: Option<Arc<KeyLog>>, commons: Commons) -> Self {
+    pub fn new(segment: &Segment<'_>, verdict: &Verdict, keys: Option<Arc<KeyLog>>, shared: Shared) -> Self {
         let (source, destination) = (segment.source, segment.destination);
         let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
             (true, _) => (!segment.flags.ack, DecidedBy::Syn),
@@ -117,10 +117,10 @@ impl Flow {
         let mid_stream = !segment.flags.syn;
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
-            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys, &commons),
+            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys, &shared),
             candidates => {
                 let candidates = candidates.to_vec();
-                let ready = Ready::Parts(keys, commons);
+                let ready = Ready::Parts(keys, shared);
                 Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), held: 0, ready }))
             }
         };
@@ -670,9 +670,9 @@ impl Flow {
         let Stage::Sniffing(sniffing) = stage else { return };
         let Sniffing { pieces, ready, .. } = *sniffing;
         self.stage = match ready {
-            Ready::Parts(keys, commons) => {
+            Ready::Parts(keys, shared) => {
                 tally.trace(Trace::Decoding);
-                Stage::decoding(protocol, self.mid_stream, keys, &commons)
+                Stage::decoding(protocol, self.mid_stream, keys, &shared)
             }
             Ready::Engine(engine) => Stage::Decoding(engine),
         };
@@ -755,8 +755,8 @@ impl Sniffing {
 }
 
 impl Stage {
-    fn decoding(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, commons: &Commons) -> Self {
-        let decoder = AnyDecoder::new(protocol, mid_stream, commons);
+    fn decoding(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &Shared) -> Self {
+        let decoder = AnyDecoder::new(protocol, mid_stream, shared);
         Self::Decoding(Box::new(Engine::with_keys(decoder, mid_stream, keys)))
     }
 }

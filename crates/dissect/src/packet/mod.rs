@@ -14,7 +14,7 @@ mod tunnel;
 mod walk;
 
 use overhead_model::{Account, Frame, TcpFlags};
-pub(crate) use plain::segment as parse_plain;
+pub(crate) use plain::{Plain, PlainHeader, segment as of_plain_header};
 use std::net::{IpAddr, SocketAddr};
 use walk::Walk;
 
@@ -159,10 +159,10 @@ pub struct Datagram {
 /// Reads the headers of a frame.
 #[inline]
 pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
-    parse_plain(frame).map_or_else(|| parse_any(frame), Packet::Tcp)
+    Plain::of(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
 }
 
-/// The same for any frame; [`parse_plain`] is quicker for most.
+/// The same for any frame; [`Plain::of`] is quicker for most.
 pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
         Some((at, layer)) => Walk::of_frame(frame, at).run(layer),

@@ -9,48 +9,110 @@ const ETHERNET: usize = 14;
 const IP: usize = 20;
 const TCP: usize = 20;
 
-/// The segment in such a frame.
+/// The IPv4 header of such a frame, and its TCP header without options.
+pub type PlainHeader = [u8; IP + TCP];
+
+/// Such a frame: its lengths were checked, and nothing else was read yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain<'a> {
+    /// The headers behind Ethernet's.
+    pub header: &'a PlainHeader,
+    time_ns: u64,
+    wire_len: u32,
+    padding: u32,
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Plain<'a> {
+    /// Returns `None` for any other frame.
+    #[inline]
+    pub fn of(frame: &Frame<'a>) -> Option<Self> {
+        let bytes = frame.bytes;
+        let (ethernet, packet) = bytes.split_first_chunk::<ETHERNET>()?;
+        let header: &PlainHeader = packet.first_chunk()?;
+        let is_ip = frame.link == LinkType::ETHERNET && ethernet[12..] == [8, 0] && header[0] == 0x45;
+        let is_fragment = two(header, 6) & 0x3fff != 0;
+        if !is_ip || header[9] != 6 || is_fragment {
+            return None;
+        }
+        let payload_at = IP + usize::from(header[IP + 12] >> 4) * 4;
+        // A length of 0, which offload leaves, fails this too.
+        let end = usize::from(two(header, 2));
+        let padding = (frame.original_len as usize).checked_sub(ETHERNET + end)?;
+        if payload_at < IP + TCP || end < payload_at {
+            return None;
+        }
+        Some(Self {
+            header,
+            time_ns: frame.time_ns,
+            wire_len: frame.original_len,
+            padding: padding as u32,
+            options: packet.get(IP + TCP..payload_at)?,
+            payload: packet.get(payload_at..end.min(packet.len()))?,
+        })
+    }
+
+    /// Returns the ports of its sender and its receiver.
+    #[inline]
+    pub fn ports(&self) -> [u16; 2] {
+        [two(self.header, IP), two(self.header, IP + 2)]
+    }
+
+    /// Returns both ends, each with its address and its port in one word.
+    #[inline]
+    pub fn ends(&self) -> [u64; 2] {
+        let [source, destination] = self.ports();
+        let end = |at: usize, port: u16| u64::from(four(self.header, at)) << 16 | u64::from(port);
+        [end(12, source), end(16, destination)]
+    }
+
+    /// Returns its segment.
+    #[inline]
+    pub fn segment(&self) -> Segment<'a> {
+        let mut segment = segment(self.header);
+        segment.time_ns = self.time_ns;
+        segment.wire_len = self.wire_len;
+        segment.headers.link = ETHERNET as u32 + self.padding;
+        segment.options = self.options;
+        segment.payload = self.payload;
+        segment
+    }
+}
+
+/// Returns what these headers say of a segment: without its time, its frame, its options and its payload.
 #[inline]
-pub fn segment<'a>(frame: &Frame<'a>) -> Option<Segment<'a>> {
-    let bytes = frame.bytes;
-    let header: &[u8; ETHERNET + IP + TCP] = bytes.first_chunk()?;
-    let byte = |at: usize| header[at];
-    let two = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-    let four = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let (ip, tcp) = (ETHERNET, ETHERNET + IP);
-    let fragment = two(ip + 6) & 0x3fff != 0;
-    if frame.link != LinkType::ETHERNET || two(12) != 0x0800 || byte(ip) != 0x45 || byte(ip + 9) != 6 || fragment {
-        return None;
-    }
-    let tcp_len = usize::from(byte(tcp + 12) >> 4) * 4;
-    let payload_at = tcp + tcp_len;
-    // A length of 0, which offload leaves, fails this too.
-    let end = ip + usize::from(two(ip + 2));
-    let padding = (frame.original_len as usize).checked_sub(end)?;
-    if tcp_len < TCP || end < payload_at {
-        return None;
-    }
-    let flags = byte(tcp + 13);
+pub fn segment(header: &PlainHeader) -> Segment<'static> {
     let end_of = |at: usize, port: usize| {
-        let address = Ipv4Addr::new(byte(at), byte(at + 1), byte(at + 2), byte(at + 3));
-        SocketAddr::V4(SocketAddrV4::new(address, two(port)))
+        SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from_bits(four(header, at)), two(header, port)))
     };
-    Some(Segment {
-        time_ns: frame.time_ns,
-        wire_len: frame.original_len,
+    let (flags, tcp_len) = (header[IP + 13], u32::from(header[IP + 12] >> 4) * 4);
+    Segment {
+        time_ns: 0,
+        wire_len: 0,
         frames: 1,
-        headers: Headers { link: (ETHERNET + padding) as u32, ip: IP as u32, tcp: tcp_len as u32 },
-        source: end_of(ip + 12, tcp),
-        destination: end_of(ip + 16, tcp + 2),
-        ip_id: two(ip + 4),
-        seq: four(tcp + 4),
-        ack: four(tcp + 8),
+        headers: Headers { link: 0, ip: IP as u32, tcp: tcp_len },
+        source: end_of(12, IP),
+        destination: end_of(16, IP + 2),
+        ip_id: two(header, 4),
+        seq: four(header, IP + 4),
+        ack: four(header, IP + 8),
         flags: TcpFlags { fin: flags & 1 != 0, syn: flags & 2 != 0, rst: flags & 4 != 0, ack: flags & 16 != 0 },
-        window: two(tcp + 14),
-        options: bytes.get(tcp + TCP..payload_at)?,
-        payload_len: (end - payload_at) as u32,
-        payload: bytes.get(payload_at..end.min(bytes.len()))?,
-    })
+        window: two(header, IP + 14),
+        options: &[],
+        payload_len: u32::from(two(header, 2)).saturating_sub(IP as u32 + tcp_len),
+        payload: &[],
+    }
+}
+
+#[inline]
+fn two(header: &PlainHeader, at: usize) -> u16 {
+    u16::from_be_bytes([header[at], header[at + 1]])
+}
+
+#[inline]
+fn four(header: &PlainHeader, at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
 #[cfg(test)]
@@ -75,7 +137,7 @@ mod tests {
     #[test]
     fn the_usual_frame_is_read() {
         let frame = Frame { time_ns: 1, link: LinkType::ETHERNET, original_len: 72, interface: 0, bytes: &FRAME };
-        let found = segment(&frame).unwrap();
+        let found = Plain::of(&frame).unwrap().segment();
         assert_eq!((found.headers, found.payload), (Headers { link: 16, ip: 20, tcp: 32 }, &b"PING"[..]));
     }
 
@@ -94,7 +156,7 @@ mod tests {
             let bytes = &bytes[..len];
             let frame =
                 Frame { time_ns: 1, link: LinkType::ETHERNET, original_len: len as u32 + more, interface: 0, bytes };
-            if let Some(found) = segment(&frame) {
+            if let Some(found) = Plain::of(&frame).map(|plain| plain.segment()) {
                 prop_assert_eq!(format!("{:?}", Some(found)), format!("{:?}", by_walk(&frame)));
             }
         }

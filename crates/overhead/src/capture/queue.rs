@@ -1,68 +1,43 @@
 //! Frames on their way from the capturing thread to the dissecting one.
 
+use crate::frames::FrameBatch;
+use crate::queue;
 use overhead_capture::live::Background;
 use overhead_model::Frame;
-use std::ops::Range;
-use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 
-/// Bytes of frames that are handed over together, at least.
-const BYTES: usize = 256 << 10;
-/// Frames that are, where they are small.
-const FRAMES: usize = 1 << 10;
-/// Batches there may be: 32 MB of frames, as much as half a second of a busy loopback.
+/// Batches there may be: 32 MB of frames, as much as half a second of a busy loopback. From half of them on, the dissecting
+/// thread is to hurry.
 const MOST: usize = 128;
-/// Batches from which on the dissecting thread is to hurry.
-const MANY: usize = MOST / 2;
 
-/// Frames that own their bytes, in order.
+/// Frames, and what goes with them.
 #[derive(Debug, Default)]
 struct Batch {
-    frames: Vec<(Frame<'static>, Range<usize>)>,
-    bytes: Vec<u8>,
+    frames: FrameBatch,
     /// Somebody asked how far the dissection is, once it is here.
     asked: bool,
 }
 
-impl Batch {
-    fn push(&mut self, frame: &Frame<'_>) {
-        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        let without = Frame { time_ns, link, original_len, interface, bytes: &[] };
-        self.frames.push((without, start..self.bytes.len()));
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes.len() >= BYTES || self.frames.len() >= FRAMES
-    }
-
-    fn for_each(&self, mut take: impl FnMut(&Frame<'_>)) {
-        for (frame, range) in &self.frames {
-            take(&Frame { bytes: self.bytes.get(range.clone()).unwrap_or_default(), ..*frame });
-        }
+impl queue::Batch for Batch {
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty() && !self.asked
     }
 
     fn clear(&mut self) {
         self.frames.clear();
-        self.bytes.clear();
         self.asked = false;
     }
 }
 
 /// A queue's two ends.
 pub fn queue() -> (Inlet, Outlet) {
-    let ((full, to_dissect), (done, empty), background) = (channel(), channel(), Background::default());
-    let inlet = Inlet { filling: Batch::default(), full, empty, made: 1, background: background.clone() };
-    (inlet, Outlet { to_dissect, done, background })
+    let (mut inlet, background) = (queue::Inlet::new(MOST), Background::default());
+    let outlet = inlet.outlet();
+    (Inlet { inlet, background: background.clone() }, Outlet { outlet, background })
 }
 
 /// Where frames are put in.
 pub struct Inlet {
-    filling: Batch,
-    full: Sender<Batch>,
-    empty: Receiver<Batch>,
-    /// Batches there are.
-    made: usize,
+    inlet: queue::Inlet<Batch>,
     background: Background,
 }
 
@@ -70,40 +45,26 @@ impl Inlet {
     /// Puts a frame in. Waits where the other end is too far behind.
     #[inline]
     pub fn push(&mut self, frame: &Frame<'_>) {
-        self.filling.push(frame);
-        if self.filling.is_full() {
+        let frames = &mut self.inlet.filling().frames;
+        frames.push(frame);
+        if frames.is_full() {
             self.hand_over();
         }
     }
 
     /// Lets the other end have what was put in so far.
     pub fn hand_over(&mut self) {
-        if !self.filling.frames.is_empty() || self.filling.asked {
-            let spare = self.spare();
-            // Where nobody is there any more, its thread has failed, which the end of the capture shows.
-            let _ = self.full.send(std::mem::replace(&mut self.filling, spare));
+        self.inlet.hand_over();
+        if self.inlet.is_half_full() {
+            self.background.hurry();
         }
     }
 
     /// Lets the other end know that somebody asks for the figures of all that was put in so far.
     pub fn ask(&mut self) {
         self.background.hurry();
-        self.filling.asked = true;
+        self.inlet.filling().asked = true;
         self.hand_over();
-    }
-
-    fn spare(&mut self) -> Batch {
-        if let Ok(batch) = self.empty.try_recv() {
-            return batch;
-        }
-        if self.made >= MANY {
-            self.background.hurry();
-        }
-        if self.made < MOST {
-            self.made += 1;
-            return Batch::default();
-        }
-        self.empty.recv().unwrap_or_default()
     }
 }
 
@@ -116,8 +77,7 @@ impl Drop for Inlet {
 
 /// Where frames are taken out, by a thread that runs in the background as long as it keeps up.
 pub struct Outlet {
-    to_dissect: Receiver<Batch>,
-    done: Sender<Batch>,
+    outlet: queue::Outlet<Batch>,
     background: Background,
 }
 
@@ -134,25 +94,11 @@ impl Outlet {
         if in_background {
             self.background.enter();
         }
-        while let Ok(mut batch) = self.next() {
-            batch.for_each(|frame| take(state, frame));
-            let asked = batch.asked;
-            batch.clear();
-            // Nobody waits for it at the end.
-            let _ = self.done.send(batch);
-            pause(state, asked);
-        }
-    }
-
-    fn next(&self) -> Result<Batch, RecvError> {
-        match self.to_dissect.try_recv() {
-            Ok(batch) => Ok(batch),
-            Err(TryRecvError::Disconnected) => Err(RecvError),
-            Err(TryRecvError::Empty) => {
-                self.background.relax();
-                self.to_dissect.recv()
-            }
-        }
+        let relax = || self.background.relax();
+        self.outlet.drain(relax, |batch| {
+            batch.frames.for_each(|frame| take(state, frame));
+            pause(state, batch.asked);
+        });
     }
 }
 
@@ -160,6 +106,7 @@ impl Outlet {
 mod tests {
     use super::*;
     use overhead_model::LinkType;
+    use std::sync::mpsc::channel;
 
     #[test]
     fn frames_come_out_as_they_went_in() {

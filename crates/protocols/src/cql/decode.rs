@@ -180,7 +180,7 @@ impl Cql {
             return Err(Short);
         }
         let scratch = &mut self.scratch;
-        let (compression, expansion) = (self.session.compression, &self.session.commons.expansion);
+        let (compression, expansion) = (self.session.compression, &self.session.shared.expansion);
         let Some(preamble) = compression::body(compression, whole, &mut scratch.body, expansion) else {
             if let Some(note) = compression::why_not(compression, whole) {
                 cursor.out().note(note);

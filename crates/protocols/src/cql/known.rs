@@ -3,91 +3,82 @@
 //! A server knows a prepared statement by an id that is a hash of its text, on all of its connections and on all nodes of
 //! its cluster. Drivers rely on that: they prepare on one connection and execute on others.
 
-use super::super::Commons;
 use super::pair::Prepared;
 use crate::limits;
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries of types that all shared statements may hold together, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
 
-impl Commons {
-    /// A statement was prepared by what the frame at hand brought.
-    pub(super) fn publish(&self, statement: &Arc<Prepared>) {
-        if let Some(frame) = self.frame() {
-            self.statements.publish(frame, statement);
-        }
-    }
+/// Statements by id, as they were prepared last. One thread decodes all connections that share them, so nobody ever waits
+/// for the lock.
+#[derive(Clone, Debug, Default)]
+pub struct SharedStatements(Arc<Inner>);
 
-    /// The statement with this id, as far as the frames before this one tell.
-    pub(super) fn statement(&self, id: &[u8]) -> Option<Arc<Prepared>> {
-        self.statements.find(self.settled_frame()?, id)
-    }
-}
-
-/// Statements by id, each with the frame that completed its preparation.
-///
-/// What is found depends on the frames before the one that asks and on nothing else, also where connections are
-/// dissected side by side: the earliest statements are kept, and of one id the latest before the frame is taken.
 #[derive(Debug, Default)]
-pub struct Statements {
+struct Inner {
     known: Mutex<Known>,
+    /// Grows with every change to `known`.
+    version: AtomicU64,
+    is_withheld: AtomicBool,
 }
-
-/// Of one id, by the frames that completed them, in their order.
-type Versions = Vec<(u64, Arc<Prepared>)>;
 
 #[derive(Debug, Default)]
 struct Known {
-    versions: HashMap<Box<[u8]>, Versions>,
-    order: BTreeSet<(u64, Box<[u8]>)>,
+    by_id: HashMap<Box<[u8]>, Arc<Prepared>>,
     type_entries: usize,
 }
 
-impl Statements {
-    /// A statement was prepared by what `frame` brought.
-    fn publish(&self, frame: u64, statement: &Arc<Prepared>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(frame, statement);
-        while known.order.len() > limits::SHARED_STATEMENTS || known.type_entries > TYPE_ENTRIES {
-            known.drop_latest();
+impl SharedStatements {
+    /// Returns a number that changes whenever a look-up could give another answer than before.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Relaxed)
+    }
+
+    /// Hides the statements, and takes none in, as long as a connection ends. When that happens depends on the frames of
+    /// other connections: what its last bytes bring is its own.
+    pub fn withhold(&self, withheld: bool) {
+        self.0.is_withheld.store(withheld, Ordering::Relaxed);
+    }
+
+    /// Takes a statement in as it was prepared, in place of an earlier one with its id. Where there is no room for it, the
+    /// others are kept.
+    pub(super) fn publish(&self, statement: &Arc<Prepared>) {
+        if !self.is_withheld() && self.known().insert(statement) {
+            self.0.version.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The statement with this id as of `frame`.
-    fn find(&self, frame: u64, id: &[u8]) -> Option<Arc<Prepared>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let versions = known.versions.get(id)?;
-        let before = versions.partition_point(|(at, _)| *at <= frame);
-        versions.get(before.checked_sub(1)?).map(|(_, statement)| Arc::clone(statement))
+    /// Returns the statement with this id.
+    pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        if self.is_withheld() { None } else { self.known().by_id.get(id).cloned() }
+    }
+
+    fn is_withheld(&self) -> bool {
+        self.0.is_withheld.load(Ordering::Relaxed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Known {
-    fn insert(&mut self, frame: u64, statement: &Arc<Prepared>) {
-        let versions = self.versions.entry(statement.id.clone()).or_default();
-        let at = versions.partition_point(|(other, _)| *other < frame);
-        self.type_entries += statement.weight();
-        let version = (frame, Arc::clone(statement));
-        if let Some(slot) = versions.get_mut(at).filter(|(other, _)| *other == frame) {
-            self.type_entries -= slot.1.weight();
-            *slot = version;
-        } else {
-            versions.insert(at, version);
-            self.order.insert((frame, statement.id.clone()));
+    /// Returns whether anything has changed.
+    fn insert(&mut self, statement: &Arc<Prepared>) -> bool {
+        if self.by_id.get(&statement.id).is_some_and(|earlier| earlier == statement) {
+            return false;
         }
-    }
-
-    fn drop_latest(&mut self) {
-        let Some((frame, id)) = self.order.pop_last() else { return };
-        let Some(versions) = self.versions.get_mut(&id) else { return };
-        if let Some(at) = versions.iter().rposition(|(of, _)| *of == frame) {
-            let (_, statement) = versions.remove(at);
-            self.type_entries -= statement.weight();
+        let earlier = self.by_id.remove(&statement.id);
+        self.type_entries -= earlier.as_ref().map_or(0, |earlier| earlier.weight());
+        let has_room = self.by_id.len() < limits::SHARED_STATEMENTS
+            && self.type_entries.saturating_add(statement.weight()) <= TYPE_ENTRIES;
+        if has_room {
+            self.type_entries += statement.weight();
+            self.by_id.insert(statement.id.clone(), Arc::clone(statement));
         }
-        if versions.is_empty() {
-            self.versions.remove(&id);
-        }
+        has_room || earlier.is_some()
     }
 }

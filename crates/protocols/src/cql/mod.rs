@@ -34,8 +34,8 @@ mod tests;
 mod types;
 mod wire;
 
-use super::{Commons, Sniff};
-pub use known::Statements;
+use super::{Shared, Sniff};
+pub use known::SharedStatements;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 
 use decode::{Framing, Rest, Scratch};
@@ -60,14 +60,14 @@ pub struct Cql {
 impl Cql {
     /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, Commons::default())
+        Self::sharing(mid_stream, Shared::default())
     }
 
     /// The same, for one of several connections.
-    pub fn sharing(mid_stream: bool, commons: Commons) -> Self {
+    pub fn sharing(mid_stream: bool, shared: Shared) -> Self {
         let framing = if mid_stream { Framing::Either } else { Framing::Messages };
         Self {
-            session: Session::new(mid_stream, commons),
+            session: Session::new(mid_stream, shared),
             framing: [framing; 2],
             format: None,
             rest: [None; 2],

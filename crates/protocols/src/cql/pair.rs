@@ -4,7 +4,7 @@
 //! message needs to know of earlier ones lives here: prepared statements with the types of their bind
 //! markers and results, what was negotiated in the handshake, the keyspace in use.
 
-use super::super::Commons;
+use super::super::Shared;
 use super::statement::{self, Statement};
 use super::types::Types;
 use super::wire::{Header, opcode};
@@ -46,7 +46,7 @@ pub(super) struct Exchange {
 pub(super) struct StatementRef(u64);
 
 /// A prepared statement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prepared {
     pub id: Box<[u8]>,
     name: &'static str,
@@ -113,8 +113,8 @@ pub(super) struct Session {
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
     type_entries: usize,
-    /// What other connections have prepared.
-    pub commons: Commons,
+    /// What other connections have prepared, and what all may decompress.
+    pub shared: Shared,
     sent: Sent,
     /// The keyspace in use is the server's own.
     in_system_keyspace: bool,
@@ -125,7 +125,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new(mid_stream: bool, commons: Commons) -> Self {
+    pub fn new(mid_stream: bool, shared: Shared) -> Self {
         Self {
             waiting: FastMap::default(),
             outstanding: 0,
@@ -134,7 +134,7 @@ impl Session {
             first_prepared: 0,
             prepared_ids: FastMap::default(),
             type_entries: 0,
-            commons,
+            shared,
             sent: Sent { startup: mid_stream, statement: mid_stream },
             in_system_keyspace: false,
             compression: if mid_stream { Compression::NotSeen } else { Compression::None },
@@ -284,7 +284,7 @@ impl Session {
     pub fn find(&mut self, id: &[u8]) -> Option<StatementRef> {
         let own = self.prepared_ids.get(id).copied().map(StatementRef);
         own.or_else(|| {
-            let statement = self.commons.statement(id)?;
+            let statement = self.shared.statements.find(id)?;
             self.keep(statement);
             self.prepared_ids.get(id).copied().map(StatementRef)
         })
@@ -306,7 +306,7 @@ impl Session {
             None => ("EXECUTE", Class::Workload),
         });
         let prepared = Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result });
-        self.commons.publish(&prepared);
+        self.shared.statements.publish(&prepared);
         self.keep(prepared);
     }
 

@@ -137,7 +137,7 @@ impl Cql {
         if first.self_contained {
             return 0;
         }
-        let (scratch, expansion) = (&mut self.scratch, &self.session.commons.expansion);
+        let (scratch, expansion) = (&mut self.scratch, &self.session.shared.expansion);
         scratch.payload.clear();
         unpack(first, input.bytes, &mut scratch.block, &mut scratch.payload, expansion);
         // A continuation whose beginning was lost has no header.
@@ -158,7 +158,7 @@ impl Cql {
         let mut at = 0;
         for &segment in segments {
             let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
-            if !unpack(segment, bytes, &mut self.scratch.block, &mut payload, &self.session.commons.expansion) {
+            if !unpack(segment, bytes, &mut self.scratch.block, &mut payload, &self.session.shared.expansion) {
                 if segment.packed
                     && let Some(note) = Codec::Lz4.refusal(segment.wire as usize, segment.length as usize)
                 {

@@ -29,7 +29,7 @@ pub(super) enum Type {
 }
 
 /// The types of a row's columns, or of a statement's bind markers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Types {
     nodes: Vec<Type>,
     /// Members of tuples, by node.

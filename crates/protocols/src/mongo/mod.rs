@@ -48,7 +48,7 @@ mod value;
 mod walk;
 mod wire;
 
-use super::Commons;
+use super::Shared;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
 use std::sync::Arc;
@@ -64,12 +64,12 @@ pub struct Mongo {
 impl Mongo {
     /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, &Commons::default())
+        Self::sharing(mid_stream, &Shared::default())
     }
 
     /// The same, for one of several connections.
-    pub fn sharing(mid_stream: bool, commons: &Commons) -> Self {
-        Self { connection: decode::Connection::new(mid_stream, Arc::clone(&commons.expansion)) }
+    pub fn sharing(mid_stream: bool, shared: &Shared) -> Self {
+        Self { connection: decode::Connection::new(mid_stream, Arc::clone(&shared.expansion)) }
     }
 }
 

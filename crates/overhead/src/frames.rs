@@ -1,0 +1,65 @@
+//! Frames on their way from one thread to others.
+
+use crate::queue::Batch;
+use overhead_model::{Frame, LinkType};
+
+/// Bytes of frames that are handed over together, at least.
+const BYTES: usize = 256 << 10;
+/// Frames that are, where they are small.
+const FRAMES: usize = 1 << 10;
+
+/// Frames that own their bytes, in order.
+#[derive(Debug, Default)]
+pub struct FrameBatch {
+    frames: Vec<Entry>,
+    bytes: Vec<u8>,
+}
+
+/// A frame without its bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    time_ns: u64,
+    /// Where its bytes end; they begin where those of the frame before end.
+    end: usize,
+    original_len: u32,
+    interface: u32,
+    link: LinkType,
+}
+
+impl FrameBatch {
+    /// Adds a copy of a frame at the end.
+    #[inline]
+    pub fn push(&mut self, frame: &Frame<'_>) {
+        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
+        self.bytes.extend_from_slice(bytes);
+        self.frames.push(Entry { time_ns, end: self.bytes.len(), original_len, interface, link });
+    }
+
+    /// Returns whether it is time to hand it over.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= BYTES || self.frames.len() >= FRAMES
+    }
+
+    /// Hands every frame to `take`, in order.
+    #[inline]
+    pub fn for_each(&self, mut take: impl FnMut(&Frame<'_>)) {
+        let mut start = 0;
+        for &Entry { time_ns, end, original_len, interface, link } in &self.frames {
+            let bytes = self.bytes.get(start..end).unwrap_or_default();
+            take(&Frame { time_ns, link, original_len, interface, bytes });
+            start = end;
+        }
+    }
+}
+
+impl Batch for FrameBatch {
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.bytes.clear();
+    }
+}
