@@ -65,6 +65,12 @@ impl<D: Decoder> Engine<D> {
         self.streams.0.iter_mut().for_each(|stream| stream.state = State::Dead);
     }
 
+    /// Returns the number of [`Decoder::quiet`] while no bytes are kept of an incomplete message either, and nothing was lost.
+    #[inline]
+    pub fn quiet(&self) -> Option<u64> {
+        if self.streams.is_settled() { self.decoder.quiet() } else { None }
+    }
+
     /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {
@@ -141,6 +147,16 @@ impl Streams {
     /// Returns how many bytes are kept of incomplete messages.
     pub fn held(&self) -> usize {
         self.0.iter().map(|stream| stream.tail.capacity()).sum()
+    }
+
+    /// Returns whether both directions are at the end of a message.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        let is_settled = |stream: &Stream| {
+            let Stream { state, tail, opaque, need, current: _, stretch, doubtful: _, tried } = stream;
+            *state == State::Synced && tail.is_empty() && *opaque == 0 && need.is_none() && stretch.is_none() && !tried
+        };
+        self.0.iter().all(is_settled)
     }
 
     /// Gives back room that nothing is in.

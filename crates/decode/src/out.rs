@@ -91,6 +91,13 @@ pub trait Reader {
         let _ = (side, op, ahead, len, free);
     }
 
+    /// Returns whether anything is made of [`Reader::free`] now. Decoders that would have to search for what is free do not,
+    /// where this is false.
+    #[inline]
+    fn wants_free(&self) -> bool {
+        true
+    }
+
     /// Postings from here to the matching [`Reader::leave`] lie in the named group (`"rows metadata"`).
     fn enter(&mut self, side: Side, group: &'static str) {
         let _ = (side, group);
@@ -238,6 +245,12 @@ impl<'r, R: Reader> Out<'r, R> {
         if let Some(op) = self.current.filter(|_| len > 0) {
             self.reader.free(self.side, op, self.lump.len + ahead, len, free);
         }
+    }
+
+    /// See [`Reader::wants_free`].
+    #[inline]
+    pub fn wants_free(&self) -> bool {
+        self.reader.wants_free()
     }
 
     /// Begins a lump with a field, or posts it by itself.

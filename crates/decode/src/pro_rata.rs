@@ -26,6 +26,9 @@ impl Reader for Shares {
     fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
         self.amounts[account] += len;
     }
+    fn wants_free(&self) -> bool {
+        false
+    }
     fn label(&mut self, _: OpId, _: Class, _: &str, _: &'static str) {}
     fn close(&mut self, _: OpId, _: Outcome) {}
     fn software(&mut self, _: Side, _: &str) {}

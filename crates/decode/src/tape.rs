@@ -79,6 +79,10 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
         self.tape.events.push(Event::Leave);
     }
 
+    fn wants_free(&self) -> bool {
+        false
+    }
+
     fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
         self.out.label(op, class, name, via);
     }
@@ -172,6 +176,10 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
 
     fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
         self.amounts[account] += len;
+    }
+
+    fn wants_free(&self) -> bool {
+        false
     }
 
     fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {

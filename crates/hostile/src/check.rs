@@ -2,7 +2,7 @@
 //! TCP cut the stream.
 
 use crate::conversation::{Conversation, Cut, Segments, Turn};
-use overhead_decode::{Note, OpId, Reader};
+use overhead_decode::{Note, OpId, Reader, free};
 use overhead_dissect::Engine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
 use overhead_protocols::{AnyDecoder, Shared};
@@ -30,6 +30,17 @@ pub(crate) fn run(protocol: Protocol, input: &[u8]) {
         assert_eq!(cut.software, whole.software, "software by how the stream is cut");
         assert!(cut.fields == whole.fields, "fields by how the stream is cut");
     }
+    differ(protocol, &conversation);
+}
+
+/// Says the same again with other content wherever that is free, up to what cannot be read.
+fn differ(protocol: Protocol, conversation: &Conversation) {
+    let said = conversation.turns.iter().map_while(|turn| match turn {
+        Turn::Bytes(side, bytes) => Some((*side, bytes.as_slice())),
+        Turn::Opaque(..) => None,
+    });
+    let new = || AnyDecoder::new(protocol, conversation.mid_stream, &Commons::default());
+    free::check(new, &said.collect::<Vec<_>>());
 }
 
 fn wrap(turns: &mut Vec<Turn>, segments: Segments) {

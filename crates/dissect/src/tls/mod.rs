@@ -168,6 +168,11 @@ impl<D: Decoder> Decoder for Layered<D> {
     }
 
     #[inline]
+    fn quiet(&self) -> Option<u64> {
+        if self.is_fresh || self.secured.is_some() { None } else { self.decoder.quiet() }
+    }
+
+    #[inline]
     fn held(&self) -> usize {
         self.decoder.held() + self.secured.as_deref().map_or(0, Secured::held)
     }
