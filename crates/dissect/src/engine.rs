@@ -47,6 +47,12 @@ impl<D: Decoder> Engine<D> {
         self.0.refuse();
     }
 
+    /// Returns the number of the decoder's state while the connection is quiet: see [`overhead_decode::Engine::quiet`].
+    #[inline]
+    pub fn quiet(&self) -> Option<u64> {
+        self.0.quiet()
+    }
+
     /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {

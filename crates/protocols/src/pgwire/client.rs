@@ -1,12 +1,14 @@
 //! Messages of the client to postings (PostgreSQL manual, chapter 55.7, "F").
 
-use super::copy::Copy;
+use super::copy::{Copies, Copy};
 use super::decode::header;
 use super::pair::{Idle, Request};
+use super::sql::Verb;
 use super::values::{self, Shape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{Pgwire, Phase, copy, sql};
-use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
+use overhead_decode::near;
+use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// Authentication requests of the server (`AuthenticationSASL`, …) that the client's next message answers.
@@ -156,15 +158,37 @@ pub(super) fn only_text<'a, R: Reader>(
 
 fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
     let unit = state.pairing.single(Request::Query, out)?;
-    let text = read(input, total, "query", out, |c| only_text(c, Account::Query, "statement"));
-    let (verb, settings) = (sql::verb(text), sql::is_settings(text));
+    let (verb, settings, copies) = read(input, total, "query", out, |c| {
+        let text = c.peek();
+        let end = usize::try_from(c.remaining().saturating_sub(1)).unwrap_or(usize::MAX);
+        let said = statement(text.get(..end).unwrap_or(text), true, c.out());
+        only_text(c, Account::Query, "statement").map(|_| said)
+    });
     let unknown = if input.opaque > 0 { "QUERY" } else { "EMPTY" };
     state.pairing.label_verb(unit, verb, settings, (unknown, "simple"), out);
-    if let Some(copies) = copy::copies(text, &verb, true) {
+    if let Some(copies) = copies {
         state.pairing.copies(unit, copies);
     }
     state.pairing.settle(unit, out);
     Ok(())
+}
+
+/// What a text says that is posted next: its verb, whether it only sets and shows, what it copies. `several` where it may hold
+/// more than one statement.
+fn statement<R: Reader>(text: &[u8], several: bool, out: &mut Out<'_, R>) -> (Verb, bool, Option<Copies>) {
+    let (verb, settings) = (sql::verb(text), sql::is_settings(text));
+    if copy::may_copy(text, &verb, several) {
+        return (verb, settings, copy::copies(text));
+    }
+    free_numbers(text, out);
+    (verb, settings, None)
+}
+
+/// The digits of numbers in `text`, which is posted next, may differ.
+pub(super) fn free_numbers<R: Reader>(text: &[u8], out: &mut Out<'_, R>) {
+    if out.wants_free() {
+        sql::each_number(text, |ahead, len| out.free(ahead, len, Free::Digits));
+    }
 }
 
 fn function<R: Reader>(
@@ -196,13 +220,11 @@ fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
     read(input, total, "parse", out, |c| {
         let name = c.c_string(Account::Metadata, "statement name")?;
         let id = session.parse(name);
-        let Some(statement) = session.statement_mut(id) else {
-            return Ok(());
-        };
-        let text = c_text(c, Account::Query, "statement")?;
-        statement.verb = sql::verb(text);
-        statement.settings = sql::is_settings(text);
-        statement.copies = copy::copies(text, &statement.verb, false);
+        let text = c.peek();
+        let end = near::find(0, text).unwrap_or(text.len());
+        let (verb, settings, copies) = statement(text.get(..end).unwrap_or_default(), false, c.out());
+        c_text(c, Account::Query, "statement")?;
+        session.set_text(id, verb, settings, copies);
         let count = c.u16_be(Account::Framing, "parameter count")?;
         let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
         session.set_parameters(id, types);

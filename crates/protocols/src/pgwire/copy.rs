@@ -13,7 +13,7 @@ mod binary;
 mod rows;
 mod statement;
 
-pub(super) use statement::{Copies, Format, copies};
+pub(super) use statement::{Copies, Format, copies, may_copy};
 
 use binary::{Binary, SIGNATURE};
 use overhead_decode::{Cursor, Reader, Short};

@@ -70,6 +70,9 @@ impl Pgwire {
             return Ok(Step::Need(total));
         }
         server::message(self, kind, total, input, out);
+        if kind == b'Z' && out.wants_free() {
+            self.settle();
+        }
         Ok(Step::Progress)
     }
 
@@ -188,6 +191,7 @@ impl Pgwire {
             authentication: 0,
             client_named: false,
             server_named: false,
+            states: super::quiet::States::default(),
         }
     }
 }

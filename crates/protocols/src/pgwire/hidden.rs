@@ -17,6 +17,43 @@ pub(super) fn in_value(bytes: &[u8], len: u64, binary: bool) -> bool {
     if binary { in_binary(bytes, len) } else { in_text(bytes) }
 }
 
+/// How a value begins, where that alone tells that it could have no structure, whatever follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// With any byte.
+    Any,
+    /// With any digit.
+    Digit,
+    /// With this byte.
+    Byte,
+}
+
+/// Returns how a value begins that could have no structure by [`in_value`]; `None` where it takes more than the first byte to
+/// tell that.
+pub(super) fn start(bytes: &[u8], len: u64, binary: bool) -> Option<Start> {
+    let (&first, 1..) = (bytes.first().filter(|_| bytes.len() as u64 >= len)?, len) else { return None };
+    if !binary {
+        return match first {
+            _ if len == 1 => Some(Start::Any),
+            b'0'..=b'9' => Some(Start::Digit),
+            b'{' | b'(' | b'[' => None,
+            _ => Some(Start::Byte),
+        };
+    }
+    match len {
+        0..5 => Some(Start::Any),
+        // Too short for anything but a range, whose first byte says how long it is at least.
+        5..12 => range_bounds(first).is_none_or(|bounds| 1 + 4 * bounds > len).then_some(Start::Byte),
+        _ => None,
+    }
+}
+
+/// How many bounds a range with these flags has; `None` where no range with any has such.
+fn range_bounds(flags: u8) -> Option<u64> {
+    let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
+    (flags <= RANGE_FLAGS && flags & 1 == 0 && bounds > 0).then_some(bounds)
+}
+
 fn in_text(text: &[u8]) -> bool {
     let mut literal = Literal::default();
     literal.read(text);
@@ -100,10 +137,7 @@ impl Walk<'_> {
 
     fn range(mut self) -> Result<bool, bool> {
         let flags = *self.rest.first().filter(|_| self.left > 0).ok_or(self.left > 0)?;
-        let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
-        if flags > RANGE_FLAGS || flags & 1 != 0 || bounds == 0 {
-            return Err(false);
-        }
+        let bounds = range_bounds(flags).ok_or(false)?;
         self.pass(1)?;
         self.parts(bounds)
     }

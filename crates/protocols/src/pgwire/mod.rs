@@ -16,6 +16,7 @@ mod copy;
 mod decode;
 mod hidden;
 mod pair;
+mod quiet;
 mod server;
 mod session;
 mod sql;
@@ -41,6 +42,8 @@ pub struct Pgwire {
     client_named: bool,
     /// The server has said which product it is.
     server_named: bool,
+    /// The states that there were at quiet moments.
+    states: quiet::States,
 }
 
 /// What the client's bytes are.
@@ -105,7 +108,11 @@ impl Decoder for Pgwire {
         self.pairing.abandon(out);
     }
 
+    fn quiet(&self) -> Option<u64> {
+        self.state_number()
+    }
+
     fn held(&self) -> usize {
-        self.pairing.held()
+        self.pairing.held() + self.states.held()
     }
 }

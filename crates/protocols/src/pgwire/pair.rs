@@ -13,7 +13,7 @@ mod answers;
 mod copying;
 
 use super::copy::Copy;
-use super::session::{PortalId, Session, StatementId};
+use super::session::{PortalId, Session, StatementId, View};
 use super::sql::Verb;
 use crate::limits;
 use copying::{CopyIn, UnitCopies};
@@ -133,7 +133,7 @@ impl Idle {
 }
 
 /// What the losses of a capture make doubtful.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Doubts {
     /// Responses may come that answer requests which were not seen.
     misaligned: bool,
@@ -141,6 +141,14 @@ struct Doubts {
     doubtful: bool,
     /// The client sends requests before it has the answers to earlier ones.
     pipelines: bool,
+}
+
+/// What outlives the units, beside the session.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    has_begun: bool,
+    replicates: bool,
+    doubts: Doubts,
 }
 
 #[derive(Debug)]
@@ -197,6 +205,35 @@ impl Pairing {
             doubts: Doubts { misaligned: mid_stream, ..Doubts::default() },
             ..Self::default()
         }
+    }
+
+    /// Returns what the session remembers, while nothing is under way.
+    pub fn view(&self) -> Option<View<'_>> {
+        // All fields are named, so that a further one cannot be left out unseen. Numbers of units tell nothing.
+        let Self {
+            session,
+            expected,
+            cycles: _,
+            units,
+            first_unit: _,
+            current,
+            skipping,
+            copy_in,
+            copy_out,
+            stray,
+            // See `facts`.
+            has_begun: _,
+            replicates: _,
+            doubts: _,
+        } = self;
+        let is_open = !expected.is_empty() || !units.is_empty() || current.is_some() || *skipping;
+        let copies = copy_in.is_some() || copy_out.is_some();
+        if is_open || copies || stray.iter().any(Option::is_some) { None } else { session.view() }
+    }
+
+    /// Returns what outlives the units, beside the session.
+    pub fn facts(&self) -> Facts {
+        Facts { has_begun: self.has_begun, replicates: self.replicates, doubts: self.doubts }
     }
 
     fn unit(&mut self, id: UnitId) -> Option<&mut Unit> {

@@ -1,12 +1,13 @@
 //! Messages of the server to postings (PostgreSQL manual, chapter 55.7, "B").
 
 use super::Pgwire;
-use super::client::{only_text, read};
+use super::client::{free_numbers, only_text, read};
 use super::copy::Copy;
 use super::pair::{Expected, Request};
 use super::session::{Session, StatementId};
 use super::values::{self, Shape};
 use super::wire::{formats, u32_at};
+use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Out, Reader, Short};
 use overhead_model::{Account, Outcome, Side};
 
@@ -63,7 +64,10 @@ fn answer<R: Reader>(
         b'D' => data_row(state, front, total, input, out),
         b'T' | b't' | b'n' => describe(state, front, (kind, total), input, out),
         b'C' => {
-            let tag = read(input, total, "command complete", out, |c| only_text(c, Account::Status, "command tag"));
+            let tag = read(input, total, "command complete", out, |c| {
+                free_numbers(c.peek(), c.out());
+                only_text(c, Account::Status, "command tag")
+            });
             if let Some(front) = front {
                 state.pairing.tagged(front.unit, tag, out);
             }
@@ -205,9 +209,21 @@ fn row_description<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let count = c.u16_be(Account::Framing, "column count")?;
-    if let Some(session) = session.as_mut() {
-        session.forget_columns(statement);
-    }
+    let Some(session) = session.as_mut() else {
+        return columns(count, |_| {}, c);
+    };
+    session.begin_columns(statement);
+    let read = columns(count, |fields| session.column(statement, fields), c);
+    session.end_columns(statement);
+    read
+}
+
+/// Posts the descriptions of columns, and gives what follows the name of each.
+fn columns<'a, R: Reader>(
+    count: u16,
+    mut column: impl FnMut(&'a [u8]),
+    c: &mut Cursor<'a, '_, '_, R>,
+) -> Result<(), Short> {
     for _ in 0..count {
         c.out().enter("column");
         c.c_string(Account::Schema, "name")?;
@@ -219,9 +235,7 @@ fn row_description<R: Reader>(
         c.skip(COLUMN - 12, Account::Schema, "type modifier")?;
         c.skip(2, Account::Metadata, "format code")?;
         c.out().leave();
-        if let Some(session) = session.as_mut() {
-            session.column(statement, fields);
-        }
+        column(fields);
     }
     Ok(())
 }
@@ -266,6 +280,11 @@ fn fields<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
     let mut fatal = false;
     while c.remaining() > 1 {
         let code = c.u8(Account::Framing, "field code")?;
+        if !matches!(code, b'S' | b'V') {
+            let text = c.peek();
+            let end = near::find(0, text).unwrap_or(text.len());
+            free_numbers(text.get(..end).unwrap_or_default(), c.out());
+        }
         let text = c.c_string(Account::Status, field_name(code))?;
         fatal |= matches!(code, b'S' | b'V') && matches!(text, b"FATAL" | b"PANIC");
     }

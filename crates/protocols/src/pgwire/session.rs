@@ -9,9 +9,11 @@ use super::values::Shape;
 use super::wire::{Formats, u16_at, u32_at};
 use crate::limits;
 use overhead_decode::FastMap;
+use overhead_decode::Versioned;
+use std::borrow::Cow;
 
 /// A prepared statement.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statement {
     /// Its verb; empty where its text was not seen.
     pub verb: Verb,
@@ -100,6 +102,11 @@ impl<T: Default> Slab<T> {
 #[derive(Debug, Default)]
 struct Names {
     unnamed: Option<usize>,
+    named: Versioned<Generations>,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
     young: FastMap<Box<[u8]>, usize>,
     old: FastMap<Box<[u8]>, usize>,
 }
@@ -109,14 +116,15 @@ impl Names {
         if name.is_empty() {
             return self.unnamed;
         }
-        self.young.get(key(name)).or_else(|| self.old.get(key(name))).copied()
+        self.named.young.get(key(name)).or_else(|| self.named.old.get(key(name))).copied()
     }
 
     fn remove(&mut self, name: &[u8]) -> Option<usize> {
         if name.is_empty() {
             return self.unnamed.take();
         }
-        self.young.remove(key(name)).or_else(|| self.old.remove(key(name)))
+        self.get(name)?;
+        self.named.change(|named| named.young.remove(key(name)).or_else(|| named.old.remove(key(name))))
     }
 
     /// Gives those that are forgotten for it. `name` stood for nothing.
@@ -125,11 +133,18 @@ impl Names {
             self.unnamed = Some(index);
             return FastMap::default();
         }
-        self.young.insert(key(name).into(), index);
-        if self.young.len() < limits::STATEMENTS / 2 {
-            return FastMap::default();
-        }
-        std::mem::replace(&mut self.old, std::mem::take(&mut self.young))
+        self.named.change(|named| {
+            named.young.insert(key(name).into(), index);
+            if named.young.len() < limits::STATEMENTS / 2 {
+                return FastMap::default();
+            }
+            std::mem::replace(&mut named.old, std::mem::take(&mut named.young))
+        })
+    }
+
+    /// True while nothing but the empty name stands for something.
+    fn has_no_names(&self) -> bool {
+        self.named.young.is_empty() && self.named.old.is_empty()
     }
 }
 
@@ -152,6 +167,71 @@ pub(super) struct Session {
     simple: (Vec<Shape>, Vec<u8>),
     /// Room for types of parameters and columns in all statements.
     types: usize,
+    /// How often something became known of a statement that has a name.
+    amendments: u64,
+    /// Columns of the description being read.
+    described: Vec<Shape>,
+}
+
+/// What a session remembers at a moment when no request waits, as far as a later one could depend on it. Two sessions with
+/// equal ones go on alike.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct View<'a> {
+    /// Changes with everything that has a name.
+    named: u64,
+    unnamed: Option<Cow<'a, Statement>>,
+    /// The portal without a name: format codes and statement.
+    portal: Option<(Cow<'a, [u8]>, Link<'a>)>,
+    /// Of the result of the last simple query that had one: columns and formats.
+    columns: Cow<'a, [Shape]>,
+    formats: Cow<'a, [u8]>,
+}
+
+/// The statement of the portal without a name.
+#[derive(Debug, PartialEq, Eq)]
+enum Link<'a> {
+    None,
+    /// The one without a name.
+    Unnamed,
+    /// In this slot, with a name.
+    Named(usize),
+    /// One that had no name, which is of another by now.
+    Other(Cow<'a, Statement>),
+}
+
+impl View<'_> {
+    /// Copies what it refers to.
+    pub fn into_owned(self) -> View<'static> {
+        let statement = |of: Cow<'_, Statement>| Cow::Owned(of.into_owned());
+        let link = |link: Link<'_>| match link {
+            Link::None => Link::None,
+            Link::Unnamed => Link::Unnamed,
+            Link::Named(slot) => Link::Named(slot),
+            Link::Other(of) => Link::Other(statement(of)),
+        };
+        View {
+            named: self.named,
+            unnamed: self.unnamed.map(statement),
+            portal: self.portal.map(|(formats, of)| (Cow::Owned(formats.into_owned()), link(of))),
+            columns: Cow::Owned(self.columns.into_owned()),
+            formats: Cow::Owned(self.formats.into_owned()),
+        }
+    }
+
+    /// Returns how many entries its lists have.
+    pub fn weight(&self) -> usize {
+        let statement = |of: &Statement| of.parameters.len() + of.columns.len();
+        let portal = self.portal.as_ref().map_or(0, |(formats, link)| match link {
+            Link::Other(of) => formats.len() + statement(of),
+            _ => formats.len(),
+        });
+        self.unnamed.as_deref().map_or(0, statement) + portal + self.columns.len() + self.formats.len()
+    }
+
+    /// True where a session that has `other` can never have this one again.
+    pub fn is_past(&self, other: &View<'_>) -> bool {
+        self.named != other.named
+    }
 }
 
 impl Session {
@@ -162,11 +242,37 @@ impl Session {
             + self.types * size_of::<Shape>()
     }
 
+    /// Returns what is remembered, where no request waits. `None` while portals have names, which is seldom.
+    pub fn view(&self) -> Option<View<'_>> {
+        let Self { statements, portals, statement_names, portal_names, simple, types: _, amendments, described: _ } =
+            self;
+        if !portal_names.has_no_names() {
+            return None;
+        }
+        let link = |portal: &Portal| match portal.statement {
+            Some(StatementId(slot)) if statement_names.unnamed == Some(slot) => Link::Unnamed,
+            Some(StatementId(slot)) => match statements.get(slot) {
+                Some(statement) if statement.named => Link::Named(slot),
+                Some(statement) => Link::Other(Cow::Borrowed(statement)),
+                None => Link::None,
+            },
+            None => Link::None,
+        };
+        let portal = portal_names.unnamed.and_then(|slot| portals.get(slot));
+        Some(View {
+            named: statement_names.named.version() + portal_names.named.version() + amendments,
+            unnamed: statement_names.unnamed.and_then(|slot| statements.get(slot)).map(Cow::Borrowed),
+            portal: portal.map(|portal| (Cow::Borrowed(&*portal.formats), link(portal))),
+            columns: Cow::Borrowed(&simple.0),
+            formats: Cow::Borrowed(&simple.1),
+        })
+    }
+
     /// A new statement of this name, of which nothing is known yet.
     pub fn parse(&mut self, name: &[u8]) -> StatementId {
         self.close_statement(name);
         let id = self.unknown_statement();
-        if let Some(statement) = self.statement_mut(id) {
+        if let Some(statement) = self.statements.get_mut(id.0) {
             statement.named = !name.is_empty();
         }
         for forgotten in self.statement_names.insert(name, id.0).into_values() {
@@ -178,7 +284,7 @@ impl Session {
     /// A statement without a name, with one reference.
     fn unknown_statement(&mut self) -> StatementId {
         let id = StatementId(self.statements.take());
-        if let Some(statement) = self.statement_mut(id) {
+        if let Some(statement) = self.statements.get_mut(id.0) {
             statement.verb = Verb::default();
             statement.settings = false;
             statement.copies = None;
@@ -202,9 +308,18 @@ impl Session {
         self.statements.get(id.0)
     }
 
-    /// A statement, to be changed.
-    pub fn statement_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
-        self.statements.get_mut(id.0)
+    /// A statement of which something becomes known that was not, or was otherwise.
+    fn amend(&mut self, id: StatementId) -> Option<&mut Statement> {
+        let statement = self.statements.get_mut(id.0)?;
+        self.amendments += u64::from(statement.named);
+        Some(statement)
+    }
+
+    /// What a statement's text says.
+    pub fn set_text(&mut self, id: StatementId, verb: Verb, settings: bool, copies: Option<Copies>) {
+        if let Some(statement) = self.amend(id) {
+            (statement.verb, statement.settings, statement.copies) = (verb, settings, copies);
+        }
     }
 
     /// The statement's name stands for nothing.
@@ -288,14 +403,10 @@ impl Session {
         (columns, Formats(&portal.formats))
     }
 
-    /// A result is being described anew: of a statement, or without one of a simple query.
-    pub fn forget_columns(&mut self, statement: Option<StatementId>) {
-        if let Some(id) = statement {
-            if let Some(statement) = self.statement_mut(id) {
-                statement.columns.clear();
-            }
-        } else {
-            self.simple.0.clear();
+    /// A result is being described anew.
+    pub fn begin_columns(&mut self, statement: Option<StatementId>) {
+        self.described.clear();
+        if statement.is_none() {
             self.simple.1.clear();
         }
     }
@@ -305,28 +416,47 @@ impl Session {
         let (Some(oid), Some(format)) = (u32_at(fields, 6), u16_at(fields, 16)) else {
             return;
         };
-        let columns = if let Some(id) = statement {
-            self.statements.get_mut(id.0).map(|statement| &mut statement.columns)
-        } else {
-            if self.simple.1.len() < 2 * limits::COLUMNS {
-                self.simple.1.extend_from_slice(&format.to_be_bytes());
-            }
-            Some(&mut self.simple.0)
-        };
-        if let Some(columns) = columns.filter(|columns| columns.len() < limits::COLUMNS) {
-            let before = columns.capacity();
-            columns.push(Shape::of(oid));
-            self.types += columns.capacity() - before;
+        if statement.is_none() && self.simple.1.len() < 2 * limits::COLUMNS {
+            self.simple.1.extend_from_slice(&format.to_be_bytes());
         }
+        if self.described.len() < limits::COLUMNS {
+            self.described.push(Shape::of(oid));
+        }
+    }
+
+    /// The description is read: its columns are those of the statement, or without one of a simple query.
+    pub fn end_columns(&mut self, statement: Option<StatementId>) {
+        let Some(id) = statement else {
+            let before = self.simple.0.capacity();
+            self.simple.0.clone_from(&self.described);
+            self.types += self.simple.0.capacity() - before;
+            return;
+        };
+        if self.statement(id).is_none_or(|statement| statement.columns == self.described) {
+            return;
+        }
+        let described = std::mem::take(&mut self.described);
+        if let Some(statement) = self.amend(id) {
+            let before = statement.columns.capacity();
+            statement.columns.clone_from(&described);
+            self.types += self.statement(id).map_or(0, |statement| statement.columns.capacity() - before);
+        }
+        self.described = described;
     }
 
     /// Remembers the types of a statement's parameters, as far as they are said: OIDs as on the wire.
     pub fn set_parameters(&mut self, id: StatementId, oids: &[u8]) {
-        let Some(statement) = self.statements.get_mut(id.0) else { return };
-        let before = statement.parameters.capacity();
-        statement.parameters.clear();
-        let oids = oids.chunks_exact(4).take(limits::PARAMETERS);
-        statement.parameters.extend(oids.map(|oid| u32_at(oid, 0).map_or(Shape::Unknown, Shape::of)));
-        self.types += statement.parameters.capacity() - before;
+        let shapes =
+            oids.chunks_exact(4).take(limits::PARAMETERS).map(|oid| u32_at(oid, 0).map_or(Shape::Unknown, Shape::of));
+        let Some(known) = self.statement(id) else { return };
+        if known.parameters.iter().copied().eq(shapes.clone()) {
+            return;
+        }
+        let before = known.parameters.capacity();
+        if let Some(statement) = self.amend(id) {
+            statement.parameters.clear();
+            statement.parameters.extend(shapes);
+            self.types += self.statement(id).map_or(0, |statement| statement.parameters.capacity() - before);
+        }
     }
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 mod copies;
 mod hostile;
+mod masks;
 mod situations;
 mod units;
 

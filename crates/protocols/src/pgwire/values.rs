@@ -11,10 +11,11 @@
 //!
 //! Text formats: PostgreSQL manual, chapters 8.15.6 (arrays), 8.16.6 (composites), 8.17.5 (ranges).
 
-use super::{hidden, types};
+use super::hidden::{self, Start};
+use super::types;
 use crate::limits;
 use overhead_decode::near;
-use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_decode::{Cursor, Free, Note, Reader, Short};
 use overhead_model::Account;
 
 /// Largest number of dimensions of an array (`MAXDIM` of the server).
@@ -76,13 +77,8 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binar
         return Err(Short);
     }
     match shape {
-        Shape::Leaf => c.skip(len, Account::Data, "value"),
-        Shape::Unknown => {
-            if hidden::in_value(c.peek(), len, binary) {
-                c.out().note(Note::UntypedValue);
-            }
-            c.skip(len, Account::Data, "value")
-        }
+        Shape::Leaf => c.skip_free(len, Account::Data, "value", Free::Any),
+        Shape::Unknown => unknown(c, len, binary),
         _ => {
             let end = c.position() + len;
             c.out().enter("value");
@@ -96,6 +92,26 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binar
             Ok(())
         }
     }
+}
+
+/// A value of unknown type of `len` bytes.
+fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> Result<(), Short> {
+    let value = c.peek();
+    if hidden::in_value(value, len, binary) {
+        c.out().note(Note::UntypedValue);
+    } else if c.out().wants_free() {
+        let out = c.out();
+        match hidden::start(value, len, binary) {
+            Some(Start::Any) => out.free(0, len, Free::Any),
+            Some(Start::Digit) => {
+                out.free(0, 1, Free::Digits);
+                out.free(1, len - 1, Free::Any);
+            }
+            Some(Start::Byte) => out.free(1, len - 1, Free::Any),
+            None => {}
+        }
+    }
+    c.skip(len, Account::Data, "value")
 }
 
 /// A value in binary format that ends at `end`.
@@ -126,13 +142,8 @@ impl Binary {
     fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape) -> Result<(), Short> {
         match shape {
             _ if self.depth > limits::NESTING => c.skip(self.left(c), Account::Data, "value"),
-            Shape::Unknown => {
-                if hidden::in_value(c.peek(), self.left(c), true) {
-                    c.out().note(Note::UntypedValue);
-                }
-                c.skip(self.left(c), Account::Data, "value")
-            }
-            Shape::Leaf => c.skip(self.left(c), Account::Data, "value"),
+            Shape::Unknown => unknown(c, self.left(c), true),
+            Shape::Leaf => c.skip_free(self.left(c), Account::Data, "value", Free::Any),
             Shape::Array(_) => self.array(c),
             Shape::Composite => self.composite(c),
             Shape::Range => self.range(c),

@@ -58,15 +58,16 @@ impl Dialect {
     }
 }
 
-/// The copies that `sql` starts, where it starts any. `several` where it may hold more than one statement.
+/// Returns whether `sql` may start copies, by its words alone. `several` where it may hold more than one statement.
 #[inline]
-pub(in super::super) fn copies(sql: &[u8], verb: &Verb, several: bool) -> Option<Copies> {
+pub(in super::super) fn may_copy(sql: &[u8], verb: &Verb, several: bool) -> bool {
     let first = [&b"COPY"[..], b"START_REPLICATION", b"BASE_BACKUP"].iter().any(|word| verb.is(word));
-    if first || (several && may_copy_later(sql)) { read(sql) } else { None }
+    first || (several && may_copy_later(sql))
 }
 
+/// The copies that `sql` starts, where it starts any.
 #[cold]
-fn read(sql: &[u8]) -> Option<Copies> {
+pub(in super::super) fn copies(sql: &[u8]) -> Option<Copies> {
     let mut tokens = Tokens::new(sql);
     let mut copies = Vec::new();
     while copies.len() < limits::STATEMENT_COPIES {

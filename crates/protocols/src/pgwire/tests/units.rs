@@ -153,9 +153,7 @@ fn old_statements_are_forgotten_first() {
     let mut session = session::Session::default();
     for n in 0..3 * crate::limits::STATEMENTS {
         let id = session.parse(format!("s{n}").as_bytes());
-        if let Some(statement) = session.statement_mut(id) {
-            statement.verb = verb(b"SELECT");
-        }
+        session.set_text(id, verb(b"SELECT"), false, None);
     }
     let known = |session: &mut session::Session, name: &str| {
         let id = session.statement_named(name.as_bytes());

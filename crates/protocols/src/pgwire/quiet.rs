@@ -1,0 +1,82 @@
+//! When nothing is under way on a connection, and how its states at such moments are told apart.
+//!
+//! With every statement a client may prepare anew, bind anew, and have its result described anew, so that what is remembered
+//! changes and changes back. So the states are compared with those that there were before, and numbered: one that
+//! comes again has the number that it had.
+
+use super::pair::Facts;
+use super::session::View;
+use super::{Pgwire, Phase};
+
+/// States of one connection that are told apart. One with more is not quiet in the further ones.
+const STATES: usize = 16;
+
+/// Entries of lists in a state that is kept. Others are not told apart.
+const ENTRIES: usize = 1024;
+
+/// The states that there were, with their numbers.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    known: Vec<(u64, State<'static>)>,
+    next: u64,
+}
+
+/// All that decoding may depend on while nothing is under way.
+#[derive(Debug, PartialEq, Eq)]
+struct State<'a> {
+    view: View<'a>,
+    facts: Facts,
+    authentication: u32,
+    client_named: bool,
+    server_named: bool,
+}
+
+impl States {
+    fn number(&self, state: &State<'_>) -> Option<u64> {
+        self.known.iter().find(|(_, known)| known == state).map(|(number, _)| *number)
+    }
+
+    /// Gives a new state a number.
+    #[cold]
+    fn add(&mut self, state: State<'static>) {
+        self.known.retain(|(_, known)| !known.view.is_past(&state.view));
+        if self.known.len() < STATES {
+            self.known.reserve_exact(1);
+            self.known.push((self.next, state));
+            self.next += 1;
+        }
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.known.iter().map(|(_, state)| size_of::<(u64, State<'_>)>() + state.view.weight()).sum()
+    }
+}
+
+impl Pgwire {
+    /// Returns the state, while nothing is under way.
+    fn state(&self) -> Option<State<'_>> {
+        // All fields are named, so that a further one cannot be left out unseen.
+        let Self { phase, pairing, authentication, client_named, server_named, states: _ } = self;
+        if *phase != Phase::Messages {
+            return None;
+        }
+        let (authentication, client_named, server_named) = (*authentication, *client_named, *server_named);
+        Some(State { view: pairing.view()?, facts: pairing.facts(), authentication, client_named, server_named })
+    }
+
+    /// Returns the number of the state, where it has one: see [`overhead_decode::Decoder::quiet`].
+    pub(super) fn state_number(&self) -> Option<u64> {
+        self.states.number(&self.state()?)
+    }
+
+    /// The server is ready: the state gets a number, where it has none.
+    pub(super) fn settle(&mut self) {
+        let Some(state) = self.state() else { return };
+        if self.states.number(&state).is_none() && state.view.weight() <= ENTRIES {
+            let State { view, facts, authentication, client_named, server_named } = state;
+            let view = view.into_owned();
+            self.states.add(State { view, facts, authentication, client_named, server_named });
+        }
+    }
+}
