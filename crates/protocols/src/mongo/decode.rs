@@ -3,10 +3,10 @@
 use super::compress::{NOOP, why_not, with_plain};
 use super::pair::{Pairing, Waiting};
 use super::walk::Walk;
-use super::wire::{HEADER, Header, Opcode, i32_at};
+use super::wire::{HEADER, Header, MORE_TO_COME, Opcode, i32_at, u32_at};
 use crate::limits;
 use overhead_decode::Expansion;
-use overhead_decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Shares, Short, Step};
+use overhead_decode::{Cursor, Free, Input, Malformed, Note, OpId, Out, Reader, Shares, Short, Step};
 use overhead_model::Account::{self, Framing, Metadata};
 use overhead_model::{Amounts, Class, Outcome, Side};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Connection {
         if header.opcode == Opcode::Compressed && input.available() < header.len {
             return Ok(Step::Need(header.len));
         }
-        let message = self.begin(side, header, out);
+        let message = self.begin(side, header, is_last(header.opcode, input.bytes), out);
         if header.opcode == Opcode::Compressed {
             self.compressed(side, message, input, out);
             return Ok(Step::Progress);
@@ -95,8 +95,16 @@ impl Connection {
         self.pairing.held()
     }
 
-    /// Finds the operation of a message and posts its header.
-    fn begin<R: Reader>(&mut self, side: Side, header: Header, out: &mut Out<'_, R>) -> Message {
+    /// Returns a number that tells its states apart while no message is incomplete and no request waits.
+    pub(super) fn quiet(&self) -> Option<u64> {
+        let Self { pairing, halves, expansion: _ } = self;
+        // What a walk keeps is of the message being read.
+        let between = halves.iter().all(|half| half.message.is_none());
+        between.then(|| pairing.quiet()).flatten()
+    }
+
+    /// Finds the operation of a message and posts its header. No message answers one of the server that `is_last`.
+    fn begin<R: Reader>(&mut self, side: Side, header: Header, is_last: bool, out: &mut Out<'_, R>) -> Message {
         let waiting = match side {
             Side::Request => None,
             Side::Response => self.pairing.answered(&header),
@@ -110,8 +118,28 @@ impl Connection {
         out.enter(header.opcode.name());
         out.enter("header");
         out.post(Framing, "message length", 4);
-        out.post(Metadata, "request id", 4);
-        out.post(Metadata, "response to", 4);
+        match (side, waiting) {
+            (Side::Request, _) => {
+                out.post_free(Metadata, "request id", 4, Free::Id(0xff));
+                out.post(Metadata, "response to", 4);
+            }
+            (Side::Response, Some(waiting)) => {
+                if is_last && !waiting.exhaust {
+                    out.post_free(Metadata, "request id", 4, Free::Any);
+                } else {
+                    out.post(Metadata, "request id", 4);
+                }
+                if waiting.streams {
+                    out.post(Metadata, "response to", 4);
+                } else {
+                    out.post_free(Metadata, "response to", 4, Free::Id(0xff));
+                }
+            }
+            (Side::Response, None) => {
+                out.post(Metadata, "request id", 4);
+                out.post(Metadata, "response to", 4);
+            }
+        }
         out.post(Framing, "opcode", 4);
         out.leave();
         Message { header, op, waiting }
@@ -189,6 +217,8 @@ impl Connection {
         out: &mut Out<'_, R>,
     ) {
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
+        // How much connections may decompress, they share.
+        self.pairing.differ();
         let is_sane = wrapped.size <= limits::DECOMPRESSED;
         // No body decompresses to more than it is allowed to.
         let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
@@ -237,6 +267,16 @@ impl Wrapped {
             size: usize::try_from(i32_at(message, at + 4)?).ok()?,
             compressor: *message.get(at + 8)?,
         })
+    }
+}
+
+/// Whether a message of the server, which begins with `bytes`, provably is followed by none that answers it, unless the request
+/// was an `OP_QUERY` with its exhaust flag.
+fn is_last(opcode: Opcode, bytes: &[u8]) -> bool {
+    match opcode {
+        Opcode::Reply => true,
+        Opcode::Msg => u32_at(bytes, HEADER as usize).is_some_and(|flags| flags & MORE_TO_COME == 0),
+        _ => false,
     }
 }
 

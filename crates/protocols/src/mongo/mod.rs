@@ -90,6 +90,10 @@ impl Decoder for Mongo {
         self.connection.abandon(out);
     }
 
+    fn quiet(&self) -> Option<u64> {
+        self.connection.quiet()
+    }
+
     fn held(&self) -> usize {
         self.connection.held()
     }

@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::roles::Role;
 use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, Opcode, QUERY_EXHAUST};
 use crate::limits;
-use overhead_decode::{OpId, Out, Reader};
+use overhead_decode::{OpId, Out, Reader, Versioned};
 use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,9 @@ pub(super) struct Waiting {
     /// What its reply is to be read as.
     pub(super) reply: Reply,
     /// `OP_QUERY` with its exhaust flag: replies follow until the cursor is closed.
-    exhaust: bool,
+    pub(super) exhaust: bool,
+    /// It waits for another reply of a stream, under the id of the last one.
+    pub(super) streams: bool,
     /// A reply of the stream was an error.
     failed: bool,
 }
@@ -45,10 +47,17 @@ impl Reply {
 
 /// The operations of one connection.
 #[derive(Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(super) struct Pairing {
     /// By `requestID`, or by that of the last reply of a stream.
     waiting: BTreeMap<i32, Waiting>,
+    /// All that decoding depends on while no request waits.
+    state: Versioned<State>,
+}
+
+/// What the messages so far say of those to come.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
+struct State {
     /// The connection has introduced itself.
     greeted: bool,
     /// The application has asked for something.
@@ -61,14 +70,26 @@ pub(super) struct Pairing {
 
 impl Pairing {
     pub(super) fn new(mid_stream: bool) -> Self {
-        Self {
-            waiting: BTreeMap::new(),
+        let state = State {
             greeted: mid_stream,
             working: mid_stream,
             monitor: false,
             server_named: false,
             client_named: false,
-        }
+        };
+        Self { waiting: BTreeMap::new(), state: Versioned::new(state) }
+    }
+
+    /// Returns the version of all that decoding depends on; `None` while a request waits.
+    pub(super) fn quiet(&self) -> Option<u64> {
+        self.waiting.is_empty().then(|| self.state.version())
+    }
+
+    /// The message at hand came to something that the same bytes would not always come to: its ids pair otherwise than those of a
+    /// request and its answer, or it depends on other connections. It is taken for a change, so that nothing is made of its
+    /// likes.
+    pub(super) fn differ(&mut self) {
+        self.state.change(|_| {});
     }
 
     /// From now on, a message with this `responseTo` answers `waiting`. An older request that still waits for such a
@@ -78,6 +99,7 @@ impl Pairing {
             self.abandon(out);
         }
         if let Some(forgotten) = self.waiting.insert(answered_as, waiting) {
+            self.differ();
             out.close(forgotten.op, Outcome::Unanswered);
         }
     }
@@ -96,7 +118,11 @@ impl Pairing {
 
     /// The request that a message of the server answers.
     pub(super) fn answered(&mut self, header: &Header) -> Option<Waiting> {
-        self.waiting.remove(&header.response_to)
+        let waiting = self.waiting.remove(&header.response_to);
+        if waiting.is_none() {
+            self.differ();
+        }
+        waiting
     }
 
     /// A request is complete.
@@ -125,8 +151,13 @@ impl Pairing {
             "buildInfo" | "buildinfo" => Reply::BuildInfo,
             _ => Reply::Command,
         };
-        let waiting =
-            Waiting { op, reply, exhaust: opcode == Opcode::Query && facts.flags & QUERY_EXHAUST > 0, failed: false };
+        let waiting = Waiting {
+            op,
+            reply,
+            exhaust: opcode == Opcode::Query && facts.flags & QUERY_EXHAUST > 0,
+            streams: false,
+            failed: false,
+        };
         self.wait(out, header.request_id, waiting);
     }
 
@@ -150,6 +181,7 @@ impl Pairing {
         };
         if more {
             // The next reply of the stream answers this one.
+            waiting.streams = true;
             self.wait(out, header.request_id, waiting);
         } else {
             let failed = waiting.failed;
@@ -163,12 +195,12 @@ impl Pairing {
             "hello" | "isMaster" | "ismaster" => self.hello(opcode, facts),
             "saslStart" | "saslContinue" | "authenticate" | "getnonce" | "logout" | "endSessions" => Class::Setup,
             "refreshSessions" => Class::Background,
-            "ping" if self.monitor => Class::Background,
+            "ping" if self.state.monitor => Class::Background,
             "ping" => Class::Workload,
             _ if facts.oplog || name.starts_with("replSet") || name.starts_with('_') => Class::Background,
-            _ if is_introspection(name) && !self.working => Class::Setup,
+            _ if is_introspection(name) && !self.state.working => Class::Setup,
             _ => {
-                self.working = true;
+                self.state.put(|state| &mut state.working, true);
                 Class::Workload
             }
         }
@@ -176,29 +208,31 @@ impl Pairing {
 
     fn hello(&mut self, opcode: Opcode, facts: &Facts) -> Class {
         let streaming = facts.streaming || (opcode == Opcode::Msg && facts.flags & EXHAUST_ALLOWED > 0);
-        self.monitor |= streaming;
-        if std::mem::replace(&mut self.greeted, true) || streaming { Class::Background } else { Class::Setup }
+        let State { greeted, monitor, .. } = *self.state;
+        self.state.put(|state| &mut state.monitor, monitor || streaming);
+        self.state.put(|state| &mut state.greeted, true);
+        if greeted || streaming { Class::Background } else { Class::Setup }
     }
 
     /// Names the software at the end that sends on `side`, as far as `facts` tell.
     fn introduce<R: Reader>(&mut self, out: &mut Out<'_, R>, side: Side, facts: &Facts) {
         match side {
-            Side::Request if !self.client_named && !facts.driver.is_empty() => {
-                self.client_named = true;
+            Side::Request if !self.state.client_named && !facts.driver.is_empty() => {
+                self.state.put(|state| &mut state.client_named, true);
                 let name = format!("{} {}", facts.driver, facts.driver_version);
                 out.software(side, name.trim_end());
             }
             Side::Response if !facts.version.is_empty() => {
-                self.server_named = true;
+                self.state.put(|state| &mut state.server_named, true);
                 let name = match facts.ferret_version.as_str() {
                     "" => format!("MongoDB {}", facts.version),
                     version => format!("FerretDB {version}"),
                 };
                 out.software(side, &name);
             }
-            Side::Response if !self.server_named => {
+            Side::Response if !self.state.server_named => {
                 if let Some(version) = facts.wire_version {
-                    self.server_named = true;
+                    self.state.put(|state| &mut state.server_named, true);
                     out.software(side, &format!("MongoDB wire version {version}"));
                 }
             }

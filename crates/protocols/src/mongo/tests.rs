@@ -5,6 +5,7 @@ mod compressed;
 mod damage;
 mod legacy;
 mod properties;
+mod quiet;
 
 use super::{Mongo, sniff};
 use crate::Sniff;

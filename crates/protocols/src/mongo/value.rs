@@ -57,7 +57,7 @@ fn fixed<R: Reader>(
     }
     note(walk, element, len)?;
     walk.put_name(cursor, element)?;
-    walk.put_all(cursor, len, element.field.value, "value")
+    walk.put_all(cursor, len, element.field.value, "value", element.is_free())
 }
 
 /// Text, with `more` bytes of value behind it.
@@ -72,15 +72,15 @@ fn text<R: Reader>(
     note(walk, element, 4 + len)?;
     walk.put_name(cursor, element)?;
     walk.put(cursor, 4, Framing, "string length")?;
-    let title = element.text_title();
+    let (title, free) = (element.text_title(), element.is_free());
     if cursor.remaining() > len {
-        walk.put(cursor, len - 1, element.field.text, title)?;
+        walk.put_value(cursor, len - 1, element.field.text, title, free)?;
         walk.put(cursor, 1, Framing, "terminator")?;
-        return walk.put_all(cursor, more, element.field.value, "value");
+        return walk.put_all(cursor, more, element.field.value, "value", free);
     }
-    walk.push(more, element.field.value, "value");
+    walk.push_value(more, element.field.value, "value", free);
     walk.push(1, Framing, "terminator");
-    walk.push(len - 1, element.field.text, title);
+    walk.push_value(len - 1, element.field.text, title, free);
     Ok(())
 }
 
@@ -99,7 +99,7 @@ fn binary<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, elemen
     walk.put_name(cursor, element)?;
     walk.put(cursor, 4, Framing, "binary length")?;
     walk.put(cursor, 1, Framing, "binary subtype")?;
-    walk.push(len - repeated, element.field.value, "value");
+    walk.push_value(len - repeated, element.field.value, "value", element.is_free());
     walk.push(repeated, Framing, "binary length");
     Ok(())
 }
@@ -124,6 +124,6 @@ fn scope<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element
     walk.put(cursor, 4, Framing, "string length")?;
     walk.open_scope(cursor.out(), len - 8)?;
     walk.push(1, Framing, "terminator");
-    walk.push(code - 1, element.field.text, "code");
+    walk.push_value(code - 1, element.field.text, "code", element.is_free());
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::roles::{self, Fact, Role};
 use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
 use crate::limits;
 use overhead_decode::near;
-use overhead_decode::{Cursor, Note, Out, Reader};
+use overhead_decode::{Cursor, Free, Note, Out, Reader};
 use overhead_model::Account::{self, Framing, Metadata, Unknown};
 use overhead_model::Side;
 
@@ -49,6 +49,8 @@ struct Piece {
     left: u64,
     account: Account,
     field: &'static str,
+    /// Nobody looks at them.
+    free: bool,
 }
 
 /// A walk through one body at a time; kept for the next one.
@@ -169,13 +171,13 @@ impl Walk {
         if !checksum || self.left() != 4 {
             return Err(Stop::Damaged);
         }
-        self.push(4, Framing, "checksum");
+        self.push_value(4, Framing, "checksum", true);
         Ok(())
     }
 
     fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: Piece) -> Result<(), Stop> {
         let now = piece.left.min(cursor.remaining());
-        self.put(cursor, now, piece.account, piece.field)?;
+        self.put_value(cursor, now, piece.account, piece.field, piece.free)?;
         piece.left -= now;
         if piece.left > 0 {
             self.pieces.push(piece);
@@ -196,10 +198,32 @@ impl Walk {
         Ok(())
     }
 
+    /// Posts bytes that are at hand, which nobody looks at where they are `free`.
+    pub(super) fn put_value<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        len: u64,
+        account: Account,
+        field: &'static str,
+        free: bool,
+    ) -> Result<(), Stop> {
+        if !free {
+            return self.put(cursor, len, account, field);
+        }
+        cursor.skip_free(len, account, field, Free::Any).map_err(|_| Stop::Wait)?;
+        self.pos += len;
+        Ok(())
+    }
+
     /// Has bytes posted as they come. The last one pushed comes first.
     pub(super) fn push(&mut self, left: u64, account: Account, field: &'static str) {
+        self.push_value(left, account, field, false);
+    }
+
+    /// The same for bytes that nobody looks at, where they are `free`.
+    pub(super) fn push_value(&mut self, left: u64, account: Account, field: &'static str, free: bool) {
         if left > 0 {
-            self.pieces.push(Piece { left, account, field });
+            self.pieces.push(Piece { left, account, field, free });
         }
     }
 
@@ -210,10 +234,11 @@ impl Walk {
         len: u64,
         account: Account,
         field: &'static str,
+        free: bool,
     ) -> Result<(), Stop> {
         let now = len.min(cursor.remaining());
-        self.put(cursor, now, account, field)?;
-        self.push(len - now, account, field);
+        self.put_value(cursor, now, account, field, free)?;
+        self.push_value(len - now, account, field, free);
         Ok(())
     }
 
@@ -424,6 +449,16 @@ impl Element<'_> {
             (_, Account::Query) => "operator",
             (_, Account::Schema) => "field name",
             _ => "name",
+        }
+    }
+
+    /// Whether nobody looks at what the value says.
+    pub(super) fn is_free(&self) -> bool {
+        match self.field.fact {
+            Fact::Nothing => true,
+            // Of these, a text is looked at, and nothing else.
+            Fact::Command | Fact::Collection => matches!(self.value, Value::Fixed(_)),
+            _ => false,
         }
     }
 
