@@ -2,18 +2,21 @@
 //!
 //! Each [`Target`] takes arbitrary bytes, makes a conversation, TCP segments or a capture file of them, and panics where
 //! a promise is broken: a byte posted twice or never, an operation used after its end, an outcome that depends on how
-//! TCP cut the stream, a ledger that does not balance. `fuzz/` runs them under libFuzzer, `tests/short.rs` in
-//! `make test`.
+//! TCP cut the stream or on what a memo took, a ledger that does not balance. `fuzz/` runs them under libFuzzer,
+//! `tests/short.rs` in `make test`.
 
 #![forbid(unsafe_code)]
 
 mod capture_file;
 mod check;
 mod conversation;
+mod memo;
+mod packet;
 mod reassembler;
 mod seeds;
 mod sum;
 
+pub use memo::Capture;
 pub use seeds::seeds;
 
 use overhead_model::Protocol;
@@ -33,11 +36,14 @@ pub enum Target {
     Reassembler,
     /// A capture file.
     CaptureFile,
+    /// Turns that repeat themselves, with the memo and without.
+    Memo,
 }
 
 impl Target {
     /// All targets.
-    pub const ALL: [Self; 6] = [Self::Resp, Self::Cql, Self::Pgwire, Self::Mongo, Self::Reassembler, Self::CaptureFile];
+    pub const ALL: [Self; 7] =
+        [Self::Resp, Self::Cql, Self::Pgwire, Self::Mongo, Self::Reassembler, Self::CaptureFile, Self::Memo];
 
     /// Its name, which is that of its binary and of its folders below `fuzz/`.
     pub const fn name(self) -> &'static str {
@@ -48,6 +54,7 @@ impl Target {
             Self::Mongo => "mongo",
             Self::Reassembler => "reassembler",
             Self::CaptureFile => "capture_file",
+            Self::Memo => "memo",
         }
     }
 
@@ -58,7 +65,7 @@ impl Target {
             Self::Cql => Some(Protocol::Cql),
             Self::Pgwire => Some(Protocol::Pgwire),
             Self::Mongo => Some(Protocol::Mongo),
-            Self::Reassembler | Self::CaptureFile => None,
+            Self::Reassembler | Self::CaptureFile | Self::Memo => None,
         }
     }
 
@@ -71,6 +78,7 @@ impl Target {
         match (self, self.protocol()) {
             (_, Some(protocol)) => check::run(protocol, input),
             (Self::CaptureFile, None) => capture_file::run(input),
+            (Self::Memo, None) => drop(memo::run(input)),
             (_, None) => reassembler::run(input),
         }
     }

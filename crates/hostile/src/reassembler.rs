@@ -12,13 +12,12 @@
 //! time:  since the frame before, in µs; from 250, in steps of 20 s
 //! ```
 
+use crate::packet::Headers;
 use crate::sum::{Sum, settle};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{Frame, LinkType, Protocol};
+use overhead_model::{Frame, LinkType, Protocol, Side};
 
 const STREAMS: [&[u8]; 2] = [b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", b"$5\r\nvalue\r\n"];
-const ETHERNET: usize = 14;
-const TCP: usize = 20;
 
 /// Dissects the frames that `input` describes.
 pub(crate) fn run(input: &[u8]) {
@@ -79,30 +78,20 @@ impl Wire {
     }
 
     fn headers(&mut self, what: u8, flags: u8, (seq, ack): (u32, u32), len: usize) {
-        let (side, connection) = (what & 1, what >> 1 & 1);
-        let (from, to) = (self.ports[usize::from(side)], self.ports[usize::from(1 - side)]);
-        let bytes = &mut self.bytes;
-        bytes.clear();
-        bytes.resize(ETHERNET - 2, 2);
-        if what & 128 == 0 {
-            let total = if what & 64 == 0 { (20 + TCP + len) as u16 } else { 0 };
-            bytes.extend([8, 0, 0x45, 0]);
-            bytes.extend(total.to_be_bytes());
-            bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, connection, 1 + side, 10, 0, connection, 2 - side]);
-        } else {
-            let total = if what & 64 == 0 { (TCP + len) as u16 } else { 0 };
-            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            bytes.extend(total.to_be_bytes());
-            bytes.extend([6, 64]);
-            for end in [side, 1 - side] {
-                bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, connection, 1 + end]);
-            }
-        }
-        bytes.extend(from.to_be_bytes());
-        bytes.extend(to.to_be_bytes());
-        bytes.extend(seq.to_be_bytes());
-        bytes.extend(ack.to_be_bytes());
-        bytes.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        let side = if what & 1 == 0 { Side::Request } else { Side::Response };
+        let (ipv6, no_length) = (what & 128 != 0, what & 64 != 0);
+        let about = Headers {
+            connection: what >> 1 & 1,
+            ports: self.ports,
+            ipv6,
+            no_length,
+            seq,
+            ack,
+            flags,
+            window: 0xffff,
+            ..Headers::default()
+        };
+        about.write(side, len, &mut self.bytes);
     }
 
     /// `len` bytes from `position` of a stream that repeats itself, of one that agrees with nothing, or zeros; and a

@@ -99,6 +99,11 @@ fn reassembler() {
 }
 
 #[test]
+fn memo() {
+    short(Target::Memo);
+}
+
+#[test]
 fn capture_file() {
     short(Target::CaptureFile);
 }

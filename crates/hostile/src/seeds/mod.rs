@@ -1,5 +1,7 @@
 //! Inputs to start from: recorded sessions, spelt-out messages where none was recorded, and a few frames.
 
+pub(crate) mod bson;
+mod memo;
 mod recorded;
 mod spelt;
 
@@ -24,6 +26,7 @@ pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
         Target::Mongo => Ok(encode(&spelt::mongo(), None)),
         Target::Reassembler => Ok(segments()),
         Target::CaptureFile => recorded::files(fixtures),
+        Target::Memo => memo::scripts(fixtures),
     }
 }
 

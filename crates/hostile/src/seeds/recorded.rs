@@ -19,13 +19,20 @@ const ETHERNET: usize = 14;
 
 /// What was said on the connections of sessions whose names begin with `kind`, in pieces.
 pub(super) fn conversations(fixtures: &Path, kind: &str) -> Result<Vec<Vec<u8>>, String> {
+    Ok(talks(fixtures, kind)?.into_iter().flat_map(pieces).collect())
+}
+
+/// The same, whole.
+pub(super) fn talks(fixtures: &Path, kind: &str) -> Result<Vec<Vec<Turn>>, String> {
+    const PORTS: [(u16, Protocol); 4] =
+        [(7379, Protocol::Resp), (7432, Protocol::Pgwire), (7042, Protocol::Cql), (7017, Protocol::Mongo)];
     let mut found = Vec::new();
     for capture in captures(fixtures, kind)? {
-        let selection = Selection { ports: vec![(7379, vec![Protocol::Resp]), (7432, vec![Protocol::Pgwire])] };
+        let selection = Selection { ports: PORTS.iter().map(|&(port, protocol)| (port, vec![protocol])).collect() };
         let mut dissector = Dissector::new(selection, Talk::default());
         each_frame(&capture, |frame| dissector.frame(frame))?;
         let (talk, _) = dissector.finish();
-        found.extend(talk.connections.into_values().flat_map(pieces));
+        found.extend(talk.connections.into_values());
     }
     Ok(found)
 }

@@ -1,5 +1,6 @@
 //! Exchanges of the protocols that no session in `fixtures` speaks, spelt out by their specifications.
 
+use super::bson::{doc, int, opcode, string, sub};
 use crate::conversation::Segments;
 use overhead_model::Side::{self, Request, Response};
 
@@ -156,10 +157,6 @@ pub(super) fn mongo() -> Vec<Exchange> {
     [messages(), compressed(), vec![legacy()]].concat()
 }
 
-fn int(name: &str, value: i32) -> Vec<u8> {
-    [&[0x10], name.as_bytes(), &[0], &value.to_le_bytes()].concat()
-}
-
 fn ok() -> Vec<u8> {
     b"\x01ok\0\0\0\0\0\0\0\xf0\x3f".to_vec()
 }
@@ -244,24 +241,6 @@ fn legacy() -> Exchange {
         [&[0; 4], b"lab.$cmd\0".as_slice(), &[0, 0, 0, 0, 255, 255, 255, 255], &doc(&[int("ismaster", 1)])].concat();
     let answer = [&[8, 0, 0, 0], &[0; 12][..], &[1, 0, 0, 0], &doc(&[ok()])].concat();
     vec![(Request, opcode(2004, 21, 0, &ask)), (Response, opcode(1, 22, 21, &answer))]
-}
-
-fn doc(elements: &[Vec<u8>]) -> Vec<u8> {
-    let elements = elements.concat();
-    [&(elements.len() as u32 + 5).to_le_bytes(), elements.as_slice(), &[0]].concat()
-}
-
-fn string(name: &str, value: &str) -> Vec<u8> {
-    [&[2], name.as_bytes(), &[0], &(value.len() as u32 + 1).to_le_bytes(), value.as_bytes(), &[0]].concat()
-}
-
-fn sub(kind: u8, name: &str, elements: &[Vec<u8>]) -> Vec<u8> {
-    [&[kind], name.as_bytes(), &[0], &doc(elements)].concat()
-}
-
-fn opcode(opcode: u32, id: u32, to: u32, body: &[u8]) -> Vec<u8> {
-    let header = [body.len() as u32 + 16, id, to, opcode].map(u32::to_le_bytes);
-    [header.concat().as_slice(), body].concat()
 }
 
 /// An `OP_MSG`; a request where it answers nothing.

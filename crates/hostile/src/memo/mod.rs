@@ -1,0 +1,112 @@
+//! A capture dissected twice, with the memo and without: what comes of it must be the same.
+//!
+//! The input is a script: connections of one protocol whose turns repeat with other contents, and damage done to the frames
+//! that they make. See [`script`] for how it is read.
+
+mod again;
+mod damage;
+mod script;
+mod sheet;
+mod turns;
+mod wire;
+mod words;
+
+pub(crate) use script::Step;
+
+use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_model::{Frame, LinkType, Protocol, Tally};
+use script::Script;
+use sheet::Sheet;
+use wire::Packet;
+
+/// A capture, and which connections of it are dissected.
+#[derive(Debug)]
+pub struct Capture {
+    protocol: Protocol,
+    selection: Selection,
+    packets: Vec<Packet>,
+}
+
+impl Capture {
+    /// Makes the capture that a script describes; any bytes are one.
+    pub fn decode(input: &[u8]) -> Self {
+        Script::run(input)
+    }
+
+    /// Returns the protocol that is spoken.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Returns how many frames there are.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Dissects it; gives what the tally came to, the totals, and how many frames the memo took.
+    pub fn dissect<T: Tally>(&self, tally: T, memo: bool) -> (T, Totals, u64) {
+        let mut dissector = Dissector::new(self.selection.clone(), tally);
+        if !memo {
+            dissector = dissector.without_memo();
+        }
+        for packet in &self.packets {
+            let Packet { time_ns, original_len, bytes, .. } = packet;
+            dissector.frame(&Frame {
+                time_ns: *time_ns,
+                link: LinkType::ETHERNET,
+                original_len: *original_len,
+                interface: 0,
+                bytes,
+            });
+        }
+        let hits = dissector.memo_hits();
+        let (tally, totals) = dissector.finish();
+        (tally, totals, hits)
+    }
+}
+
+/// Dissects the capture of a script with the memo and without; gives how many of its frames the memo took.
+///
+/// # Panics
+///
+/// Where the memo makes a difference, or the ledger does not balance.
+pub(crate) fn run(input: &[u8]) -> u64 {
+    let capture = Capture::decode(input);
+    let (general, totals, none) = capture.dissect(Sheet::default(), false);
+    let (memo, with_memo, hits) = capture.dissect(Sheet::default(), true);
+    assert_eq!(none, 0, "frames taken from the memo that is off");
+    assert_eq!(general.total() + totals.other, totals.wire_bytes, "the ledger balances");
+    assert_eq!(with_memo, totals, "totals with the memo, and without it");
+    general.assert_is(memo);
+    hits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overhead_decode::Note;
+
+    /// A turn that its protocol's decoder does not take for one would repeat itself to no purpose.
+    #[test]
+    fn turns_are_well_formed() {
+        let starts: [(Protocol, &[u8]); 4] =
+            [(Protocol::Resp, &[]), (Protocol::Pgwire, &[0, 3]), (Protocol::Cql, &[0, 2]), (Protocol::Mongo, &[0])];
+        for (protocol, start) in starts {
+            for (kind, lengths) in (0..16).flat_map(|kind| (0..16).map(move |lengths| (kind, lengths))) {
+                let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| Step::Turn(kind, 0)).collect();
+                let mut script = Step::encode(protocol, [0x10, 0], &steps);
+                script.splice(script.len() - 1.., [lengths]);
+                let (_, totals, _) = Capture::decode(&script).dissect(Sheet::default(), false);
+                // What is compressed without a word on how cannot be decoded, and is not meant to be.
+                let is_odd = protocol == Protocol::Cql && kind == 15 && lengths % 4 == 0;
+                let notes: Vec<_> = totals.notes.keys().filter(|note| **note != Note::UntypedValue).collect();
+                assert_eq!(notes.is_empty(), !is_odd, "{protocol}, turn {kind}, lengths {lengths}: {notes:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Turns of each protocol, by number: a request, or several, and what the server says.
+//!
+//! `lengths` is 0 for the usual lengths; other numbers give other ones, so that a turn is made with the shape of the one
+//! before it, or with another.
+
+mod cql;
+mod mongo;
+mod pgwire;
+mod resp;
+
+use super::words::Words;
+use overhead_model::Protocol;
+
+/// What both sides say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub request: Vec<u8>,
+    pub response: Vec<u8>,
+}
+
+/// Makes the turn of a kind, which is below 16.
+pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words) -> Turn {
+    let (request, response) = match protocol {
+        Protocol::Resp => resp::make(kind, lengths, words),
+        Protocol::Pgwire => pgwire::make(kind, lengths, words),
+        Protocol::Cql => cql::make(kind, lengths, words),
+        Protocol::Mongo => mongo::make(kind, lengths, words),
+    };
+    Turn { request, response }
+}
+
+/// A request and its response.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// Says one after the other.
+fn join(pairs: Vec<Pair>) -> Pair {
+    let (requests, responses): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+    (requests.concat(), responses.concat())
+}

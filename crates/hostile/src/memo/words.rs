@@ -1,0 +1,41 @@
+//! Contents of messages: the same for the same script, other ones each time they are asked for.
+
+/// A generator of contents (xorshift64*).
+#[derive(Clone, Debug)]
+pub(crate) struct Words(u64);
+
+impl Words {
+    /// Begins anew by a number.
+    pub fn new(seed: u8) -> Self {
+        Self(0x6f76_6572_6865_6164 ^ u64::from(seed) << 32)
+    }
+
+    /// Returns a number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit.max(1)
+    }
+
+    /// Returns a number below `limit`, as it is written into messages.
+    pub fn int(&mut self, limit: u16) -> i32 {
+        i32::from(self.below(usize::from(limit)) as u16)
+    }
+
+    /// Returns so many letters and digits.
+    pub fn text(&mut self, len: usize) -> String {
+        const OF: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+        (0..len).map(|_| char::from(OF[self.below(OF.len())])).collect()
+    }
+
+    /// Returns a number of so many digits; the first is not 0.
+    pub fn digits(&mut self, len: usize) -> String {
+        (0..len).map(|at| char::from(b'0' + if at == 0 { 1 + self.below(9) } else { self.below(10) } as u8)).collect()
+    }
+
+    /// Returns so many bytes of any value.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.below(256) as u8).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! Frames of Ethernet, IP and TCP, written by hand: what is odd about them is asked for.
+
+use overhead_model::Side;
+
+const ETHERNET: usize = 14;
+const TCP: usize = 20;
+
+/// What a frame's headers say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Headers {
+    /// Which connection, in the addresses.
+    pub connection: u8,
+    /// Of the client and of the server.
+    pub ports: [u16; 2],
+    pub ipv6: bool,
+    /// The IP length is 0, as where the network card is to fill it in.
+    pub no_length: bool,
+    /// An 802.1Q tag.
+    pub tag: bool,
+    /// The timestamps option, with this value.
+    pub timestamps: Option<u32>,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+}
+
+impl Headers {
+    /// Writes them in place of what `bytes` holds, for `len` bytes of payload that `side` sends.
+    pub fn write(&self, side: Side, len: usize, bytes: &mut Vec<u8>) {
+        let (connection, from_server) = (self.connection, u8::from(side == Side::Response));
+        let tcp = TCP + if self.timestamps.is_some() { 12 } else { 0 };
+        bytes.clear();
+        bytes.resize(ETHERNET - 2, 2);
+        if self.tag {
+            bytes.extend([0x81, 0, 0, 7]);
+        }
+        if self.ipv6 {
+            let total = if self.no_length { 0 } else { (tcp + len) as u16 };
+            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            bytes.extend(total.to_be_bytes());
+            bytes.extend([6, 64]);
+            for end in [from_server, 1 - from_server] {
+                bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, connection, 1 + end]);
+            }
+        } else {
+            let total = if self.no_length { 0 } else { (20 + tcp + len) as u16 };
+            bytes.extend([8, 0, 0x45, 0]);
+            bytes.extend(total.to_be_bytes());
+            bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+            bytes.extend([10, 0, connection, 1 + from_server, 10, 0, connection, 2 - from_server]);
+        }
+        let (from, to) = (self.ports[usize::from(from_server)], self.ports[usize::from(1 - from_server)]);
+        bytes.extend(from.to_be_bytes());
+        bytes.extend(to.to_be_bytes());
+        bytes.extend(self.seq.to_be_bytes());
+        bytes.extend(self.ack.to_be_bytes());
+        bytes.extend([(tcp as u8) << 2, self.flags]);
+        bytes.extend(self.window.to_be_bytes());
+        bytes.extend([0; 4]);
+        if let Some(value) = self.timestamps {
+            bytes.extend([1, 1, 8, 10]);
+            bytes.extend(value.to_be_bytes());
+            bytes.extend([0; 4]);
+        }
+    }
+}

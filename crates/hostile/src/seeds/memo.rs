@@ -1,0 +1,91 @@
+//! Scripts for the memo: each kind of turn again and again, each kind of damage amid them, and what was recorded.
+
+use super::{LONGEST, recorded};
+use crate::conversation::Turn;
+use crate::memo::Step::{self, Again, Damage, Spelt};
+use overhead_model::{Protocol, Side};
+use std::path::Path;
+
+/// Each protocol, with what the names of its recorded sessions begin with, and the turns by which it starts.
+const PROTOCOLS: [(Protocol, &str, &[u8]); 4] = [
+    (Protocol::Resp, "redis", &[]),
+    (Protocol::Pgwire, "postgres", &[0, 3]),
+    (Protocol::Cql, "cassandra", &[0, 2]),
+    (Protocol::Mongo, "ferretdb", &[0]),
+];
+/// Two connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
+/// nobody knows.
+const OPTIONS: [[u8; 2]; 6] = [[0x12, 0], [0x1a, 2], [0x1e, 0], [0x12, 4], [0x12, 1], [0x13, 0x20]];
+/// How a turn may be changed: made anew, and otherwise.
+const ANEW: u8 = 8;
+const CHANGES: [u8; 4] = [0, 1, 5, ANEW];
+
+pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let mut found = Vec::new();
+    for (protocol, sessions, start) in PROTOCOLS {
+        let start: Vec<Step> = start.iter().map(|&kind| Step::Turn(kind, 0)).collect();
+        let scripts = [kinds(&start), damaged(&start), recorded(fixtures, sessions)?].concat();
+        let encode = |(steps, options): (&Vec<Step>, &[u8; 2])| Step::encode(protocol, *options, steps);
+        found.extend(scripts.iter().zip(OPTIONS.iter().cycle()).map(encode));
+    }
+    Ok(found)
+}
+
+/// Each kind of turn again, and one after the other.
+fn kinds(start: &[Step]) -> Vec<Vec<Step>> {
+    let again = |kind: u8| [Step::Turn(kind, 0), Again(0, 9, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
+    let alone = (0..16).map(|kind| [start, &again(kind)].concat());
+    let pairs = (0..16).map(|kind| [start, &again(1), &again(kind), &again(1)].concat());
+    alone.chain(pairs).collect()
+}
+
+/// Each kind of damage amid turns that repeat themselves, on two connections.
+fn damaged(start: &[Step]) -> Vec<Vec<Step>> {
+    let script = |kind: u8, how: u8| {
+        let turns = [Step::Turn(1, 0), Again(0, 6, ANEW), Step::Turn(1, 1), Again(1, 6, ANEW), Again(0, 3, ANEW)];
+        let damage = [Damage(kind, how % 4, how), Again(0, 5, ANEW), Damage(kind, 2, how + 1), Again(0, 5, ANEW)];
+        [start, &turns, &damage].concat()
+    };
+    (0..Step::DAMAGES).flat_map(|kind| [0, 3, 6, 11].map(|how| script(kind, how))).collect()
+}
+
+/// What was recorded, turn by turn, each once more with other ids and once more with other contents.
+fn recorded(fixtures: &Path, sessions: &str) -> Result<Vec<Vec<Step>>, String> {
+    let mut found = Vec::new();
+    for talk in recorded::talks(fixtures, sessions)? {
+        let mut steps = Vec::new();
+        let mut left = LONGEST;
+        for (request, response) in exchanges(talk) {
+            let len = request.len() + response.len();
+            let fits = request.len() <= 255 && response.len() <= 255 && len <= left;
+            if fits {
+                left -= len;
+                steps.extend([Spelt(request, response), Again(0, 1, CHANGES[1]), Again(0, 2, CHANGES[2])]);
+            } else if left < LONGEST {
+                left = LONGEST;
+                found.push(std::mem::take(&mut steps));
+            }
+        }
+        found.push(steps);
+    }
+    found.retain(|steps| !steps.is_empty());
+    found.truncate(60);
+    Ok(found)
+}
+
+/// Requests with what answers them, as far as one side speaks after the other.
+fn exchanges(talk: Vec<Turn>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for turn in talk {
+        match (turn, found.last_mut()) {
+            (Turn::Bytes(Side::Response, bytes), Some((_, response))) => response.extend(bytes),
+            (Turn::Bytes(Side::Request, bytes), Some((request, response))) if response.is_empty() => {
+                request.extend(bytes);
+            }
+            (Turn::Bytes(Side::Request, bytes), _) => found.push((bytes, Vec::new())),
+            (Turn::Bytes(Side::Response, bytes), None) => found.push((Vec::new(), bytes)),
+            (Turn::Opaque(..), _) => {}
+        }
+    }
+    found
+}
