@@ -39,7 +39,7 @@ fn differ(protocol: Protocol, conversation: &Conversation) {
         Turn::Bytes(side, bytes) => Some((*side, bytes.as_slice())),
         Turn::Opaque(..) => None,
     });
-    let new = || AnyDecoder::new(protocol, conversation.mid_stream, &Commons::default());
+    let new = || AnyDecoder::new(protocol, conversation.mid_stream, &Shared::default());
     free::check(new, &said.collect::<Vec<_>>());
 }
 
