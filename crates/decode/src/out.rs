@@ -142,6 +142,8 @@ pub struct Out<'r, R: Reader> {
     current: Option<OpId>,
     posted: u64,
     depth: u32,
+    /// See [`Out::set_read`].
+    is_read: bool,
     /// How many bytes more may be added to the lump.
     room: u64,
     lump: Lump,
@@ -161,7 +163,7 @@ struct Lump {
 impl<'r, R: Reader> Out<'r, R> {
     /// Charges `current` to begin with.
     pub fn new(reader: &'r mut R, side: Side, current: Option<OpId>) -> Self {
-        Self { reader, side, current, posted: 0, depth: 0, room: 0, lump: Lump::default() }
+        Self { reader, side, current, posted: 0, depth: 0, is_read: false, room: 0, lump: Lump::default() }
     }
 
     /// The operation being charged.
@@ -242,8 +244,31 @@ impl<'r, R: Reader> Out<'r, R> {
     /// `ahead` that are posted from here on.
     #[inline]
     pub fn free(&mut self, ahead: u64, len: u64, free: Free) {
-        if let Some(op) = self.current.filter(|_| len > 0) {
+        if let Some(op) = self.current.filter(|_| len > 0 && !self.is_read) {
             self.reader.free(self.side, op, self.lump.len + ahead, len, free);
+        }
+    }
+
+    /// What is posted while this is `true` was read: nothing of it is free to differ, whatever else is said.
+    pub fn set_read(&mut self, is_read: bool) {
+        self.is_read = is_read;
+    }
+
+    /// Says that the digits of the numbers in `text`, which is posted next, may differ. What continues a word is not a number,
+    /// nor what follows a dollar sign.
+    pub fn free_numbers(&mut self, text: &[u8]) {
+        if !self.wants_free() {
+            return;
+        }
+        let (mut before, mut rest, mut at) = (b' ', text, 0);
+        while let Some(from) = rest.iter().position(u8::is_ascii_digit) {
+            let (words, number) = rest.split_at(from);
+            before = words.last().copied().unwrap_or(before);
+            let len = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if !(before.is_ascii_alphabetic() || matches!(before, b'_' | b'$' | 128..)) {
+                self.free((at + from) as u64, len as u64, Free::Digits);
+            }
+            (before, rest, at) = (b'0', number.get(len..).unwrap_or_default(), at + from + len);
         }
     }
 

@@ -2,7 +2,7 @@
 //! (section 6).
 
 use super::types::{Type, Types};
-use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_decode::{Cursor, Free, Note, Out, Reader, Short};
 use overhead_model::Account;
 
 /// Posts a `[value]` or `[bytes]`: its length, and its contents by the type of column `index` of `types`.
@@ -14,10 +14,13 @@ pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<
         return Ok(());
     };
     match types.column(index).map(|node| (node, types.node(node))) {
-        Some((_, Type::Leaf | Type::Fixed(_))) => cursor.skip(length, Account::Data, "value"),
+        Some((_, Type::Leaf | Type::Fixed(_))) => cursor.skip_free(length, Account::Data, "value", Free::Any),
         None | Some((_, Type::Unknown)) => {
-            if could_hide(cursor.peek(), length) {
+            let value = cursor.peek();
+            if could_hide(value, length) {
                 cursor.out().note(Note::UntypedValue);
+            } else {
+                free_untyped(value, length, cursor.out());
             }
             cursor.skip(length, Account::Data, "untyped value")
         }
@@ -27,6 +30,17 @@ pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<
             contents(types, node, length, cursor);
             Ok(())
         }
+    }
+}
+
+/// Says what of a value of unknown type, which is posted next, may differ without it looking like one with structure.
+fn free_untyped<R: Reader>(value: &[u8], length: u64, out: &mut Out<'_, R>) {
+    match length {
+        // Too short for a length and a byte.
+        0..5 => out.free(0, length, Free::Any),
+        // Enough for one length that is not 0, which is not there.
+        5..9 if value.len() as u64 >= length => out.free(4, length - 4, Free::Any),
+        _ => {}
     }
 }
 
@@ -81,7 +95,7 @@ fn misfit<R: Reader>(types: &Types, node: u32, left: u64, cursor: &mut Cursor<'_
 fn walk<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let left = end - cursor.position();
     match types.node(node) {
-        Type::Leaf | Type::Fixed(_) => cursor.skip(left, Account::Data, "value"),
+        Type::Leaf | Type::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
         Type::Unknown => Err(Short),
         // An empty value of a type that has structure: legal for most types (section 6).
         _ if left == 0 => Ok(()),
@@ -123,7 +137,7 @@ fn vector<R: Reader>(
     let left = end - cursor.position();
     if let Some(size) = types.fixed(element) {
         let fits = size.saturating_mul(u64::from(count)) == left;
-        return if fits { cursor.skip(left, Account::Data, "vector elements") } else { Err(Short) };
+        return if fits { cursor.skip_free(left, Account::Data, "vector elements", Free::Any) } else { Err(Short) };
     }
     for _ in 0..count {
         let (length, size) = vint(cursor.peek())?;
@@ -150,7 +164,7 @@ fn element<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_
         return Err(Short);
     }
     match types.node(node) {
-        Type::Leaf | Type::Fixed(_) => cursor.skip(length, Account::Data, "element"),
+        Type::Leaf | Type::Fixed(_) => cursor.skip_free(length, Account::Data, "element", Free::Any),
         _ => {
             contents(types, node, length, cursor);
             Ok(())

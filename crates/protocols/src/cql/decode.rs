@@ -123,7 +123,7 @@ impl Cql {
         let before = exchange;
         let mut cursor = Cursor::new(input, header.total(), out);
         let available = cursor.remaining();
-        if header.post(&mut cursor).is_ok() {
+        if header.post(exchange.is_paired, &mut cursor).is_ok() {
             let _ = self.body(header, &mut exchange, &mut cursor);
         }
         cursor.finish();
@@ -158,6 +158,9 @@ impl Cql {
             self.session.answered(header.stream)
         };
         answered.unwrap_or_else(|| {
+            if header.stream >= 0 {
+                self.session.is_odd();
+            }
             let op = out.open();
             let exchange = self.session.unasked(op, header);
             out.label(op, exchange.class, exchange.name, exchange.via);
@@ -175,12 +178,13 @@ impl Cql {
         if !header.has(flag::COMPRESSED) || header.version >= 5 || header.opcode == opcode::STARTUP {
             return plain_body(&mut self.session, header, exchange, cursor);
         }
+        self.session.memory.put(|memory| &mut memory.compresses, true);
         let whole = cursor.peek();
         if (whole.len() as u64) < cursor.remaining() {
             return Err(Short);
         }
         let scratch = &mut self.scratch;
-        let (compression, expansion) = (self.session.compression, &self.session.shared.expansion);
+        let (compression, expansion) = (self.session.memory.compression, &self.session.shared.expansion);
         let Some(preamble) = compression::body(compression, whole, &mut scratch.body, expansion) else {
             if let Some(note) = compression::why_not(compression, whole) {
                 cursor.out().note(note);

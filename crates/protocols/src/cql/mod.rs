@@ -130,6 +130,14 @@ impl Decoder for Cql {
         }
     }
 
+    fn quiet(&self) -> Option<u64> {
+        // All fields are named, so that a further one cannot be left out unseen. Segments carry checksums, so that nothing in
+        // them is free to differ; without them nothing is gathered.
+        let Self { session, framing, format: _, rest, gathering: _, scratch: _ } = self;
+        let is_plain = *framing == [Framing::Messages; 2] && rest.iter().all(Option::is_none);
+        if is_plain { session.quiet() } else { None }
+    }
+
     fn held(&self) -> usize {
         self.session.held() + self.scratch.held()
     }

@@ -10,7 +10,7 @@ use super::types::Types;
 use super::wire::{Header, opcode};
 use crate::limits;
 use overhead_decode::FastMap;
-use overhead_decode::{Malformed, OpId};
+use overhead_decode::{Malformed, OpId, Versioned};
 use overhead_model::Class;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(super) struct Exchange {
     pub guessed: bool,
     /// How many losses of responses there had been when the request was sent.
     losses: u32,
+    /// Its request was seen, and finds its response by the stream id.
+    pub is_paired: bool,
 }
 
 /// A prepared statement; a number that is never used twice on a connection.
@@ -90,7 +92,7 @@ struct Sent {
 }
 
 /// What client and server agreed on in the handshake beyond the protocol of Cassandra.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
     /// The server is `ScyllaDB`.
     pub scylla: bool,
@@ -108,20 +110,30 @@ pub(super) struct Session {
     waiting: FastMap<i16, Waiting>,
     outstanding: usize,
     losses: u32,
+    /// What other connections have prepared, and what all may decompress.
+    pub shared: Shared,
+    pub memory: Versioned<Memory>,
+    /// Types of the rows at hand; kept for its memory.
+    pub row_types: Types,
+}
+
+/// What a connection remembers when no request waits.
+#[derive(Debug)]
+pub(super) struct Memory {
     prepared: VecDeque<Arc<Prepared>>,
     /// Number of the first of `prepared`.
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
     type_entries: usize,
-    /// What other connections have prepared, and what all may decompress.
-    pub shared: Shared,
     sent: Sent,
     /// The keyspace in use is the server's own.
     in_system_keyspace: bool,
     pub compression: Compression,
     pub extensions: Extensions,
-    /// Types of the rows at hand; kept for its memory.
-    pub row_types: Types,
+    /// Bodies were compressed. What may be decompressed is bounded for all connections together.
+    pub compresses: bool,
+    /// A statement was executed that no connection had prepared.
+    asks_in_vain: bool,
 }
 
 impl Session {
@@ -130,28 +142,41 @@ impl Session {
             waiting: FastMap::default(),
             outstanding: 0,
             losses: 0,
-            prepared: VecDeque::new(),
-            first_prepared: 0,
-            prepared_ids: FastMap::default(),
-            type_entries: 0,
             shared,
-            sent: Sent { startup: mid_stream, statement: mid_stream },
-            in_system_keyspace: false,
-            compression: if mid_stream { Compression::NotSeen } else { Compression::None },
-            extensions: Extensions::default(),
+            memory: Versioned::new(Memory::new(mid_stream)),
             row_types: Types::default(),
         }
+    }
+
+    /// Returns the number of what is remembered while no request waits: see [`crate::decode::Decoder::quiet`].
+    pub fn quiet(&self) -> Option<u64> {
+        // All fields are named, so that a further one cannot be left out unseen. Losses count for requests that wait, and
+        // the types of rows are read before they are used.
+        let Self { waiting: _, outstanding, losses: _, shared, memory, row_types: _ } = self;
+        if *outstanding > 0 || memory.compresses {
+            return None;
+        }
+        // Both only ever grow, so that their sum is equal where they are. Statements that it has found are its own.
+        let others = if memory.asks_in_vain { shared.statements.version() } else { 0 };
+        Some(memory.version() + others)
+    }
+
+    /// Something was answered, or asked, that tells nothing for the next time: the ids of requests are not what they should be.
+    pub fn is_odd(&mut self) {
+        self.memory.change(|_| {});
     }
 
     /// The operation of a request, by its header; the body says more.
     pub fn request(&mut self, op: OpId, header: &Header) -> Exchange {
         let class = match header.opcode {
-            opcode::OPTIONS if self.sent.startup => Class::Background,
+            opcode::OPTIONS if self.memory.sent.startup => Class::Background,
             opcode::REGISTER => Class::Background,
             opcode::QUERY | opcode::EXECUTE | opcode::BATCH => Class::Workload,
             _ => Class::Setup,
         };
-        self.sent.startup |= header.opcode == opcode::STARTUP;
+        if header.opcode == opcode::STARTUP {
+            self.memory.put(|memory| &mut memory.sent.startup, true);
+        }
         Exchange {
             op,
             opcode: header.opcode,
@@ -167,6 +192,7 @@ impl Session {
             prepares: None,
             guessed: false,
             losses: self.losses,
+            is_paired: header.stream >= 0,
         }
     }
 
@@ -183,6 +209,7 @@ impl Session {
             prepares: None,
             guessed: false,
             losses: self.losses,
+            is_paired: false,
         }
     }
 
@@ -201,6 +228,7 @@ impl Session {
             waiting.first = Some(exchange);
         } else {
             waiting.more.push_back(exchange);
+            self.memory.change(|_| {});
         }
         self.outstanding += 1;
         Ok(())
@@ -232,8 +260,8 @@ impl Session {
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.outstanding.max(self.waiting.len()) * (size_of::<Exchange>() + size_of::<Waiting>())
-            + self.prepared.len() * STATEMENT
-            + self.type_entries * TYPE_ENTRY
+            + self.memory.prepared.len() * STATEMENT
+            + self.memory.type_entries * TYPE_ENTRY
     }
 
     /// Names a request by its text.
@@ -241,10 +269,10 @@ impl Session {
         let (name, class) = self.classify(text);
         exchange.name = name.unwrap_or(exchange.name);
         exchange.class = class;
-        if name == Some("USE") && !self.sent.statement {
+        if name == Some("USE") && !self.memory.sent.statement {
             exchange.class = Class::Setup;
         } else if class == Class::Workload {
-            self.sent.statement = true;
+            self.works();
         }
     }
 
@@ -257,7 +285,7 @@ impl Session {
     fn classify(&self, text: &[u8]) -> (Option<&'static str>, Class) {
         let statement = Statement::of(text);
         let tables = matches!(statement.verb, Some("SELECT" | "INSERT" | "UPDATE" | "DELETE"));
-        let system = tables && statement.system.unwrap_or(self.in_system_keyspace);
+        let system = tables && statement.system.unwrap_or(self.memory.in_system_keyspace);
         (statement.verb, if system { Class::Background } else { Class::Workload })
     }
 
@@ -272,30 +300,32 @@ impl Session {
             }
             None => exchange.guessed = true,
         }
-        self.sent.statement |= exchange.class == Class::Workload;
+        if exchange.class == Class::Workload {
+            self.works();
+        }
     }
 
     /// The application has sent a statement.
     pub fn works(&mut self) {
-        self.sent.statement = true;
+        self.memory.put(|memory| &mut memory.sent.statement, true);
     }
 
     /// The statement with this id, as prepared on this connection, or else on another.
     pub fn find(&mut self, id: &[u8]) -> Option<StatementRef> {
-        let own = self.prepared_ids.get(id).copied().map(StatementRef);
-        own.or_else(|| {
-            let statement = self.shared.statements.find(id)?;
-            self.keep(statement);
-            self.prepared_ids.get(id).copied().map(StatementRef)
-        })
-    }
-
-    fn index(&self, statement: StatementRef) -> Option<usize> {
-        usize::try_from(statement.0.checked_sub(self.first_prepared)?).ok()
+        let own = self.memory.find(id);
+        if own.is_some() {
+            return own;
+        }
+        let Some(statement) = self.shared.statements.find(id) else {
+            self.memory.put(|memory| &mut memory.asks_in_vain, true);
+            return None;
+        };
+        self.memory.change(|memory| memory.keep(statement));
+        self.memory.find(id)
     }
 
     pub fn prepared(&self, statement: StatementRef) -> Option<&Prepared> {
-        self.prepared.get(self.index(statement)?).map(Arc::as_ref)
+        self.memory.prepared.get(self.memory.index(statement)?).map(Arc::as_ref)
     }
 
     /// Remembers a statement as its `PREPARE` was answered. `rows` says whether it gives rows of a keyspace of the server, where
@@ -306,14 +336,58 @@ impl Session {
             None => ("EXECUTE", Class::Workload),
         });
         let prepared = Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result });
+        // What is shared may have become otherwise since, so that this is new each time.
         self.shared.statements.publish(&prepared);
-        self.keep(prepared);
+        self.memory.change(|memory| memory.keep(prepared));
+    }
+
+    /// The shape of a statement's rows has changed since it was prepared. Other connections learn of it by themselves.
+    pub fn result_changed(&mut self, statement: StatementRef, result: &Types) {
+        self.memory.change(|memory| {
+            if let Some(index) = memory.index(statement)
+                && let Some(prepared) = memory.prepared.get_mut(index)
+            {
+                memory.type_entries -= prepared.result.weight();
+                memory.type_entries += result.weight();
+                Arc::make_mut(prepared).result.clone_from(result);
+            }
+        });
+    }
+
+    /// Every unqualified table name refers to this keyspace from now on.
+    pub fn use_keyspace(&mut self, name: &[u8]) {
+        self.memory.put(|memory| &mut memory.in_system_keyspace, statement::is_system_keyspace(name));
+    }
+}
+
+impl Memory {
+    fn new(mid_stream: bool) -> Self {
+        Self {
+            prepared: VecDeque::new(),
+            first_prepared: 0,
+            prepared_ids: FastMap::default(),
+            type_entries: 0,
+            sent: Sent { startup: mid_stream, statement: mid_stream },
+            in_system_keyspace: false,
+            compression: if mid_stream { Compression::NotSeen } else { Compression::None },
+            extensions: Extensions::default(),
+            compresses: false,
+            asks_in_vain: false,
+        }
+    }
+
+    fn find(&self, id: &[u8]) -> Option<StatementRef> {
+        self.prepared_ids.get(id).copied().map(StatementRef)
+    }
+
+    fn index(&self, statement: StatementRef) -> Option<usize> {
+        usize::try_from(statement.0.checked_sub(self.first_prepared)?).ok()
     }
 
     /// Keeps a statement in place of an earlier one with its id.
     fn keep(&mut self, prepared: Arc<Prepared>) {
         self.type_entries += prepared.weight();
-        let known = self.prepared_ids.get(&prepared.id).and_then(|number| self.index(StatementRef(*number)));
+        let known = self.find(&prepared.id).and_then(|number| self.index(number));
         if let Some(slot) = known.and_then(|known| self.prepared.get_mut(known)) {
             self.type_entries -= slot.weight();
             *slot = prepared;
@@ -330,21 +404,5 @@ impl Session {
             self.type_entries -= oldest.weight();
             self.prepared_ids.remove(&oldest.id);
         }
-    }
-
-    /// The shape of a statement's rows has changed since it was prepared. Other connections learn of it by themselves.
-    pub fn result_changed(&mut self, statement: StatementRef, result: &Types) {
-        if let Some(index) = self.index(statement)
-            && let Some(prepared) = self.prepared.get_mut(index)
-        {
-            self.type_entries -= prepared.result.weight();
-            self.type_entries += result.weight();
-            Arc::make_mut(prepared).result.clone_from(result);
-        }
-    }
-
-    /// Every unqualified table name refers to this keyspace from now on.
-    pub fn use_keyspace(&mut self, name: &[u8]) {
-        self.in_system_keyspace = statement::is_system_keyspace(name);
     }
 }

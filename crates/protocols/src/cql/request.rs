@@ -3,8 +3,8 @@
 use super::cells;
 use super::pair::{Compression, Exchange, Session};
 use super::types::Types;
-use super::wire::{Header, bytes, flag, long_string, opcode, short_bytes, string, string_list};
-use overhead_decode::{Cursor, Reader, Short};
+use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
+use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Side};
 
 /// Flags of `<query_parameters>` (section 4.1.4).
@@ -70,20 +70,22 @@ fn options<'a, R: Reader>(
 
 fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let (mut name, mut version): (&[u8], &[u8]) = (b"", b"");
-    session.compression = Compression::None;
+    let memory = &mut session.memory;
+    memory.put(|memory| &mut memory.compression, Compression::None);
     let result = options(cursor, |key, value| match key {
         b"COMPRESSION" => {
-            session.compression = match value.to_ascii_lowercase().as_slice() {
+            let compression = match value.to_ascii_lowercase().as_slice() {
                 b"lz4" => Compression::Lz4,
                 b"snappy" => Compression::Snappy,
                 b"" | b"none" => Compression::None,
                 _ => Compression::Other,
             };
+            memory.put(|memory| &mut memory.compression, compression);
         }
         b"DRIVER_NAME" => name = value,
         b"DRIVER_VERSION" => version = value,
-        b"SCYLLA_USE_METADATA_ID" => session.extensions.metadata_ids = true,
-        b"TABLETS_ROUTING_V2_EXPERIMENTAL_V2" => session.extensions.tablet_versions = true,
+        b"SCYLLA_USE_METADATA_ID" => memory.put(|memory| &mut memory.extensions.metadata_ids, true),
+        b"TABLETS_ROUTING_V2_EXPERIMENTAL_V2" => memory.put(|memory| &mut memory.extensions.tablet_versions, true),
         _ => {}
     });
     if !name.is_empty() {
@@ -93,13 +95,22 @@ fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>)
     result
 }
 
+/// The text of a statement. The digits of its numbers are not looked at: no word that is told apart has any.
+fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<&'a [u8], Short> {
+    let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
+    let here = cursor.peek();
+    let text = usize::try_from(length).ok().and_then(|length| here.get(..length)).unwrap_or_default();
+    cursor.out().free_numbers(text);
+    cursor.text(length, Account::Query, "statement")
+}
+
 fn query<R: Reader>(
     session: &mut Session,
     header: &Header,
     exchange: &mut Exchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
-    let text = long_string(cursor, Account::Query, "statement")?;
+    let text = statement(cursor)?;
     session.name_by_text(exchange, text);
     if header.version == 1 {
         return cursor.skip(2, Account::Metadata, "consistency");
@@ -113,7 +124,7 @@ fn prepare<R: Reader>(
     exchange: &mut Exchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
-    let text = long_string(cursor, Account::Query, "statement")?;
+    let text = statement(cursor)?;
     session.prepares(exchange, text);
     if header.version >= 5 {
         let flags = cursor.u32_be(Account::Metadata, "flags")?;
@@ -132,7 +143,7 @@ fn execute<R: Reader>(
 ) -> Result<(), Short> {
     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
     session.name_by_id(exchange, id);
-    if header.version >= 5 || session.extensions.metadata_ids {
+    if header.version >= 5 || session.memory.extensions.metadata_ids {
         short_bytes(cursor, Account::Metadata, "result metadata id")?;
     }
     let untyped = Types::default();
@@ -143,7 +154,7 @@ fn execute<R: Reader>(
         return cursor.skip(2, Account::Metadata, "consistency");
     }
     parameters(header, types, cursor)?;
-    if session.extensions.tablet_versions {
+    if session.memory.extensions.tablet_versions {
         cursor.skip(1, Account::Metadata, "tablet version block")?;
     }
     Ok(())
@@ -160,7 +171,7 @@ fn parameters<R: Reader>(header: &Header, types: &Types, cursor: &mut Cursor<'_,
         cursor.skip(4, Account::Metadata, "page size")?;
     }
     if flags & parameter::PAGING_STATE != 0 {
-        bytes(cursor, Account::Metadata, "paging state")?;
+        free_bytes(cursor, Account::Metadata, "paging state")?;
     }
     tail(header, flags, cursor)
 }
@@ -171,7 +182,7 @@ fn tail<R: Reader>(header: &Header, flags: u32, cursor: &mut Cursor<'_, '_, '_, 
         cursor.skip(2, Account::Metadata, "serial consistency")?;
     }
     if flags & parameter::TIMESTAMP != 0 {
-        cursor.skip(8, Account::Metadata, "timestamp")?;
+        cursor.skip_free(8, Account::Metadata, "timestamp", Free::Any)?;
     }
     if header.version >= 5 && flags & parameter::KEYSPACE != 0 {
         string(cursor, Account::Schema, "keyspace name")?;
@@ -214,7 +225,7 @@ fn batch<R: Reader>(session: &mut Session, header: &Header, cursor: &mut Cursor<
         cursor.out().enter("batch statement");
         let types = match cursor.u8(Account::Framing, "statement kind")? {
             0 => {
-                long_string(cursor, Account::Query, "statement")?;
+                statement(cursor)?;
                 &untyped
             }
             1 => {

@@ -5,7 +5,7 @@ use super::pair::{Exchange, Session};
 use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::Types;
-use super::wire::{Header, bytes, flag, opcode, short_bytes, string, string_list};
+use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
 use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::{Account, Class, Side};
 
@@ -52,17 +52,19 @@ fn supported<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R
     for _ in 0..count {
         let key = string(cursor, Account::Metadata, "option")?;
         let values = cursor.u16_be(Account::Framing, "list length")?;
-        session.extensions.scylla |= key.starts_with(b"SCYLLA_");
+        if key.starts_with(b"SCYLLA_") {
+            session.memory.put(|memory| &mut memory.extensions.scylla, true);
+        }
         for _ in 0..values {
             let value = string(cursor, Account::Metadata, "option value")?;
             if key == b"SCYLLA_RATE_LIMIT_ERROR" {
                 let code = value.strip_prefix(b"ERROR_CODE=").and_then(|code| std::str::from_utf8(code).ok());
-                session.extensions.rate_limit_code =
-                    code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
+                let code = code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
+                session.memory.put(|memory| &mut memory.extensions.rate_limit_code, code);
             }
         }
     }
-    if session.extensions.scylla {
+    if session.memory.extensions.scylla {
         cursor.out().software(Side::Response, "ScyllaDB");
     }
     Ok(())
@@ -110,7 +112,7 @@ fn error<R: Reader>(session: &Session, header: &Header, cursor: &mut Cursor<'_, 
         }
         // Unprepared.
         0x2500 => short_bytes(cursor, Account::Metadata, "statement id").map(drop),
-        code if Some(code) == session.extensions.rate_limit_code => {
+        code if Some(code) == session.memory.extensions.rate_limit_code => {
             cursor.skip(1, STATUS, "operation type")?;
             cursor.skip(1, STATUS, "rejected by coordinator")
         }
@@ -222,7 +224,7 @@ fn rows<R: Reader>(
             _ => &types,
         };
         let known = if header.version < 3 { &untyped } else { known };
-        cells(session.extensions.scylla, &shape, known, cursor)
+        cells(session.memory.extensions.scylla, &shape, known, cursor)
     });
     session.row_types = types;
     done
@@ -255,8 +257,13 @@ fn cells<R: Reader>(
         for column in 0..shape.columns {
             if row == 0 && shape.release == Some(column) {
                 release(scylla, cursor);
+                cursor.out().set_read(true);
             }
-            cells::value(types, column as usize, cursor)?;
+            let read = cells::value(types, column as usize, cursor);
+            if row == 0 {
+                cursor.out().set_read(false);
+            }
+            read?;
         }
     }
     cursor.out().leave();
@@ -293,7 +300,7 @@ fn shape<'a, R: Reader>(
     };
     indexes(cursor)?;
     if flags & metadata::MORE_PAGES != 0 {
-        bytes(cursor, Account::Metadata, "paging state")?;
+        free_bytes(cursor, Account::Metadata, "paging state")?;
     }
     if shape.changed {
         short_bytes(cursor, Account::Metadata, "result metadata id")?;
@@ -349,7 +356,7 @@ fn prepared<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
-    if header.version >= 5 || session.extensions.metadata_ids {
+    if header.version >= 5 || session.memory.extensions.metadata_ids {
         short_bytes(cursor, Account::Metadata, "result metadata id")?;
     }
     let (mut bind, mut result) = (Types::default(), Types::default());

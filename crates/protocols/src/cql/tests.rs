@@ -4,6 +4,7 @@ mod bodies;
 mod build;
 mod damage;
 mod known;
+mod masks;
 mod pairing;
 mod segments;
 mod values;

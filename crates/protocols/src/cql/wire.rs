@@ -1,6 +1,6 @@
 //! The fixed parts of the protocol: header, opcodes, flags, primitives.
 
-use overhead_decode::{Cursor, Reader, Short};
+use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Side};
 use std::ops::RangeInclusive;
 
@@ -132,11 +132,16 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Posts the header.
-    pub fn post<R: Reader>(&self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    /// Posts the header. `is_paired` where the stream id is that of a request and its response, and only finds one by the other:
+    /// then the others of 0 and above would do as well.
+    pub fn post<R: Reader>(&self, is_paired: bool, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         cursor.skip(1, Account::Framing, "version")?;
         cursor.skip(1, Account::Metadata, "flags")?;
-        cursor.skip(self.size() - 7, Account::Metadata, "stream id")?;
+        let id = self.size() - 7;
+        if is_paired {
+            cursor.out().free(0, id, Free::Id(0x7F));
+        }
+        cursor.skip(id, Account::Metadata, "stream id")?;
         cursor.skip(1, Account::Framing, "opcode")?;
         cursor.skip(4, Account::Framing, "body length")
     }
@@ -152,16 +157,6 @@ pub(super) fn string<'a, R: Reader>(
     cursor.text(u64::from(length), account, field)
 }
 
-/// `[long string]`: an int length and that many bytes.
-pub(super) fn long_string<'a, R: Reader>(
-    cursor: &mut Cursor<'a, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> Result<&'a [u8], Short> {
-    let length = cursor.u32_be(Account::Framing, "string length")?;
-    cursor.text(u64::from(length), account, field)
-}
-
 /// `[bytes]`: an int length and that many bytes; null where it is negative.
 pub(super) fn bytes<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
@@ -170,6 +165,16 @@ pub(super) fn bytes<R: Reader>(
 ) -> Result<(), Short> {
     let length = cursor.i32_be(Account::Framing, "bytes length")?;
     cursor.skip(u64::try_from(length).unwrap_or(0), account, field)
+}
+
+/// [`bytes`] that nobody looks at.
+pub(super) fn free_bytes<R: Reader>(
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<(), Short> {
+    let length = cursor.i32_be(Account::Framing, "bytes length")?;
+    cursor.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
 }
 
 /// `[short bytes]`: a short length and that many bytes.

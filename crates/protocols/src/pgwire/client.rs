@@ -8,7 +8,7 @@ use super::values::{self, Shape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{Pgwire, Phase, copy, sql};
 use overhead_decode::near;
-use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short};
+use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// Authentication requests of the server (`AuthenticationSASL`, …) that the client's next message answers.
@@ -180,15 +180,9 @@ fn statement<R: Reader>(text: &[u8], several: bool, out: &mut Out<'_, R>) -> (Ve
     if copy::may_copy(text, &verb, several) {
         return (verb, settings, copy::copies(text));
     }
-    free_numbers(text, out);
+    // What the digits of a number could be part of begins with a letter or a dollar sign.
+    out.free_numbers(text);
     (verb, settings, None)
-}
-
-/// The digits of numbers in `text`, which is posted next, may differ.
-pub(super) fn free_numbers<R: Reader>(text: &[u8], out: &mut Out<'_, R>) {
-    if out.wants_free() {
-        sql::each_number(text, |ahead, len| out.free(ahead, len, Free::Digits));
-    }
 }
 
 fn function<R: Reader>(

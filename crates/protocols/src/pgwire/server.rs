@@ -1,7 +1,7 @@
 //! Messages of the server to postings (PostgreSQL manual, chapter 55.7, "B").
 
 use super::Pgwire;
-use super::client::{free_numbers, only_text, read};
+use super::client::{only_text, read};
 use super::copy::Copy;
 use super::pair::{Expected, Request};
 use super::session::{Session, StatementId};
@@ -65,7 +65,8 @@ fn answer<R: Reader>(
         b'T' | b't' | b'n' => describe(state, front, (kind, total), input, out),
         b'C' => {
             let tag = read(input, total, "command complete", out, |c| {
-                free_numbers(c.peek(), c.out());
+                let tag = c.peek();
+                c.out().free_numbers(tag);
                 only_text(c, Account::Status, "command tag")
             });
             if let Some(front) = front {
@@ -283,7 +284,7 @@ fn fields<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
         if !matches!(code, b'S' | b'V') {
             let text = c.peek();
             let end = near::find(0, text).unwrap_or(text.len());
-            free_numbers(text.get(..end).unwrap_or_default(), c.out());
+            c.out().free_numbers(text.get(..end).unwrap_or_default());
         }
         let text = c.c_string(Account::Status, field_name(code))?;
         fatal |= matches!(code, b'S' | b'V') && matches!(text, b"FATAL" | b"PANIC");

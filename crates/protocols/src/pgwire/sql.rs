@@ -77,21 +77,6 @@ pub(super) fn is_settings(sql: &[u8]) -> bool {
     any
 }
 
-/// Says where in a text numbers stand: position and length of each. Nothing that is found out about a text depends on their
-/// digits, unless it copies: what they could be part of begins with a letter, an underscore or a dollar sign.
-pub(super) fn each_number(text: &[u8], mut found: impl FnMut(u64, u64)) {
-    let (mut before, mut rest, mut at) = (b' ', text, 0);
-    while let Some(from) = rest.iter().position(u8::is_ascii_digit) {
-        before = from.checked_sub(1).and_then(|last| rest.get(last)).copied().unwrap_or(before);
-        let (_, number) = rest.split_at(from);
-        let len = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if !(before.is_ascii_alphabetic() || matches!(before, b'_' | b'$' | 128..)) {
-            found((at + from) as u64, len as u64);
-        }
-        (before, rest, at) = (b'0', number.get(len..).unwrap_or_default(), at + from + len);
-    }
-}
-
 /// A part of an SQL text, as far as it is told apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {

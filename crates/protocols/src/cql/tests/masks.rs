@@ -1,0 +1,137 @@
+//! What is free to differ, and how states are told apart.
+
+use super::super::wire::opcode;
+use super::build::*;
+use super::*;
+use crate::Shared;
+use overhead_decode::{Engine, free};
+
+const ID: [u8; 4] = [7, 7, 7, 7];
+
+/// Runs a conversation with other content wherever that is free; gives how many bytes are.
+fn free_bytes(turns: &[(Vec<u8>, Vec<u8>)]) -> u64 {
+    let conversation: Vec<_> = turns
+        .iter()
+        .flat_map(|(asked, answered)| [(Request, asked.as_slice()), (Response, answered.as_slice())])
+        .collect();
+    free::check(|| Cql::new(false), &conversation).free
+}
+
+/// A connection of several, step by step.
+struct Connection(Engine<Cql>, Transcript);
+
+impl Connection {
+    fn of(shared: &Shared) -> Self {
+        Self(Engine::new(Cql::sharing(false, shared.clone()), false), Transcript::default())
+    }
+
+    /// The number of the state behind a request and its response.
+    fn turn(&mut self, asked: &[u8], answered: &[u8]) -> Option<u64> {
+        self.0.bytes(Request, asked, &mut self.1);
+        assert_eq!(self.0.quiet(), None, "a request waits");
+        self.0.bytes(Response, answered, &mut self.1);
+        self.0.quiet()
+    }
+}
+
+fn prepare_select(id: &[u8], result: &[Column<'_>]) -> (Vec<u8>, Vec<u8>) {
+    (prepare(0, "SELECT * FROM lab.tab WHERE id = ?"), prepared(0, id, "lab", &[("id", native(BIGINT))], result))
+}
+
+#[test]
+fn values_cells_and_ids_of_requests_may_differ() {
+    let columns = || [("a", native(TEXT)), ("b", list_of(&native(INT)))];
+    let cells = || [value(b"some text"), value(&elements(2, &[value(&[1; 4]), value(&[2; 4])]))];
+    let execute = |stream| (execute(stream, &ID, 0, &[value(&[5; 8])]), bare_rows(stream, 2, &cells()));
+    let several = [execute(3).0, execute(900).0, query(0, "UPDATE lab.tab SET a = 17 WHERE id = 2.5")].concat();
+    let answers = [execute(900).1, void(0), execute(3).1].concat();
+    let turns = [prepare_select(&ID, &columns()), execute(0), execute(1), execute(0), (several, answers), execute(2)];
+    assert!(free_bytes(&turns) > 150);
+}
+
+#[test]
+fn values_of_unknown_type_may_differ_where_they_cannot_look_like_one_with_structure() {
+    let turn = |value: Vec<u8>| (execute(5, &ID, 0, &[value]), void(5));
+    let long: Vec<_> = [8, 4, 16].into_iter().map(|len| turn(value(&vec![0; len]))).collect();
+    assert!(free_bytes(&long) >= 3 + 4);
+    let short: Vec<_> = (0..10).map(|len| turn(value(&[0, 0, 0, 4, 1, 2, 3, 4, 5][..len.min(9)]))).collect();
+    free_bytes(&short);
+}
+
+#[test]
+fn the_cell_that_names_the_server_stays_as_it_is() {
+    let local = |release: &[u8]| {
+        let columns = [("key", native(TEXT)), ("release_version", native(TEXT))];
+        let answer = rows(0, "system", &columns, &[value(b"key"), value(release), value(b"key"), value(release)]);
+        let at = answer.windows(5).position(|part| part == b"\0\x03tab").unwrap();
+        let answer = [&answer[..at], &string("local"), &answer[at + 5..]].concat();
+        // The name of the table is two bytes longer.
+        let length = int(answer.len() as u32 - 9);
+        (query(0, "SELECT * FROM system.local"), [&answer[..5], &length[..], &answer[9..]].concat())
+    };
+    assert!(free_bytes(&[local(b"5.0.5"), local(b"4.1.9")]) > 10);
+}
+
+#[test]
+fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
+    let of_text = [("a", native(TEXT))];
+    let of_list = [("a", list_of(&native(INT)))];
+    let turns = [
+        (ask(0, opcode::STARTUP, &map(&[("CQL_VERSION", "3.0.0")])), answer(0, opcode::READY, &[])),
+        (query(0, "SELECT a FROM lab.tab"), void(0)),
+        prepare_select(&ID, &of_text),
+        prepare_select(&ID, &of_list),
+        prepare_select(&[8], &of_list),
+        (query(0, "USE system"), answer(0, opcode::RESULT, &[&int(3)[..], &string("system")].concat())),
+        (execute(0, &[9], 0, &[value(b"a")]), void(0)),
+        // A response that nothing asked for could be that of any id.
+        (execute(0, &ID, 0, &[value(&[0; 8])]), [void(0), void(5)].concat()),
+        ([query(1, "SELECT a"), query(1, "SELECT b")].concat(), [void(1), void(1)].concat()),
+    ];
+    let mut connection = Connection::of(&Shared::default());
+    let mut numbers: Vec<_> = turns.iter().map(|(asked, answered)| connection.turn(asked, answered)).collect();
+    assert!(numbers.iter().all(Option::is_some));
+    let last = numbers.last().copied().unwrap();
+    assert_eq!(connection.turn(&query(1, "SELECT a FROM peers"), &void(1)), last);
+    numbers.dedup();
+    assert_eq!(numbers.len(), turns.len());
+    assert!(numbers.is_sorted());
+}
+
+#[test]
+fn what_others_prepare_counts_where_a_statement_was_not_found() {
+    let shared = Shared::default();
+    let (mut one, mut other) = (Connection::of(&shared), Connection::of(&shared));
+    let prepare = |other: &mut Connection, id: &[u8]| {
+        let (asked, answered) = prepare_select(id, &[]);
+        other.turn(&asked, &answered);
+    };
+    let ask = |one: &mut Connection, id: &[u8]| one.turn(&execute(0, id, 0, &[value(&[0; 8])]), &void(0));
+    prepare(&mut other, &ID);
+    let found = ask(&mut one, &ID);
+    prepare(&mut other, &[8]);
+    assert_eq!(ask(&mut one, &ID), found, "it is its own by now");
+    let missing = ask(&mut one, &[9]);
+    assert_eq!((ask(&mut one, &[9]), ask(&mut one, &ID)), (missing, missing));
+    prepare(&mut other, &[10]);
+    assert_ne!(one.0.quiet(), missing);
+}
+
+#[test]
+fn with_compression_or_segments_nothing_is_quiet() {
+    let text = query(1, "SELECT a FROM lab.tab");
+    let packed = lz4_flex::block::compress(&text[9..]);
+    let body = [&int(text.len() as u32 - 9)[..], &packed].concat();
+    let start = |version, compression| {
+        let options = map(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", compression)]);
+        (message(version, 0, 0, opcode::STARTUP, &options), message(version | 0x80, 0, 0, opcode::READY, &[]))
+    };
+    let mut connection = Connection::of(&Shared::default());
+    let (asked, answered) = start(4, "lz4");
+    assert!(connection.turn(&asked, &answered).is_some());
+    assert_eq!(connection.turn(&message(4, 1, 1, opcode::QUERY, &body), &void(1)), None);
+    assert_eq!(connection.turn(&query(1, "SELECT a FROM lab.tab"), &void(1)), None);
+    let mut connection = Connection::of(&Shared::default());
+    let (asked, answered) = start(5, "");
+    assert_eq!(connection.turn(&asked, &answered), None);
+}
