@@ -4,6 +4,7 @@ use crate::fault::sentence;
 use crate::target::{Address, Target};
 use anyhow::{Error, anyhow};
 use overhead_model::Protocol;
+use overhead_protocols::facts;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,8 +24,8 @@ pub async fn explain(target: &Target, protocol: Protocol, error: Error) -> Error
                 if let Some(other) = speaks(server).await.filter(|other| *other != protocol) {
                     return anyhow!(
                         "{server} speaks the protocol of {}, not that of {}",
-                        system_of(other),
-                        system_of(protocol)
+                        other.title(),
+                        protocol.title()
                     );
                 }
             }
@@ -48,8 +49,8 @@ async fn connect(server: &Address, patience: Duration) -> Result<TcpStream, Stri
 /// Asks in each protocol in turn, on a connection of its own, the smallest thing that its servers answer without a login.
 async fn speaks(server: &Address) -> Option<Protocol> {
     for protocol in Protocol::ALL {
-        let answer = timeout(PATIENCE, ask(server, question(protocol))).await;
-        if answer.is_ok_and(|answer| answer.is_ok_and(|answer| answers(protocol, &answer))) {
+        let answer = timeout(PATIENCE, ask(server, facts(protocol).greeting)).await;
+        if answer.is_ok_and(|answer| answer.is_ok_and(|answer| (facts(protocol).is_greeted)(&answer))) {
             return Some(protocol);
         }
     }
@@ -63,65 +64,4 @@ async fn ask(server: &Address, question: &[u8]) -> io::Result<Vec<u8>> {
     let length = stream.read(&mut answer).await?;
     answer.truncate(length);
     Ok(answer)
-}
-
-fn question(protocol: Protocol) -> &'static [u8] {
-    match protocol {
-        Protocol::Resp => b"PING\r\n",
-        // OPTIONS in version 4, stream 0, no body.
-        Protocol::Cql => b"\x04\0\0\0\x05\0\0\0\0",
-        // SSLRequest, answered by one letter.
-        Protocol::Pgwire => b"\0\0\0\x08\x04\xd2\x16\x2f",
-        // OP_MSG, request 1: { hello: 1, $db: "admin" }.
-        Protocol::Mongo => {
-            b"\x34\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x1f\0\0\0\x10hello\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0"
-        }
-    }
-}
-
-fn answers(protocol: Protocol, answer: &[u8]) -> bool {
-    match protocol {
-        Protocol::Resp => {
-            answer.starts_with(b"+PONG") || answer.starts_with(b"-NOAUTH") || answer.starts_with(b"-DENIED")
-        }
-        Protocol::Cql => answer.len() >= 9 && answer[0] == 0x84 && matches!(answer[4], 0 | 6),
-        Protocol::Pgwire => matches!(answer, [b'S' | b'N', ..]) && answer.len() == 1,
-        Protocol::Mongo => answer.len() >= 16 && answer[8..12] == [1, 0, 0, 0] && answer[12..16] == [0xdd, 7, 0, 0],
-    }
-}
-
-fn system_of(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Resp => "Redis",
-        Protocol::Cql => "Cassandra (CQL)",
-        Protocol::Pgwire => "PostgreSQL",
-        Protocol::Mongo => "MongoDB",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_questions_have_the_length_that_they_say() {
-        let hello = question(Protocol::Mongo);
-        assert_eq!(hello.len(), usize::from(hello[0]));
-        assert_eq!(hello.len() - 21, usize::from(hello[21]));
-        assert_eq!(question(Protocol::Pgwire).len(), usize::from(question(Protocol::Pgwire)[3]));
-    }
-
-    #[test]
-    fn answers_are_told_apart() {
-        let answers_to = |answer: &[u8]| {
-            let speaking = Protocol::ALL.into_iter().filter(|protocol| answers(*protocol, answer));
-            speaking.collect::<Vec<_>>()
-        };
-        assert_eq!(answers_to(b"+PONG\r\n"), [Protocol::Resp]);
-        assert_eq!(answers_to(b"N"), [Protocol::Pgwire]);
-        assert_eq!(answers_to(b"\x84\0\0\0\x06\0\0\0\0"), [Protocol::Cql]);
-        assert_eq!(answers_to(b"\x40\0\0\0\x05\0\0\0\x01\0\0\0\xdd\x07\0\0"), [Protocol::Mongo]);
-        assert_eq!(answers_to(b"HTTP/1.1 400 Bad Request"), []);
-        assert_eq!(answers_to(b""), []);
-    }
 }

@@ -80,14 +80,9 @@ impl Named {
     fn add_url(&mut self, text: &str, system: &System) -> Result<()> {
         let url =
             Url::parse(text).map_err(|error| Fault::usage(format!("--server {}: {error}", without_password(text))))?;
-        let known: &[&str] = match system.protocol {
-            overhead_model::Protocol::Resp => &["redis", "rediss", "valkey", "valkeys"],
-            overhead_model::Protocol::Pgwire => &["postgres", "postgresql"],
-            overhead_model::Protocol::Mongo => &["mongodb"],
-            overhead_model::Protocol::Cql => &["cql", "cassandra", "scylla"],
-        };
-        if !known.contains(&url.scheme()) {
-            let wanted = known.join("://, ");
+        let protocol = system.protocol;
+        if protocol.schemes().all(|scheme| scheme != url.scheme()) {
+            let wanted = protocol.schemes().collect::<Vec<_>>().join("://, ");
             return Err(Fault::usage(format!(
                 "--server: {}:// is not for {}: use {wanted}://",
                 url.scheme(),
@@ -100,7 +95,7 @@ impl Named {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         self.servers.push(Address { host, port: url.port().unwrap_or(system.port) });
         let option = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-        self.tls = matches!(url.scheme(), "rediss" | "valkeys")
+        self.tls = protocol.is_tls_scheme(url.scheme())
             || option("sslmode").is_some_and(|mode| matches!(mode.as_str(), "require" | "verify-ca" | "verify-full"))
             || ["tls", "ssl"].iter().any(|name| option(name).is_some_and(|value| value == "true"));
         self.url = Some(url);

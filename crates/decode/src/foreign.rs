@@ -27,10 +27,7 @@ pub enum Look {
 impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ours(Protocol::Resp) => "Redis (RESP)",
-            Self::Ours(Protocol::Cql) => "Cassandra (CQL)",
-            Self::Ours(Protocol::Pgwire) => "PostgreSQL",
-            Self::Ours(Protocol::Mongo) => "MongoDB",
+            Self::Ours(protocol) => protocol.title(),
             Self::Mysql => "MySQL",
             Self::Memcached => "memcached",
             Self::Http => "HTTP",

@@ -56,6 +56,9 @@ pub enum Class {
 }
 
 impl Class {
+    /// How many there are; the last one is [`Class::Unmatched`].
+    pub const COUNT: usize = Self::Unmatched as usize + 1;
+
     /// The stable identifier of the run record.
     pub const fn name(self) -> &'static str {
         match self {

@@ -2,42 +2,174 @@
 
 use std::fmt;
 
-/// A wire protocol that can be decoded. Its [`Protocol::name`] is what the run record calls it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Protocol {
+/// Makes [`Protocol`] and the list of systems from one entry per protocol.
+macro_rules! protocols {
+    ($($(#[$doc:meta])+ $variant:ident {
+        name: $name:literal,
+        title: $title:literal,
+        ports: $ports:expr,
+        schemes: $schemes:expr,
+        tls_schemes: $tls_schemes:expr,
+        systems: { $($system:literal: $port:literal),+ $(,)? },
+    })+) => {
+        /// A wire protocol that can be decoded. Its [`Protocol::name`] is what the run record calls it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Protocol {
+            $($(#[$doc])+ $variant,)+
+        }
+
+        impl Protocol {
+            /// How many there are.
+            pub const COUNT: usize = [$(Self::$variant),+].len();
+
+            const fn facts(self) -> Facts {
+                match self {
+                    $(Self::$variant => Facts {
+                        name: $name,
+                        title: $title,
+                        ports: &$ports,
+                        schemes: &$schemes,
+                        tls_schemes: &$tls_schemes,
+                    },)+
+                }
+            }
+        }
+
+        impl System {
+            /// Every name that `--db` takes: those of a protocol follow one another, the most usual one first.
+            pub const ALL: &'static [Self] =
+                &[$($(Self { name: $system, protocol: Protocol::$variant, port: $port },)+)+];
+        }
+    };
+}
+
+protocols! {
     /// Redis serialization protocol, versions 2 and 3.
-    Resp,
+    Resp {
+        name: "resp",
+        title: "Redis (RESP)",
+        ports: [6379],
+        schemes: ["redis", "valkey"],
+        tls_schemes: ["rediss", "valkeys"],
+        systems: {
+            "redis": 6379,
+            "redis-server": 6379,
+            "valkey": 6379,
+            "valkey-server": 6379,
+            "keydb": 6379,
+            "dragonfly": 6379,
+            "dragonflydb": 6379,
+            "garnet": 6379,
+            "pika": 9221,
+            "ssdb": 8888,
+            "resp": 6379,
+        },
+    }
     /// Cassandra native protocol.
-    Cql,
+    Cql {
+        name: "cql",
+        title: "Cassandra (CQL)",
+        ports: [9042, 19042],
+        schemes: ["cql", "cassandra", "scylla"],
+        tls_schemes: [],
+        systems: {
+            "cassandra": 9042,
+            "scylla": 9042,
+            "scylladb": 9042,
+            "cql": 9042,
+        },
+    }
     /// PostgreSQL frontend/backend protocol 3.
-    Pgwire,
+    Pgwire {
+        name: "pgwire",
+        title: "PostgreSQL",
+        ports: [5432],
+        schemes: ["postgres", "postgresql"],
+        tls_schemes: [],
+        systems: {
+            "postgres": 5432,
+            "postgresql": 5432,
+            "pg": 5432,
+            "cockroach": 26257,
+            "cockroachdb": 26257,
+            "yugabyte": 5433,
+            "yugabytedb": 5433,
+            "greenplum": 5432,
+            "pgwire": 5432,
+        },
+    }
     /// MongoDB wire protocol.
-    Mongo,
+    Mongo {
+        name: "mongo",
+        title: "MongoDB",
+        ports: [27017, 27018, 27019],
+        schemes: ["mongodb"],
+        tls_schemes: [],
+        systems: {
+            "mongodb": 27017,
+            "mongod": 27017,
+            "ferretdb": 27017,
+            "mongo": 27017,
+        },
+    }
+}
+
+/// What there is to know of a protocol without reading a byte of it.
+struct Facts {
+    name: &'static str,
+    title: &'static str,
+    ports: &'static [u16],
+    schemes: &'static [&'static str],
+    tls_schemes: &'static [&'static str],
 }
 
 impl Protocol {
-    /// All protocols, in the order in which content detection tries them.
-    pub const ALL: [Self; 4] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Resp];
+    /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
+    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Resp];
 
     /// The stable identifier of the run record.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Resp => "resp",
-            Self::Cql => "cql",
-            Self::Pgwire => "pgwire",
-            Self::Mongo => "mongo",
-        }
+        self.facts().name
+    }
+
+    /// Returns the protocol with this identifier.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name() == name)
+    }
+
+    /// What people call it: the name of the system that it was made for.
+    pub const fn title(self) -> &'static str {
+        self.facts().title
     }
 
     /// The server ports on which this protocol is expected, most usual first.
     pub const fn ports(self) -> &'static [u16] {
-        match self {
-            Self::Resp => &[6379],
-            Self::Cql => &[9042, 19042],
-            Self::Pgwire => &[5432],
-            Self::Mongo => &[27017, 27018, 27019],
-        }
+        self.facts().ports
     }
+
+    /// Schemes of the URLs that name a server of it.
+    pub fn schemes(self) -> impl Iterator<Item = &'static str> {
+        self.facts().schemes.iter().chain(self.facts().tls_schemes).copied()
+    }
+
+    /// Returns whether URLs with this scheme ask for TLS.
+    pub fn is_tls_scheme(self, scheme: &str) -> bool {
+        self.facts().tls_schemes.contains(&scheme)
+    }
+}
+
+const _: () = assert!(is_permutation(Protocol::ALL), "each protocol is tried once");
+
+const fn is_permutation(all: [Protocol; Protocol::COUNT]) -> bool {
+    let (mut seen, mut at) = ([false; Protocol::COUNT], 0);
+    while at < all.len() {
+        if seen[all[at] as usize] {
+            return false;
+        }
+        seen[all[at] as usize] = true;
+        at += 1;
+    }
+    true
 }
 
 impl fmt::Display for Protocol {
@@ -58,51 +190,42 @@ pub struct System {
 }
 
 impl System {
-    /// Every name that `--db` takes.
-    pub const ALL: &'static [Self] = &[
-        Self::new("redis", Protocol::Resp, 6379),
-        Self::new("redis-server", Protocol::Resp, 6379),
-        Self::new("valkey", Protocol::Resp, 6379),
-        Self::new("valkey-server", Protocol::Resp, 6379),
-        Self::new("keydb", Protocol::Resp, 6379),
-        Self::new("dragonfly", Protocol::Resp, 6379),
-        Self::new("dragonflydb", Protocol::Resp, 6379),
-        Self::new("garnet", Protocol::Resp, 6379),
-        Self::new("pika", Protocol::Resp, 9221),
-        Self::new("ssdb", Protocol::Resp, 8888),
-        Self::new("resp", Protocol::Resp, 6379),
-        Self::new("cassandra", Protocol::Cql, 9042),
-        Self::new("scylla", Protocol::Cql, 9042),
-        Self::new("scylladb", Protocol::Cql, 9042),
-        Self::new("cql", Protocol::Cql, 9042),
-        Self::new("postgres", Protocol::Pgwire, 5432),
-        Self::new("postgresql", Protocol::Pgwire, 5432),
-        Self::new("pg", Protocol::Pgwire, 5432),
-        Self::new("cockroach", Protocol::Pgwire, 26257),
-        Self::new("cockroachdb", Protocol::Pgwire, 26257),
-        Self::new("yugabyte", Protocol::Pgwire, 5433),
-        Self::new("yugabytedb", Protocol::Pgwire, 5433),
-        Self::new("greenplum", Protocol::Pgwire, 5432),
-        Self::new("pgwire", Protocol::Pgwire, 5432),
-        Self::new("mongodb", Protocol::Mongo, 27017),
-        Self::new("mongod", Protocol::Mongo, 27017),
-        Self::new("ferretdb", Protocol::Mongo, 27017),
-        Self::new("mongo", Protocol::Mongo, 27017),
-    ];
-
-    const fn new(name: &'static str, protocol: Protocol, port: u16) -> Self {
-        Self { name, protocol, port }
-    }
-
     /// The system with this name, in any letter case; `None` for a name that is not known.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the system that is meant by the name of its protocol alone: the most usual one.
+    pub fn of(protocol: Protocol) -> Option<Self> {
+        Self::ALL.iter().copied().find(|system| system.protocol == protocol)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_used_once_and_each_protocol_goes_by_its_own() {
+        for (index, system) in System::ALL.iter().enumerate() {
+            assert!(System::ALL[..index].iter().all(|other| other.name != system.name), "{}", system.name);
+        }
+        for protocol in Protocol::ALL {
+            let named = System::named(protocol.name()).map(|system| (system.protocol, system.port));
+            assert_eq!(named, protocol.ports().first().map(|&port| (protocol, port)), "{protocol}");
+            assert_eq!(Protocol::named(protocol.name()), Some(protocol));
+        }
+    }
+
+    #[test]
+    fn no_port_and_no_scheme_is_of_two_protocols() {
+        for protocol in Protocol::ALL {
+            for other in Protocol::ALL.into_iter().filter(|other| *other != protocol) {
+                assert!(protocol.ports().iter().all(|port| !other.ports().contains(port)), "{protocol} {other}");
+                assert!(protocol.schemes().all(|scheme| other.schemes().all(|of| of != scheme)), "{protocol} {other}");
+            }
+        }
+    }
 
     #[test]
     fn systems_go_by_the_names_that_people_use() {

@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result};
 use overhead_capture::{FileSource, Next, Source as _};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, System, Tally, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::env;
 
@@ -54,13 +54,8 @@ impl Tally for Fields {
 fn main() -> Result<()> {
     let mut arguments = env::args().skip(1);
     let usage = "usage: count_messages PROTOCOL PORT FILE…";
-    let protocol = match arguments.next().context(usage)?.as_str() {
-        "redis" => Protocol::Resp,
-        "postgres" => Protocol::Pgwire,
-        "cassandra" => Protocol::Cql,
-        "mongodb" => Protocol::Mongo,
-        other => anyhow::bail!("redis, postgres, cassandra or mongodb, not {other}"),
-    };
+    let name = arguments.next().context(usage)?;
+    let protocol = System::named(&name).with_context(|| format!("{name} is not the name of a system"))?.protocol;
     let port = arguments.next().context(usage)?.parse()?;
     let mut dissector = Dissector::new(Selection { ports: vec![(port, vec![protocol])] }, Fields::default());
     for file in arguments {

@@ -110,11 +110,19 @@ fn without_dashes(error: &clap::Error, words: &[String]) -> Option<Fault> {
 /// The name of a system that is to be found out.
 const AUTO: &str = "auto";
 
+/// What `--db` takes.
+fn systems() -> String {
+    let mut all = Protocol::ALL;
+    all.sort_unstable();
+    let listed = |name: fn(Protocol) -> &'static str| all.map(name).join(", ");
+    let systems = listed(|protocol| System::of(protocol).map_or(protocol.name(), |system| system.name));
+    format!("A system ({systems}, …) or protocol ({}); repeatable", listed(Protocol::name))
+}
+
 /// Which connections, and as what.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
-    /// A system (redis, postgres, scylla, mongodb, …) or protocol (resp, pgwire, cql, mongo); repeatable
-    #[arg(long, value_name = "NAME", default_value = AUTO)]
+    #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
     pub db: Vec<String>,
     /// Server port, where it is not the usual one; with --db, decoded as that protocol; repeatable
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]

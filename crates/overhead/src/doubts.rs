@@ -121,8 +121,7 @@ impl Doubts {
         let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
         let remedy = match look {
             Look::Ours(protocol) => {
-                let name =
-                    System::ALL.iter().find(|system| system.protocol == protocol).map_or("auto", |system| system.name);
+                let name = System::of(protocol).map_or(protocol.name(), |system| system.name);
                 format!("name it with --db {name} --port {port}")
             }
             Look::Tls => "capture from the beginning of the connections, and name the key log with --keylog".to_owned(),

@@ -4,7 +4,7 @@
 //! Everything here is a pure function of a few captured bytes. A verdict needs a structure that the expected protocol cannot
 //! have, or lengths that agree: "looks like" is said to a user who is about to believe a table.
 
-use super::{Sniff, sniff};
+use super::{Sniff, facts, sniff};
 use overhead_decode::Look;
 use overhead_model::{Protocol, Side};
 
@@ -40,8 +40,7 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
 /// Judges a connection by what both sides begin with, where neither proves anything by itself. `is_last` where no more will
 /// be seen of a side that is empty or short; `server_first` where the server spoke before the client.
 pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is_last: bool) -> Judgement {
-    // Those with lengths and types in their messages find out by themselves. A line of text may be anything.
-    if protocol != Protocol::Resp {
+    if !facts(protocol).is_text {
         let both = starts.iter().all(|start| !start.is_empty());
         return if both || is_last { Judgement::Expected } else { Judgement::Open };
     }

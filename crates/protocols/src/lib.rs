@@ -38,6 +38,22 @@ pub enum Sniff {
     Perhaps(Side),
 }
 
+/// What there is to say of a protocol beside how it is decoded. Each folder has its own in its `mod.rs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Says what the first bytes of a direction look like.
+    pub sniff: fn(&[u8]) -> Sniff,
+    /// Whether its messages are lines of text, as those of many protocols are: it takes both directions to tell. Where
+    /// messages have lengths and types, the decoder finds out by itself that bytes are not of its protocol.
+    pub is_text: bool,
+    /// Whether what one connection brings may change how another is decoded.
+    pub know_of_one_another: bool,
+    /// The smallest thing that its servers answer without a login.
+    pub greeting: &'static [u8],
+    /// Returns whether the first bytes of an answer are one to [`Facts::greeting`].
+    pub is_greeted: fn(&[u8]) -> bool,
+}
+
 /// What the connections of a capture share. Those of a protocol whose connections know of one another are all decoded by
 /// one thread, in order of their frames: see [`know_of_one_another`].
 #[derive(Clone, Debug, Default)]
@@ -62,10 +78,12 @@ impl Shared {
 
 /// Returns whether what one connection of this protocol brings may change how another is decoded.
 pub const fn know_of_one_another(protocol: Protocol) -> bool {
-    match protocol {
-        Protocol::Cql => true,
-        Protocol::Resp | Protocol::Pgwire | Protocol::Mongo => false,
-    }
+    facts(protocol).know_of_one_another
+}
+
+/// What the first bytes of a direction look like to `protocol`.
+pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
+    (facts(protocol).sniff)(bytes)
 }
 
 /// Makes the enum of all decoders, and dispatches to them, from one line per protocol.
@@ -89,10 +107,10 @@ macro_rules! registry {
             }
         }
 
-        /// What the first bytes of a direction look like to `protocol`.
-        pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
+        /// What there is to say of `protocol`.
+        pub const fn facts(protocol: Protocol) -> Facts {
             match protocol {
-                $(Protocol::$variant => $module::sniff(bytes),)+
+                $(Protocol::$variant => $module::FACTS,)+
             }
         }
 

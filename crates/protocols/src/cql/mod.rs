@@ -34,7 +34,7 @@ mod tests;
 mod types;
 mod wire;
 
-use super::{Shared, Sniff};
+use super::{Facts, Shared, Sniff};
 pub use known::SharedStatements;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 
@@ -76,6 +76,16 @@ impl Cql {
         }
     }
 }
+
+/// What there is to say of it beside how it is decoded.
+pub(super) const FACTS: Facts = Facts {
+    sniff,
+    is_text: false,
+    know_of_one_another: true,
+    // OPTIONS in version 4, stream 0, no body; answered by SUPPORTED, or an error.
+    greeting: b"\x04\0\0\0\x05\0\0\0\0",
+    is_greeted: |answer| matches!(answer, [0x84, _, _, _, 0 | 6, _, _, _, _, ..]),
+};
 
 /// What the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {

@@ -48,12 +48,23 @@ mod value;
 mod walk;
 mod wire;
 
-use super::Shared;
+use super::{Facts, Shared};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
 use std::sync::Arc;
 
 pub use boundary::sniff;
+
+/// What there is to say of it beside how it is decoded.
+pub(super) const FACTS: Facts = Facts {
+    sniff,
+    is_text: false,
+    know_of_one_another: false,
+    // OP_MSG, request 1: { hello: 1, $db: "admin" }.
+    greeting:
+        b"\x34\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x1f\0\0\0\x10hello\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0",
+    is_greeted: |answer| matches!(answer, [_, _, _, _, _, _, _, _, 1, 0, 0, 0, 0xdd, 7, 0, 0, ..]),
+};
 
 /// State of one connection.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ mod types;
 mod values;
 mod wire;
 
-use super::Sniff;
+use super::{Facts, Sniff};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::Side;
 use pair::{Pairing, Request};
@@ -63,6 +63,16 @@ struct Gss {
     /// The handshake is over.
     encrypted: bool,
 }
+
+/// What there is to say of it beside how it is decoded.
+pub(super) const FACTS: Facts = Facts {
+    sniff,
+    is_text: false,
+    know_of_one_another: false,
+    // SSLRequest, answered by one letter.
+    greeting: b"\0\0\0\x08\x04\xd2\x16\x2f",
+    is_greeted: |answer| matches!(answer, [b'S' | b'N']),
+};
 
 /// What the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {

@@ -27,10 +27,20 @@ mod wire;
 
 pub use decode::Resp;
 
-use super::Sniff;
+use super::{Facts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
 use overhead_decode::Boundary;
 use overhead_model::Side;
+
+/// What there is to say of it beside how it is decoded.
+pub(super) const FACTS: Facts = Facts {
+    sniff,
+    is_text: true,
+    know_of_one_another: false,
+    // PING
+    greeting: b"PING\r\n",
+    is_greeted: |answer| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| answer.starts_with(word)),
+};
 
 /// What the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
 pub fn sniff(bytes: &[u8]) -> Sniff {

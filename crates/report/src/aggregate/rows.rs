@@ -28,7 +28,7 @@ pub(crate) struct Rows {
     /// Positions of shared rows, by what they share.
     shared: BTreeMap<(Class, Protocol), u32>,
     /// The shared row of each [`Group`].
-    by_group: [Option<u32>; 1 << GROUP_BITS],
+    by_group: [Option<u32>; GROUPS],
     /// Rows of their own in the order in which they are kept, by position; empty until there are as many as there may be.
     order: BTreeMap<Key, u32>,
     /// Positions found before, by [`RowKey`]'s looks: operations of few kinds follow one another.
@@ -37,12 +37,13 @@ pub(crate) struct Rows {
 
 /// A [`RowId`] is a serial number, a group and a position. The group leads to the shared row once the row was folded away.
 const POSITION_BITS: u32 = 12;
-const GROUP_BITS: u32 = 4;
-const _: () = assert!(ROWS + (1 << GROUP_BITS) <= 1 << POSITION_BITS);
+const GROUPS: usize = Class::COUNT * Protocol::COUNT;
+const GROUP_BITS: u32 = GROUPS.next_power_of_two().trailing_zeros();
+const _: () = assert!(ROWS + GROUPS <= 1 << POSITION_BITS);
 
 /// What shares a row: class and protocol, as a small number.
 fn group(class: Class, protocol: Protocol) -> usize {
-    (class as usize) << 2 | protocol as usize
+    class as usize * Protocol::COUNT + protocol as usize
 }
 
 /// Places in [`Rows::recent`].

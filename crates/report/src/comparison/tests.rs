@@ -278,6 +278,8 @@ fn fields_of_every_protocol_have_their_topics() {
         ("resp", Account::Framing, "argument length", Values),
         ("resp", Account::Query, "command", Statement),
         ("resp", Account::Framing, "CRLF", Messages),
+        ("a later one", Account::Query, "argument length", Statement),
+        ("a later one", Account::Framing, "value length", Messages),
     ];
     for (protocol, account, field, topic) in cases {
         let row = FieldRow { side: Side::Response, account, field: field.to_owned(), bytes: 1 };

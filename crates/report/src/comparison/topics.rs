@@ -1,8 +1,8 @@
-//! What the fields of four protocols are for, in words that all four share. A topic is as fine as an explanation needs it:
+//! What the fields of protocols are for, in words that all of them share. A topic is as fine as an explanation needs it:
 //! lengths of the elements of a list are one, names of columns another.
 
 use overhead_model::record::{FieldRow, OperationRow};
-use overhead_model::{Account, Side};
+use overhead_model::{Account, Protocol, Side};
 use std::collections::BTreeMap;
 
 /// What bytes are for.
@@ -57,17 +57,34 @@ impl Topic {
     pub(super) fn of(protocol: &str, field: &FieldRow) -> Self {
         let path = field.field.as_str();
         match field.account {
-            Account::Unknown | Account::Tls => return Self::Opaque,
             _ if leaf(path) == "compressed" => return Self::Opaque,
-            Account::Data => return Self::Data,
-            Account::Status => return Self::Outcome,
+            account @ (Account::Unknown | Account::Tls | Account::Data | Account::Status) => {
+                return Self::of_account(account);
+            }
             _ => {}
         }
-        match protocol {
-            "cql" => cql(path),
-            "pgwire" => pgwire(path),
-            "mongo" => mongo(path),
-            _ => resp(path),
+        match Protocol::named(protocol) {
+            Some(Protocol::Resp) => resp(path),
+            Some(Protocol::Cql) => cql(path),
+            Some(Protocol::Pgwire) => pgwire(path),
+            Some(Protocol::Mongo) => mongo(path),
+            // Its fields are not told apart here: what is said of the account holds for any protocol.
+            _ => Self::of_account(field.account),
+        }
+    }
+}
+
+impl Topic {
+    /// The topic of what is posted to an account, as far as the account tells.
+    const fn of_account(account: Account) -> Self {
+        match account {
+            Account::Query => Self::Statement,
+            Account::Metadata => Self::Steering,
+            Account::Schema => Self::Columns,
+            Account::Status => Self::Outcome,
+            Account::Data => Self::Data,
+            Account::Unknown | Account::Tls => Self::Opaque,
+            _ => Self::Messages,
         }
     }
 }
