@@ -71,6 +71,12 @@ impl<D: Decoder> Engine<D> {
         if self.streams.is_settled() { self.decoder.quiet() } else { None }
     }
 
+    /// See [`Decoder::resume`].
+    #[inline]
+    pub fn resume(&mut self, number: u64) -> bool {
+        self.streams.is_settled() && self.decoder.resume(number)
+    }
+
     /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {

@@ -134,6 +134,15 @@ pub trait Decoder {
         None
     }
 
+    /// Goes from a quiet state to the one that [`Decoder::quiet`] has returned `number` for before, as the messages would have
+    /// gone that led there. Returns whether it is there; where it is not, nothing has changed.
+    ///
+    /// What has been decoded once need not be decoded again where the same comes in a state with the same number, if the
+    /// state that it led to can be reached without.
+    fn resume(&mut self, number: u64) -> bool {
+        self.quiet() == Some(number)
+    }
+
     /// Returns how many bytes of memory it holds beyond its own size, roughly: what grows with what the peers send.
     fn held(&self) -> usize {
         0

@@ -152,6 +152,13 @@ macro_rules! registry {
                 }
             }
 
+            #[inline]
+            fn resume(&mut self, number: u64) -> bool {
+                match self {
+                    $(Self::$variant(decoder) => decoder.resume(number),)+
+                }
+            }
+
             fn held(&self) -> usize {
                 match self {
                     $(Self::$variant(decoder) => decoder.held(),)+

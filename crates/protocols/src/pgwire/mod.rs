@@ -122,6 +122,10 @@ impl Decoder for Pgwire {
         self.state_number()
     }
 
+    fn resume(&mut self, number: u64) -> bool {
+        self.go_to(number)
+    }
+
     fn held(&self) -> usize {
         self.pairing.held() + self.states.held()
     }

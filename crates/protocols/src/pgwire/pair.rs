@@ -144,7 +144,7 @@ struct Doubts {
 }
 
 /// What outlives the units, beside the session.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     has_begun: bool,
     replicates: bool,
@@ -234,6 +234,12 @@ impl Pairing {
     /// Returns what outlives the units, beside the session.
     pub fn facts(&self) -> Facts {
         Facts { has_begun: self.has_begun, replicates: self.replicates, doubts: self.doubts }
+    }
+
+    /// Goes from one state in which nothing is under way to another.
+    pub fn go_to(&mut self, view: &View<'_>, facts: Facts) {
+        self.session.go_to(view);
+        Facts { has_begun: self.has_begun, replicates: self.replicates, doubts: self.doubts } = facts;
     }
 
     fn unit(&mut self, id: UnitId) -> Option<&mut Unit> {

@@ -70,6 +70,21 @@ impl Pgwire {
         self.states.number(&self.state()?)
     }
 
+    /// Goes to the state with this number, where that can be: see [`overhead_decode::Decoder::resume`].
+    pub(super) fn go_to(&mut self, number: u64) -> bool {
+        let Some(now) = self.state() else { return false };
+        let known = self.states.known.iter().find(|(known, _)| *known == number);
+        let Some((_, state)) = known.filter(|(_, state)| !state.view.is_past(&now.view)) else { return false };
+        if *state != now {
+            let State { view, facts, authentication, client_named, server_named } = state;
+            self.pairing.go_to(view, *facts);
+            (self.authentication, self.client_named, self.server_named) =
+                (*authentication, *client_named, *server_named);
+        }
+        debug_assert_eq!(self.state_number(), Some(number), "the state that was gone to");
+        true
+    }
+
     /// The server is ready: the state gets a number, where it has none.
     pub(super) fn settle(&mut self) {
         let Some(state) = self.state() else { return };

@@ -268,6 +268,51 @@ impl Session {
         })
     }
 
+    /// Goes to a state that was there before, from one with the same names. No request waits.
+    pub fn go_to(&mut self, view: &View<'_>) {
+        let View { named: _, unnamed, portal, columns, formats } = view;
+        self.close_portal(b"");
+        match unnamed.as_deref() {
+            None => self.close_statement(b""),
+            Some(statement) => {
+                let id = self.parse(b"");
+                self.become_alike(id, statement);
+            }
+        }
+        if let Some((formats, link)) = portal {
+            let named = match link {
+                Link::None => None,
+                Link::Unnamed => self.statement_names.unnamed,
+                Link::Named(slot) => Some(*slot),
+                Link::Other(_) => None,
+            };
+            let id = named.map_or_else(|| self.unknown_statement(), StatementId);
+            if let Link::Other(statement) = link {
+                self.become_alike(id, statement);
+            }
+            self.bind(b"", id, Formats(formats));
+            if named.is_none() {
+                self.release_statement(id);
+            }
+        }
+        self.simple.0.clear();
+        self.simple.0.extend_from_slice(columns);
+        self.simple.1.clear();
+        self.simple.1.extend_from_slice(formats);
+    }
+
+    /// A statement without a name becomes like another.
+    fn become_alike(&mut self, id: StatementId, other: &Statement) {
+        if let Some(statement) = self.statements.get_mut(id.0) {
+            let Statement { verb, settings, copies, named: _, parameters, columns } = other;
+            (statement.verb, statement.settings, statement.copies) = (*verb, *settings, copies.clone());
+            let before = statement.parameters.capacity() + statement.columns.capacity();
+            statement.parameters.clone_from(parameters);
+            statement.columns.clone_from(columns);
+            self.types += statement.parameters.capacity() + statement.columns.capacity() - before;
+        }
+    }
+
     /// A new statement of this name, of which nothing is known yet.
     pub fn parse(&mut self, name: &[u8]) -> StatementId {
         self.close_statement(name);

@@ -136,3 +136,69 @@ fn a_connection_is_quiet_when_nothing_is_under_way() {
     assert!(!step(C, &[bind, execute(), sync()].concat()));
     assert!(!step(S, &[msg(b'2', b""), tag("SELECT 0"), ready()].concat()), "a portal has a name");
 }
+
+#[test]
+fn a_state_that_is_gone_to_by_its_number_is_the_one_that_was_there() {
+    let with_types = |types: &[u8]| {
+        let parse = msg(b'P', &[&b"\0SELECT $1\0\0\x01"[..], types].concat());
+        (vec![parse, describe(b'S', ""), sync()], vec![msg(b'1', b""), msg(b'n', b""), ready()])
+    };
+    let bound = || {
+        let (asked, answered) = extended("s1", "", &[1007], b"{1}");
+        (asked[1..].to_vec(), answered[1..].to_vec())
+    };
+    let exchanges = [
+        simple("SELECT a, b", vec![columns(&[25, 1007]), tag("SELECT 0")]),
+        extended("", "SELECT a", &[25], b"{1}"),
+        extended("", "UPDATE t SET a = 1 RETURNING b", &[1007], b"{1}"),
+        // The portal stays on a statement that has lost its name.
+        with_types(&[0, 0, 3, 239]),
+        bound(),
+        with_types(&[0, 0, 0, 25]),
+    ];
+    let probes = [
+        simple("SELECT a", vec![row(&[Some(b"{2}"), Some(b"{2}")]), tag("SELECT 1")]),
+        (vec![execute(), sync()], vec![row(&[Some(b"{2}")]), tag("SELECT 1"), ready()]),
+        (
+            vec![msg(b'B', &[&b"\0\0\0\0\0\x01\0\0\0\x03{3}"[..], b"\0\0"].concat()), execute(), sync()],
+            vec![msg(b'2', b""), row(&[Some(b"{2}")]), tag("SELECT 1"), ready()],
+        ),
+    ];
+    let play = |engine: &mut Engine<Pgwire>, exchanges: &[&Exchange]| {
+        let mut transcript = Transcript::default();
+        for (asked, answered) in exchanges {
+            engine.bytes(C, &asked.concat(), &mut transcript);
+            engine.bytes(S, &answered.concat(), &mut transcript);
+        }
+        transcript
+    };
+    let start: Exchange = (vec![startup()], vec![welcome()]);
+    let named = extended("s1", "SELECT c FROM t", &[1007], b"{1}");
+    let all: Vec<&Exchange> = [&start, &named].into_iter().chain(&exchanges).chain(&exchanges).collect();
+    for (at, probe) in (0..exchanges.len()).flat_map(|at| probes.iter().map(move |probe| (at, probe))) {
+        let mut there = Engine::new(Pgwire::new(false), false);
+        play(&mut there, &all[..all.len() - exchanges.len() + at + 1]);
+        let number = there.quiet().unwrap();
+        let mut gone = Engine::new(Pgwire::new(false), false);
+        play(&mut gone, &all);
+        assert!(gone.resume(number));
+        assert_eq!(gone.quiet(), Some(number));
+        assert_eq!(play(&mut gone, &[probe]), play(&mut there, &[probe]), "exchange {at}");
+        assert_eq!(gone.quiet(), there.quiet());
+    }
+}
+
+#[test]
+fn a_state_with_other_names_cannot_be_gone_to() {
+    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut transcript = Transcript::default();
+    engine.bytes(C, &startup(), &mut transcript);
+    engine.bytes(S, &welcome(), &mut transcript);
+    let number = engine.quiet().unwrap();
+    let (asked, answered) = extended("s1", "SELECT c FROM t", &[1007], b"{1}");
+    engine.bytes(C, &asked.concat(), &mut transcript);
+    engine.bytes(S, &answered.concat(), &mut transcript);
+    assert!(!engine.resume(number));
+    assert!(!engine.resume(number + 17));
+    assert!(engine.resume(engine.quiet().unwrap()));
+}
