@@ -70,7 +70,7 @@ impl Pgwire {
             return Ok(Step::Need(total));
         }
         server::message(self, kind, total, input, out);
-        if kind == b'Z' && out.wants_free() {
+        if kind == b'Z' {
             self.settle();
         }
         Ok(Step::Progress)

@@ -19,6 +19,8 @@ const ENTRIES: usize = 1024;
 pub(super) struct States {
     known: Vec<(u64, State<'static>)>,
     next: u64,
+    /// The server was ready before. Of connections that wait in a pool, and were never used, no state is kept.
+    is_used: bool,
 }
 
 /// All that decoding may depend on while nothing is under way.
@@ -87,6 +89,9 @@ impl Pgwire {
 
     /// The server is ready: the state gets a number, where it has none.
     pub(super) fn settle(&mut self) {
+        if !std::mem::replace(&mut self.states.is_used, true) {
+            return;
+        }
         let Some(state) = self.state() else { return };
         if self.states.number(&state).is_none() && state.view.weight() <= ENTRIES {
             let State { view, facts, authentication, client_named, server_named } = state;

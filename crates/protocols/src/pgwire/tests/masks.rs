@@ -16,12 +16,15 @@ fn free_bytes(turns: &[Exchange]) -> u64 {
     free::check(|| Pgwire::new(false), &conversation).free
 }
 
-/// The numbers of the states behind each turn, that behind the start-up first.
+/// The numbers of the states behind each turn, that behind the first statement of all first.
 fn states(turns: &[Exchange]) -> Vec<Option<u64>> {
     let mut engine = Engine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);
+    assert_eq!(engine.quiet(), None, "a connection that was not used");
+    engine.bytes(C, &query("BEGIN"), &mut transcript);
+    engine.bytes(S, &[tag("BEGIN"), ready()].concat(), &mut transcript);
     let mut states = vec![engine.quiet()];
     for (asked, answered) in turns {
         engine.bytes(C, &asked.concat(), &mut transcript);
@@ -120,7 +123,9 @@ fn a_connection_is_quiet_when_nothing_is_under_way() {
         engine.quiet().is_some()
     };
     assert!(!step(C, &startup()));
-    assert!(step(S, &welcome()));
+    assert!(!step(S, &welcome()), "a connection that was not used");
+    assert!(!step(C, &query("SELECT 1")));
+    assert!(step(S, &[tag("SELECT 1"), ready()].concat()));
     assert!(!step(C, &[query("COPY t FROM STDIN")].concat()));
     assert!(!step(S, &msg(b'G', b"\0\0\0")));
     assert!(!step(C, &[msg(b'd', b"1\n"), msg(b'c', b"")].concat()));
@@ -193,7 +198,7 @@ fn a_state_with_other_names_cannot_be_gone_to() {
     let mut engine = Engine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
-    engine.bytes(S, &welcome(), &mut transcript);
+    engine.bytes(S, &[welcome(), ready()].concat(), &mut transcript);
     let number = engine.quiet().unwrap();
     let (asked, answered) = extended("s1", "SELECT c FROM t", &[1007], b"{1}");
     engine.bytes(C, &asked.concat(), &mut transcript);
