@@ -36,9 +36,6 @@ pub struct Count(
 );
 
 impl Tally for Count {
-    fn listens(&self) -> bool {
-        false
-    }
     fn row(&mut self, _: RowKey<'_>) -> RowId {
         RowId(0)
     }

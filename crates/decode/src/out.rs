@@ -1,7 +1,7 @@
 //! Postings and the statements about operations that go with them.
 
 use super::{Codec, Foreign};
-use overhead_model::{Account, Amounts, Class, Outcome, Side};
+use overhead_model::{Account, Class, Outcome, Side};
 
 /// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,23 +67,6 @@ pub trait Reader {
     /// (`"stream id"`), and `len` is never 0.
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
 
-    /// Of how many of the next bytes of `side`, where they go to `op`, just the sums by account matter. Where that is `len`
-    /// and more, as many of them as the caller likes are posted by [`Reader::post_sums`], at least `len`. 0 where each field
-    /// matters.
-    #[inline]
-    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
-        let _ = (side, op, len);
-        0
-    }
-
-    /// The next `len` bytes of `side`, at most as many as [`Reader::lump`] gave, belong to `op` with these sums by account.
-    fn post_sums(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64) {
-        let _ = len;
-        for (account, len) in sums.iter().filter(|&(_, len)| len > 0) {
-            self.post(side, op, account, "sum", len);
-        }
-    }
-
     /// The content of `len` bytes of `side` is free to differ. They begin `ahead` bytes behind the last one that was posted
     /// on that side, and are posted to `op` next.
     #[inline]
@@ -134,8 +117,7 @@ pub trait Reader {
 
 /// What a decoder writes to: one direction of one connection, while what came in one piece is decoded.
 ///
-/// Keeps count of what was posted, which is what the engine advances by, and whom it charges. What it holds is posted when
-/// it is dropped.
+/// Keeps count of what was posted, which is what the engine advances by, and whom it charges.
 pub struct Out<'r, R: Reader> {
     reader: &'r mut R,
     side: Side,
@@ -144,26 +126,12 @@ pub struct Out<'r, R: Reader> {
     depth: u32,
     /// See [`Out::set_read`].
     is_read: bool,
-    /// How many bytes more may be added to the lump.
-    room: u64,
-    lump: Lump,
-}
-
-/// Fields of one operation of which the reader wants just the sums, and does not have them yet: messages have many fields
-/// and few accounts.
-#[derive(Default)]
-struct Lump {
-    op: OpId,
-    sums: Amounts,
-    len: u64,
-    /// How long it may become.
-    limit: u64,
 }
 
 impl<'r, R: Reader> Out<'r, R> {
     /// Charges `current` to begin with.
     pub fn new(reader: &'r mut R, side: Side, current: Option<OpId>) -> Self {
-        Self { reader, side, current, posted: 0, depth: 0, is_read: false, room: 0, lump: Lump::default() }
+        Self { reader, side, current, posted: 0, depth: 0, is_read: false }
     }
 
     /// The operation being charged.
@@ -173,7 +141,7 @@ impl<'r, R: Reader> Out<'r, R> {
 
     /// Bytes posted through this value.
     pub fn posted(&self) -> u64 {
-        self.posted + self.lump.len
+        self.posted
     }
 
     /// Counts `len` bytes as posted that are held back, and will be posted through [`Out::aside`].
@@ -183,7 +151,6 @@ impl<'r, R: Reader> Out<'r, R> {
 
     /// An output for postings that were held back, which this one does not count. `depth` groups are open in it.
     pub fn aside(&mut self, current: Option<OpId>, depth: u32) -> Out<'_, R> {
-        self.settle();
         let mut aside = Out::new(self.reader, self.side, current);
         aside.depth = depth;
         aside
@@ -203,14 +170,12 @@ impl<'r, R: Reader> Out<'r, R> {
     #[inline]
     pub fn charge(&mut self, op: OpId) {
         self.current = Some(op);
-        self.room = if op == self.lump.op { self.lump.limit - self.lump.len } else { 0 };
     }
 
     /// The message at hand is whole: what follows belongs to no operation until the next [`Out::charge`].
     #[inline]
     pub fn release(&mut self) {
         self.current = None;
-        self.room = 0;
     }
 
     /// Opens an operation for bytes that no request or response goes with, labels it `unmatched` and charges it. The
@@ -225,12 +190,15 @@ impl<'r, R: Reader> Out<'r, R> {
     /// Posts the next `len` bytes to the operation being charged (0 bytes are not posted).
     #[inline]
     pub fn post(&mut self, account: Account, field: &'static str, len: u64) {
-        if len > self.room {
-            return self.post_one(account, field, len);
+        if len == 0 {
+            return;
         }
-        self.room -= len;
-        self.lump.len += len;
-        self.lump.sums[account] += len;
+        let op = match self.current {
+            Some(op) => op,
+            None => self.orphan("(undecoded)"),
+        };
+        self.posted += len;
+        self.reader.post(self.side, op, account, field, len);
     }
 
     /// As [`Out::post`], for bytes that the decoder does not look at, or just at what `free` keeps as it is.
@@ -245,7 +213,7 @@ impl<'r, R: Reader> Out<'r, R> {
     #[inline]
     pub fn free(&mut self, ahead: u64, len: u64, free: Free) {
         if let Some(op) = self.current.filter(|_| len > 0 && !self.is_read) {
-            self.reader.free(self.side, op, self.lump.len + ahead, len, free);
+            self.reader.free(self.side, op, ahead, len, free);
         }
     }
 
@@ -276,46 +244,6 @@ impl<'r, R: Reader> Out<'r, R> {
     #[inline]
     pub fn wants_free(&self) -> bool {
         self.reader.wants_free()
-    }
-
-    /// Begins a lump with a field, or posts it by itself.
-    #[inline(never)]
-    fn post_one(&mut self, account: Account, field: &'static str, len: u64) {
-        let op = self.charged();
-        let limit = self.reader.lump(self.side, op, len);
-        if limit < len {
-            self.posted += len;
-            return self.reader.post(self.side, op, account, field, len);
-        }
-        (self.lump.op, self.lump.limit, self.lump.len) = (op, limit, len);
-        self.lump.sums[account] = len;
-        self.room = limit - len;
-    }
-
-    /// The operation being charged, with everything posted that is held.
-    #[inline]
-    fn charged(&mut self) -> OpId {
-        self.settle();
-        match self.current {
-            Some(op) => op,
-            None => self.orphan("(undecoded)"),
-        }
-    }
-
-    /// Posts what is held.
-    #[inline]
-    fn settle(&mut self) {
-        if self.lump.len > 0 {
-            self.post_lump();
-        }
-    }
-
-    #[inline(never)]
-    fn post_lump(&mut self) {
-        let Lump { op, len, .. } = self.lump;
-        self.posted += len;
-        self.reader.post_sums(self.side, op, &self.lump.sums, len);
-        (self.lump.sums, self.lump.len, self.lump.limit, self.room) = (Amounts::ZERO, 0, 0, 0);
     }
 
     /// Opens a named group of fields.
@@ -350,7 +278,6 @@ impl<'r, R: Reader> Out<'r, R> {
 
     /// See [`Reader::close`].
     pub fn close(&mut self, op: OpId, outcome: Outcome) {
-        self.settle();
         if self.current == Some(op) {
             self.current = None;
         }
@@ -375,12 +302,5 @@ impl<'r, R: Reader> Out<'r, R> {
     /// See [`Reader::note`].
     pub fn note(&mut self, note: Note) {
         self.reader.note(note);
-    }
-}
-
-impl<R: Reader> Drop for Out<'_, R> {
-    #[inline]
-    fn drop(&mut self) {
-        self.settle();
     }
 }

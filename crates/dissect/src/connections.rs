@@ -43,6 +43,8 @@ pub struct Connections<T> {
     unselected: VecDeque<(u64, Key)>,
     /// Connections so far, selected or not.
     count: u64,
+    /// Frames of connections that have ended that the memo took in.
+    hits: u64,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl<T: Tally> Connections<T> {
             idle: VecDeque::new(),
             unselected: VecDeque::new(),
             count: 0,
+            hits: 0,
         }
     }
 
@@ -117,13 +120,13 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Returns how many frames were taken from the memo so far.
-    #[allow(clippy::unused_self, reason = "the memo is to come")]
     pub fn memo_hits(&self) -> u64 {
-        0
+        self.hits + self.flows.values().map(|entry| entry.flow.hits()).sum::<u64>()
     }
 
     /// What was tallied so far.
-    pub fn tally(&self) -> &T {
+    pub fn tally(&mut self) -> &T {
+        self.flows.values_mut().for_each(|entry| entry.flow.tell(&mut self.tally));
         &self.tally
     }
 
@@ -139,7 +142,7 @@ impl<T: Tally> Connections<T> {
                 entry.unweighed = entry.unweighed.saturating_add(segment.payload_len);
                 if entry.closed_ns.is_none() && entry.flow.is_closed() {
                     entry.closed_ns = Some(segment.time_ns);
-                    entry.flow.shrink();
+                    entry.flow.shrink(&mut self.tally);
                     entry.unweighed = u32::MAX;
                     self.closing.push_back((segment.time_ns, key));
                 }
@@ -167,7 +170,7 @@ impl<T: Tally> Connections<T> {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
-        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone());
+        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.memo);
         self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected }));
         if selected {
             self.holdings.begin();
@@ -246,7 +249,7 @@ impl<T: Tally> Connections<T> {
         }
         if self.holdings.is_crowded() {
             for entry in self.flows.values_mut().filter(|entry| entry.held > 0) {
-                entry.flow.shrink();
+                entry.flow.shrink(&mut self.tally);
                 let before = entry.weigh();
                 self.holdings.change(before, entry.held);
             }
@@ -333,8 +336,9 @@ impl<T: Tally> Connections<T> {
         }
         self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let Finished { tcp, other, notes } = entry.flow.finish(&mut self.tally);
+        let Finished { tcp, other, notes, hits } = entry.flow.finish(&mut self.tally);
         self.shared.statements.withhold(false);
+        self.hits += hits;
         let tcp = tcp.unwrap_or_default();
         self.totals.add(&Totals { other, tcp, notes, ..Totals::default() });
     }

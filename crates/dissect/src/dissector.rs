@@ -152,7 +152,7 @@ impl<T: Tally> Dissector<T> {
     }
 
     /// What was tallied so far.
-    pub fn tally(&self) -> &T {
+    pub fn tally(&mut self) -> &T {
         self.connections.tally()
     }
 

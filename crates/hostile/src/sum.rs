@@ -8,10 +8,6 @@ use overhead_model::{Amounts, ConnectionSummary, Operation, RowId, RowKey, Side,
 pub(crate) struct Sum(Amounts);
 
 impl Tally for Sum {
-    fn listens(&self) -> bool {
-        false
-    }
-
     fn row(&mut self, _: RowKey<'_>) -> RowId {
         RowId(0)
     }

@@ -20,7 +20,9 @@ pub use account::{Account, Amounts};
 pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;
-pub use operation::{Class, ConnectionSummary, DecidedBy, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
+pub use operation::{
+    Class, ConnectionSummary, DecidedBy, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+};
 pub use record::{Measured, Run};
 pub use system::{Protocol, System};
 pub use trace::{FrameFacts, TcpFlags, Trace};

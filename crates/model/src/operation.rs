@@ -166,18 +166,21 @@ pub struct ConnectionSummary {
 ///
 /// Calls may come in any order between connections; an implementation must come to the same result whatever the order.
 pub trait Tally {
-    /// Whether it listens to [`Tally::trace`]. Where it does not, it is not told of single fields, and they are added up on
-    /// their way to an operation.
-    #[inline]
-    fn listens(&self) -> bool {
-        true
-    }
-
     /// The number of the row with this key, made when it is new.
     fn row(&mut self, key: RowKey<'_>) -> RowId;
 
     /// An operation of `row` has closed: counts, totals and distributions take it in.
     fn operation(&mut self, row: RowId, operation: &Operation);
+
+    /// As many operations as `times`, of which each came to the same. Their latencies are told apart, by [`Tally::latency`].
+    fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
+        (0..times).for_each(|_| self.operation(row, operation));
+    }
+
+    /// The latency of so many operations of `row`, in nanoseconds, for a tally that keeps latencies.
+    fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
+        let _ = (row, latency_ns, times);
+    }
 
     /// Bytes that arrived after their operation had closed: totals take them in, distributions do not.
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals);
@@ -185,9 +188,24 @@ pub trait Tally {
     /// A selected connection has ended.
     fn connection(&mut self, summary: ConnectionSummary);
 
-    /// A step on the way to an operation.
+    /// Who wants to hear of each step on the way to an operation. Nobody, unless an implementation says otherwise: then the
+    /// calls are compiled away, and with them whatever was prepared for them.
+    #[inline]
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        None
+    }
+
+    /// Tells the listener of a step.
     #[inline]
     fn trace(&mut self, step: Trace<'_>) {
-        let _ = step;
+        if let Some(listener) = self.listener() {
+            listener.hear(step);
+        }
     }
+}
+
+/// Hears of each step on the way to an operation.
+pub trait Listener {
+    /// Takes a step in.
+    fn hear(&mut self, step: Trace<'_>);
 }

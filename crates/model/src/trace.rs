@@ -1,8 +1,7 @@
 //! What happens to bytes on their way into operations, for those who want to watch.
 //!
-//! A [`crate::Tally`] hears of every step by [`crate::Tally::trace`], and by default does not listen: then the calls are
-//! compiled away, and with them whatever was prepared for them. One that listens sees the very postings that the ledger
-//! adds up, so that what it tells about an operation cannot differ from the operation's figures.
+//! A [`crate::Tally`] takes closed operations. One that names a [`crate::Listener`] hears of every step to them, too: the very
+//! postings that the ledger adds up, so that what it tells about an operation cannot differ from the operation's figures.
 
 use crate::account::Account;
 use crate::operation::{Class, Operation, Side};

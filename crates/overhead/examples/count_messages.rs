@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result};
 use overhead_capture::{FileSource, Next, Source as _};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, System, Tally, Trace};
+use overhead_model::{ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, System, Tally, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::env;
 
@@ -30,7 +30,13 @@ impl Tally for Fields {
 
     fn connection(&mut self, _: ConnectionSummary) {}
 
-    fn trace(&mut self, step: Trace<'_>) {
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Fields {
+    fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.connection = facts.connection,
             Trace::Ending { connection } => self.connection = connection,

@@ -5,7 +5,7 @@ use super::turns::Turns;
 use crate::limits;
 use overhead_model::record::FieldRow;
 use overhead_model::{
-    Account, Class, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
+    Account, Class, ConnectionSummary, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -142,7 +142,13 @@ impl Tally for FieldSums {
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, _: ConnectionSummary) {}
 
-    fn trace(&mut self, step: Trace<'_>) {
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for FieldSums {
+    fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),
             Trace::Ending { connection } => self.turns.turn(connection, true),

@@ -2,7 +2,9 @@
 
 use super::turns::Turns;
 use crate::limits;
-use overhead_model::{Class, ConnectionSummary, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{
+    Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// Which operation is to be explained.
@@ -170,7 +172,13 @@ impl Tally for Finder {
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, _: ConnectionSummary) {}
 
-    fn trace(&mut self, step: Trace<'_>) {
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Finder {
+    fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),
             Trace::Ending { connection } => self.turns.turn(connection, true),

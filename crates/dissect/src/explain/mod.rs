@@ -23,7 +23,9 @@ pub use find::{Finder, Found, Kind, Wanted};
 pub use record::{Explained, Item, Part, Piece, Recorder, View};
 pub use stream::Seen;
 
-use overhead_model::{ConnectionSummary, FrameFacts, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{
+    ConnectionSummary, FrameFacts, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reading of a capture. As an object, so that the decoders are compiled once for all three.
@@ -61,8 +63,8 @@ impl Tally for &mut dyn Reading {
     fn connection(&mut self, summary: ConnectionSummary) {
         (**self).connection(summary);
     }
-    fn trace(&mut self, step: Trace<'_>) {
-        (**self).trace(step);
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        (**self).listener()
     }
 }
 
@@ -93,7 +95,13 @@ impl Tally for FrameFinder {
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, _: ConnectionSummary) {}
 
-    fn trace(&mut self, step: Trace<'_>) {
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for FrameFinder {
+    fn hear(&mut self, step: Trace<'_>) {
         if let Trace::Frame(facts) = step
             && self.wanted.contains(&facts.number)
         {

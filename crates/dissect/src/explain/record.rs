@@ -3,7 +3,8 @@
 use super::stream::{Run, Seen, Stream};
 use crate::limits;
 use overhead_model::{
-    Account, Amounts, Class, ConnectionSummary, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
+    Account, Amounts, Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+    Trace,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -375,7 +376,13 @@ impl Tally for Recorder {
         }
     }
 
-    fn trace(&mut self, step: Trace<'_>) {
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Recorder {
+    fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.here = facts.connection == self.connection,
             Trace::Ending { connection } => self.here = connection == self.connection,

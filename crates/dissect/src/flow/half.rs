@@ -1,7 +1,7 @@
 //! One direction of a TCP connection: sequence numbers to stream offsets, and bytes put in order (RFC 9293 section 3.4).
 
 use super::recent::Recent;
-use crate::ledger::FrameId;
+use crate::ledger::Arrival;
 use crate::limits;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub const ORIGIN: u64 = 1 << 40;
 /// Bytes that came before bytes they follow.
 #[derive(Debug)]
 pub struct Early {
-    pub frame: FrameId,
+    pub frame: Arrival,
     /// Captured bytes; the rest up to `len` was snapped.
     pub bytes: Vec<u8>,
     pub len: u64,
@@ -192,8 +192,26 @@ impl Half {
     /// Whether payload that begins at `offset` just goes on: nothing is held or was given up, and it is no probe.
     #[inline]
     pub fn is_next(&self, offset: u64) -> bool {
+        offset == self.next && self.is_orderly()
+    }
+
+    /// Whether nothing is held or was given up, and the receiver has room.
+    #[inline]
+    pub fn is_orderly(&self) -> bool {
         let orderly = |disorder: &Disorder| disorder.early.is_empty() && disorder.holes.is_empty();
-        offset == self.next && !self.closed && self.disorder.as_deref().is_none_or(orderly)
+        !self.closed && self.disorder.as_deref().is_none_or(orderly)
+    }
+
+    /// Whether `seq` is the number of the next byte to be delivered.
+    #[inline]
+    pub fn is_next_seq(&self, seq: u32) -> bool {
+        self.next_seq == Some(seq)
+    }
+
+    /// Whether a segment with this number acknowledges all that was delivered, and some of it for the first time.
+    #[inline]
+    pub fn is_acknowledged_by(&self, ack: u32) -> bool {
+        self.is_next_seq(ack) && self.acked < self.next
     }
 
     /// The parts of `range` that were never seen, lowest first, appended to `new`.

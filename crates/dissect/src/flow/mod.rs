@@ -1,11 +1,13 @@
 //! One TCP connection: segments in, ordered bytes to the decoder, every frame to the ledger.
 
 mod half;
+mod memo;
 mod probe;
+mod recall;
 mod recent;
 
 use crate::engine::Engine;
-use crate::ledger::{Book, FrameId, Ledger, Owner};
+use crate::ledger::{Arrival, Book, Ledger, Owner};
 use crate::limits;
 use crate::packet::{Headers, Segment};
 use crate::select::Verdict;
@@ -16,6 +18,7 @@ use overhead_model::record::TcpTotals;
 use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally, Trace};
 use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, look, sniff};
 use probe::Probe;
+use recall::Memory;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,6 +50,9 @@ pub struct Flow {
     payload_frames: u64,
     /// Of a port of one protocol, and no bytes have shown yet that they are of it.
     unproven: bool,
+    memory: Memory,
+    /// Frames that were taken in by memory.
+    hits: u64,
 }
 
 /// What is known of the protocol.
@@ -88,7 +94,7 @@ enum Piece {
     /// Bytes outside the stream, the captured ones of `len`.
     Stray {
         bytes: Vec<u8>,
-        frame: FrameId,
+        frame: Arrival,
         len: u64,
     },
 }
@@ -102,11 +108,19 @@ pub struct Finished {
     pub other: u64,
     /// Doubts that came up on it, and how often.
     pub notes: BTreeMap<Note, u64>,
+    /// Frames that were taken in by memory.
+    pub hits: u64,
 }
 
 impl Flow {
-    /// A connection whose first segment is `segment`.
-    pub fn new(segment: &Segment<'_>, verdict: &Verdict, keys: Option<Arc<KeyLog>>, shared: Shared) -> Self {
+    /// A connection whose first segment is `segment`; with `has_memo`, turns like earlier ones are counted, not decoded.
+    pub fn new(
+        segment: &Segment<'_>,
+        verdict: &Verdict,
+        keys: Option<Arc<KeyLog>>,
+        shared: Shared,
+        has_memo: bool,
+    ) -> Self {
         let (source, destination) = (segment.source, segment.destination);
         let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
             (true, _) => (!segment.flags.ack, DecidedBy::Syn),
@@ -142,6 +156,8 @@ impl Flow {
             server_port: verdict.server_port,
             seen: [false; 2],
             payload_frames: 0,
+            memory: Memory::new(has_memo),
+            hits: 0,
         }
     }
 
@@ -161,7 +177,11 @@ impl Flow {
             Stage::Sniffing(sniffing) => sniffing.held,
             Stage::Other => 0,
         };
-        limits::CONNECTION + self.book.held() + self.halves.iter().map(Half::held).sum::<usize>() + stage
+        limits::CONNECTION
+            + self.book.held()
+            + self.halves.iter().map(Half::held).sum::<usize>()
+            + self.memory.held()
+            + stage
     }
 
     /// True where `segment` opens a new connection between the same ends.
@@ -174,8 +194,10 @@ impl Flow {
         self.halves.iter().all(Half::fin_seen)
     }
 
-    /// The connection has closed: what is kept for stragglers takes no more room than it needs.
-    pub fn shrink(&mut self) {
+    /// Room is short, or the connection has closed: keeps nothing that can be done without.
+    pub fn shrink<T: Tally>(&mut self, tally: &mut T) {
+        self.fall_back(tally);
+        self.forget(tally);
         self.book.shrink();
         if let Stage::Decoding(engine) = &mut self.stage {
             engine.shrink();
@@ -229,6 +251,9 @@ impl Flow {
         self.settle_sides(segment, tally);
         let side = self.side_of(segment);
         self.seen[side as usize] = true;
+        if self.recall(side, segment, number, tally) {
+            return;
+        }
         if segment.flags.syn {
             self.halves[side as usize].syn(segment.seq);
         }
@@ -245,6 +270,7 @@ impl Flow {
         } else {
             self.control(side, segment, acked, tally);
         }
+        self.learnt(tally);
         if segment.flags.fin {
             self.halves[side as usize].fin();
         }
@@ -351,7 +377,7 @@ impl Flow {
         let start = match half.place(seq, len) {
             Place::At(start) => start,
             Place::Astray => {
-                let frame = self.book.frame(side, segment.time_ns, segment.headers, len);
+                let frame = self.book.arrival(segment.time_ns, segment.headers, len);
                 self.stray(side, segment.payload, frame, len, tally);
                 return;
             }
@@ -372,7 +398,7 @@ impl Flow {
             let half = &self.halves[side as usize];
             let late = new_parts.first().is_some_and(|part| part.start < half.high());
             self.tcp.out_of_order_frames += u64::from(late);
-            let frame = self.book.frame(side, segment.time_ns, segment.headers, new);
+            let frame = self.book.arrival(segment.time_ns, segment.headers, new);
             for part in &new_parts {
                 self.new_part(side, segment, start, part, frame, tally);
             }
@@ -383,7 +409,8 @@ impl Flow {
     /// The payload begins at the next byte and nothing else is at hand: the rule.
     #[inline]
     fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
-        self.book.whole_frame(side, segment.time_ns, segment.headers, len);
+        let frame = self.book.arrival(segment.time_ns, segment.headers, len);
+        self.book.slice(side, frame, len);
         self.halves[side as usize].deliver_bytes(segment.payload, len);
         self.decode(side, segment.payload, len - segment.payload.len() as u64, tally);
     }
@@ -429,7 +456,7 @@ impl Flow {
         segment: &Segment<'_>,
         start: u64,
         part: &Range<u64>,
-        frame: FrameId,
+        frame: Arrival,
         tally: &mut T,
     ) {
         let len = part.end - part.start;
@@ -460,7 +487,7 @@ impl Flow {
     }
 
     /// `len` new bytes of a frame lie outside the ordered stream. They wait as well until it is known whose they are.
-    fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: FrameId, len: u64, tally: &mut T) {
+    fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: Arrival, len: u64, tally: &mut T) {
         if let Stage::Sniffing(sniffing) = &mut self.stage {
             sniffing.push(side, Piece::Stray { bytes: bytes.to_vec(), frame, len });
             return;
@@ -693,6 +720,8 @@ impl Flow {
 
     /// Ends the connection: open holes are given up, open operations closed.
     pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
+        self.fall_back(tally);
+        self.tell(tally);
         for side in Side::BOTH {
             self.reject_probe(side, tally);
             while let Some(hole) = self.halves[side as usize].hole() {
@@ -711,7 +740,7 @@ impl Flow {
         let Stage::Decoding(mut engine) = std::mem::replace(&mut self.stage, Stage::Other) else {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
-            return Finished { tcp: None, other: self.wire_bytes, notes };
+            return Finished { tcp: None, other: self.wire_bytes, notes, hits: self.hits };
         };
         engine.finish(&mut Ledger { book: &mut self.book, tally });
         self.book.finish(tally);
@@ -725,7 +754,7 @@ impl Flow {
             self.book.note(Note::OneWay);
         }
         tally.connection(self.summary());
-        Finished { tcp: Some(self.tcp), other: 0, notes: self.book.take_notes() }
+        Finished { tcp: Some(self.tcp), other: 0, notes: self.book.take_notes(), hits: self.hits }
     }
 
     fn summary(&self) -> ConnectionSummary {

@@ -5,22 +5,24 @@
 //! that it acknowledges or repeats. What concerns payload that is not decoded yet is deferred until it is.
 
 mod connect;
+mod direction;
 mod ops;
 mod reader;
+mod recording;
 mod split;
-mod stream;
 
+pub use direction::Arrival;
 pub use reader::Ledger;
-pub use stream::FrameId;
+pub use recording::{Recorded, Recording, Repeat};
 
 use crate::packet::Headers;
 use connect::Connect;
-use ops::{Ops, State};
+use direction::{Deferred, Direction, NOBODY, Scattered};
+use ops::{Open, Ops, State};
 use overhead_decode::{Note, OpId};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use split::Split;
 use std::collections::BTreeMap;
-use stream::{Deferred, Piece, Share, Stream};
 
 /// The books of one connection.
 #[derive(Debug)]
@@ -30,12 +32,14 @@ pub struct Book {
     number: u64,
     frames: u32,
     ops: Ops,
-    streams: [Stream; 2],
+    directions: [Direction; 2],
     connect: Connect,
     latest: Option<OpId>,
     /// Absent where nothing was said.
     said: Option<Box<Said>>,
     operations: u64,
+    /// Of the turn at hand, if it is to be repeated.
+    recording: Option<Box<Recording>>,
     /// Absent until a frame is shared between operations.
     scratch: Option<Box<Scratch>>,
 }
@@ -81,11 +85,12 @@ impl Book {
             number: 0,
             frames: 1,
             ops: Ops::default(),
-            streams: [Stream::default(), Stream::default()],
+            directions: [Direction::default(), Direction::default()],
             connect: Connect::default(),
             latest: None,
             said: None,
             operations: 0,
+            recording: None,
             scratch: None,
         }
     }
@@ -97,15 +102,14 @@ impl Book {
 
     /// Exchanges client and server. Only before anything was decoded.
     pub fn swap_sides(&mut self) {
-        self.streams.iter_mut().for_each(Stream::sync);
-        self.streams.swap(0, 1);
+        self.directions.swap(0, 1);
         self.connect.swap_sides();
-        self.streams.iter_mut().for_each(Stream::swap_deferred);
+        self.directions.iter_mut().for_each(Direction::swap_deferred);
     }
 
     /// Gives back room that nothing is in.
     pub fn shrink(&mut self) {
-        self.streams.iter_mut().for_each(Stream::shrink);
+        self.directions.iter_mut().for_each(Direction::shrink);
         self.ops.shrink();
         self.scratch = None;
     }
@@ -118,7 +122,7 @@ impl Book {
     /// Returns how many bytes of memory it holds, roughly, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {
-        self.ops.held() + self.streams.iter().map(Stream::held).sum::<usize>()
+        self.ops.held() + self.directions.iter().map(Direction::held).sum::<usize>()
     }
 
     /// What the ends said they are, by the side that sends it.
@@ -138,6 +142,7 @@ impl Book {
 
     /// Counts a doubt.
     pub fn note(&mut self, note: Note) {
+        self.spoil();
         *self.said.get_or_insert_default().notes.entry(note).or_default() += 1;
     }
 
@@ -157,48 +162,34 @@ impl Book {
         (std::mem::replace(&mut self.number, number), std::mem::replace(&mut self.frames, frames))
     }
 
-    /// Announces a frame with `new_payload` bytes of new payload in `side`.
-    pub fn frame(&mut self, side: Side, time_ns: u64, headers: Headers, new_payload: u64) -> FrameId {
-        self.streams[side as usize].add_frame((self.number, self.frames), time_ns, headers, new_payload)
-    }
-
-    /// Announces a frame whose `len` bytes of payload are all new, and the next of `side`.
+    /// The frame at hand, with `len` bytes of new payload.
     #[inline]
-    pub fn whole_frame(&mut self, side: Side, time_ns: u64, headers: Headers, len: u64) {
-        if !self.streams[side as usize].set_now((self.number, self.frames), time_ns, headers, len) {
-            let frame = self.frame(side, time_ns, headers, len);
-            self.slice(side, frame, len);
-        }
+    pub fn arrival(&self, time_ns: u64, headers: Headers, len: u64) -> Arrival {
+        Arrival { number: self.number, frames: self.frames, time_ns, headers, len }
     }
 
     /// The next `len` bytes of `side` came in `frame`. Announced before they are decoded.
-    pub fn slice(&mut self, side: Side, frame: FrameId, len: u64) {
-        self.streams[side as usize].add_slice(Some(frame), len);
+    #[inline]
+    pub fn slice(&mut self, side: Side, frame: Arrival, len: u64) {
+        self.directions[side as usize].announce(Some(frame), len);
     }
 
     /// The next `len` bytes of `side` are in no captured frame: they will be decoded as unreadable, and posted nowhere.
     pub fn gap(&mut self, side: Side, len: u64) {
-        self.streams[side as usize].add_slice(None, len);
+        self.directions[side as usize].announce(None, len);
     }
 
     /// `len` new bytes of `frame` that lie outside the decoded stream: an unmatched stretch of its own.
-    pub fn stray<T: Tally>(&mut self, side: Side, frame: FrameId, len: u64, tally: &mut T) {
+    pub fn stray<T: Tally>(&mut self, side: Side, frame: Arrival, len: u64, tally: &mut T) {
         let op = self.ops.open();
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, Class::Unmatched, "(stray)", "", tally);
         *self.amount(op, side, Account::Unknown) += len;
-        self.streams[side as usize].sync();
-        let (number, frames) = self.streams[side as usize].origin(frame);
-        let came_in = Some(number);
-        let account = Account::Unknown;
+        let (account, came_in) = (Account::Unknown, Some(frame.number));
         tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: came_in, len, in_order: false });
-        let stream = &mut self.streams[side as usize];
-        stream.strayed(frame, len);
-        if stream.share(frame, op, len) {
-            self.touch(op, side, frames);
-        }
+        self.scatter(side, &frame, (op, len), false);
         self.close_op(op, Outcome::NoReply, tally);
-        self.settle(side, frame, tally);
+        self.settle_scattered(side, frame.number, tally);
     }
 
     /// Charges a frame without new payload, or the repeated part of one, to its owner.
@@ -207,12 +198,12 @@ impl Book {
             Owner::Connect => None,
             Owner::Latest => self.latest,
             Owner::Byte(of, offset) => {
-                let stream = &mut self.streams[of as usize];
+                let direction = &mut self.directions[of as usize];
                 let deferred = Deferred { offset, side, account, frame: self.number, bytes };
-                if offset >= stream.posted && stream.defer(deferred) {
+                if offset >= direction.posted && direction.defer(deferred) {
                     return;
                 }
-                stream.owner(offset).or(self.latest)
+                direction.owner(offset).or(self.latest)
             }
         };
         self.post_frame(op, side, account, (self.number, bytes), tally);
@@ -220,14 +211,14 @@ impl Book {
 
     /// All bytes of `side` before `offset` have been acknowledged.
     pub fn acknowledged(&mut self, side: Side, offset: u64) {
-        self.streams[side as usize].acked = offset;
+        self.directions[side as usize].acked = offset;
     }
 
     /// Ends the connection: open operations close as unanswered, or as unmatched where their request was never complete.
     pub fn finish<T: Tally>(&mut self, tally: &mut T) {
         for side in Side::BOTH {
-            let stream = &mut self.streams[side as usize];
-            for deferred in stream.take_deferred() {
+            let direction = &mut self.directions[side as usize];
+            for deferred in direction.take_deferred() {
                 let frame = (deferred.frame, deferred.bytes);
                 self.post_frame(self.latest, deferred.side, deferred.account, frame, tally);
             }
@@ -269,39 +260,96 @@ impl Book {
                 mine.amounts[account] += bytes;
             }
             Some(State::Closed(row)) => {
+                self.spoil();
                 tally.late(row, side, &SideTotals { frames: 1, amounts: Amounts::of(account, bytes) });
             }
-            Some(State::Gone) | None => self.connect.frame(side, account, bytes),
+            Some(State::Gone) | None => {
+                self.spoil();
+                self.connect.frame(side, account, bytes);
+            }
         }
     }
 
-    /// Shares the headers of a frame whose payload has all been posted.
-    fn settle<T: Tally>(&mut self, side: Side, frame: FrameId, tally: &mut T) {
+    /// The bytes of a frame from `start` on are posted: shares its headers, where that is all of its new payload.
+    fn settle<T: Tally>(&mut self, side: Side, start: u64, frame: &Arrival, tally: &mut T) {
+        let direction = &mut self.directions[side as usize];
+        if direction.posted - start == frame.len
+            && let Some(op) = direction.only_owner(start)
+        {
+            self.touch(op, side, frame, true);
+            for (account, bytes) in frame.headers.accounts() {
+                self.post_header(op, side, account, (frame.number, u64::from(bytes)), tally);
+            }
+            return self.release(op, tally);
+        }
         let mut scratch = self.scratch.take().unwrap_or_default();
-        let Scratch { shares, split } = &mut *scratch;
-        if let Some((headers, number)) = self.streams[side as usize].take_if_posted(frame, shares) {
-            if !shares.is_sorted_by_key(|&(op, _)| Ops::age(op)) {
-                shares.sort_by_key(|&(op, _)| Ops::age(op));
+        self.directions[side as usize].owners(start, &mut scratch.shares);
+        if self.directions[side as usize].posted - start == frame.len {
+            for &(op, _) in &scratch.shares {
+                self.touch(op, side, frame, true);
             }
-            split.begin(shares.iter().map(|&(_, bytes)| bytes));
-            for (account, bytes) in headers.accounts() {
-                split.amount(u64::from(bytes), |index, share| {
-                    if let Some(&(op, _)) = shares.get(index) {
-                        self.post_header(op, side, account, (number, share), tally);
-                    }
-                });
+            self.share_headers(side, (frame.headers, frame.number), &mut scratch, tally);
+            self.scratch = Some(scratch);
+        } else {
+            for &share in &scratch.shares {
+                self.scatter(side, frame, share, true);
             }
-            for &(op, _) in &*shares {
-                if self.ops.release_frame(op) {
-                    self.emit(op, tally);
-                }
+            self.scratch = Some(scratch);
+            self.settle_scattered(side, frame.number, tally);
+        }
+    }
+
+    /// Notes whose some bytes are of a frame that has bytes in several places.
+    fn scatter(&mut self, side: Side, frame: &Arrival, (op, len): (OpId, u64), in_order: bool) {
+        let is_first = self.directions[side as usize].scattered(frame).add(op, len);
+        let frames = if is_first { frame.frames } else { 0 };
+        self.touch(op, side, &Arrival { frames, ..*frame }, in_order);
+        if let Some(open) = self.ops.get_mut(op) {
+            open.scattered += u32::from(is_first);
+        }
+    }
+
+    /// Shares the headers of a frame with bytes in several places, if they are all posted.
+    fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, tally: &mut T) {
+        let Some(Scattered { headers, shares, .. }) = self.directions[side as usize].take_scattered(number) else {
+            return;
+        };
+        for &(op, _) in &shares {
+            if let Some(open) = self.ops.get_mut(op) {
+                open.scattered = open.scattered.saturating_sub(1);
             }
         }
-        shares.clear();
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        scratch.shares = shares;
+        scratch.shares.sort_by_key(|&(op, _)| op);
+        self.share_headers(side, (headers, number), &mut scratch, tally);
         self.scratch = Some(scratch);
     }
 
+    /// Posts the headers of a frame, given by its number, to the operations that share it.
+    fn share_headers<T: Tally>(
+        &mut self,
+        side: Side,
+        (headers, number): (Headers, u64),
+        scratch: &mut Scratch,
+        tally: &mut T,
+    ) {
+        let Scratch { shares, split } = scratch;
+        split.begin(shares.iter().map(|&(_, bytes)| bytes));
+        for (account, bytes) in headers.accounts() {
+            split.amount(u64::from(bytes), |index, share| {
+                if let Some(&(op, _)) = shares.get(index) {
+                    self.post_header(op, side, account, (number, share), tally);
+                }
+            });
+        }
+        for &(op, _) in &*shares {
+            self.release(op, tally);
+        }
+    }
+
     /// Posts a share of the headers of a frame, given by its number.
+    #[inline]
     fn post_header<T: Tally>(
         &mut self,
         op: OpId,
@@ -319,18 +367,28 @@ impl Book {
         self.ops.get(op).map(|_| op.0)
     }
 
-    fn touch(&mut self, op: OpId, side: Side, frames: u32) {
+    /// An operation has payload in a frame.
+    #[inline]
+    fn touch(&mut self, op: OpId, side: Side, frame: &Arrival, in_order: bool) {
         if let Some(open) = self.ops.get_mut(op) {
-            open.operation.sides[side as usize].frames += u64::from(frames);
-            open.pending_frames += 1;
+            open.operation.sides[side as usize].frames += u64::from(frame.frames);
+            if in_order {
+                open.seen(side, frame.time_ns);
+            }
         }
     }
 
+    #[inline]
     fn amount(&mut self, op: OpId, side: Side, account: Account) -> &mut u64 {
         match self.ops.get_mut(op) {
             Some(open) => &mut open.operation.sides[side as usize].amounts[account],
             // Not reached by a decoder that keeps the rules; the bytes still balance.
-            None => self.connect.amount(side, account),
+            None => {
+                if let Some(recording) = &mut self.recording {
+                    recording.is_spoilt = true;
+                }
+                self.connect.amount(side, account)
+            }
         }
     }
 
@@ -350,33 +408,38 @@ impl Book {
         if let Some(open) = self.ops.get_mut(op) {
             open.operation.outcome = outcome;
             open.is_over = true;
-            if open.pending_frames == 0 {
-                self.emit(op, tally);
-            }
+            self.release(op, tally);
+        }
+    }
+
+    /// Emits an operation that is over, if all frames that it has payload in are shared out.
+    #[inline]
+    fn release<T: Tally>(&mut self, op: OpId, tally: &mut T) {
+        let Some(open) = self.ops.get(op).filter(|open| open.is_over && open.scattered == 0) else { return };
+        let is_shared_out = |direction: &Direction, end: u64| {
+            let end = if direction.op == op { direction.posted } else { end };
+            end <= direction.begun || direction.frame().is_none()
+        };
+        if self.directions.iter().zip(open.ends).all(|(direction, end)| is_shared_out(direction, end)) {
+            self.emit(op, tally);
         }
     }
 
     fn emit<T: Tally>(&mut self, op: OpId, tally: &mut T) {
-        let Some((row, class, operation)) = self.ops.close(op) else {
-            return;
-        };
-        let counts = class != Class::Unmatched && operation.outcome != Outcome::Unsolicited;
+        for direction in &mut self.directions {
+            if direction.op == op {
+                direction.op = NOBODY;
+            }
+        }
+        let Some((row, open)) = self.ops.close(op) else { return };
+        let Open { operation, class, first_ns, last_ns, .. } = open;
+        if let Some(recording) = &mut self.recording {
+            recording.closed(op, row, operation, (*first_ns, *last_ns));
+        }
+        let counts = *class != Class::Unmatched && operation.outcome != Outcome::Unsolicited;
         self.operations += u64::from(counts);
         tally.trace(Trace::Closed { op: Some(op.0), operation });
         tally.operation(row, operation);
-    }
-
-    /// Posts a field.
-    fn post_field<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
-        tally.trace(Trace::Field { side, field: posting.field, len: posting.len });
-        if self.lump(side, op, posting.len) > 0 {
-            let frame = Some(self.streams[side as usize].now.origin.0);
-            let Posting { account, len, .. } = posting;
-            tally.trace(Trace::Posted { side, op: Some(op.0), account, frame, len, in_order: true });
-            self.post_sums(side, op, &Amounts::of(account, len), len, tally);
-        } else if !self.post_within(side, op, posting, tally) {
-            self.post_pieces(side, op, posting.account, posting.len, tally);
-        }
     }
 
     /// Opens an operation, the latest one.
@@ -390,179 +453,90 @@ impl Book {
         op
     }
 
-    /// Of how many of the next bytes of `side` it does not matter in which order they are posted to `op`: those of the frame
-    /// at hand, where its operations follow one another in order of their opening. 0 where that is less than `len`.
-    #[inline]
-    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
-        let stream = &self.streams[side as usize];
-        let left = stream.now.left;
-        if len > left || stream.is_deferring {
-            return 0;
-        }
-        let goes_on = stream.now.op.is_some_and(|(of, _)| of == op);
-        if goes_on || self.attach(side, op) { left } else { 0 }
-    }
-
-    /// Posts bytes of the frame at hand, at most as many as [`Book::lump`] gave.
-    #[inline]
-    fn post_sums<T: Tally>(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64, tally: &mut T) {
-        let stream = &mut self.streams[side as usize];
-        stream.posted += len;
-        stream.now.left -= len;
-        let is_whole = stream.now.left == 0;
-        match stream.now.op {
-            Some((of, open)) if of == op => self.ops.at(open).operation.sides[side as usize].amounts += *sums,
-            // Not reached by an output that keeps the rules; the bytes still balance.
-            _ => sums.iter().for_each(|(account, len)| *self.connect.amount(side, account) += len),
-        }
-        if is_whole {
-            self.settle_now(side, tally);
+    /// Posts a field.
+    #[inline(always)]
+    fn post<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
+        if tally.listener().is_some() || !self.post_within(side, op, posting.account, posting.len) {
+            self.post_any(side, op, posting, tally);
         }
     }
 
-    /// The frame at hand, or what is left of it, goes to `op`, as far as can be told; false where a younger operation has
-    /// some of it.
-    fn attach(&mut self, side: Side, op: OpId) -> bool {
-        let stream = &mut self.streams[side as usize];
-        let is_elder = stream.now.op.is_none_or(|(before, _)| Ops::age(before) < Ops::age(op));
-        if stream.now.left == 0 || !is_elder {
-            return false;
+    /// Posts bytes to the operation of the last run, where they lie within one frame and do not end it; false where they do
+    /// not, and nothing was done.
+    #[inline(always)]
+    fn post_within(&mut self, side: Side, op: OpId, account: Account, len: u64) -> bool {
+        let direction = &mut self.directions[side as usize];
+        let end = direction.posted + len;
+        let is_within = direction.op == op && end < direction.limit;
+        if is_within {
+            direction.posted = end;
+            self.ops.at(direction.place).operation.sides[side as usize].amounts[account] += len;
         }
-        let Some((open, references)) = self.ops.place(op) else { return false };
-        *references += u32::from(stream.take_now(op, open));
-        self.ops.at(open).touch(side, stream.now.origin.1, stream.now.time_ns);
-        true
+        is_within
     }
 
-    /// Charges the headers of the frame at hand, whose payload is all posted.
-    #[inline]
-    fn settle_now<T: Tally>(&mut self, side: Side, tally: &mut T) {
-        let stream = &mut self.streams[side as usize];
-        let Some((op, open)) = stream.end_now() else { return };
-        let (headers, number) = (stream.now.headers, stream.now.origin.0);
-        if stream.earlier.is_empty() {
-            for (account, bytes) in headers.accounts() {
-                let share = Share { op, open, bytes: u64::from(bytes) };
-                self.charge_share(side, share, account, number, tally);
-            }
-            self.release(op, open, tally);
-        } else {
-            self.settle_shares(side, headers, number, tally);
-        }
-        self.forget_owners(side);
-    }
-
-    /// Shares the headers of the frame at hand between its operations.
-    fn settle_shares<T: Tally>(&mut self, side: Side, headers: Headers, number: u64, tally: &mut T) {
-        let mut now = std::mem::take(&mut self.streams[side as usize].earlier);
-        let mut scratch = self.scratch.take().unwrap_or_default();
-        let split = &mut scratch.split;
-        split.begin(now.iter().map(|share| share.bytes));
-        for (account, bytes) in headers.accounts() {
-            split.amount(u64::from(bytes), |index, bytes| {
-                if let Some(share) = now.get(index) {
-                    self.charge_share(side, Share { bytes, ..*share }, account, number, tally);
-                }
-            });
-        }
-        for share in now.drain(..) {
-            self.release(share.op, share.open, tally);
-        }
-        self.scratch = Some(scratch);
-        self.streams[side as usize].earlier = now;
-    }
-
-    /// Charges bytes of the headers of a frame, given by its number, to an operation that is open.
-    #[inline]
-    fn charge_share<T: Tally>(&mut self, side: Side, share: Share, account: Account, number: u64, tally: &mut T) {
-        let Share { op, open, bytes } = share;
-        tally.trace(Trace::Charged { side, op: Some(op.0), account, frame: number, bytes });
-        self.ops.at(open).operation.sides[side as usize].amounts[account] += bytes;
-    }
-
-    /// The headers of a frame with payload of an open operation are shared out.
-    #[inline]
-    fn release<T: Tally>(&mut self, op: OpId, open: u32, tally: &mut T) {
-        if self.ops.at(open).release() {
-            self.emit(op, tally);
-        }
-    }
-
-    /// Posts a field that lies within one frame, which other operations have some of, or by which something waits; false
-    /// where it does not.
+    /// Posts a field wherever it lies, and whoever listens.
     #[inline(never)]
-    fn post_within<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) -> bool {
-        let stream = &mut self.streams[side as usize];
-        if let Some(at) = stream.advance_same(op, posting.len) {
-            self.add(side, op, posting, at, tally);
-            return true;
-        }
-        stream.sync();
-        stream.spill();
-        let State::Open(open) = self.ops.state(op) else { return false };
-        let Some(piece) = stream.advance_within(posting.len) else { return false };
-        self.add(side, op, posting, (open, piece.number), tally);
-        self.book_piece(side, op, &piece, tally);
-        true
-    }
-
-    /// Adds a field to the operation that is open at a place, from the frame of a number.
-    fn add<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, (open, frame): (u32, u64), tally: &mut T) {
-        let Posting { account, len, .. } = posting;
-        tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: Some(frame), len, in_order: true });
-        self.ops.at(open).operation.sides[side as usize].amounts[account] += len;
-    }
-
-    /// Posts a field of which parts lie in several frames or in none.
-    fn post_pieces<T: Tally>(&mut self, side: Side, op: OpId, account: Account, mut len: u64, tally: &mut T) {
-        self.streams[side as usize].sync();
-        while len > 0 {
-            let Some(piece) = self.streams[side as usize].advance(len) else { return };
-            len -= piece.len;
-            let (known, frame) = (self.known(op), piece.frame.map(|_| piece.number));
-            tally.trace(Trace::Posted { side, op: known, account, frame, len: piece.len, in_order: true });
-            if piece.frame.is_some() {
-                *self.amount(op, side, account) += piece.len;
+    fn post_any<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
+        let Posting { account, field, mut len } = posting;
+        tally.trace(Trace::Field { side, field, len });
+        if self.directions[side as usize].op != op {
+            self.begin_run(side, op);
+            if tally.listener().is_none() && self.post_within(side, op, account, len) {
+                return;
             }
-            self.book_piece(side, op, &piece, tally);
         }
-    }
-
-    /// Takes down whose a piece was that was posted.
-    fn book_piece<T: Tally>(&mut self, side: Side, op: OpId, piece: &Piece, tally: &mut T) {
-        let stream = &mut self.streams[side as usize];
-        if stream.own(op) {
-            self.ops.retain(op);
-        }
-        if let Some(frame) = piece.frame {
-            let is_first = self.streams[side as usize].share(frame, op, piece.len);
-            if let Some(open) = self.ops.get_mut(op) {
-                if is_first {
-                    open.touch(side, piece.frames, piece.time_ns);
-                } else {
-                    open.seen(side, piece.time_ns);
+        while let Some((taken, frame)) = self.directions[side as usize].advance(len) {
+            let (known, number) = (self.known(op), frame.map(|frame| frame.number));
+            tally.trace(Trace::Posted { side, op: known, account, frame: number, len: taken, in_order: true });
+            if frame.is_some() {
+                *self.amount(op, side, account) += taken;
+            }
+            let ended = self.directions[side as usize].end_slice();
+            if let Some((start, frame)) = ended {
+                if let Some(frame) = frame {
+                    self.settle(side, start, &frame, tally);
                 }
+                self.forget_owners(side);
             }
-            if piece.frame_done {
-                self.settle(side, frame, tally);
-            } else if let State::Open(open) = self.ops.state(op) {
-                self.streams[side as usize].heat(op, open, (frame, piece.number));
+            self.catch_up(side, tally);
+            len -= taken;
+            if len == 0 {
+                break;
             }
         }
-        self.catch_up(side, tally);
     }
 
-    /// Posts what was deferred until its bytes had an owner, and forgets owners that nothing can refer to any more.
+    /// What follows in a direction goes to another operation than what came before.
+    fn begin_run(&mut self, side: Side, op: OpId) {
+        let direction = &mut self.directions[side as usize];
+        if direction.op != NOBODY {
+            self.ops.at(direction.place).ends[side as usize] = direction.posted;
+        }
+        let is_new = direction.begin_run(op);
+        if is_new {
+            self.record_run(side, op);
+        }
+        let direction = &mut self.directions[side as usize];
+        (direction.op, direction.place) = match self.ops.hold(op, is_new) {
+            Some(place) => (op, place),
+            None => (NOBODY, 0),
+        };
+    }
+
+    /// Posts what was deferred until its bytes had an owner.
+    #[inline]
     fn catch_up<T: Tally>(&mut self, side: Side, tally: &mut T) {
-        while let Some(deferred) = self.streams[side as usize].next_due() {
-            let op = self.streams[side as usize].owner(deferred.offset);
+        while let Some(deferred) = self.directions[side as usize].next_due() {
+            let op = self.directions[side as usize].owner(deferred.offset);
             self.post_frame(op, deferred.side, deferred.account, (deferred.frame, deferred.bytes), tally);
         }
-        self.forget_owners(side);
     }
 
+    /// Forgets owners that nothing can refer to any more.
+    #[inline]
     fn forget_owners(&mut self, side: Side) {
-        while let Some(op) = self.streams[side as usize].forget_owner() {
+        while let Some(op) = self.directions[side as usize].forget_run() {
             self.ops.forget(op);
         }
     }

@@ -12,8 +12,10 @@ pub(super) struct Open {
     pub class: Class,
     /// The decoder has closed it.
     pub is_over: bool,
-    /// Frames with payload of this operation whose headers are not shared out yet.
-    pub pending_frames: u32,
+    /// By side, where the last run of its bytes ends that another one follows.
+    pub ends: [u64; 2],
+    /// Frames with payload of this operation that lie in several places and are not shared out yet.
+    pub scattered: u32,
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
 }
@@ -28,7 +30,8 @@ impl Open {
         row: None,
         class: Class::Unmatched,
         is_over: false,
-        pending_frames: 0,
+        ends: [0; 2],
+        scattered: 0,
         first_ns: None,
         last_ns: None,
     };
@@ -36,26 +39,11 @@ impl Open {
     /// The same as [`Open::NEW`], in place.
     #[inline]
     fn renew(&mut self) {
-        let Self { operation, row, class, is_over, pending_frames, first_ns, last_ns } = self;
+        let Self { operation, row, class, is_over, ends, scattered, first_ns, last_ns } = self;
         operation.sides.fill(SideTotals::default());
         (operation.outcome, operation.latency_ns) = (Outcome::Unanswered, None);
-        (*row, *class, *is_over, *pending_frames) = (None, Class::Unmatched, false, 0);
+        (*row, *class, *is_over, *ends, *scattered) = (None, Class::Unmatched, false, [0; 2], 0);
         (*first_ns, *last_ns) = (None, None);
-    }
-
-    /// It has payload in a frame that it had none in.
-    #[inline]
-    pub fn touch(&mut self, side: Side, frames: u32, time_ns: u64) {
-        self.operation.sides[side as usize].frames += u64::from(frames);
-        self.pending_frames += 1;
-        self.seen(side, time_ns);
-    }
-
-    /// The headers of a frame that it has payload in are shared out; true where it can be emitted.
-    #[inline]
-    pub fn release(&mut self) -> bool {
-        self.pending_frames = self.pending_frames.saturating_sub(1);
-        self.pending_frames == 0 && self.is_over
     }
 
     /// It has payload in a frame of this time.
@@ -100,6 +88,34 @@ pub(super) struct Ops {
 }
 
 const SLOT_BITS: u32 = 24;
+
+/// Operations of a row that have closed, and are known by nothing else. They have an [`OpId`] that no operation has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Closed {
+    pub row: RowId,
+    /// How many, or [`Closed::MOST`] where they are more.
+    pub count: u32,
+}
+
+impl Closed {
+    /// More than are told apart.
+    pub const MOST: u32 = (1 << 15) - 1;
+    const TAG: u64 = 1 << 63;
+    const ROW_BITS: u32 = 48;
+
+    /// The id that stands for them.
+    #[inline]
+    pub fn op(self) -> OpId {
+        OpId(Self::TAG | u64::from(self.count) << Self::ROW_BITS | self.row.0)
+    }
+
+    /// What the id stands for, if it is no operation's.
+    #[inline]
+    pub fn of(op: OpId) -> Option<Self> {
+        let row = RowId(op.0 & ((1 << Self::ROW_BITS) - 1));
+        (op.0 >= Self::TAG).then(|| Self { row, count: (op.0 >> Self::ROW_BITS) as u32 & Self::MOST })
+    }
+}
 
 fn slot_of(op: OpId) -> usize {
     (op.0 & ((1 << SLOT_BITS) - 1)) as usize
@@ -153,16 +169,15 @@ impl Ops {
         }
     }
 
-    /// Order of opening.
-    pub fn age(op: OpId) -> u64 {
-        op.0 >> SLOT_BITS
-    }
-
     fn slot(&mut self, op: OpId) -> Option<&mut Slot> {
         self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
+    /// Where the operation stands.
     pub fn state(&self, op: OpId) -> State {
+        if let Some(closed) = Closed::of(op) {
+            return State::Closed(closed.row);
+        }
         let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
         slot.map_or(State::Gone, |slot| slot.state)
     }
@@ -193,16 +208,13 @@ impl Ops {
         ids
     }
 
-    /// One frame fewer to wait for; true where the operation can be emitted.
-    pub fn release_frame(&mut self, op: OpId) -> bool {
-        self.get_mut(op).is_some_and(Open::release)
-    }
-
-    /// Where the operation is among the open ones, for [`Ops::at`]; and how many refer to it.
+    /// Where the operation is among the open ones, for [`Ops::at`]; `None` where it is not. With `is_more`, something more
+    /// refers to it.
     #[inline]
-    pub fn place(&mut self, op: OpId) -> Option<(u32, &mut u32)> {
+    pub fn hold(&mut self, op: OpId, is_more: bool) -> Option<u32> {
         let slot = self.slot(op)?;
-        if let State::Open(index) = slot.state { Some((index, &mut slot.references)) } else { None }
+        slot.references += u32::from(is_more);
+        if let State::Open(index) = slot.state { Some(index) } else { None }
     }
 
     /// Something refers to the operation, and may after it closed.
@@ -224,7 +236,7 @@ impl Ops {
     }
 
     /// Takes an operation that is over out of the open ones.
-    pub fn close(&mut self, op: OpId) -> Option<(RowId, Class, &Operation)> {
+    pub fn close(&mut self, op: OpId) -> Option<(RowId, &Open)> {
         let State::Open(index) = self.state(op) else {
             return None;
         };
@@ -244,6 +256,6 @@ impl Ops {
             (Some(first), Some(last)) if answered => Some(last.saturating_sub(first)),
             _ => None,
         };
-        Some((row, open.class, &open.operation))
+        Some((row, open))
     }
 }

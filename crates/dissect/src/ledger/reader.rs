@@ -2,8 +2,8 @@
 
 use super::{Book, Posting};
 use crate::limits;
-use overhead_decode::{Note, OpId, Reader};
-use overhead_model::{Account, Amounts, Class, Outcome, Side, Tally, Trace};
+use overhead_decode::{Free, Note, OpId, Reader};
+use overhead_model::{Account, Class, Outcome, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up.
 #[derive(Debug)]
@@ -19,19 +19,19 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         self.book.open(self.tally)
     }
 
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
-        self.book.post_field(side, op, Posting { account, field, len }, self.tally);
+        self.book.post(side, op, Posting { account, field, len }, self.tally);
     }
 
     #[inline]
-    fn lump(&mut self, side: Side, op: OpId, len: u64) -> u64 {
-        if self.tally.listens() { 0 } else { self.book.lump(side, op, len) }
+    fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
+        self.book.free(side, op, ahead, len, free);
     }
 
     #[inline]
-    fn post_sums(&mut self, side: Side, op: OpId, sums: &Amounts, len: u64) {
-        self.book.post_sums(side, op, sums, len, self.tally);
+    fn wants_free(&self) -> bool {
+        self.book.is_recording()
     }
 
     fn enter(&mut self, side: Side, group: &'static str) {
@@ -55,10 +55,12 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     fn software(&mut self, side: Side, name: &str) {
+        self.book.spoil();
         self.book.said.get_or_insert_default().software[side as usize] = Some(cut(name).to_owned());
     }
 
     fn software_version(&mut self, side: Side, version: &str) {
+        self.book.spoil();
         let name = self.book.said.get_or_insert_default().software[side as usize].get_or_insert_default();
         name.push(' ');
         name.push_str(cut(version));

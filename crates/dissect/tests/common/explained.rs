@@ -3,7 +3,8 @@
 use overhead_dissect::explain::{Explained, Finder, Found, Item, Piece, Recorder, Seen, Wanted};
 use overhead_dissect::{Dissector, KeyLog, Selection};
 use overhead_model::{
-    Amounts, Class, ConnectionSummary, Frame, LinkType, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
+    Amounts, Class, ConnectionSummary, Frame, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally,
+    Trace,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +32,6 @@ struct Books {
 }
 
 impl Tally for Books {
-    fn listens(&self) -> bool {
-        !self.is_quiet
-    }
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         self.rows.push(((key.class, key.name.to_owned(), key.via), [Amounts::ZERO; 2]));
         RowId(self.rows.len() as u64 - 1)
@@ -47,7 +45,14 @@ impl Tally for Books {
         self.rows[row.0 as usize].1[side as usize] += totals.amounts;
     }
     fn connection(&mut self, _: ConnectionSummary) {}
-    fn trace(&mut self, step: Trace<'_>) {
+
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        if self.is_quiet { None } else { Some(self) }
+    }
+}
+
+impl Listener for Books {
+    fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.connection = facts.connection,
             Trace::Ending { connection } => self.connection = connection,
@@ -92,7 +97,14 @@ impl Tally for Recorders {
     fn connection(&mut self, summary: ConnectionSummary) {
         self.0.iter_mut().for_each(|recorder| recorder.connection(summary.clone()));
     }
-    fn trace(&mut self, step: Trace<'_>) {
+
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Recorders {
+    fn hear(&mut self, step: Trace<'_>) {
         self.0.iter_mut().for_each(|recorder| recorder.trace(step));
     }
 }

@@ -209,10 +209,6 @@ impl Tally for Listening {
 }
 
 impl Tally for List {
-    fn listens(&self) -> bool {
-        false
-    }
-
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         let same = |row: &Row| {
             (row.protocol, row.class, row.name.as_str(), row.via)

@@ -5,7 +5,7 @@ use crate::conversation::{Conversation, Cut, Turn};
 use overhead_capture::{FileSource, Next, PcapngWriter, Source, WriterOptions};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{
-    ConnectionSummary, Frame, LinkType, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
+    ConnectionSummary, Frame, LinkType, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -99,7 +99,13 @@ impl Tally for Talk {
 
     fn connection(&mut self, _: ConnectionSummary) {}
 
-    fn trace(&mut self, step: Trace<'_>) {
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Talk {
+    fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.at = facts.connection,
             Trace::Bytes { side, bytes, .. } if !bytes.is_empty() => {

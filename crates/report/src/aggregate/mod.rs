@@ -87,11 +87,6 @@ impl Aggregate {
 }
 
 impl Tally for Aggregate {
-    #[inline]
-    fn listens(&self) -> bool {
-        false
-    }
-
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         self.rows.id_of(key)
     }
@@ -99,6 +94,19 @@ impl Tally for Aggregate {
     fn operation(&mut self, row: RowId, operation: &Operation) {
         if let Some(row) = self.rows.get_mut(row) {
             row.add(operation);
+        }
+    }
+
+    fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.add_times(operation, times);
+        }
+    }
+
+    #[inline]
+    fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.add_latency(latency_ns, times);
         }
     }
 

@@ -78,19 +78,31 @@ impl Row {
     #[inline]
     pub fn add(&mut self, operation: &Operation) {
         if let Some(latency_ns) = operation.latency_ns {
-            self.latency.record(latency_ns, 1);
+            self.add_latency(latency_ns, 1);
         }
+        self.add_times(operation, 1);
+    }
+
+    /// Takes in latencies apart from their operations.
+    #[inline]
+    pub fn add_latency(&mut self, latency_ns: u64, times: u64) {
+        self.latency.record(latency_ns, times);
+    }
+
+    /// Takes in closed operations that came to the same, their latencies left out.
+    #[inline]
+    pub fn add_times(&mut self, operation: &Operation, times: u64) {
         if self.alike.outcome == operation.outcome && self.alike.sides == operation.sides {
-            self.alike.times += 1;
+            self.alike.times += times;
         } else {
-            self.begin(operation);
+            self.begin(operation, times);
         }
     }
 
     /// An operation that is not like the one before.
-    fn begin(&mut self, operation: &Operation) {
+    fn begin(&mut self, operation: &Operation, times: u64) {
         self.sums.add(&self.alike, self.key.class);
-        self.alike = Alike { sides: operation.sides, outcome: operation.outcome, times: 1 };
+        self.alike = Alike { sides: operation.sides, outcome: operation.outcome, times };
     }
 
     /// Takes in bytes of operations that have closed before.

@@ -1,0 +1,499 @@
+//! What turns came to, to be taken for those that follow.
+//!
+//! A *turn* is what passes between two moments at which a connection is quiet: nothing is open, incomplete, held back or
+//! waited for. A turn that the general path took in is kept as the frames that it is made of, each with a mask of the bytes
+//! that may differ, and with what it came to. Frames that match are then counted instead of decoded. They are kept until
+//! their turn is complete, so that one that goes on otherwise can still go the general way.
+
+use crate::ledger::{Book, Recorded, Recording, Repeat};
+use crate::packet::Headers;
+use overhead_decode::Free;
+use overhead_model::{Operation, RowId, Side, Tally};
+
+/// Frames with payload before anything is kept of a connection: few are that short, and many together would take room.
+pub const LEARN_AFTER: u64 = 32;
+/// Turns kept of a connection.
+const TURNS: usize = 8;
+/// Frames of a turn.
+const FRAMES: usize = 6;
+/// Payload of a turn.
+const BYTES: usize = 16 << 10;
+/// Turns that may be learnt and never come again, before that is given up for a while.
+const CREDIT: u32 = 64;
+/// The same after that while.
+const SECOND_CREDIT: u32 = 4;
+/// Turns that are not learnt then.
+const REST: u32 = 4096;
+
+/// A frame of a turn under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    pub side: Side,
+    pub number: u64,
+    pub time_ns: u64,
+    pub wire_len: u32,
+    pub headers: Headers,
+    /// Where its payload begins in the bytes of the turn, and how long it is; 0 for an acknowledgment.
+    pub start: usize,
+    pub len: usize,
+    /// How far it acknowledges the other direction, where that is further than before.
+    pub acked: Option<u64>,
+}
+
+/// The frames of a turn so far.
+#[derive(Debug, Default)]
+pub struct Frames {
+    pub frames: Vec<Taken>,
+    pub bytes: Vec<u8>,
+}
+
+impl Frames {
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.bytes.clear();
+    }
+
+    /// Adds a frame behind the others.
+    pub fn push(&mut self, frame: Taken, payload: &[u8]) {
+        self.frames.push(Taken { start: self.bytes.len(), len: payload.len(), ..frame });
+        self.bytes.extend_from_slice(payload);
+    }
+
+    /// The payload of a frame.
+    pub fn payload(&self, frame: &Taken) -> &[u8] {
+        self.bytes.get(frame.start..frame.start + frame.len).unwrap_or_default()
+    }
+}
+
+/// What a payload of a certain length is to be, in words of eight bytes of which bits may be free to differ.
+#[derive(Debug, Default)]
+struct Pattern {
+    /// Where words are compared, and how many one after the other.
+    stretches: Box<[(usize, usize)]>,
+    /// What they are to be, and the bits in which they are to be it.
+    words: Box<[(u64, u64)]>,
+    /// The same of the last word, which may overlap the one before.
+    last: (u64, u64),
+    /// Where digits are to be.
+    digits: Box<[usize]>,
+}
+
+impl Pattern {
+    /// Of this payload, with these bits fixed, and with digits where they were.
+    fn new(payload: &[u8], mask: &[u8], digits: Vec<usize>) -> Self {
+        let (whole, _) = payload.as_chunks::<8>();
+        let (masks, _) = mask.as_chunks::<8>();
+        let (mut stretches, mut words) = (Vec::<(usize, usize)>::new(), Vec::new());
+        for (index, (word, mask)) in whole.iter().zip(masks).enumerate() {
+            let (word, mask) = (u64::from_le_bytes(*word), u64::from_le_bytes(*mask));
+            if mask == 0 {
+                continue;
+            }
+            words.push((word & mask, mask));
+            match stretches.last_mut() {
+                Some((at, count)) if *at + 8 * *count == 8 * index => *count += 1,
+                _ => stretches.push((8 * index, 1)),
+            }
+        }
+        let (last, of_last) = (last_word(payload), last_word(mask));
+        Self {
+            stretches: stretches.into(),
+            words: words.into(),
+            last: (last & of_last, of_last),
+            digits: digits.into(),
+        }
+    }
+
+    /// Whether a payload of the same length is like it.
+    #[inline]
+    fn matches(&self, payload: &[u8]) -> bool {
+        let mut differ = (last_word(payload) & self.last.1) ^ self.last.0;
+        let mut words = self.words.iter();
+        for &(at, count) in &self.stretches {
+            let (found, _) = payload.get(at..at + 8 * count).unwrap_or_default().as_chunks::<8>();
+            for (found, (word, mask)) in found.iter().zip(words.by_ref()) {
+                differ |= (u64::from_le_bytes(*found) & mask) ^ word;
+            }
+        }
+        differ == 0 && self.digits.iter().all(|&at| payload.get(at).is_some_and(u8::is_ascii_digit))
+    }
+
+    fn held(&self) -> usize {
+        size_of_val(&*self.stretches) + size_of_val(&*self.words) + size_of_val(&*self.digits)
+    }
+}
+
+/// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
+#[inline]
+fn last_word(bytes: &[u8]) -> u64 {
+    if let Some(last) = bytes.last_chunk() {
+        return u64::from_le_bytes(*last);
+    }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
+        _ => bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+/// Bytes that are to equal those of an earlier frame.
+#[derive(Clone, Copy, Debug)]
+struct Echo {
+    at: usize,
+    len: usize,
+    of_frame: usize,
+    of_at: usize,
+}
+
+/// What a frame of a turn is to be.
+#[derive(Debug)]
+struct Step {
+    side: Side,
+    /// No later one has payload of the same side.
+    ends_side: bool,
+    headers: Headers,
+    len: usize,
+    pattern: Pattern,
+    echoes: Box<[Echo]>,
+    /// Where ids are, and how long.
+    ids: Box<[(usize, usize)]>,
+}
+
+impl Step {
+    #[inline]
+    fn matches(&self, frame: &Candidate<'_>, before: &Frames) -> bool {
+        frame.payload.len() == self.len
+            && frame.side == self.side
+            && frame.headers == self.headers
+            && self.pattern.matches(frame.payload)
+            && self.echoes.iter().all(|echo| echo.matches(frame.payload, before))
+            && (self.ids.len() < 2 || self.are_distinct(frame.payload))
+    }
+
+    fn are_distinct(&self, payload: &[u8]) -> bool {
+        let id = |&(at, len): &(usize, usize)| payload.get(at..at + len);
+        self.ids
+            .iter()
+            .enumerate()
+            .all(|(index, one)| self.ids.iter().skip(index + 1).all(|other| id(one) != id(other)))
+    }
+}
+
+impl Echo {
+    fn matches(&self, payload: &[u8], before: &Frames) -> bool {
+        let Self { at, len, of_frame, of_at } = *self;
+        let of = before.frames.get(of_frame).map(|frame| before.payload(frame)).unwrap_or_default();
+        payload.get(at..at + len) == of.get(of_at..of_at + len)
+    }
+}
+
+/// A frame that may be the next of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    pub side: Side,
+    pub headers: Headers,
+    /// Empty for an acknowledgment of all that the other side has sent.
+    pub payload: &'a [u8],
+}
+
+/// Latencies of a turn: of so many operations of a row, from the time of one frame to that of another.
+#[derive(Clone, Copy, Debug)]
+struct Latency {
+    row: RowId,
+    from: usize,
+    to: usize,
+    times: u64,
+}
+
+/// A turn that is kept.
+#[derive(Debug)]
+struct Turn {
+    /// See [`overhead_decode::Decoder::quiet`].
+    version: u64,
+    steps: Vec<Step>,
+    /// Operations, latencies apart, and how many of each.
+    operations: Vec<(RowId, Operation, u64)>,
+    latencies: Vec<Latency>,
+    repeat: Repeat,
+    /// How often it came again since that was told.
+    count: u64,
+}
+
+impl Turn {
+    fn tell<T: Tally>(&mut self, tally: &mut T) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0 {
+            for (row, operation, times) in &self.operations {
+                tally.operations(*row, operation, times * count);
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        let of_step = |step: &Step| {
+            size_of::<Step>() + step.pattern.held() + size_of_val(&*step.echoes) + size_of_val(&*step.ids)
+        };
+        size_of::<Self>()
+            + self.steps.iter().map(of_step).sum::<usize>()
+            + size_of_val(&*self.operations)
+            + size_of_val(&*self.latencies)
+            + self.repeat.held()
+    }
+}
+
+/// What is kept of a connection's turns.
+#[derive(Debug)]
+pub struct Memo {
+    /// The one that came last is the first.
+    turns: Vec<Turn>,
+    /// The frames of the turn under way that matched so far, or of one that is being learnt.
+    pub under_way: Frames,
+    /// The turn being learnt began with the decoder in this version.
+    learning: Option<u64>,
+    /// What is known of the connection: the version of its decoder where it is quiet.
+    pub quiet: Option<Option<u64>>,
+    credit: u32,
+    rest: u32,
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        let (turns, under_way) = (Vec::new(), Frames::default());
+        Self { turns, under_way, learning: None, quiet: None, credit: CREDIT, rest: 0 }
+    }
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// It matches no turn.
+    None,
+    /// It matches one that goes on.
+    Part,
+    /// It is the last one of a turn.
+    Whole,
+}
+
+impl Memo {
+    /// Returns whether frames wait for the rest of their turn.
+    pub fn is_under_way(&self) -> bool {
+        self.learning.is_none() && !self.under_way.frames.is_empty()
+    }
+
+    /// Returns whether a turn is being learnt.
+    pub fn is_learning(&self) -> bool {
+        self.learning.is_some()
+    }
+
+    /// Looks for a turn that goes on, or begins, with this frame. What matches is to be added to the frames under way.
+    #[inline]
+    pub fn find(&mut self, frame: &Candidate<'_>, version: u64) -> Match {
+        let step = self.under_way.frames.len();
+        let matches = |turn: &Turn| {
+            turn.version == version && turn.steps.get(step).is_some_and(|step| step.matches(frame, &self.under_way))
+        };
+        let of = |turn: &Turn| if turn.steps.len() == step + 1 { Match::Whole } else { Match::Part };
+        match self.turns.first() {
+            Some(turn) if matches(turn) => of(turn),
+            _ => match self.turns.iter().skip(1).position(|turn| matches(turn) && self.begins(turn)) {
+                Some(index) => {
+                    self.turns.swap(0, index + 1);
+                    self.turns.first().map_or(Match::None, of)
+                }
+                None => Match::None,
+            },
+        }
+    }
+
+    /// Whether the frames under way are the first ones of this turn, too.
+    fn begins(&self, turn: &Turn) -> bool {
+        let mut before = turn.steps.iter().zip(&self.under_way.frames);
+        before.all(|(step, frame)| {
+            let payload = self.under_way.payload(frame);
+            step.matches(&Candidate { side: frame.side, headers: frame.headers, payload }, &self.under_way)
+        })
+    }
+
+    /// The turn under way is whole with a frame of this time, which acknowledges that much: the books take it in, and the
+    /// tally its latencies.
+    #[inline]
+    pub fn complete<T: Tally>(&mut self, last_ns: u64, last_acked: Option<u64>, book: &mut Book, tally: &mut T) {
+        self.credit = CREDIT.min(self.credit + 1);
+        let Some(turn) = self.turns.first_mut() else { return };
+        turn.count += 1;
+        let acked = self.under_way.frames.iter().map(|frame| frame.acked).chain([last_acked]);
+        for (step, acked) in turn.steps.iter().zip(acked) {
+            if let Some(acked) = acked {
+                book.acknowledged(step.side.other(), acked);
+            }
+            if step.ends_side {
+                book.repeat(step.side, &turn.repeat);
+            }
+        }
+        book.repeat_counts(&turn.repeat);
+        for &Latency { row, from, to, times } in &turn.latencies {
+            let time_of = |index: usize| self.under_way.frames.get(index).map_or(last_ns, |frame| frame.time_ns);
+            tally.latency(row, time_of(to).saturating_sub(time_of(from)), times);
+        }
+        self.under_way.clear();
+    }
+
+    /// Takes the frames under way out, to go the general way.
+    pub fn take_under_way(&mut self) -> Frames {
+        std::mem::take(&mut self.under_way)
+    }
+
+    /// Returns whether the turn that begins with a frame is to be learnt, and has it begin if so.
+    pub fn begin_learning(&mut self, version: u64) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        self.credit -= 1;
+        if self.credit == 0 {
+            (self.credit, self.rest) = (SECOND_CREDIT, REST);
+        }
+        self.learning = Some(version);
+        true
+    }
+
+    /// Adds a frame to the turn being learnt; false where it becomes too long.
+    pub fn learn(&mut self, frame: Taken, payload: &[u8]) -> bool {
+        let fits = self.under_way.frames.len() < FRAMES && self.under_way.bytes.len() + payload.len() <= BYTES;
+        if fits {
+            self.under_way.push(frame, payload);
+        }
+        fits
+    }
+
+    /// Gives up learning the turn under way.
+    pub fn stop_learning(&mut self) {
+        self.learning = None;
+        self.under_way.clear();
+    }
+
+    /// The turn being learnt is whole, and the decoder in this version: keeps it, where it leaves everything as it was.
+    pub fn keep<T: Tally>(&mut self, version: u64, recording: &Recording, tally: &mut T) {
+        let learnt = self.learning.take().filter(|&before| before == version);
+        if let Some(turn) = learnt.and_then(|version| turn(version, &self.under_way, recording)) {
+            if self.turns.len() >= TURNS
+                && let Some(mut last) = self.turns.pop()
+            {
+                last.tell(tally);
+            }
+            self.turns.insert(0, turn);
+        }
+        self.under_way.clear();
+    }
+
+    /// Tells of all turns that came again.
+    pub fn tell<T: Tally>(&mut self, tally: &mut T) {
+        self.turns.iter_mut().for_each(|turn| turn.tell(tally));
+    }
+
+    /// Returns how many bytes of memory it holds, roughly.
+    pub fn held(&self) -> usize {
+        size_of::<Self>()
+            + self.under_way.bytes.capacity()
+            + self.under_way.frames.capacity() * size_of::<Taken>()
+            + self.turns.iter().map(Turn::held).sum::<usize>()
+    }
+}
+
+/// What is to be kept of a turn; `None` where it cannot be told again.
+fn turn(version: u64, under_way: &Frames, recording: &Recording) -> Option<Turn> {
+    let repeat = recording.repeat()?;
+    let frames = &under_way.frames;
+    let at = |side: Side, time_ns: Option<u64>| {
+        let mut found = frames
+            .iter()
+            .enumerate()
+            .filter(|(_, frame)| frame.side == side && frame.len > 0 && Some(frame.time_ns) == time_ns);
+        let (index, _) = found.next()?;
+        if found.next().is_some() { None } else { Some(index) }
+    };
+    let (mut operations, mut latencies) = (Vec::new(), Vec::<Latency>::new());
+    for Recorded { row, operation, first_ns, last_ns, .. } in &recording.operations {
+        if operation.latency_ns.is_some() {
+            let (from, to) = (at(Side::Request, *first_ns)?, at(Side::Response, *last_ns)?);
+            match latencies.iter_mut().find(|kept| (kept.row, kept.from, kept.to) == (*row, from, to)) {
+                Some(kept) => kept.times += 1,
+                None => latencies.push(Latency { row: *row, from, to, times: 1 }),
+            }
+        }
+        let bare = Operation { latency_ns: None, ..*operation };
+        match operations.iter_mut().find(|(of, kept, _)| of == row && *kept == bare) {
+            Some((_, _, times)) => *times += 1,
+            None => operations.push((*row, bare, 1)),
+        }
+    }
+    let steps: Vec<Step> = (0..frames.len()).map(|index| step(index, under_way, recording)).collect::<Option<_>>()?;
+    // Ids are told apart within a frame.
+    if steps.iter().filter(|step| !step.ids.is_empty()).count() > 1 {
+        return None;
+    }
+    operations.shrink_to_fit();
+    latencies.shrink_to_fit();
+    Some(Turn { version, steps, operations, latencies, repeat, count: 0 })
+}
+
+/// What a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
+fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
+    let frame = under_way.frames.get(index)?;
+    let payload = under_way.payload(frame);
+    // Where the frame begins in what was recorded of its side.
+    let start_of = |index: usize, side: Side| -> u64 {
+        under_way.frames.iter().take(index).filter(|frame| frame.side == side).map(|frame| frame.len as u64).sum()
+    };
+    let start = start_of(index, frame.side);
+    let (mut mask, mut digits) = (vec![0xff_u8; payload.len()], Vec::new());
+    let (mut echoes, mut ids) = (Vec::new(), Vec::new());
+    for free in recording.free.iter().filter(|free| free.side == frame.side) {
+        let from = usize::try_from(free.offset.saturating_sub(start)).ok()?;
+        let to = usize::try_from((free.offset + free.len).saturating_sub(start)).ok()?.min(payload.len());
+        let is_whole = free.offset >= start && (to - from.min(to)) as u64 == free.len;
+        match free.free {
+            Free::Any => mask.get_mut(from..to).unwrap_or_default().fill(0),
+            Free::Digits => {
+                for at in from..to {
+                    if payload[at].is_ascii_digit() {
+                        mask[at] = 0;
+                        digits.push(at);
+                    }
+                }
+            }
+            Free::Id(_) if !is_whole => {}
+            Free::Id(bits) => {
+                let asked = recording.free.iter().find(|asked| {
+                    (asked.side, asked.op, asked.len) == (Side::Request, free.op, free.len)
+                        && matches!(asked.free, Free::Id(_))
+                });
+                let place = asked.filter(|_| free.side == Side::Response).and_then(|asked| {
+                    let mut before = under_way.frames.iter().enumerate().take(index);
+                    before.find_map(|(of_frame, frame)| {
+                        let start = start_of(of_frame, Side::Request);
+                        let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
+                        let lies_in = frame.side == Side::Request && of_at + to - from <= frame.len;
+                        lies_in.then_some(Echo { at: from, len: to - from, of_frame, of_at })
+                    })
+                });
+                match (free.side, place) {
+                    (Side::Response, None) => continue,
+                    (Side::Response, Some(echo)) => echoes.push(echo),
+                    (Side::Request, _) => ids.push((from, to - from)),
+                }
+                let range = mask.get_mut(from..to).unwrap_or_default();
+                range.fill(0);
+                if let Some(first) = range.first_mut() {
+                    *first = !bits;
+                }
+            }
+        }
+    }
+    let pattern = Pattern::new(payload, &mask, digits);
+    let (side, headers, len) = (frame.side, frame.headers, frame.len);
+    let mut later = under_way.frames.iter().skip(index + 1);
+    let ends_side = len > 0 && !later.any(|later| later.side == side && later.len > 0);
+    let step = Step { side, ends_side, headers, len, pattern, echoes: echoes.into(), ids: ids.into() };
+    let before = Frames { frames: under_way.frames.get(..index)?.to_vec(), bytes: under_way.bytes.clone() };
+    step.matches(&Candidate { side, headers, payload }, &before).then_some(step)
+}

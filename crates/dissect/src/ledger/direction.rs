@@ -1,0 +1,345 @@
+//! One direction in the books: a queue of the frames whose bytes are to be posted, and a list of runs of bytes that went to
+//! one operation each. Where they meet, a frame is shared out.
+
+use super::ops::Closed;
+use crate::limits;
+use crate::packet::Headers;
+use overhead_decode::OpId;
+use overhead_model::{Account, RowId, Side};
+use std::collections::btree_map::OccupiedEntry;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A frame with new payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its number in the capture; of fragments, the last one's.
+    pub number: u64,
+    /// Frames that it stands for: 1, or the number of fragments.
+    pub frames: u32,
+    /// Capture time, Unix nanoseconds.
+    pub time_ns: u64,
+    /// Lengths of its headers.
+    pub headers: Headers,
+    /// Bytes of its new payload.
+    pub len: u64,
+}
+
+/// Bytes that came in one frame, or in none.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    end: u64,
+    frame: Option<Arrival>,
+}
+
+/// Bytes that went to one operation. They begin where those before end; the last ones end where posting has come to.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    end: u64,
+    op: OpId,
+}
+
+/// A frame to be charged to the owner of a byte that is not posted yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deferred {
+    /// Offset of that byte in this direction.
+    pub offset: u64,
+    /// Direction in which the frame itself went.
+    pub side: Side,
+    pub account: Account,
+    /// Number of the frame in the capture.
+    pub frame: u64,
+    pub bytes: u64,
+}
+
+/// A frame whose new payload lies in several places, and who has what of it so far.
+#[derive(Debug)]
+pub(super) struct Scattered {
+    pub headers: Headers,
+    /// Bytes that are not posted yet.
+    pub left: u64,
+    /// Payload by operation, each once.
+    pub shares: Vec<(OpId, u64)>,
+}
+
+impl Scattered {
+    /// Notes that `len` bytes went to `op`; true where they are the first.
+    pub fn add(&mut self, op: OpId, len: u64) -> bool {
+        self.left = self.left.saturating_sub(len);
+        if let Some((_, bytes)) = self.shares.iter_mut().find(|(of, _)| *of == op) {
+            *bytes += len;
+            return false;
+        }
+        self.shares.push((op, len));
+        true
+    }
+}
+
+/// What few connections have any of.
+#[derive(Debug, Default)]
+struct Rare {
+    /// By offset, and in order of arrival.
+    deferred: BTreeMap<(u64, u64), Deferred>,
+    deferred_ever: u64,
+    /// By number in the capture.
+    scattered: BTreeMap<u64, Scattered>,
+}
+
+/// The books of one direction.
+#[derive(Debug)]
+pub(super) struct Direction {
+    /// Offset up to which bytes have been posted.
+    pub posted: u64,
+    /// As long as posting stays below this offset, it ends no slice, and nobody waits for it.
+    pub limit: u64,
+    /// The operation of the last run, while it is open, and where it is among the open ones.
+    pub op: OpId,
+    pub place: u32,
+    /// Where the first slice begins: the frames before are shared out.
+    pub begun: u64,
+    /// Offset up to which bytes have been announced.
+    end: u64,
+    /// Offset up to which the receiver has acknowledged.
+    pub acked: u64,
+    slices: VecDeque<Slice>,
+    runs: VecDeque<Run>,
+    /// Operations that the runs are of.
+    remembered: u32,
+    rare: Option<Box<Rare>>,
+}
+
+/// No operation: none is ever numbered so.
+pub(super) const NOBODY: OpId = OpId(u64::MAX);
+
+impl Default for Direction {
+    fn default() -> Self {
+        Self {
+            posted: 0,
+            limit: 0,
+            op: NOBODY,
+            place: 0,
+            begun: 0,
+            end: 0,
+            acked: 0,
+            slices: VecDeque::new(),
+            runs: VecDeque::new(),
+            remembered: 0,
+            rare: None,
+        }
+    }
+}
+
+impl Direction {
+    /// The next `len` bytes came in `frame`, or in no captured one.
+    #[inline]
+    pub fn announce(&mut self, frame: Option<Arrival>, len: u64) {
+        self.end += len;
+        if self.slices.is_empty() {
+            // One at a time is the rule.
+            self.slices.reserve_exact(1);
+            self.slices.push_back(Slice { end: self.end, frame });
+            self.set_limit();
+        } else {
+            self.slices.push_back(Slice { end: self.end, frame });
+        }
+    }
+
+    /// Finds out how far posting can go before it has to be looked at.
+    #[inline]
+    fn set_limit(&mut self) {
+        let slice = self.slices.front().filter(|slice| slice.frame.is_some());
+        let first = self.rare.as_ref().and_then(|rare| rare.deferred.first_key_value());
+        let due = first.map_or(u64::MAX, |(&(offset, _), _)| offset + 1);
+        self.limit = slice.map_or(0, |slice| slice.end).min(due);
+    }
+
+    /// The frame that the next byte came in, where it came in one.
+    pub fn frame(&self) -> Option<&Arrival> {
+        self.slices.front()?.frame.as_ref()
+    }
+
+    /// Returns whether all that was announced is posted, and nobody waits for more.
+    pub fn is_quiet(&self) -> bool {
+        self.slices.is_empty()
+            && self.rare.as_ref().is_none_or(|rare| rare.deferred.is_empty() && rare.scattered.is_empty())
+    }
+
+    /// The next `len` bytes go to so many operations of a row that have closed. Nothing else was announced.
+    #[inline]
+    pub fn repeat(&mut self, len: u64, row: RowId, count: u32) {
+        let start = self.posted;
+        self.posted += len;
+        (self.end, self.begun) = (self.posted, self.posted);
+        if let Some(last) = self.runs.back_mut() {
+            if let Some(before) = Closed::of(last.op).filter(|before| before.row == row) {
+                // To whoever asks for an owner, they are the same.
+                let closed = Closed { row, count: before.count.saturating_add(count).min(Closed::MOST) };
+                self.remembered += closed.count - before.count;
+                *last = Run { end: self.posted, op: closed.op() };
+                return;
+            }
+            last.end = start;
+        }
+        let closed = Closed { row, count: count.min(Closed::MOST) };
+        self.remembered += closed.count;
+        self.runs.push_back(Run { end: self.posted, op: closed.op() });
+    }
+
+    /// What follows goes to `op`; true where that begins a run.
+    #[inline]
+    pub fn begin_run(&mut self, op: OpId) -> bool {
+        match self.runs.back_mut() {
+            Some(last) if last.op == op => false,
+            last => {
+                if let Some(last) = last {
+                    last.end = self.posted;
+                }
+                self.runs.push_back(Run { end: self.posted, op });
+                self.remembered += 1;
+                true
+            }
+        }
+    }
+
+    /// Moves up to `len` bytes on, at most to the end of the first slice: how many, and the frame they came in. `None` where
+    /// nothing was announced.
+    pub fn advance(&mut self, len: u64) -> Option<(u64, Option<Arrival>)> {
+        let slice = self.slices.front()?;
+        let taken = len.min(slice.end - self.posted);
+        self.posted += taken;
+        Some((taken, slice.frame))
+    }
+
+    /// Takes the first slice out, if it is posted, and gives where it began, and its frame.
+    #[inline]
+    pub fn end_slice(&mut self) -> Option<(u64, Option<Arrival>)> {
+        let slice = *self.slices.front().filter(|slice| slice.end == self.posted)?;
+        self.slices.pop_front();
+        self.set_limit();
+        Some((std::mem::replace(&mut self.begun, slice.end), slice.frame))
+    }
+
+    /// The operation that has all bytes from `start` to where posting has come to; `None` where several have.
+    #[inline]
+    pub fn only_owner(&self, start: u64) -> Option<OpId> {
+        let is_whole = match self.runs.len().checked_sub(2) {
+            Some(before) => self.runs.get(before).is_some_and(|run| run.end <= start),
+            None => true,
+        };
+        if is_whole { self.runs.back().map(|run| run.op) } else { None }
+    }
+
+    /// Who has how many of the bytes from `start` to where posting has come to, each once, in order of opening.
+    pub fn owners(&self, start: u64, shares: &mut Vec<(OpId, u64)>) {
+        shares.clear();
+        let mut end = self.posted;
+        for (index, run) in self.runs.iter().enumerate().rev() {
+            let before = index.checked_sub(1).and_then(|before| self.runs.get(before));
+            let from = before.map_or(start, |before| before.end.max(start));
+            if from < end {
+                shares.push((run.op, end - from));
+            }
+            end = from;
+            if end == start {
+                break;
+            }
+        }
+        // The latest comes first so far.
+        shares.reverse();
+        if !shares.is_sorted_by(|(before, _), (after, _)| before < after) {
+            shares.sort_by_key(|&(op, _)| op);
+            shares.dedup_by(|(op, bytes), (before, sum)| {
+                let is_same = op == before;
+                *sum += if is_same { *bytes } else { 0 };
+                is_same
+            });
+        }
+    }
+
+    /// The frame of this arrival, which has bytes in several places.
+    pub fn scattered(&mut self, frame: &Arrival) -> &mut Scattered {
+        let fresh = || Scattered { headers: frame.headers, left: frame.len, shares: Vec::new() };
+        self.rare.get_or_insert_default().scattered.entry(frame.number).or_insert_with(fresh)
+    }
+
+    /// Takes such a frame out, once all of it is posted.
+    pub fn take_scattered(&mut self, number: u64) -> Option<Scattered> {
+        let scattered = &mut self.rare.as_mut()?.scattered;
+        if scattered.get(&number)?.left > 0 { None } else { scattered.remove(&number) }
+    }
+
+    /// The operation that owns the byte at `offset`, or the nearest one remembered.
+    pub fn owner(&self, offset: u64) -> Option<OpId> {
+        let index = self.runs.partition_point(|run| run.end <= offset);
+        self.runs.get(index).or(self.runs.back()).map(|run| run.op)
+    }
+
+    /// Drops one run that nothing can refer to any more.
+    #[inline]
+    pub fn forget_run(&mut self) -> Option<OpId> {
+        let oldest = self.runs.front()?;
+        let count = Closed::of(oldest.op).map_or(1, |closed| closed.count);
+        let others = (self.remembered - count) as usize;
+        let is_spent = oldest.end <= self.acked && others >= limits::OWNERS_AFTER_ACK;
+        if (is_spent || others >= limits::OWNERS) && oldest.end <= self.begun {
+            self.remembered -= count;
+            self.runs.pop_front().map(|run| run.op)
+        } else {
+            None
+        }
+    }
+
+    /// Returns how many bytes of memory it holds, roughly, beyond its own size.
+    #[inline]
+    pub fn held(&self) -> usize {
+        let rare = self.rare.as_ref().map_or(0, |rare| {
+            let in_shares: usize = rare.scattered.values().map(|frame| frame.shares.capacity()).sum();
+            size_of::<Rare>()
+                + rare.deferred.len() * 2 * size_of::<Deferred>()
+                + rare.scattered.len() * 2 * size_of::<Scattered>()
+                + in_shares * size_of::<(OpId, u64)>()
+        });
+        self.runs.capacity() * size_of::<Run>() + self.slices.capacity() * size_of::<Slice>() + rare
+    }
+
+    /// Gives back room that nothing is in.
+    pub fn shrink(&mut self) {
+        self.runs.shrink_to_fit();
+        self.slices.shrink_to_fit();
+        self.rare.take_if(|rare| rare.deferred.is_empty() && rare.scattered.is_empty());
+    }
+
+    /// Keeps a charge until its byte has an owner; false where too many are kept.
+    pub fn defer(&mut self, deferred: Deferred) -> bool {
+        let rare = self.rare.get_or_insert_default();
+        if rare.deferred.len() >= limits::DEFERRED {
+            return false;
+        }
+        rare.deferred_ever += 1;
+        rare.deferred.insert((deferred.offset, rare.deferred_ever), deferred);
+        self.set_limit();
+        true
+    }
+
+    /// A deferred charge whose byte has an owner now.
+    #[inline]
+    pub fn next_due(&mut self) -> Option<Deferred> {
+        let deferred = &mut self.rare.as_mut()?.deferred;
+        let due = deferred.first_entry().filter(|first| first.key().0 < self.posted).map(OccupiedEntry::remove)?;
+        self.set_limit();
+        Some(due)
+    }
+
+    /// Takes all deferred charges, by offset.
+    pub fn take_deferred(&mut self) -> impl Iterator<Item = Deferred> + use<> {
+        let deferred = self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deferred));
+        self.set_limit();
+        deferred.unwrap_or_default().into_values()
+    }
+
+    /// Client and server are exchanged: so are the directions of the frames to be charged.
+    pub fn swap_deferred(&mut self) {
+        for deferred in self.rare.iter_mut().flat_map(|rare| rare.deferred.values_mut()) {
+            deferred.side = deferred.side.other();
+        }
+    }
+}

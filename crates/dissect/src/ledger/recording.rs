@@ -1,0 +1,183 @@
+//! What a turn came to, taken down while it goes the general way, so that it can be repeated.
+
+use super::Book;
+use super::ops::Closed;
+use overhead_decode::{Free, OpId};
+use overhead_model::{Operation, RowId, Side};
+
+/// Bytes of a turn that are free to differ.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeBytes {
+    pub side: Side,
+    pub op: OpId,
+    /// From the first byte of the turn in this direction.
+    pub offset: u64,
+    pub len: u64,
+    pub free: Free,
+}
+
+/// An operation that closed in a turn.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    op: OpId,
+    pub row: RowId,
+    pub operation: Operation,
+    pub first_ns: Option<u64>,
+    pub last_ns: Option<u64>,
+}
+
+/// What was taken down of a turn.
+#[derive(Debug, Default)]
+pub struct Recording {
+    pub free: Vec<FreeBytes>,
+    pub operations: Vec<Recorded>,
+    /// Runs of bytes in the order of their beginning: where that is, and whose they are.
+    runs: [Vec<(u64, OpId)>; 2],
+    /// Where the turn began, and where it ended, in each direction.
+    begun: [u64; 2],
+    ended: [u64; 2],
+    /// Operations that count.
+    counted: u64,
+    /// The latest operation at the beginning and at the end.
+    latest: [Option<OpId>; 2],
+    /// Something happened that is not repeated with the turn.
+    pub(super) is_spoilt: bool,
+}
+
+/// What the books take in when a turn comes again.
+#[derive(Clone, Debug)]
+pub struct Repeat {
+    /// Bytes in each direction, in runs: how many, of which row the operations were that have them, and how many these.
+    runs: [Box<[(u64, RowId, u32)]>; 2],
+    counted: u64,
+    latest: Option<RowId>,
+}
+
+impl Repeat {
+    /// Returns how many bytes of memory it holds beyond its own size.
+    pub fn held(&self) -> usize {
+        self.runs.iter().map(|runs| size_of_val(&**runs)).sum()
+    }
+}
+
+impl Recording {
+    /// An operation closed, with payload from the first time to the last one.
+    pub(super) fn closed(
+        &mut self,
+        op: OpId,
+        row: RowId,
+        operation: &Operation,
+        (first_ns, last_ns): (Option<u64>, Option<u64>),
+    ) {
+        self.operations.push(Recorded { op, row, operation: *operation, first_ns, last_ns });
+    }
+
+    /// What is to be repeated; `None` where the turn cannot be.
+    pub fn repeat(&self) -> Option<Repeat> {
+        if self.is_spoilt {
+            return None;
+        }
+        let row = |op: OpId| self.operations.iter().find(|recorded| recorded.op == op).map(|recorded| recorded.row);
+        let of_side = |side: Side| {
+            let (runs, ended) = (&self.runs[side as usize], self.ended[side as usize]);
+            let begun_with_first = runs.first().map_or(ended, |&(start, _)| start);
+            if begun_with_first != self.begun[side as usize] {
+                return None;
+            }
+            let ends = runs.iter().skip(1).map(|&(start, _)| start).chain([ended]);
+            let mut rows = Vec::<(u64, RowId, u32)>::new();
+            for (&(start, op), end) in runs.iter().zip(ends) {
+                let row = row(op)?;
+                match rows.last_mut() {
+                    Some((len, of, count)) if *of == row => (*len, *count) = (*len + end - start, *count + 1),
+                    _ => rows.push((end - start, row, 1)),
+                }
+            }
+            Some(rows.into_boxed_slice())
+        };
+        let latest = match self.latest {
+            [before, after] if before == after => None,
+            [_, after] => Some(row(after?)?),
+        };
+        Some(Repeat { runs: [of_side(Side::Request)?, of_side(Side::Response)?], counted: self.counted, latest })
+    }
+}
+
+impl Book {
+    /// Returns whether nothing is open, announced or waited for.
+    pub fn is_quiet(&self) -> bool {
+        self.ops.outstanding() == 0 && self.directions.iter().all(|direction| direction.is_quiet())
+    }
+
+    /// Takes down from here on what the turn that begins comes to.
+    pub fn record(&mut self) {
+        let mut recording = self.recording.take().unwrap_or_default();
+        let Recording { free, operations, runs, begun, ended, counted, latest, is_spoilt } = &mut *recording;
+        free.clear();
+        operations.clear();
+        runs.iter_mut().for_each(Vec::clear);
+        (*begun, *ended) = (self.directions.each_ref().map(|direction| direction.posted), [0; 2]);
+        (*counted, *latest, *is_spoilt) = (self.operations, [self.latest; 2], false);
+        self.recording = Some(recording);
+    }
+
+    /// Returns whether it does.
+    #[inline]
+    pub(super) fn is_recording(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// Ends that, and gives what was taken down.
+    pub fn recorded(&mut self) -> Option<Box<Recording>> {
+        let mut recording = self.recording.take()?;
+        recording.ended = self.directions.each_ref().map(|direction| direction.posted);
+        recording.counted = self.operations - recording.counted;
+        recording.latest[1] = self.latest;
+        Some(recording)
+    }
+
+    /// What happens is not repeated with the turn.
+    #[inline]
+    pub(super) fn spoil(&mut self) {
+        if let Some(recording) = &mut self.recording {
+            recording.is_spoilt = true;
+        }
+    }
+
+    /// Takes down that bytes are free to differ, `ahead` of where posting has come to.
+    #[inline]
+    pub(super) fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
+        if let Some(recording) = &mut self.recording {
+            let offset = self.directions[side as usize].posted + ahead - recording.begun[side as usize];
+            recording.free.push(FreeBytes { side, op, offset, len, free });
+        }
+    }
+
+    /// Takes down that a run begins.
+    #[inline]
+    pub(super) fn record_run(&mut self, side: Side, op: OpId) {
+        if let Some(recording) = &mut self.recording {
+            recording.runs[side as usize].push((self.directions[side as usize].posted, op));
+        }
+    }
+
+    /// Takes in what a turn that came again has in one direction: whose its bytes were.
+    #[inline]
+    pub fn repeat(&mut self, side: Side, repeat: &Repeat) {
+        for &(len, row, count) in &repeat.runs[side as usize] {
+            self.directions[side as usize].repeat(len, row, count);
+        }
+        self.forget_owners(side);
+    }
+
+    /// Takes in the rest of it: how many operations there were.
+    #[inline]
+    pub fn repeat_counts(&mut self, repeat: &Repeat) {
+        self.operations += repeat.counted;
+        if let Some(row) = repeat.latest
+            && let Some(before) = self.latest.replace(Closed { row, count: 1 }.op())
+        {
+            self.ops.forget(before);
+        }
+    }
+}
