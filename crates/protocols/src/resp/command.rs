@@ -9,23 +9,56 @@ use overhead_model::{Account, Class, Side};
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
-    account: Account,
-    name: &'static str,
+    part: Part,
     /// How far its content may differ; absent where it is looked at.
     free: Option<Free>,
 }
 
+/// Parts of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Command,
+    Subcommand,
+    Option,
+    OptionValue,
+    Script,
+    Key,
+    Argument,
+}
+
+impl Part {
+    /// Account and name.
+    #[inline]
+    const fn title(self) -> (Account, &'static str) {
+        match self {
+            Self::Command => (Account::Query, "command"),
+            Self::Subcommand => (Account::Query, "subcommand"),
+            Self::Option => (Account::Query, "option"),
+            Self::Script => (Account::Query, "script"),
+            Self::OptionValue => (Account::Data, "option value"),
+            Self::Key => (Account::Data, "key"),
+            Self::Argument => (Account::Data, "argument"),
+        }
+    }
+}
+
 impl Field {
-    const fn of(account: Account, name: &'static str, free: Option<Free>) -> Self {
-        Self { account, name, free }
+    const fn of(part: Part, free: Option<Free>) -> Self {
+        Self { part, free }
+    }
+
+    /// The same, where other bytes than digits could end it.
+    pub fn between_blanks(self) -> Self {
+        Self { free: self.free.map(|_| Free::Digits), ..self }
     }
 
     /// Posts `len` bytes of it.
     #[inline]
     pub fn post<R: Reader>(self, len: u64, out: &mut Out<'_, R>) {
+        let (account, name) = self.part.title();
         match self.free {
-            Some(free) => out.post_free(self.account, self.name, len, free),
-            None => out.post(self.account, self.name, len),
+            Some(free) => out.post_free(account, name, len, free),
+            None => out.post(account, name, len),
         }
     }
 }
@@ -51,29 +84,15 @@ pub(super) struct Command {
     options_over: bool,
     /// The next argument that is no option is the text of a script.
     script_due: bool,
+    /// The first word and this many arguments, its own place counted, came before: what follows from both is still there. 0 where
+    /// that would not be enough.
+    learned: u32,
+    /// What the arguments behind the name are does not depend on what they say.
+    is_fixed: bool,
+    /// Places of the first and the last key, and how far one is from the next. Far behind all places without keys.
+    keys: (u32, u32, u32),
     pub inline: bool,
     pub kind: Kind,
-    /// Of a command of the first word and this many arguments.
-    places: Option<(u32, Places)>,
-}
-
-/// What the arguments of a command are, where that does not depend on what they say.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
-    /// A bit for each argument that is a key.
-    keys: u8,
-}
-
-impl Places {
-    /// Returns what the argument at this place is; 0 is the command word.
-    #[inline]
-    pub fn argument(self, place: usize) -> Field {
-        match place {
-            0 => Field::of(Account::Query, "command", None),
-            place if self.keys >> place & 1 == 1 => Field::of(Account::Data, "key", Some(Free::Any)),
-            _ => Field::of(Account::Data, "argument", Some(Free::Any)),
-        }
-    }
 }
 
 /// Commands that change how replies are paired, or say something about the software.
@@ -103,6 +122,8 @@ pub(super) enum Kind {
     Reset,
 }
 
+const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
+
 impl Default for Command {
     fn default() -> Self {
         Self {
@@ -116,9 +137,11 @@ impl Default for Command {
             values: 0,
             options_over: false,
             script_due: false,
+            learned: 0,
+            is_fixed: false,
+            keys: NO_KEYS,
             inline: false,
             kind: Kind::Plain,
-            places: None,
         }
     }
 }
@@ -134,6 +157,8 @@ pub(super) struct Named {
     class: Class,
     /// Belongs to setting up where it comes before the connection's first other command.
     opening: bool,
+    /// With more arguments than these, it matters what they say.
+    fixed: u32,
 }
 
 impl Named {
@@ -144,6 +169,7 @@ impl Named {
         kind: Kind::Plain,
         class: Class::Workload,
         opening: false,
+        fixed: 0,
     };
 
     fn one(word: &[u8]) -> Self {
@@ -163,7 +189,15 @@ impl Named {
         let class = class(name.as_str());
         let opening = is_opening(name.as_str());
         let listed = entry.map(|entry| entry.name).filter(|listed| *listed == name.as_str());
-        Self { name, listed, entry, kind: Kind::of(name.as_str()), class, opening }
+        let kind = Kind::of(name.as_str());
+        let fixed = match entry {
+            _ if kind != Kind::Plain => 0,
+            None => u32::MAX,
+            Some(entry) if entry.script => 0,
+            Some(entry) if entry.tokens.is_empty() => u32::MAX,
+            Some(entry) => entry.leading,
+        };
+        Self { name, listed, entry, kind, class, opening, fixed }
     }
 
     /// What the operation is called.
@@ -217,38 +251,6 @@ impl Command {
         self.script_due = false;
     }
 
-    /// What the arguments of the command that was begun are, by its first word alone; it is read then. `None` where it takes
-    /// more to say that.
-    #[inline]
-    pub fn places(&mut self, word: &[u8]) -> Option<Places> {
-        if !self.first.name.is(word) {
-            return None;
-        }
-        let places = match self.places {
-            Some((count, places)) if count == self.count => places,
-            _ => self.learn()?,
-        };
-        (self.place, self.known) = (self.count, 1);
-        Some(places)
-    }
-
-    /// Works out [`Command::places`] for the first word as it is, and as many arguments.
-    fn learn(&mut self) -> Option<Places> {
-        let Named { entry, kind, .. } = self.first;
-        let arguments = self.count - 1;
-        let fixed = |entry: &wire::Command| {
-            !entry.container && !entry.script && (entry.tokens.is_empty() || arguments <= entry.leading)
-        };
-        if kind != Kind::Plain || arguments >= u8::BITS || !entry.is_none_or(fixed) {
-            return None;
-        }
-        let is_key = |place: &u32| entry.is_some_and(|entry| entry.is_key(*place, arguments));
-        let keys = (1..=arguments).filter(is_key).fold(0, |keys, place| keys | 1 << place);
-        let places = Places { keys };
-        self.places = Some((self.count, places));
-        Some(places)
-    }
-
     /// What is known of it by its words so far.
     pub fn named(&self) -> &Named {
         match self.known {
@@ -264,11 +266,16 @@ impl Command {
     }
 
     /// Whether it matters what the next argument says.
+    #[inline]
     pub fn needs_content(&self) -> bool {
+        self.place < self.words || !self.is_fixed && self.is_looked_at()
+    }
+
+    #[inline(never)]
+    fn is_looked_at(&self) -> bool {
         let has_options = |entry: &wire::Command| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
         let options = self.named().entry.is_some_and(has_options);
-        self.place < self.words
-            || options && !self.options_over && self.values == 0
+        options && !self.options_over && self.values == 0
             || matches!(self.kind, Kind::SetInfo | Kind::LibraryName | Kind::LibraryVersion | Kind::ReplicaConfig)
     }
 
@@ -278,36 +285,52 @@ impl Command {
     }
 
     /// Returns what the next argument is, and moves to the place after it. Its content is given where it matters.
+    #[inline]
     pub fn argument(&mut self, word: Option<&[u8]>) -> Field {
         let place = self.place;
         self.place += 1;
         if place < self.words {
-            self.name_word(place, word.unwrap_or(b"(long)"));
-            return Field::of(Account::Query, if place == 0 { "command" } else { "subcommand" }, None);
+            self.name_word(place, word.unwrap_or(b"(long)"))
+        } else if self.is_fixed {
+            Field::of(self.positional(place), Some(Free::Any))
+        } else {
+            self.looked_at(place, word)
         }
+    }
+
+    /// A key, or any other argument that is no option.
+    #[inline]
+    fn positional(&self, place: u32) -> Part {
+        let (first, last, step) = self.keys;
+        let key = place >= first && place <= last && (step == 1 || (place - first) % step == 0);
+        if key { Part::Key } else { Part::Argument }
+    }
+
+    /// Returns what the argument at `place` is, where it can depend on what it says.
+    #[inline(never)]
+    fn looked_at(&mut self, place: u32, word: Option<&[u8]>) -> Field {
         let free = match word {
             None => Some(Free::Any),
             // It is looked at for whether it is an option, and no option begins with a digit.
             Some([b'0'..=b'9', ..]) if self.kind == Kind::Plain => Some(Free::Digits),
             Some(_) => None,
         };
-        let Some(entry) = self.named().entry else { return Field::of(Account::Data, "argument", free) };
+        let Some(entry) = self.named().entry else { return Field::of(Part::Argument, free) };
         if self.values > 0 {
             self.values = if self.values == REST { REST } else { self.values - 1 };
-            return Field::of(Account::Data, "option value", free);
+            return Field::of(Part::OptionValue, free);
         }
-        let key = entry.is_key(place + 1 - self.words, self.count - self.words);
         if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
                 self.values = values;
-                return Field::of(Account::Query, "option", None);
+                return Field::of(Part::Option, None);
             }
             self.options_over = entry.positional_after;
         }
         if std::mem::take(&mut self.script_due) {
-            return Field::of(Account::Query, "script", free);
+            return Field::of(Part::Script, free);
         }
-        Field::of(Account::Data, if key { "key" } else { "argument" }, free)
+        Field::of(self.positional(place), free)
     }
 
     /// An argument that is not a bulk string.
@@ -315,18 +338,37 @@ impl Command {
         self.argument(None);
     }
 
-    fn name_word(&mut self, place: u32, word: &[u8]) {
+    /// A word of the name. Most commands are as the one before was, with as many arguments.
+    #[inline(never)]
+    fn name_word(&mut self, place: u32, word: &[u8]) -> Field {
+        if place == 0 && self.count == self.learned && self.first.name.is(word) {
+            self.known = 1;
+        } else {
+            self.learn(place, word);
+        }
+        Field::of(if place == 0 { Part::Command } else { Part::Subcommand }, None)
+    }
+
+    fn learn(&mut self, place: u32, word: &[u8]) {
         if place > 0 {
             **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(self.first.name, word);
         } else if !self.first.name.is(word) {
-            (self.first, self.places) = (Named::one(word), None);
+            self.first = Named::one(word);
         }
         self.known = place + 1;
         if place == 0 && self.first.entry.is_some_and(|entry| entry.container) && self.count > 1 {
             self.words = 2;
         }
-        self.kind = self.named().kind;
-        self.script_due = self.named().entry.is_some_and(|entry| entry.script);
+        let &Named { kind, entry, fixed, .. } = self.named();
+        let arguments = self.count - self.words.min(self.count);
+        self.kind = kind;
+        self.script_due = entry.is_some_and(|entry| entry.script);
+        let is_enough = self.words == 1 && kind == Kind::Plain && !self.script_due;
+        self.learned = if is_enough { self.count } else { 0 };
+        self.is_fixed = self.known == self.words && arguments <= fixed;
+        self.keys = entry
+            .and_then(|entry| entry.keys(arguments))
+            .map_or(NO_KEYS, |(first, last, step)| (first + self.words - 1, last + self.words - 1, step));
     }
 
     /// Looks at an argument that says more than its bytes.

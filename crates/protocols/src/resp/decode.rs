@@ -4,32 +4,32 @@ use super::command::{Command, Field};
 use super::pair::{Listens, Pairing, Target};
 use super::replication::Replication;
 use super::value::{self, Leaves, Listener, Progress, Value, advance};
-use super::wire::{self, MAX_BULK, MAX_COUNT};
+use super::wire::{self, Bulk, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::near;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Account, Side};
 
 /// Arguments up to this length are waited for where it matters what they say.
-pub(super) const INSPECTED: u64 = 512;
+const INSPECTED: u64 = 512;
 
 /// One connection.
 #[derive(Debug)]
 pub struct Resp {
-    pub(super) request: Request,
+    request: Request,
     reply: Value,
     /// Whose value is being read.
     target: Option<Target>,
-    pub(super) pairing: Pairing,
+    pairing: Pairing,
     /// What comes where the server is a primary and the client its replica. Absent until then.
     replication: Option<Box<Replication>>,
 }
 
 /// The command being read.
 #[derive(Debug)]
-pub(super) struct Request {
+struct Request {
     stage: Stage,
-    pub command: Command,
+    command: Command,
     /// An argument that is not a bulk string, which Redis refuses. Absent until there is one.
     odd: Option<Box<Value>>,
     scanned: usize,
@@ -71,16 +71,9 @@ impl Resp {
     /// Decodes commands as far as `input` goes; the step that stopped it.
     fn commands<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         while input.available() > 0 {
-            if self.request.stage == Stage::Idle
-                && let Some(len) = self.plain_command(input.bytes, out)?
-            {
-                self.request.scanned = 0;
-                advance(input, len as u64);
-                continue;
-            }
             let blocked = match self.request.stage {
                 Stage::Idle => self.begin_command(input, out)?,
-                Stage::Arguments(further) => self.begin_argument(further, input, out)?,
+                Stage::Arguments(further) => self.arguments(further, input, out)?,
                 Stage::Body { .. } => self.argument_body(input, out)?,
                 Stage::Odd(further) => match self.request.odd().run(input, ODD, None, out)? {
                     Progress::Blocked(step) => Some(step),
@@ -117,6 +110,12 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
+        if let Some((count @ 1.., len)) = wire::header(input.bytes, b'*') {
+            self.request.scanned = 0;
+            self.begin_array(count as u64, len as u64, out);
+            advance(input, len as u64);
+            return self.arguments(count as u64, input, out);
+        }
         let line = match self.line(input)? {
             Ok(line) => line,
             Err(step) => return Ok(Some(step)),
@@ -132,10 +131,7 @@ impl Resp {
                 } else if count as u64 > MAX_COUNT {
                     return Err(Malformed("the count of a command's arguments"));
                 } else {
-                    self.request.command.begin(out.open(), count as u64);
-                    out.charge(self.request.command.op);
-                    out.post(Account::Framing, "argument count", len);
-                    self.request.stage = Stage::Arguments(count as u64);
+                    self.begin_array(count as u64, len, out);
                 }
             }
             Some(_) => self.inline(line, text, out)?,
@@ -168,7 +164,7 @@ impl Resp {
             rest = rest.get(blank..).unwrap_or_default();
             let word = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
             if !word.is_empty() {
-                let field = command.argument(Some(word));
+                let field = command.argument(Some(word)).between_blanks();
                 command.content(word, out);
                 field.post(word.len() as u64, out);
             }
@@ -178,6 +174,44 @@ impl Resp {
         self.pairing.request(&self.request.command, out)
     }
 
+    /// A command of `count` arguments begins, with a line of `len` bytes.
+    fn begin_array<R: Reader>(&mut self, count: u64, len: u64, out: &mut Out<'_, R>) {
+        self.request.command.begin(out.open(), count);
+        out.charge(self.request.command.op);
+        out.post(Account::Framing, "argument count", len);
+        self.request.stage = Stage::Arguments(count);
+    }
+
+    /// Takes in `further` arguments as far as each is at hand as a whole, and as much of the next one as can be told.
+    fn arguments<R: Reader>(
+        &mut self,
+        mut further: u64,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        while let Some(Bulk { header, body, rest }) = Bulk::of(input.bytes) {
+            let command = &mut self.request.command;
+            let word = (command.needs_content() && body.len() as u64 <= INSPECTED).then_some(body);
+            let field = command.argument(word);
+            if let Some(word) = word {
+                command.content(word, out);
+            }
+            out.post(Account::Framing, "argument length", header as u64);
+            field.post(body.len() as u64, out);
+            out.post(Account::Framing, "CRLF", 2);
+            (input.bytes, self.request.scanned) = (rest, 0);
+            further -= 1;
+            if further == 0 {
+                self.request.stage = Stage::Idle;
+                self.pairing.request(&self.request.command, out)?;
+                return Ok(None);
+            }
+        }
+        self.request.stage = Stage::Arguments(further);
+        if input.available() == 0 { Ok(None) } else { self.begin_argument(further, input, out) }
+    }
+
+    #[inline(never)]
     fn begin_argument<R: Reader>(
         &mut self,
         further: u64,
@@ -232,9 +266,7 @@ impl Resp {
     ) -> Result<Option<Step>, Malformed> {
         let Stage::Body { left, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
-        if taken > 0 {
-            field.post(taken, out);
-        }
+        field.post(taken, out);
         advance(input, taken);
         self.request.stage = Stage::Body { left: left - taken, field, further };
         if taken < left {
@@ -266,16 +298,13 @@ impl Resp {
                     return Ok(step);
                 }
             }
-            if self.target.is_none()
-                && let Some(len) = self.plain_reply(input.bytes, out)
-            {
-                advance(input, len as u64);
-                continue;
-            }
-            let Some(target) = self.reply_target(input, out)? else { continue };
-            let target = match target {
-                Ok(target) => target,
-                Err(step) => return Ok(step),
+            let target = match self.target.take() {
+                Some(target) => target,
+                None => match self.begin_reply(input, out)? {
+                    Some(Ok(target)) => target,
+                    Some(Err(step)) => return Ok(step),
+                    None => continue,
+                },
             };
             let pairing = &mut self.pairing;
             let mut heard = None;
@@ -285,29 +314,43 @@ impl Resp {
             if let Some(name) = heard {
                 out.software(Side::Response, &name);
             }
+            if !matches!(progress, Ok(Progress::Done)) {
+                self.target = Some(target);
+            }
             match progress? {
                 Progress::Blocked(step) => return Ok(step),
-                Progress::Done => {
-                    self.target = None;
-                    self.pairing.reply(target, self.reply.kind, out);
-                }
+                Progress::Done => self.pairing.reply(target, self.reply.kind, out),
             }
         }
         Ok(Step::Progress)
     }
 
-    /// Whose value is being read or begins; the step to return where it takes more to say that, `None` where what came is of
-    /// none.
-    #[inline(never)]
-    fn reply_target<R: Reader>(
+    /// Whose value begins; the step to return where it takes more to say that, `None` where what came is of none.
+    #[inline]
+    fn begin_reply<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Result<Target, Step>>, Malformed> {
-        if let Some(target) = self.target {
-            return Ok(Some(Ok(target)));
-        }
         let first = input.bytes.first().copied();
+        match first.and_then(|first| self.pairing.plain_target(first)) {
+            Some(target) => {
+                self.reply.reset();
+                out.charge(target.op);
+                Ok(Some(Ok(target)))
+            }
+            None => self.find_target(first, input, out),
+        }
+    }
+
+    /// The same, where it takes more than the first byte to say that.
+    #[inline(never)]
+    fn find_target<R: Reader>(
+        &mut self,
+        first: Option<u8>,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Result<Target, Step>>, Malformed> {
         if let Some(op) = first.and_then(|first| self.pairing.awaits_snapshot(first)) {
             if first == Some(b'$') {
                 self.pairing.begin_snapshot(out);
@@ -324,7 +367,7 @@ impl Resp {
             Some(target) => {
                 self.reply.reset();
                 out.charge(target.op);
-                Ok(Some(Ok(*self.target.insert(target))))
+                Ok(Some(Ok(target)))
             }
         }
     }

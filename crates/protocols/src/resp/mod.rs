@@ -17,7 +17,6 @@ mod command;
 mod commands;
 mod decode;
 mod pair;
-mod plain;
 mod pubsub;
 mod replication;
 #[cfg(test)]

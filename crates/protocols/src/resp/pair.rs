@@ -203,10 +203,12 @@ impl Pairing {
         silent
     }
 
-    /// Whose value the next one is, where that does not depend on the value and nobody listens to it.
+    /// Whose value the next one is, where its `first` byte says enough: a command waits that is answered like most, and there is
+    /// nothing that could come in between but what a push begins with.
     #[inline]
-    pub fn plain_target(&self) -> Option<Target> {
-        let front = self.pending.front().filter(|front| !self.state.irregular && front.kind == Kind::Plain)?;
+    pub fn plain_target(&self, first: u8) -> Option<Target> {
+        let is_plain = |front: &&Pending| front.kind == Kind::Plain && first != b'>' && !self.state.irregular;
+        let front = self.pending.front().filter(is_plain)?;
         Some(Target { op: front.op, leaves: front.leaves, listens: Listens::Nobody, unpaired: None })
     }
 

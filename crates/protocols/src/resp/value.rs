@@ -1,6 +1,6 @@
 //! One RESP value of any type and nesting, consumed piece by piece.
 
-use super::wire::{self, MAX_BULK, MAX_COUNT};
+use super::wire::{self, Bulk, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
 use overhead_model::Account;
@@ -100,6 +100,9 @@ impl Value {
                 if let Some(step) = self.run_body(body, input, &mut ear, out)? {
                     return Ok(Progress::Blocked(step));
                 }
+            } else if let Some(bulk) = Bulk::of(input.bytes).filter(|_| !self.chunks) {
+                self.whole_bulk(bulk, leaves, &mut ear, out);
+                input.bytes = bulk.rest;
             } else {
                 let Some(line) = wire::line(input.bytes, self.scanned)? else {
                     self.scanned = input.bytes.len();
@@ -120,6 +123,22 @@ impl Value {
                 return Ok(Progress::Done);
             }
         }
+    }
+
+    /// Takes in a bulk string, all of which is at hand.
+    #[inline]
+    fn whole_bulk<R: Reader>(&mut self, bulk: Bulk<'_>, leaves: Leaves, ear: &mut Ear<'_>, out: &mut Out<'_, R>) {
+        let Bulk { header, body, .. } = bulk;
+        if self.kind == 0 {
+            self.kind = b'$';
+        }
+        self.scanned = 0;
+        out.post(Account::Framing, "length", header as u64);
+        if ear.wanted && !body.is_empty() && body.len() as u64 <= INSPECTED {
+            (ear.listen)(b'$', body);
+        }
+        post_value(body.len() as u64, leaves.data, leaves.free, out);
+        out.post(Account::Framing, "CRLF", 2);
     }
 
     /// Consumes from the body of a bulk string; a step where more is needed.
@@ -148,11 +167,7 @@ impl Value {
                 (ear.listen)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
             }
             let taken = body.left.min(input.available());
-            if body.free && taken > 0 {
-                out.post_free(body.account, "value", taken, Free::Any);
-            } else {
-                out.post(body.account, "value", taken);
-            }
+            post_value(taken, body.account, body.free, out);
             advance(input, taken);
             self.body = Some(Body { left: body.left - taken, ..body });
             if taken < body.left {
@@ -316,12 +331,23 @@ pub(super) fn advance(input: &mut Input<'_>, n: u64) {
     input.opaque -= n - captured as u64;
 }
 
+/// Posts a part of a string, or all of it; where it is `free`, nobody looks at it.
+#[inline]
+fn post_value<R: Reader>(len: u64, account: Account, free: bool, out: &mut Out<'_, R>) {
+    if free {
+        out.post_free(account, "value", len, Free::Any);
+    } else {
+        out.post(account, "value", len);
+    }
+}
+
 /// A line that is a value: type byte, text, CRLF. Where the text is `free`, its digits may differ: other bytes could end the
 /// line.
+#[inline]
 fn scalar<R: Reader>(text: &[u8], account: Account, field: &'static str, free: bool, out: &mut Out<'_, R>) -> bool {
     out.post(Account::Framing, "type", 1);
     let len = text.len() as u64;
-    if free && len > 0 {
+    if free {
         out.post_free(account, field, len, Free::Digits);
     } else {
         out.post(account, field, len);

@@ -46,12 +46,13 @@ impl Command {
         COMMANDS.get(index)
     }
 
-    /// True where the argument at this place (1 is the first) is a key.
-    pub fn is_key(&self, place: u32, arguments: u32) -> bool {
+    /// Returns the places of the first and the last key (1 is the first argument), and how far one is from the next, with so many
+    /// `arguments`; `None` without keys at fixed places.
+    pub fn keys(&self, arguments: u32) -> Option<(u32, u32, u32)> {
         let (first, last, step) = self.keys;
         let last = if last < 0 { arguments.cast_signed() + last + 1 } else { last };
-        let place = place.cast_signed();
-        first > 0 && step > 0 && place >= first && place <= last && (place - first) % step == 0
+        let place = |place: i32| u32::try_from(place).ok().filter(|&place| place > 0);
+        Some((place(first)?, place(last)?, place(step)?))
     }
 
     /// How many values follow this option token; `None` where it is not one.
@@ -97,11 +98,62 @@ impl Word {
     }
 }
 
+/// Returns the number behind a type byte and the length of the line with both, where `bytes` begin with such a line as servers and
+/// drivers write it: `kind`, digits, CRLF.
+#[inline]
+pub(super) fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
+    let (&first, rest) = bytes.split_first()?;
+    if first != kind {
+        return None;
+    }
+    let value = |digit: &u8| usize::from(digit - b'0');
+    match rest {
+        [a @ b'0'..=b'9', b'\r', b'\n', ..] => Some((value(a), 4)),
+        [a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => Some((10 * value(a) + value(b), 5)),
+        _ => long_header(rest),
+    }
+}
+
+/// The same for numbers of more digits, up to eight.
+fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
+    let mut number = 0;
+    for (digits, &byte) in rest.iter().take(9).enumerate() {
+        match byte {
+            b'0'..=b'9' if digits < 8 => number = number * 10 + usize::from(byte - b'0'),
+            b'\r' if digits > 0 && rest.get(digits + 1) == Some(&b'\n') => return Some((number, digits + 3)),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// A bulk string that is at hand as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bulk<'a> {
+    /// Length of the line before it.
+    pub header: usize,
+    pub body: &'a [u8],
+    /// What follows its CRLF.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Bulk<'a> {
+    /// Returns the bulk string that `bytes` begin with; `None` where they do not, or not with the whole of one.
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        let (len, header) = header(bytes, b'$')?;
+        let (body, behind) = bytes.get(header..)?.split_at_checked(len)?;
+        let rest = behind.strip_prefix(b"\r\n")?;
+        Some(Self { header, body, rest })
+    }
+}
+
 /// A line that ends in CRLF, without its end; `None` where the end is not there yet.
 ///
 /// # Errors
 ///
 /// [`Malformed`] where it is too long, or ends in a bare LF.
+#[inline]
 pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malformed> {
     let from = scanned.min(bytes.len());
     let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) else {
