@@ -45,6 +45,9 @@ pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) ->
                 stage.repeat(again, conversation, &mut dice);
                 checked.repeated += 1;
             }
+            if round % 2 == 1 {
+                stage.go_elsewhere_and_back(turns.get(..index).unwrap_or_default(), &mut dice);
+            }
             if round % 2 == 1 && stage.leaves_out(turn, turns.get(..index).unwrap_or_default(), &mut dice) {
                 checked.resumed += 1;
             } else {
@@ -151,6 +154,19 @@ impl<D: Decoder> Stage<D> {
         let (said, _) = self.heard.take();
         assert_eq!(said, turn.said, "said of {pieces:?}");
         assert_eq!(self.quiet(), Some(turn.after), "after {pieces:?}");
+    }
+
+    /// Goes to the state behind some earlier turn, where that can be, and back.
+    fn go_elsewhere_and_back(&mut self, earlier: &[Turn], dice: &mut Dice) {
+        let there = earlier.get(dice.below(earlier.len().max(1))).map(|turn| turn.after);
+        let here = self.decoder.quiet();
+        if let (Some(there), Some(here)) = (there, here)
+            && self.decoder.resume(there)
+        {
+            assert_eq!(self.decoder.quiet(), Some(there), "the state that was gone to");
+            assert!(self.decoder.resume(here), "the way back");
+        }
+        assert_eq!(self.decoder.quiet(), here, "the state that was gone back to");
     }
 
     /// Whether `turn` is left out, with the state gone to that it leads to: one of two that came to what an earlier one came to.

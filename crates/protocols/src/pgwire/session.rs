@@ -23,6 +23,8 @@ pub(super) struct Statement {
     pub copies: Option<Copies>,
     /// It was given a name.
     pub named: bool,
+    /// The name still stands for it.
+    is_listed: bool,
     /// Parameters in order; unknown ones may be missing.
     pub parameters: Vec<Shape>,
     /// Columns of its result, likewise.
@@ -190,12 +192,11 @@ pub(super) struct View<'a> {
 /// The statement of the portal without a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Link<'a> {
-    None,
     /// The one without a name.
     Unnamed,
-    /// In this slot, with a name.
+    /// In this slot, with a name that stands for it.
     Named(usize),
-    /// One that had no name, which is of another by now.
+    /// One that had no name, or one, which is of another by now.
     Other(Cow<'a, Statement>),
 }
 
@@ -204,7 +205,6 @@ impl View<'_> {
     pub fn into_owned(self) -> View<'static> {
         let statement = |of: Cow<'_, Statement>| Cow::Owned(of.into_owned());
         let link = |link: Link<'_>| match link {
-            Link::None => Link::None,
             Link::Unnamed => Link::Unnamed,
             Link::Named(slot) => Link::Named(slot),
             Link::Other(of) => Link::Other(statement(of)),
@@ -249,20 +249,23 @@ impl Session {
         if !portal_names.has_no_names() {
             return None;
         }
-        let link = |portal: &Portal| match portal.statement {
-            Some(StatementId(slot)) if statement_names.unnamed == Some(slot) => Link::Unnamed,
-            Some(StatementId(slot)) => match statements.get(slot) {
-                Some(statement) if statement.named => Link::Named(slot),
-                Some(statement) => Link::Other(Cow::Borrowed(statement)),
-                None => Link::None,
-            },
-            None => Link::None,
+        let portal = match portal_names.unnamed {
+            None => None,
+            Some(slot) => {
+                let portal = portals.get(slot)?;
+                let StatementId(slot) = portal.statement?;
+                let link = match statements.get(slot)? {
+                    _ if statement_names.unnamed == Some(slot) => Link::Unnamed,
+                    statement if statement.is_listed => Link::Named(slot),
+                    statement => Link::Other(Cow::Borrowed(statement)),
+                };
+                Some((Cow::Borrowed(&*portal.formats), link))
+            }
         };
-        let portal = portal_names.unnamed.and_then(|slot| portals.get(slot));
         Some(View {
             named: statement_names.named.version() + portal_names.named.version() + amendments,
             unnamed: statement_names.unnamed.and_then(|slot| statements.get(slot)).map(Cow::Borrowed),
-            portal: portal.map(|portal| (Cow::Borrowed(&*portal.formats), link(portal))),
+            portal,
             columns: Cow::Borrowed(&simple.0),
             formats: Cow::Borrowed(&simple.1),
         })
@@ -280,19 +283,20 @@ impl Session {
             }
         }
         if let Some((formats, link)) = portal {
-            let named = match link {
-                Link::None => None,
-                Link::Unnamed => self.statement_names.unnamed,
-                Link::Named(slot) => Some(*slot),
-                Link::Other(_) => None,
-            };
-            let id = named.map_or_else(|| self.unknown_statement(), StatementId);
-            if let Link::Other(statement) = link {
-                self.become_alike(id, statement);
-            }
-            self.bind(b"", id, Formats(formats));
-            if named.is_none() {
-                self.release_statement(id);
+            match link {
+                Link::Unnamed => {
+                    let id = self.statement_named(b"");
+                    self.bind(b"", id, Formats(formats));
+                }
+                Link::Named(slot) => {
+                    self.bind(b"", StatementId(*slot), Formats(formats));
+                }
+                Link::Other(statement) => {
+                    let id = self.unknown_statement();
+                    self.become_alike(id, statement);
+                    self.bind(b"", id, Formats(formats));
+                    self.release_statement(id);
+                }
             }
         }
         self.simple.0.clear();
@@ -301,11 +305,12 @@ impl Session {
         self.simple.1.extend_from_slice(formats);
     }
 
-    /// A statement without a name becomes like another.
+    /// A statement that no name stands for, or the empty one, becomes like another.
     fn become_alike(&mut self, id: StatementId, other: &Statement) {
         if let Some(statement) = self.statements.get_mut(id.0) {
-            let Statement { verb, settings, copies, named: _, parameters, columns } = other;
+            let Statement { verb, settings, copies, named, is_listed, parameters, columns } = other;
             (statement.verb, statement.settings, statement.copies) = (*verb, *settings, copies.clone());
+            (statement.named, statement.is_listed) = (*named, *is_listed);
             let before = statement.parameters.capacity() + statement.columns.capacity();
             statement.parameters.clone_from(parameters);
             statement.columns.clone_from(columns);
@@ -319,11 +324,20 @@ impl Session {
         let id = self.unknown_statement();
         if let Some(statement) = self.statements.get_mut(id.0) {
             statement.named = !name.is_empty();
+            statement.is_listed = statement.named;
         }
         for forgotten in self.statement_names.insert(name, id.0).into_values() {
-            self.release_statement(StatementId(forgotten));
+            self.unlist(forgotten);
         }
         id
+    }
+
+    /// A name stands for this statement no longer.
+    fn unlist(&mut self, slot: usize) {
+        if let Some(statement) = self.statements.get_mut(slot) {
+            statement.is_listed = false;
+        }
+        self.release_statement(StatementId(slot));
     }
 
     /// A statement without a name, with one reference.
@@ -334,6 +348,7 @@ impl Session {
             statement.settings = false;
             statement.copies = None;
             statement.named = false;
+            statement.is_listed = false;
             statement.parameters.clear();
             statement.columns.clear();
         }
@@ -356,7 +371,7 @@ impl Session {
     /// A statement of which something becomes known that was not, or was otherwise.
     fn amend(&mut self, id: StatementId) -> Option<&mut Statement> {
         let statement = self.statements.get_mut(id.0)?;
-        self.amendments += u64::from(statement.named);
+        self.amendments += u64::from(statement.is_listed);
         Some(statement)
     }
 
@@ -369,8 +384,8 @@ impl Session {
 
     /// The statement's name stands for nothing.
     pub fn close_statement(&mut self, name: &[u8]) {
-        if let Some(id) = self.statement_names.remove(name) {
-            self.release_statement(StatementId(id));
+        if let Some(slot) = self.statement_names.remove(name) {
+            self.unlist(slot);
         }
     }
 
