@@ -7,7 +7,7 @@
 //! step:    what argument [bytes]
 //! what:    bits 0-4 see below, bits 5-6 connection, bit 7 the response waits for the next turn
 //!   0-15   a turn of that kind; argument: its lengths
-//!   16     the turn before again; argument: bits 0-3 how often, bits 4-6 how it is changed, bit 7 made anew
+//!   16     the turn before again; argument: bits 0-3 how often (see [`times`]), bits 4-6 how it is changed, bit 7 made anew
 //!   17     a further turn of the request in the bytes that follow, so many as the argument says
 //!   18     likewise the response of the turn before
 //!   from 19 damage; argument: bits 0-3 which frame, from the end, bits 4-7 how
@@ -120,7 +120,7 @@ impl Script {
                 self.say(connection, is_held);
             }
             AGAIN => {
-                for _ in 0..=argument & 15 {
+                for _ in 0..times(argument & 15) {
                     self.change(connection, argument >> 4);
                     self.say(connection, is_held);
                 }
@@ -205,6 +205,11 @@ fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> Link {
     let next = if number == 1 { [100, u32::MAX - 300] } else { [1 << 20, 1 << 21] };
     let segment = if more & 8 == 0 { 1_448 } else { 40 };
     Link { headers, next, acknowledge, segment }
+}
+
+/// How often a turn comes again: a few times, or as often as it takes until a connection remembers its turns.
+fn times(argument: u8) -> u8 {
+    if argument < 8 { 1 + argument } else { 4 * (argument - 6) }
 }
 
 fn take(rest: &mut &[u8]) -> Option<u8> {

@@ -5,7 +5,7 @@ use crate::packet::Headers;
 use overhead_model::Side;
 
 /// Frames at most: what is longer repeats itself.
-const FRAMES: usize = 160;
+const FRAMES: usize = 240;
 /// Bytes of payload in all of them.
 const BYTES: usize = 24 << 10;
 

@@ -16,6 +16,8 @@ const PROTOCOLS: [(Protocol, &str, &[u8]); 4] = [
 /// Two connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
 /// nobody knows.
 const OPTIONS: [[u8; 2]; 6] = [[0x12, 0], [0x1a, 2], [0x1e, 0], [0x12, 4], [0x12, 1], [0x13, 0x20]];
+/// So many turns that a connection remembers those that follow.
+const MANY: u8 = 10;
 /// How a turn may be changed: made anew, and otherwise.
 const ANEW: u8 = 8;
 const CHANGES: [u8; 4] = [0, 1, 5, ANEW];
@@ -33,16 +35,17 @@ pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
 
 /// Each kind of turn again, and one after the other.
 fn kinds(start: &[Step]) -> Vec<Vec<Step>> {
-    let again = |kind: u8| [Step::Turn(kind, 0), Again(0, 9, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
-    let alone = (0..16).map(|kind| [start, &again(kind)].concat());
-    let pairs = (0..16).map(|kind| [start, &again(1), &again(kind), &again(1)].concat());
+    let again = |kind: u8| [Step::Turn(kind, 0), Again(0, 7, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
+    let many = [Step::Turn(1, 0), Again(0, MANY, ANEW)];
+    let alone = (0..16).map(|kind| [start, &again(kind), &[Again(0, MANY, ANEW)], &again(kind)].concat());
+    let pairs = (0..16).map(|kind| [start, &many, &again(kind), &again(1), &again(kind)].concat());
     alone.chain(pairs).collect()
 }
 
 /// Each kind of damage amid turns that repeat themselves, on two connections.
 fn damaged(start: &[Step]) -> Vec<Vec<Step>> {
     let script = |kind: u8, how: u8| {
-        let turns = [Step::Turn(1, 0), Again(0, 6, ANEW), Step::Turn(1, 1), Again(1, 6, ANEW), Again(0, 3, ANEW)];
+        let turns = [Step::Turn(1, 0), Again(0, MANY, ANEW), Step::Turn(1, 1), Again(1, MANY, ANEW), Again(0, 3, ANEW)];
         let damage = [Damage(kind, how % 4, how), Again(0, 5, ANEW), Damage(kind, 2, how + 1), Again(0, 5, ANEW)];
         [start, &turns, &damage].concat()
     };
@@ -60,7 +63,8 @@ fn recorded(fixtures: &Path, sessions: &str) -> Result<Vec<Vec<Step>>, String> {
             let fits = request.len() <= 255 && response.len() <= 255 && len <= left;
             if fits {
                 left -= len;
-                steps.extend([Spelt(request, response), Again(0, 1, CHANGES[1]), Again(0, 2, CHANGES[2])]);
+                let times = if steps.is_empty() { MANY } else { 1 };
+                steps.extend([Spelt(request, response), Again(0, times, CHANGES[1]), Again(0, 2, CHANGES[2])]);
             } else if left < LONGEST {
                 left = LONGEST;
                 found.push(std::mem::take(&mut steps));
