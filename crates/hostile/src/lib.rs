@@ -17,7 +17,7 @@ mod seeds;
 mod sum;
 
 pub use memo::Capture;
-pub use seeds::seeds;
+pub use seeds::{random_script, seeds};
 
 use overhead_model::Protocol;
 

@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use overhead_hostile::{Capture, Target, seeds};
+use overhead_hostile::{Capture, Target, random_script, seeds};
 use overhead_model::Side;
 use overhead_report::Aggregate;
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Scripts that are made up.
+const SCRIPTS: u64 = 3_000;
 
 fn captures() -> Vec<Capture> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
@@ -27,5 +31,34 @@ fn records_are_the_same_with_the_memo_and_without() {
         for side in Side::BOTH {
             assert_eq!(memo.ledger(side), general.ledger(side));
         }
+    }
+}
+
+#[test]
+fn any_turns_and_any_damage_come_to_the_same() {
+    for number in 0..scripts() {
+        println!("script {number}");
+        Target::Memo.run(&random_script(number));
+    }
+}
+
+/// How many scripts: more where `OVERHEAD_SCRIPTS` says so.
+fn scripts() -> u64 {
+    std::env::var("OVERHEAD_SCRIPTS").ok().and_then(|number| number.parse().ok()).unwrap_or(SCRIPTS)
+}
+
+/// What is never taken proves nothing: of each protocol, a good part of the frames is.
+#[test]
+fn the_memo_is_hit() {
+    let mut taken = BTreeMap::new();
+    let made_up = (0..SCRIPTS / 4).map(|number| Capture::decode(&random_script(number)));
+    for capture in captures().into_iter().chain(made_up) {
+        let (_, _, hits) = capture.dissect(Aggregate::new(), true);
+        let sum: &mut (u64, u64) = taken.entry(capture.protocol()).or_default();
+        *sum = (sum.0 + hits, sum.1 + capture.len() as u64);
+    }
+    println!("{taken:?}");
+    for (protocol, (hits, frames)) in taken {
+        assert!(12 * hits > frames, "{protocol}: {hits} of {frames} frames");
     }
 }

@@ -3,6 +3,7 @@
 use super::turns::Turn;
 use super::words::Words;
 use overhead_model::Protocol;
+use std::collections::BTreeMap;
 
 /// How a repeated turn differs from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,29 +53,55 @@ impl Change {
     }
 }
 
-/// Writes ids anew where the protocol has them, of the first message each way.
+/// Writes ids anew where the protocol has them; now and then, all of them the same.
 fn renumber(protocol: Protocol, request: &mut [u8], response: &mut [u8], words: &mut Words) {
-    match protocol {
-        Protocol::Cql => {
-            // The stream, which is not negative in what a client sends.
-            let stream = [words.below(128) as u8, words.below(256) as u8];
-            put(request, 2, &stream);
-            put(response, 2, &stream);
+    let places: &[(usize, usize)] = match protocol {
+        // The stream, which is not negative in what a client sends.
+        Protocol::Cql => &[(2, 2)],
+        // The message's own, and that of the one it answers.
+        Protocol::Mongo => &[(4, 4), (8, 4)],
+        Protocol::Resp | Protocol::Pgwire => return,
+    };
+    let (only, mut ids) = (words.below(4) == 0, BTreeMap::<Vec<u8>, Vec<u8>>::new());
+    for bytes in [request, response] {
+        for start in starts(protocol, bytes) {
+            for &(at, len) in places {
+                let Some(place) = bytes.get_mut(start + at..start + at + len) else { return };
+                // A request of MongoDB answers nothing, an event of CQL has no stream.
+                if place.iter().all(|byte| *byte == 0) || place == [0xff; 2] {
+                    continue;
+                }
+                let first = ids.values().next().filter(|_| only).cloned();
+                let id = ids.entry(place.to_vec()).or_insert_with(|| first.unwrap_or_else(|| fresh(len, words)));
+                place.copy_from_slice(id);
+            }
         }
-        Protocol::Mongo => {
-            let (id, own) = (words.bytes(4), words.bytes(4));
-            put(request, 4, &id);
-            put(response, 4, &own);
-            put(response, 8, &id);
-        }
-        Protocol::Resp | Protocol::Pgwire => {}
     }
 }
 
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..at + value.len()) {
-        place.copy_from_slice(value);
+fn fresh(len: usize, words: &mut Words) -> Vec<u8> {
+    let mut id = words.bytes(len);
+    id.iter_mut().take(1).for_each(|first| *first &= 0x7f);
+    id
+}
+
+/// Where messages begin, as far as their lengths can be believed.
+fn starts(protocol: Protocol, bytes: &[u8]) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        starts.push(at);
+        let len = match protocol {
+            Protocol::Cql => rest.get(5..9).map_or(0, |len| 9 + number(len.iter())),
+            _ => rest.get(..4).map_or(0, |len| number(len.iter().rev())),
+        };
+        at += len.max(9);
     }
+    starts
+}
+
+fn number<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
+    bytes.fold(0, |sum, byte| sum << 8 | usize::from(*byte))
 }
 
 fn any(bytes: &mut [u8], words: &mut Words) {

@@ -12,6 +12,7 @@ mod wire;
 mod words;
 
 pub(crate) use script::Step;
+pub(crate) use words::Words;
 
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::{Frame, LinkType, Protocol, Tally};
@@ -98,7 +99,7 @@ mod tests {
             [(Protocol::Resp, &[]), (Protocol::Pgwire, &[0, 3]), (Protocol::Cql, &[0, 2]), (Protocol::Mongo, &[0])];
         for (protocol, start) in starts {
             for (kind, lengths) in (0..16).flat_map(|kind| (0..16).map(move |lengths| (kind, lengths))) {
-                let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| Step::Turn(kind, 0)).collect();
+                let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| Step::Turn(kind, 0, 0)).collect();
                 let mut script = Step::encode(protocol, [0x10, 0], &steps);
                 script.splice(script.len() - 1.., [lengths]);
                 let (_, totals, _) = Capture::decode(&script).dissect(Sheet::default(), false);

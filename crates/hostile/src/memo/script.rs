@@ -31,8 +31,8 @@ const PROTOCOLS: [Protocol; 4] = [Protocol::Resp, Protocol::Pgwire, Protocol::Cq
 /// A step of a script that is written, for seeds.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A turn of a kind on a connection.
-    Turn(u8, u8),
+    /// A turn of a kind on a connection, with these lengths.
+    Turn(u8, u8, u8),
     /// The latest turn of a connection so many times, changed in this way.
     Again(u8, u8, u8),
     /// A turn that is spelt out.
@@ -57,7 +57,7 @@ impl Step {
 
     fn write(&self, script: &mut Vec<u8>) {
         match self {
-            Self::Turn(kind, connection) => script.extend([kind & 15 | connection << 5, 0]),
+            Self::Turn(kind, connection, lengths) => script.extend([kind & 15 | connection << 5, *lengths]),
             Self::Again(connection, times, change) => {
                 script.extend([AGAIN | connection << 5, times & 15 | change << 4]);
             }
@@ -100,7 +100,8 @@ impl Script {
         let protocol = PROTOCOLS[usize::from(options & 3)];
         let count = usize::from(options >> 2 & 3).clamp(1, 3);
         let wire = Wire::new((0..count).map(|number| link(protocol, number, options, more)).collect());
-        let mut script = Self { protocol, words: Words::new(seed), wire, talks: vec![Talk::default(); count] };
+        let mut script =
+            Self { protocol, words: Words::new(u64::from(seed)), wire, talks: vec![Talk::default(); count] };
         if more & 1 == 0 {
             (0..count).for_each(|connection| script.wire.open(connection));
         }

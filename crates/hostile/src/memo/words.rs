@@ -6,8 +6,8 @@ pub(crate) struct Words(u64);
 
 impl Words {
     /// Begins anew by a number.
-    pub fn new(seed: u8) -> Self {
-        Self(0x6f76_6572_6865_6164 ^ u64::from(seed) << 32)
+    pub fn new(seed: u64) -> Self {
+        Self(0x6f76_6572_6865_6164 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1))
     }
 
     /// Returns a number below `limit`.
@@ -16,6 +16,11 @@ impl Words {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit.max(1)
+    }
+
+    /// Returns a byte below `limit`.
+    pub fn byte(&mut self, limit: u8) -> u8 {
+        self.below(usize::from(limit)) as u8
     }
 
     /// Returns a number below `limit`, as it is written into messages.

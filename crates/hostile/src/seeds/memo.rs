@@ -3,6 +3,7 @@
 use super::{LONGEST, recorded};
 use crate::conversation::Turn;
 use crate::memo::Step::{self, Again, Damage, Spelt};
+use crate::memo::Words;
 use overhead_model::{Protocol, Side};
 use std::path::Path;
 
@@ -25,7 +26,7 @@ const CHANGES: [u8; 4] = [0, 1, 5, ANEW];
 pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     for (protocol, sessions, start) in PROTOCOLS {
-        let start: Vec<Step> = start.iter().map(|&kind| Step::Turn(kind, 0)).collect();
+        let start: Vec<Step> = start.iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
         let scripts = [kinds(&start), damaged(&start), recorded(fixtures, sessions)?].concat();
         let encode = |(steps, options): (&Vec<Step>, &[u8; 2])| Step::encode(protocol, *options, steps);
         found.extend(scripts.iter().zip(OPTIONS.iter().cycle()).map(encode));
@@ -33,10 +34,30 @@ pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
+/// A script of any turns and any damage, by number: of turns that a connection remembers, and others amid them.
+pub fn random(number: u64) -> Vec<u8> {
+    let mut words = Words::new(number);
+    let (protocol, _, start) = PROTOCOLS[words.below(PROTOCOLS.len())];
+    let mut steps: Vec<Step> = start.iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
+    let usual = words.byte(16);
+    steps.extend([Step::Turn(usual, 0, 0), Again(0, MANY, ANEW)]);
+    for _ in 0..words.below(24) {
+        let connection = u8::from(words.below(4) == 0);
+        steps.push(match words.below(10) {
+            0..4 => Again(connection, words.byte(6), words.byte(16)),
+            4..6 => Step::Turn(usual, connection, if words.below(2) == 0 { 0 } else { words.byte(16) }),
+            6 => Step::Turn(words.byte(16), connection, words.byte(16)),
+            _ => Damage(words.byte(Step::DAMAGES), words.byte(8), words.byte(16)),
+        });
+    }
+    let more = if words.below(2) == 0 { 0 } else { words.byte(64) };
+    Step::encode(protocol, [0x10 | words.byte(16), more], &steps)
+}
+
 /// Each kind of turn again, and one after the other.
 fn kinds(start: &[Step]) -> Vec<Vec<Step>> {
-    let again = |kind: u8| [Step::Turn(kind, 0), Again(0, 7, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
-    let many = [Step::Turn(1, 0), Again(0, MANY, ANEW)];
+    let again = |kind: u8| [Step::Turn(kind, 0, 0), Again(0, 7, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
+    let many = [Step::Turn(1, 0, 0), Again(0, MANY, ANEW)];
     let alone = (0..16).map(|kind| [start, &again(kind), &[Again(0, MANY, ANEW)], &again(kind)].concat());
     let pairs = (0..16).map(|kind| [start, &many, &again(kind), &again(1), &again(kind)].concat());
     alone.chain(pairs).collect()
@@ -45,7 +66,8 @@ fn kinds(start: &[Step]) -> Vec<Vec<Step>> {
 /// Each kind of damage amid turns that repeat themselves, on two connections.
 fn damaged(start: &[Step]) -> Vec<Vec<Step>> {
     let script = |kind: u8, how: u8| {
-        let turns = [Step::Turn(1, 0), Again(0, MANY, ANEW), Step::Turn(1, 1), Again(1, MANY, ANEW), Again(0, 3, ANEW)];
+        let turns =
+            [Step::Turn(1, 0, 0), Again(0, MANY, ANEW), Step::Turn(1, 1, 0), Again(1, MANY, ANEW), Again(0, 3, ANEW)];
         let damage = [Damage(kind, how % 4, how), Again(0, 5, ANEW), Damage(kind, 2, how + 1), Again(0, 5, ANEW)];
         [start, &turns, &damage].concat()
     };

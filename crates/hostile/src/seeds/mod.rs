@@ -10,6 +10,8 @@ use crate::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_model::Side;
 use std::path::Path;
 
+pub use memo::random as random_script;
+
 /// Longest seed. Longer sessions are taken in pieces, so that a fuzzer can try many of them in a second.
 const LONGEST: usize = 1500;
 
