@@ -10,6 +10,7 @@ use overhead_model::frame::LinkType;
 use overhead_model::record::Measured;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Opens a capture; `None` where it is not permitted.
@@ -219,4 +220,122 @@ fn facts_of_the_loopback_interface() {
     assert!(facts.offloads.contains_key("gso"), "{facts:?}");
     assert_eq!(interface_facts("any"), overhead_model::record::Interface { name: "any".into(), ..Default::default() });
     assert_eq!(interface_facts("../net/lo").mtu, None);
+}
+
+/// Reads until so many frames have come, each with its bytes and its length.
+fn read(source: &mut LiveSource, count: usize) -> Vec<(Vec<u8>, u32)> {
+    let (begun, mut frames) = (Instant::now(), Vec::new());
+    while frames.len() < count {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} of {count} frames came", frames.len());
+        if let Next::Frame(frame) = source.next_frame().unwrap() {
+            frames.push((frame.bytes.to_vec(), frame.original_len));
+        }
+    }
+    frames
+}
+
+#[test]
+fn the_ring_is_read_without_libpcap_but_on_any() {
+    let Some(source) = open(&LiveOptions::new("lo")) else { return };
+    assert!(source.reads_ring());
+    let Some(source) = open(&LiveOptions::new("any")) else { return };
+    assert!(!source.reads_ring());
+}
+
+/// The ring has four blocks, so it is gone round many times.
+#[test]
+fn frames_of_all_blocks_come_in_order() {
+    let (socket, filter) = udp();
+    let Some(mut source) = open(&LiveOptions { buffer_bytes: 1 << 20, ..loopback(&[], Some(&filter)) }) else { return };
+    let address = socket.local_addr().unwrap();
+    let mut next = 0_u32;
+    for _ in 0..200 {
+        for number in next..next + 100 {
+            let mut payload = vec![number as u8; 700];
+            payload[..4].copy_from_slice(&number.to_be_bytes());
+            socket.send_to(&payload, address).unwrap();
+        }
+        for (bytes, original_len) in read(&mut source, 100) {
+            assert_eq!((bytes.len(), original_len), (742, 742));
+            assert_eq!(bytes[42..46], next.to_be_bytes());
+            assert!(bytes[46..].iter().all(|byte| *byte == next as u8));
+            next += 1;
+        }
+    }
+    assert_eq!((next, source.kernel().value().unwrap().dropped), (20_000, 0));
+}
+
+/// Two interfaces with a cable between them, in place of a network card.
+struct Cable([String; 2]);
+
+impl Cable {
+    /// `None` where it is not permitted, or there are no such interfaces.
+    fn new() -> Option<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let ends = ["a", "b"].map(|end| format!("o{}{end}{number}", std::process::id()));
+        let [a, b] = &ends;
+        if !ip(&["link", "add", a, "mtu", "9000", "type", "veth", "peer", "name", b, "mtu", "9000"]) {
+            eprintln!("skipped: no interface could be made");
+            return None;
+        }
+        assert!(ip(&["link", "set", a, "up"]) && ip(&["link", "set", b, "up"]));
+        Some(Self(ends))
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        ip(&["link", "del", &self.0[0]]);
+    }
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    let mut command = std::process::Command::new("ip");
+    command.args(arguments).stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// The kernel takes a VLAN tag out of a frame and hands it over beside it.
+#[test]
+fn tagged_and_long_frames_are_those_that_were_sent_and_those_that_libpcap_reads() {
+    let Some(cable) = Cable::new() else { return };
+    let [a, b] = &cable.0;
+    for (snaplen, promiscuous) in [(262_144_i32, false), (60, true)] {
+        let options = LiveOptions { snaplen: snaplen.cast_unsigned(), promiscuous, ..LiveOptions::new(b) };
+        // Other frames, such as those that look for neighbours, are none of the test's.
+        let filter = "ether src 02:00:00:00:00:01 or (vlan and ether src 02:00:00:00:00:01)";
+        let options = LiveOptions { filter: KernelFilter::new([], Some(filter)), ..options };
+        let Some(mut source) = open(&options) else { return };
+        assert!(source.reads_ring());
+        let opened = pcap::Capture::from_device(b.as_str()).unwrap().snaplen(snaplen).promisc(promiscuous);
+        let mut reference = opened.timeout(10).open().unwrap();
+        reference.filter(filter, true).unwrap();
+        let mut cable_end = pcap::Capture::from_device(a.as_str()).unwrap().open().unwrap();
+        for (tag, len) in [(None, 60), (Some(7_u16), 64), (None, 9_000), (Some(0x2fff), 9_000)] {
+            let tag = tag.map_or(Vec::new(), |tag| [0x8100_u16.to_be_bytes(), tag.to_be_bytes()].concat());
+            let mut sent = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &tag, &[0x88, 0xb5]].concat();
+            sent.extend((0..len - sent.len()).map(|at| at as u8));
+            cable_end.sendpacket(sent.as_slice()).unwrap();
+            let (bytes, original_len) = read(&mut source, 1).remove(0);
+            let captured = sent.len().min(snaplen as usize);
+            assert_eq!((original_len as usize, &bytes[..]), (sent.len(), &sent[..captured]));
+            let packet = reference.next_packet().unwrap();
+            assert_eq!((packet.header.len, packet.data), (original_len, &bytes[..]));
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_ends_the_capture() {
+    let Some(cable) = Cable::new() else { return };
+    let Some(mut source) = open(&LiveOptions::new(&cable.0[1])) else { return };
+    assert!(ip(&["link", "set", &cable.0[1], "down"]));
+    let begun = Instant::now();
+    let error = loop {
+        match source.next_frame() {
+            Ok(_) => assert!(begun.elapsed() < Duration::from_secs(5), "nobody said so"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, SourceError::InterfaceDown { .. }), "{error}");
 }

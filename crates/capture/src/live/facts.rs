@@ -42,14 +42,17 @@ pub(super) fn is_loopback(name: &str) -> bool {
 
 /// Leaves what goes out to the kernel: on loopback the same comes in, which is the copy that libpcap hands on. It drops the
 /// other one itself, but not before the kernel has filtered it and copied it to the ring.
-pub(super) fn ignore_outgoing(socket: &impl AsRawFd) {
+///
+/// Returns whether the kernel does so.
+pub(super) fn ignore_outgoing(socket: &impl AsRawFd) -> bool {
     let on: libc::c_int = 1;
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the option's value is a C int that outlives the call. Kernels before 4.20 refuse
     // it, which leaves everything as it was.
-    let _ = unsafe {
+    let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, (&raw const on).cast(), size)
     };
+    result == 0
 }
 
 /// `linux/if_packet.h`.

@@ -1,7 +1,7 @@
-//! Capturing from a network interface, through libpcap.
+//! Capturing from a network interface, opened by libpcap.
 //!
-//! On Linux libpcap reads a ring shared with the kernel (`TPACKET_V3`), whose blocks are handed over when full or
-//! ten milliseconds after their first packet. That bounds the delay of a lone packet without a system call per packet,
+//! On Linux libpcap makes a ring shared with the kernel (`TPACKET_V3`), whose blocks are handed over when full or ten
+//! milliseconds after their first packet. On Ethernet it is read here, otherwise by libpcap. That bounds the delay of a lone packet without a system call per packet,
 //! which immediate mode (`TPACKET_V2`) would cost. libpcap's own timeout does not end a wait on an idle interface, so
 //! waiting is done here: the capture does not block, and `poll` waits for the ring or for a [`StopHandle`].
 
@@ -9,6 +9,7 @@ mod background;
 mod error;
 mod facts;
 mod interfaces;
+mod ring;
 mod stop;
 
 pub use background::Background;
@@ -21,6 +22,7 @@ use crate::{KernelFilter, KernelStats, Next, Source, SourceError, Totals};
 use overhead_model::frame::{Frame, LinkType};
 use overhead_model::record::Measured;
 use pcap::{Active, Capture, Linktype, Precision, Stat};
+use ring::{Ahead, Ring};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -73,6 +75,8 @@ impl LiveOptions {
 /// A network interface being captured.
 pub struct LiveSource {
     interface: String,
+    /// Read in place of libpcap, where it can be. Before `capture`, whose it is.
+    ring: Option<Ring>,
     capture: Capture<Active>,
     link: LinkType,
     filter: Option<String>,
@@ -107,13 +111,15 @@ impl LiveSource {
         }
         let link = link_type(capture.get_datalink());
         let filter = set_filter(&mut capture, &options.filter, link)?;
-        if facts::is_loopback(name) {
-            facts::ignore_outgoing(&capture);
-        }
+        // libpcap leaves out what goes out by loopback.
+        let is_once = !facts::is_loopback(name) || facts::ignore_outgoing(&capture);
         let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
+        let is_plain = is_once && link == LinkType::ETHERNET && name != ANY;
+        let ring = if is_plain { Ring::of(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
         let stop = Stop::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
         Ok(Self {
             interface: name.clone(),
+            ring,
             capture,
             link,
             filter,
@@ -143,8 +149,13 @@ impl LiveSource {
         self.stop.handle()
     }
 
+    /// Returns whether the ring is read directly, not by libpcap.
+    pub fn reads_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// Waits for the ring, a stop, or `WAIT` to pass.
-    fn wait(&mut self) -> rustix::io::Result<()> {
+    fn wait(&mut self) -> std::io::Result<()> {
         let longest = self.stopping.map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(longest.subsec_nanos()) };
         let mut ready =
@@ -152,9 +163,12 @@ impl LiveSource {
         // The stop handle stays readable once used, so it is waited for just until it was seen.
         let watched = if self.stopping.is_some() { &mut ready[..1] } else { &mut ready[..] };
         match poll(watched, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
+        let failed = ready[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
+        // libpcap looks for itself.
+        if failed && self.ring.is_some() { ring::socket_error(&self.capture) } else { Ok(()) }
     }
 
     /// Adds what the kernel counted since the last look; its counters are 32 bits wide and wrap.
@@ -191,37 +205,58 @@ impl LiveSource {
     }
 }
 
+/// What there was in the ring.
+enum Found<'a> {
+    /// A frame: its time, its original length, and what was captured of it.
+    Frame(u64, u32, &'a [u8]),
+    Nothing,
+}
+
 impl Source for LiveSource {
     /// Returns [`Next::Idle`] at once when the ring has run empty, then after every tenth of a second without a frame.
     /// After a stop, frames from before it are still delivered; the end comes within a twentieth of a second.
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
         if self.waits {
-            self.wait().map_err(|error| error::live(&self.interface, &std::io::Error::from(error).into()))?;
+            self.wait().map_err(|error| error::live(&self.interface, &pcap::Error::PcapError(error.to_string())))?;
         }
         let stopped_ns = self.stop.requested_ns();
         if let Some(stopped_ns) = stopped_ns.filter(|_| self.stopping.is_none()) {
             self.stopping = Some(Instant::now());
             self.close_window(stopped_ns);
         }
-        match self.capture.next_packet() {
-            Ok(packet) => {
+        let ahead = self.ring.as_mut().map(Ring::advance);
+        if ahead == Some(Ahead::Unreadable) {
+            self.ring = None;
+        }
+        let next = match &mut self.ring {
+            Some(ring) if ahead == Some(Ahead::Frame) => {
+                let frame = ring.frame();
+                Found::Frame(frame.time_ns, frame.original_len, frame.bytes)
+            }
+            Some(_) => Found::Nothing,
+            None => match self.capture.next_packet() {
+                Ok(packet) => Found::Frame(time_ns(&packet.header.ts), packet.header.len, packet.data),
+                Err(pcap::Error::TimeoutExpired) => Found::Nothing,
+                Err(pcap::Error::NoMorePackets) => return Ok(Next::End),
+                Err(error) => return Err(error::live(&self.interface, &error)),
+            },
+        };
+        match next {
+            Found::Frame(time_ns, original_len, bytes) => {
                 self.waits = false;
-                let time_ns = time_ns(&packet.header.ts);
                 if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
                     return Ok(Next::End);
                 }
-                let original_len = packet.header.len.max(packet.data.len() as u32);
-                let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes: packet.data };
+                let original_len = original_len.max(bytes.len() as u32);
+                let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes };
                 self.totals.add(&frame, true);
                 Ok(Next::Frame(frame))
             }
-            Err(pcap::Error::TimeoutExpired) => {
+            Found::Nothing => {
                 self.waits = true;
                 let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
                 Ok(if drained { Next::End } else { Next::Idle })
             }
-            Err(pcap::Error::NoMorePackets) => Ok(Next::End),
-            Err(error) => Err(error::live(&self.interface, &error)),
         }
     }
 

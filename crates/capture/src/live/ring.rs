@@ -1,0 +1,303 @@
+//! The kernel's ring of captured frames (`TPACKET_V3`), read without libpcap's work for each of them.
+//!
+//! libpcap opens the socket, sets its filter and makes the ring; here the same ring is mapped once more and read in place of
+//! libpcap, which is not asked for frames then. Where it cannot be, libpcap reads it.
+//!
+//! ```text
+//! ring:  blocks of the same size
+//! block: version u32, offset u32, status u32, frames u32, offset of the first frame u32, …
+//! frame: offset of the next one u32, seconds u32, nanoseconds u32, captured length u32, original length u32, status u32,
+//!        offset of the link-layer header u16, …, at 32: VLAN tag u32, VLAN protocol u16, …
+//! ```
+//!
+//! All are in the machine's byte order (`linux/if_packet.h`). A block belongs to the kernel or to the reader, as its status
+//! says; the kernel gives one away when it is full, or some time after its first frame.
+
+use pcap::{Active, Capture};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a block as libpcap makes them: room for the longest frame that it captures.
+const BLOCK: usize = 256 << 10;
+/// How often the kernel is given time to show that blocks are as long as that.
+const TRIES: u32 = 10_000;
+
+// `linux/if_packet.h`.
+const PACKET_VERSION: libc::c_int = 10;
+const TPACKET_V3: u32 = 2;
+const STATUS_KERNEL: u32 = 0;
+const STATUS_USER: u32 = 1;
+const STATUS_VLAN: u32 = 1 << 4;
+const STATUS_VLAN_PROTOCOL: u32 = 1 << 6;
+/// `ETH_P_8021Q` of `linux/if_ether.h`.
+const VLAN_PROTOCOL: u16 = 0x8100;
+/// Both addresses of an Ethernet header, behind which a VLAN tag stands.
+const ADDRESSES: usize = 12;
+const VLAN_TAG: usize = 4;
+
+// Where the words of a block stand.
+const BLOCK_VERSION: usize = 0;
+const BLOCK_STATUS: usize = 8;
+const BLOCK_FRAMES: usize = 12;
+const BLOCK_FIRST: usize = 16;
+
+/// What there is next in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// A frame: see [`Ring::frame`].
+    Frame,
+    /// Nothing for now.
+    Nothing,
+    /// Blocks of another length than expected; nothing was read yet.
+    Unreadable,
+}
+
+/// A frame in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingFrame<'a> {
+    pub time_ns: u64,
+    pub original_len: u32,
+    pub bytes: &'a [u8],
+}
+
+/// The ring of an Ethernet interface.
+#[derive(Debug)]
+pub(super) struct Ring {
+    blocks: Blocks,
+    /// The block that is being read, or is to be read next.
+    block: usize,
+    /// It is ours.
+    is_held: bool,
+    /// Frames in it that are to be read.
+    left: u32,
+    /// Where the next of them stands.
+    next: usize,
+    current: Place,
+    /// Blocks have been seen to be as long as they should be.
+    is_proven: bool,
+    tries: u32,
+    /// Frames from before were captured without the filter.
+    since_ns: u64,
+    snaplen: usize,
+}
+
+/// The frame that was read last, in its block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    time_ns: u64,
+    original_len: u32,
+    start: usize,
+    end: usize,
+}
+
+impl Ring {
+    /// Maps the ring of a capture on Ethernet that was opened with a buffer of so many bytes, and has had its filter since
+    /// `since_ns`. `None` where the ring is not as expected.
+    pub fn of(capture: &Capture<Active>, buffer_bytes: u32, snaplen: u32, since_ns: u64) -> Option<Self> {
+        let socket = capture.as_raw_fd();
+        if version(socket) != Some(TPACKET_V3) {
+            return None;
+        }
+        let blocks = Blocks::map(socket, (buffer_bytes as usize).div_ceil(BLOCK)).ok()?;
+        Some(Self {
+            blocks,
+            block: 0,
+            is_held: false,
+            left: 0,
+            next: 0,
+            current: Place::default(),
+            is_proven: false,
+            tries: 0,
+            since_ns,
+            snaplen: snaplen as usize,
+        })
+    }
+
+    /// Moves to the next frame.
+    #[inline]
+    pub fn advance(&mut self) -> Ahead {
+        loop {
+            while self.left > 0 {
+                self.left -= 1;
+                if self.read() {
+                    return Ahead::Frame;
+                }
+            }
+            let ahead = self.turn();
+            if ahead != Ahead::Frame {
+                return ahead;
+            }
+        }
+    }
+
+    /// Returns the frame that [`Ring::advance`] moved to.
+    #[inline]
+    pub fn frame(&mut self) -> RingFrame<'_> {
+        let Place { time_ns, original_len, start, end } = self.current;
+        let bytes = self.blocks.bytes(self.block).and_then(|bytes| bytes.get(start..end)).unwrap_or_default();
+        RingFrame { time_ns, original_len, bytes }
+    }
+
+    /// Gives the block back, and takes the next one.
+    fn turn(&mut self) -> Ahead {
+        if std::mem::take(&mut self.is_held) {
+            self.blocks.give_back(self.block);
+            self.block = self.blocks.after(self.block);
+        }
+        if !self.is_proven && self.blocks.are_readable(self.block) {
+            // The kernel begins the next block as soon as it has given one away.
+            if self.blocks.word(self.blocks.after(self.block), BLOCK_VERSION) != TPACKET_V3 {
+                self.tries += 1;
+                return if self.tries > TRIES { Ahead::Unreadable } else { Ahead::Nothing };
+            }
+            self.is_proven = true;
+        }
+        let Some(bytes) = self.blocks.bytes(self.block) else { return Ahead::Nothing };
+        (self.left, self.next) = (word(bytes, BLOCK_FRAMES), word(bytes, BLOCK_FIRST) as usize);
+        self.is_held = true;
+        Ahead::Frame
+    }
+
+    /// Reads the headers of the next frame, and puts its VLAN tag back where the kernel took it out. False for a frame that
+    /// is not to be delivered.
+    #[inline]
+    fn read(&mut self) -> bool {
+        let Some(block) = self.blocks.bytes(self.block) else { return false };
+        let Some(header) = block.get(self.next..).and_then(|rest| rest.first_chunk::<40>()) else { return false };
+        let word = |at: usize| word(header, at);
+        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+        let start = self.next + usize::from(half(24));
+        let mut place = Place {
+            time_ns: u64::from(word(4)) * 1_000_000_000 + u64::from(word(8)),
+            original_len: word(16),
+            start,
+            end: start + word(12) as usize,
+        };
+        let (status, tag, protocol) = (word(20), word(32), half(36));
+        self.next += word(0) as usize;
+        if status & STATUS_VLAN != 0 || tag != 0 {
+            let has_protocol = status & STATUS_VLAN_PROTOCOL != 0 || protocol != 0;
+            let protocol = if has_protocol { protocol } else { VLAN_PROTOCOL };
+            place.put_back(block, protocol, tag as u16);
+        }
+        place.end = place.end.min(place.start + self.snaplen);
+        self.current = place;
+        place.time_ns >= self.since_ns
+    }
+}
+
+impl Place {
+    /// Moves the addresses towards the start of the block and puts the tag behind them; the kernel leaves room for that.
+    #[cold]
+    fn put_back(&mut self, block: &mut [u8], protocol: u16, tag: u16) {
+        let Some(start) = self.start.checked_sub(VLAN_TAG) else { return };
+        let Some(room) = block.get_mut(start..self.end).filter(|room| room.len() >= ADDRESSES + VLAN_TAG) else {
+            return;
+        };
+        room.copy_within(VLAN_TAG..VLAN_TAG + ADDRESSES, 0);
+        for (place, byte) in room.iter_mut().skip(ADDRESSES).zip([protocol.to_be_bytes(), tag.to_be_bytes()].concat()) {
+            *place = byte;
+        }
+        self.start = start;
+        self.original_len += VLAN_TAG as u32;
+    }
+}
+
+/// The version of a packet socket's ring.
+fn version(socket: RawFd) -> Option<u32> {
+    let (mut version, mut size) = (0_u32, size_of::<u32>() as libc::socklen_t);
+    // SAFETY: the value is as long as `size` says, and both outlive the call.
+    let result =
+        unsafe { libc::getsockopt(socket, libc::SOL_PACKET, PACKET_VERSION, (&raw mut version).cast(), &raw mut size) };
+    (result == 0).then_some(version)
+}
+
+/// What has happened to a socket since it was asked last, such as its interface going down.
+pub(super) fn socket_error(socket: &impl AsRawFd) -> io::Result<()> {
+    let (mut error, mut size) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the value is as long as `size` says, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut size)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+/// The ring's memory, which the kernel writes to as well.
+#[derive(Debug)]
+struct Blocks {
+    start: NonNull<u8>,
+    count: usize,
+}
+
+// SAFETY: the memory is not bound to a thread, and `Blocks` is the only way to it here.
+unsafe impl Send for Blocks {}
+
+impl Blocks {
+    fn map(socket: RawFd, count: usize) -> io::Result<Self> {
+        let (length, access) = (count.max(1) * BLOCK, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping, at a place that the kernel chooses. It refuses a length that is not the ring's.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, socket, 0) };
+        match NonNull::new(start.cast()) {
+            Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, count: count.max(1) }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Returns the number of the block that follows.
+    fn after(&self, block: usize) -> usize {
+        (block + 1) % self.count
+    }
+
+    /// Returns a word at the head of a block, whoever it belongs to.
+    fn word(&self, block: usize, at: usize) -> u32 {
+        self.head(block, at).load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a block is ours.
+    #[inline]
+    fn are_readable(&self, block: usize) -> bool {
+        self.head(block, BLOCK_STATUS).load(Ordering::Acquire) & STATUS_USER != 0
+    }
+
+    /// Returns a block, if it is ours.
+    #[inline]
+    fn bytes(&mut self, block: usize) -> Option<&mut [u8]> {
+        if block >= self.count || !self.are_readable(block) {
+            return None;
+        }
+        // SAFETY: the block lies within the mapping, which lives as long as `self`, and is aligned as bytes are. It is ours:
+        // the kernel does not touch it until its status changes, which takes `&mut self` too. libpcap has the same memory
+        // mapped, and touches it when it is asked for a frame, which nobody does while there is a `Ring`.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(block * BLOCK), BLOCK) })
+    }
+
+    /// Lets the kernel have a block.
+    fn give_back(&mut self, block: usize) {
+        self.head(block, BLOCK_STATUS).store(STATUS_KERNEL, Ordering::Release);
+    }
+
+    #[inline]
+    fn head(&self, block: usize, at: usize) -> &AtomicU32 {
+        debug_assert!(block < self.count && at < BLOCK_FIRST);
+        // SAFETY: the word lies within the mapping, for `block` is one of its blocks and `at` one of the constants above; it
+        // is aligned, for blocks are aligned to pages. The kernel reads and writes it atomically.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(block * BLOCK + at).cast()) }
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map` with this length, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * BLOCK) };
+    }
+}
