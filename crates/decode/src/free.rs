@@ -205,7 +205,6 @@ impl<D: Decoder> Stage<D> {
             }
         };
         self.current[side as usize] = out.current();
-        drop(out);
         tail.drain(..used);
         self.tails[side as usize] = tail;
         taken
