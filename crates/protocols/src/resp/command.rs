@@ -65,6 +65,7 @@ impl Field {
 
 /// The command being read, or the one read last.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the command, independent of the others")]
 pub(super) struct Command {
     pub op: OpId,
     /// By its first word; kept from command to command, for most are what the one before was.
@@ -122,6 +123,7 @@ pub(super) enum Kind {
     Reset,
 }
 
+/// Of a command without keys at fixed places.
 const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 
 impl Default for Command {
@@ -302,7 +304,7 @@ impl Command {
     #[inline]
     fn positional(&self, place: u32) -> Part {
         let (first, last, step) = self.keys;
-        let key = place >= first && place <= last && (step == 1 || (place - first) % step == 0);
+        let key = place >= first && place <= last && (step == 1 || (place - first).is_multiple_of(step));
         if key { Part::Key } else { Part::Argument }
     }
 
