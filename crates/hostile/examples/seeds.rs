@@ -1,4 +1,4 @@
-//! `seeds FIXTURES CORPUS`: writes the seeds of every fuzz target into a folder of its own.
+//! `seeds FIXTURES CORPUS`: writes the seeds of every fuzz target into a folder of its own, and prints the targets' names.
 
 use overhead_hostile::{Target, seeds};
 use std::env;
@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (index, seed) in seeds(target, &fixtures)?.iter().enumerate() {
             fs::write(folder.join(format!("seed-{index:04}")), seed)?;
         }
+        println!("{}", target.name());
     }
     Ok(())
 }

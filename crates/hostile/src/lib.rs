@@ -24,14 +24,8 @@ use overhead_model::Protocol;
 /// A fuzz target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// A conversation in RESP.
-    Resp,
-    /// A conversation in CQL.
-    Cql,
-    /// A conversation in PostgreSQL's protocol.
-    Pgwire,
-    /// A conversation in MongoDB's protocol.
-    Mongo,
+    /// A conversation in a protocol.
+    Conversation(Protocol),
     /// TCP segments in any order.
     Reassembler,
     /// A capture file.
@@ -41,32 +35,31 @@ pub enum Target {
 }
 
 impl Target {
-    /// All targets.
-    pub const ALL: [Self; 7] =
-        [Self::Resp, Self::Cql, Self::Pgwire, Self::Mongo, Self::Reassembler, Self::CaptureFile, Self::Memo];
+    /// All targets: one for each protocol, and those that are of none.
+    pub const ALL: [Self; Protocol::COUNT + 3] = {
+        let mut all = [Self::Memo; Protocol::COUNT + 3];
+        let mut at = 0;
+        while at < Protocol::COUNT {
+            all[at] = Self::Conversation(Protocol::ALL[at]);
+            at += 1;
+        }
+        (all[at], all[at + 1]) = (Self::Reassembler, Self::CaptureFile);
+        all
+    };
 
-    /// Its name, which is that of its binary and of its folders below `fuzz/`.
+    /// Its name, which is that of its folders below `fuzz/`.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Resp => "resp",
-            Self::Cql => "cql",
-            Self::Pgwire => "pgwire",
-            Self::Mongo => "mongo",
+            Self::Conversation(protocol) => protocol.name(),
             Self::Reassembler => "reassembler",
             Self::CaptureFile => "capture_file",
             Self::Memo => "memo",
         }
     }
 
-    /// The protocol of a target that is a conversation.
-    const fn protocol(self) -> Option<Protocol> {
-        match self {
-            Self::Resp => Some(Protocol::Resp),
-            Self::Cql => Some(Protocol::Cql),
-            Self::Pgwire => Some(Protocol::Pgwire),
-            Self::Mongo => Some(Protocol::Mongo),
-            Self::Reassembler | Self::CaptureFile | Self::Memo => None,
-        }
+    /// Returns the target of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|target| target.name() == name)
     }
 
     /// Tries one input.
@@ -75,11 +68,11 @@ impl Target {
     ///
     /// Where what must hold does not.
     pub fn run(self, input: &[u8]) {
-        match (self, self.protocol()) {
-            (_, Some(protocol)) => check::run(protocol, input),
-            (Self::CaptureFile, None) => capture_file::run(input),
-            (Self::Memo, None) => drop(memo::run(input)),
-            (_, None) => reassembler::run(input),
+        match self {
+            Self::Conversation(protocol) => check::run(protocol, input),
+            Self::Reassembler => reassembler::run(input),
+            Self::CaptureFile => capture_file::run(input),
+            Self::Memo => drop(memo::run(input)),
         }
     }
 }

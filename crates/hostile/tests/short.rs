@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use overhead_hostile::{Target, seeds};
+use overhead_model::Protocol;
 use std::fs;
 use std::path::Path;
 
@@ -68,29 +69,18 @@ fn short(target: Target) {
     for round in 0..INPUTS {
         let input = numbers.input(&seeds);
         // Shown where the test fails.
-        println!("input {round}: {}", input.escape_ascii());
+        println!("{} {round}: {}", target.name(), input.escape_ascii());
         target.run(&input);
     }
 }
 
 #[test]
-fn resp() {
-    short(Target::Resp);
-}
-
-#[test]
-fn cql() {
-    short(Target::Cql);
-}
-
-#[test]
-fn pgwire() {
-    short(Target::Pgwire);
-}
-
-#[test]
-fn mongo() {
-    short(Target::Mongo);
+fn conversations() {
+    std::thread::scope(|scope| {
+        for protocol in Protocol::ALL {
+            scope.spawn(move || short(Target::Conversation(protocol)));
+        }
+    });
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn renumber(protocol: Protocol, request: &mut [u8], response: &mut [u8], words: 
         Protocol::Cql => &[(2, 2)],
         // The message's own, and that of the one it answers.
         Protocol::Mongo => &[(4, 4), (8, 4)],
-        Protocol::Resp | Protocol::Pgwire => return,
+        _ => return,
     };
     let (only, mut ids) = (words.below(4) == 0, BTreeMap::<Vec<u8>, Vec<u8>>::new());
     for bytes in [request, response] {

@@ -7,7 +7,7 @@ mod again;
 mod damage;
 mod script;
 mod sheet;
-mod turns;
+pub(crate) mod turns;
 mod wire;
 mod words;
 
@@ -95,9 +95,7 @@ mod tests {
     /// A turn that its protocol's decoder does not take for one would repeat itself to no purpose.
     #[test]
     fn turns_are_well_formed() {
-        let starts: [(Protocol, &[u8]); 4] =
-            [(Protocol::Resp, &[]), (Protocol::Pgwire, &[0, 3]), (Protocol::Cql, &[0, 2]), (Protocol::Mongo, &[0])];
-        for (protocol, start) in starts {
+        for (protocol, start) in Protocol::ALL.map(|protocol| (protocol, turns::start(protocol))) {
             for (kind, lengths) in (0..16).flat_map(|kind| (0..16).map(move |lengths| (kind, lengths))) {
                 let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| Step::Turn(kind, 0, 0)).collect();
                 let mut script = Step::encode(protocol, [0x10, 0], &steps);

@@ -26,7 +26,6 @@ const AGAIN: u8 = 16;
 const REQUEST: u8 = 17;
 const RESPONSE: u8 = 18;
 const DAMAGE: u8 = 19;
-const PROTOCOLS: [Protocol; 4] = [Protocol::Resp, Protocol::Pgwire, Protocol::Cql, Protocol::Mongo];
 
 /// A step of a script that is written, for seeds.
 #[derive(Clone, Debug)]
@@ -47,8 +46,7 @@ impl Step {
 
     /// Writes the script of a protocol.
     pub fn encode(protocol: Protocol, options: [u8; 2], steps: &[Self]) -> Vec<u8> {
-        let number = PROTOCOLS.iter().position(|one| *one == protocol).unwrap_or_default() as u8;
-        let mut script = vec![options[0] << 2 | 0x80 | number, 1, options[1]];
+        let mut script = vec![protocol as u8, options[0] << 2 | 0x80, 1, options[1]];
         for step in steps {
             step.write(&mut script);
         }
@@ -94,10 +92,12 @@ struct Talk {
 impl Script {
     /// Carries out a script.
     pub fn run(input: &[u8]) -> Capture {
-        let (head, mut rest) = input.split_at(input.len().min(2));
-        let (options, seed) = (head.first().copied().unwrap_or(0), head.get(1).copied().unwrap_or(0));
+        let mut rest = input;
+        let [number, options, seed] = [(); 3].map(|()| take(&mut rest).unwrap_or(0));
         let more = if options & 0x80 == 0 { 0 } else { take(&mut rest).unwrap_or(0) };
-        let protocol = PROTOCOLS[usize::from(options & 3)];
+        let protocol =
+            Protocol::ALL.into_iter().find(|protocol| *protocol as usize == usize::from(number) % Protocol::COUNT);
+        let protocol = protocol.unwrap_or(Protocol::ALL[0]);
         let count = usize::from(options >> 2 & 3).clamp(1, 3);
         let wire = Wire::new((0..count).map(|number| link(protocol, number, options, more)).collect());
         let mut script =

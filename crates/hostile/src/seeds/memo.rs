@@ -3,17 +3,10 @@
 use super::{LONGEST, recorded};
 use crate::conversation::Turn;
 use crate::memo::Step::{self, Again, Damage, Spelt};
-use crate::memo::Words;
+use crate::memo::{Words, turns};
 use overhead_model::{Protocol, Side};
 use std::path::Path;
 
-/// Each protocol, with what the names of its recorded sessions begin with, and the turns by which it starts.
-const PROTOCOLS: [(Protocol, &str, &[u8]); 4] = [
-    (Protocol::Resp, "redis", &[]),
-    (Protocol::Pgwire, "postgres", &[0, 3]),
-    (Protocol::Cql, "cassandra", &[0, 2]),
-    (Protocol::Mongo, "ferretdb", &[0]),
-];
 /// Two connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
 /// nobody knows.
 const OPTIONS: [[u8; 2]; 6] = [[0x12, 0], [0x1a, 2], [0x1e, 0], [0x12, 4], [0x12, 1], [0x13, 0x20]];
@@ -25,9 +18,9 @@ const CHANGES: [u8; 4] = [0, 1, 5, ANEW];
 
 pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
-    for (protocol, sessions, start) in PROTOCOLS {
-        let start: Vec<Step> = start.iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
-        let scripts = [kinds(&start), damaged(&start), recorded(fixtures, sessions)?].concat();
+    for protocol in Protocol::ALL {
+        let start: Vec<Step> = turns::start(protocol).iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
+        let scripts = [kinds(&start), damaged(&start), recorded(fixtures, protocol)?].concat();
         let encode = |(steps, options): (&Vec<Step>, &[u8; 2])| Step::encode(protocol, *options, steps);
         found.extend(scripts.iter().zip(OPTIONS.iter().cycle()).map(encode));
     }
@@ -37,8 +30,8 @@ pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
 /// A script of any turns and any damage, by number: of turns that a connection remembers, and others amid them.
 pub fn random(number: u64) -> Vec<u8> {
     let mut words = Words::new(number);
-    let (protocol, _, start) = PROTOCOLS[words.below(PROTOCOLS.len())];
-    let mut steps: Vec<Step> = start.iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
+    let protocol = Protocol::ALL[words.below(Protocol::COUNT)];
+    let mut steps: Vec<Step> = turns::start(protocol).iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
     let usual = words.byte(16);
     steps.extend([Step::Turn(usual, 0, 0), Again(0, MANY, ANEW)]);
     for _ in 0..words.below(24) {
@@ -75,9 +68,9 @@ fn damaged(start: &[Step]) -> Vec<Vec<Step>> {
 }
 
 /// What was recorded, turn by turn, each once more with other ids and once more with other contents.
-fn recorded(fixtures: &Path, sessions: &str) -> Result<Vec<Vec<Step>>, String> {
+fn recorded(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Step>>, String> {
     let mut found = Vec::new();
-    for talk in recorded::talks(fixtures, sessions)? {
+    for talk in recorded::talks(fixtures, protocol)? {
         let mut steps = Vec::new();
         let mut left = LONGEST;
         for (request, response) in exchanges(talk) {

@@ -7,7 +7,8 @@ mod spelt;
 
 use crate::Target;
 use crate::conversation::{Conversation, Cut, Segments, Turn};
-use overhead_model::Side;
+use overhead_model::{Protocol, Side};
+use overhead_protocols::facts;
 use std::path::Path;
 
 pub use memo::random as random_script;
@@ -22,14 +23,24 @@ const LONGEST: usize = 1500;
 /// Where a recorded session cannot be read, with its path.
 pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     match target {
-        Target::Resp => recorded::conversations(fixtures, "redis"),
-        Target::Pgwire => recorded::conversations(fixtures, "postgres"),
-        Target::Cql => Ok(cql()),
-        Target::Mongo => Ok(encode(&spelt::mongo(), None)),
+        Target::Conversation(protocol) => {
+            Ok([spelt_out(protocol), recorded::conversations(fixtures, protocol)?].concat())
+        }
         Target::Reassembler => Ok(segments()),
         Target::CaptureFile => recorded::files(fixtures),
         Target::Memo => memo::scripts(fixtures),
     }
+}
+
+/// Messages that were not recorded, and the smallest of all.
+fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
+    let greeting = encode(&[vec![(Side::Request, facts(protocol).greeting.to_vec())]], None);
+    let more = match protocol {
+        Protocol::Cql => cql(),
+        Protocol::Mongo => encode(&spelt::mongo(), None),
+        _ => Vec::new(),
+    };
+    [greeting, more].concat()
 }
 
 fn cql() -> Vec<Vec<u8>> {

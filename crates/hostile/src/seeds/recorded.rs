@@ -5,7 +5,8 @@ use crate::conversation::{Conversation, Cut, Turn};
 use overhead_capture::{FileSource, Next, PcapngWriter, Source, WriterOptions};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{
-    ConnectionSummary, Frame, LinkType, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
+    ConnectionSummary, Frame, LinkType, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, System, Tally,
+    Trace,
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,19 +18,17 @@ const PIECES: usize = 12;
 /// Bytes of Ethernet in the captures.
 const ETHERNET: usize = 14;
 
-/// What was said on the connections of sessions whose names begin with `kind`, in pieces.
-pub(super) fn conversations(fixtures: &Path, kind: &str) -> Result<Vec<Vec<u8>>, String> {
-    Ok(talks(fixtures, kind)?.into_iter().flat_map(pieces).collect())
+/// What was said on the connections of recorded sessions of a protocol, in pieces.
+pub(super) fn conversations(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<u8>>, String> {
+    Ok(talks(fixtures, protocol)?.into_iter().flat_map(pieces).collect())
 }
 
 /// The same, whole.
-pub(super) fn talks(fixtures: &Path, kind: &str) -> Result<Vec<Vec<Turn>>, String> {
-    const PORTS: [(u16, Protocol); 4] =
-        [(7379, Protocol::Resp), (7432, Protocol::Pgwire), (7042, Protocol::Cql), (7017, Protocol::Mongo)];
+pub(super) fn talks(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Turn>>, String> {
     let mut found = Vec::new();
-    for capture in captures(fixtures, kind)? {
-        let selection = Selection { ports: PORTS.iter().map(|&(port, protocol)| (port, vec![protocol])).collect() };
-        let mut dissector = Dissector::new(selection, Talk::default());
+    for capture in captures(fixtures)? {
+        let Some(port) = server_port(&capture.with_file_name("args"), protocol)? else { continue };
+        let mut dissector = Dissector::new(Selection { ports: vec![(port, vec![protocol])] }, Talk::default());
         each_frame(&capture, |frame| dissector.frame(frame))?;
         let (talk, _) = dissector.finish();
         found.extend(talk.connections.into_values());
@@ -37,10 +36,19 @@ pub(super) fn talks(fixtures: &Path, kind: &str) -> Result<Vec<Vec<Turn>>, Strin
     Ok(found)
 }
 
+/// Reads in the arguments of a fixture at which port its server speaks `protocol`; `None` where it speaks another.
+fn server_port(args: &Path, protocol: Protocol) -> Result<Option<u16>, String> {
+    let text = fs::read_to_string(args).map_err(|error| at(args, error))?;
+    let of = |option: &str| text.split_whitespace().skip_while(|word| *word != option).nth(1);
+    let system = of("--db").and_then(System::named).ok_or_else(|| at(args, "names no system"))?;
+    let port = of("--port").map_or(Ok(system.port), str::parse).map_err(|error| at(args, error))?;
+    Ok((system.protocol == protocol).then_some(port))
+}
+
 /// The first frames of each session, as pcap, pcapng, and compressed; and a few with other link types and tunnels.
 pub(super) fn files(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
-    for capture in captures(fixtures, "")? {
+    for capture in captures(fixtures)? {
         let mut pcap = fs::read(&capture).map_err(|error| at(&capture, error))?;
         pcap.truncate(LONGEST);
         let mut frames = Vec::new();
@@ -59,11 +67,10 @@ pub(super) fn files(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Captures of the sessions whose names begin with `kind`, sorted.
-fn captures(fixtures: &Path, kind: &str) -> Result<Vec<PathBuf>, String> {
+/// Captures of all recorded sessions, sorted.
+fn captures(fixtures: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir(fixtures).map_err(|error| at(fixtures, error))?;
-    let of_kind = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(kind));
-    let folders = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(of_kind);
+    let folders = entries.filter_map(Result::ok).map(|entry| entry.path());
     let mut captures: Vec<_> = folders.map(|folder| folder.join("capture.pcap")).filter(|path| path.exists()).collect();
     captures.sort();
     Ok(captures)

@@ -10,6 +10,7 @@ mod resp;
 
 use super::words::Words;
 use overhead_model::Protocol;
+use overhead_protocols::facts;
 
 /// What both sides say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,21 @@ pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words)
         Protocol::Pgwire => pgwire::make(kind, lengths, words),
         Protocol::Cql => cql::make(kind, lengths, words),
         Protocol::Mongo => mongo::make(kind, lengths, words),
+        // Others repeat what was recorded of them, and ask the smallest thing that there is to ask.
+        #[allow(unreachable_patterns, reason = "reached by a protocol that has no turns of its own")]
+        _ => (facts(protocol).greeting.to_vec(), Vec::new()),
     };
     Turn { request, response }
+}
+
+/// The kinds of turn by which a connection begins.
+pub(crate) const fn start(protocol: Protocol) -> &'static [u8] {
+    match protocol {
+        Protocol::Pgwire => &[0, 3],
+        Protocol::Cql => &[0, 2],
+        Protocol::Mongo => &[0],
+        _ => &[],
+    }
 }
 
 /// A request and its response.
