@@ -54,9 +54,24 @@ pub struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// Bytes that can be posted now.
+    /// Returns how many bytes can be posted now.
     pub fn available(&self) -> u64 {
         self.bytes.len() as u64 + self.opaque
+    }
+
+    /// Moves past `n` bytes that were posted, of those that were captured first; at most as many as are available.
+    #[inline]
+    pub fn advance(&mut self, n: u64) {
+        let captured = usize::try_from(n).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.bytes = self.bytes.get(captured..).unwrap_or_default();
+        self.opaque = self.opaque.saturating_sub(n - captured as u64);
+    }
+
+    /// Returns what is behind `n` bytes that were posted.
+    #[must_use]
+    pub fn after(mut self, n: u64) -> Self {
+        self.advance(n);
+        self
     }
 }
 
@@ -66,8 +81,16 @@ pub enum Step {
     /// At least one byte was posted; call again with what follows.
     Progress,
     /// Nothing was posted: the message at this position is exactly this many bytes long in all, more than are available.
+    ///
+    /// The decoder is not asked again before as many are there, so that a long message that comes in small pieces costs one
+    /// look. And it is what makes a hole survivable: bytes that were not captured count towards the number, the message is
+    /// decoded with its end opaque, and the next one begins where it should. Return it as soon as a length is known.
     Need(u64),
-    /// Nothing was posted: more bytes are needed, and it cannot be said how many.
+    /// Nothing was posted: more bytes are needed, and it cannot be said how many (a header that is cut, a line without its end).
+    ///
+    /// The decoder is asked again with each piece. Where bytes were not captured right behind these, the boundary is lost:
+    /// nothing says where the next message begins, so [`Decoder::lost`] is called, and the search goes on by
+    /// [`Decoder::boundary`].
     More,
     /// From here on, both directions of the connection are TLS records. At least one byte was posted.
     Tls,
@@ -92,6 +115,100 @@ pub enum Boundary {
 /// A protocol: state of one connection, fed by [`Engine`].
 ///
 /// Implementations are pure: no I/O, clock, panic or `unsafe`, and no allocation from a length that was not checked.
+///
+/// # The life of an operation
+///
+/// | call | when | what it does |
+/// |---|---|---|
+/// | [`Out::open`] | a request begins | gives the operation its number; it is charged with nothing yet |
+/// | [`Out::charge`] | a message begins, of either direction | what is posted next in this direction goes to that operation, in later steps too |
+/// | [`Out::post`], or a [`Cursor`] | for each field | the next bytes go to an account, under a name for people |
+/// | [`Out::label`] | it is known what was asked | says class, name and way of sending; the last label before the end holds, and without one it is `unmatched` |
+/// | [`Out::release`] | a message is whole | what follows in this direction belongs to no operation until the next charge |
+/// | [`Out::close`] | the answer is whole, or none will come | says how it ended; nothing can be posted to it any more |
+///
+/// Several operations may be open at once: the decoder keeps their numbers, in order or by the ids of the protocol, and
+/// charges the one that a message is of. A message that answers nothing known is an [`Out::orphan`], which is opened, labelled
+/// `unmatched` and charged at once. Operations that are open at the end are unanswered; [`Decoder::lost`] closes those whose
+/// answers can no longer be told apart.
+///
+/// # Example
+///
+/// A protocol of which each message is a byte that counts the text behind it. Requests are answered in order.
+///
+/// ```
+/// use overhead_decode::transcript::check;
+/// use overhead_decode::{Boundary, Cursor, Decoder, Input, Malformed, OpId, Out, Reader, Step, limits};
+/// use overhead_model::{Account, Class, Outcome, Side};
+/// use std::collections::VecDeque;
+///
+/// #[derive(Debug, Default)]
+/// struct Counted {
+///     waiting: VecDeque<OpId>,
+/// }
+///
+/// /// Posts one message and gives its text; `account` is what the text is.
+/// fn message<'a, R: Reader>(total: u64, input: Input<'a>, account: Account, out: &mut Out<'_, R>) -> &'a [u8] {
+///     let mut cursor = Cursor::new(input, total, out);
+///     let length = cursor.skip(1, Account::Framing, "length");
+///     let text = length.and_then(|()| cursor.text(total - 1, account, "text")).unwrap_or_default();
+///     cursor.finish(); // What could not be read goes to `unknown`, so that the next message begins where it should.
+///     text
+/// }
+///
+/// impl Decoder for Counted {
+///     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+///         let Some(&length) = input.bytes.first() else { return Ok(Step::More) };
+///         let total = 1 + u64::from(length);
+///         if input.available() < total {
+///             return Ok(Step::Need(total));
+///         }
+///         match side {
+///             Side::Request if self.waiting.len() >= limits::OUTSTANDING => {
+///                 return Err(Malformed("more requests than can be waited for"));
+///             }
+///             Side::Request => {
+///                 let op = out.open();
+///                 out.charge(op);
+///                 let verb = message(total, input, Account::Query, out);
+///                 out.label(op, Class::Workload, &String::from_utf8_lossy(verb), "");
+///                 self.waiting.push_back(op);
+///             }
+///             Side::Response => {
+///                 let op = self.waiting.pop_front().unwrap_or_else(|| out.orphan("RESPONSE"));
+///                 out.charge(op);
+///                 message(total, input, Account::Data, out);
+///                 out.close(op, Outcome::Ok);
+///             }
+///         }
+///         out.release();
+///         Ok(Step::Progress)
+///     }
+///
+///     /// Any byte may be a length: nothing proves a boundary, so that a direction is not decoded after a loss.
+///     fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
+///         Boundary::No
+///     }
+///
+///     /// It cannot be told which answers were lost, so none of those that follow has its request.
+///     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+///         if side == Side::Response {
+///             self.waiting.drain(..).for_each(|op| out.close(op, Outcome::Unanswered));
+///         }
+///     }
+///
+///     fn held(&self) -> usize {
+///         self.waiting.capacity() * size_of::<OpId>()
+///     }
+/// }
+///
+/// // Two requests at once, then their answers; `check` tries it cut at every byte, too.
+/// let transcript = check(Counted::default, &[(Side::Request, b"\x03GET\x03SET"), (Side::Response, b"\x01x\x00")]);
+/// assert_eq!(
+///     transcript.summary(),
+///     ["workload GET [] ok: framing 1, query 3 | framing 1, data 1", "workload SET [] ok: framing 1, query 3 | framing 1"]
+/// );
+/// ```
 pub trait Decoder {
     /// Decodes one message, or one element of a long one, from the start of `input` and posts exactly the bytes it
     /// consumes. [`Step::Need`] and [`Step::More`] must be returned before anything is posted.
@@ -105,7 +222,7 @@ pub trait Decoder {
     /// [`Malformed`] where the position cannot be the start of a message. What was posted before stays posted.
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed>;
 
-    /// Whether `bytes` provably begin a message of this direction. Asked at the start of a connection whose handshake
+    /// Says whether `bytes` provably begin a message of this direction. Asked at the start of a connection whose handshake
     /// was not captured, and byte by byte after a loss.
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary;
 

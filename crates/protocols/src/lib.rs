@@ -23,18 +23,27 @@ use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reade
 use overhead_model::{Protocol, Side};
 use std::sync::Arc;
 
-/// What the first bytes of a direction look like.
+/// What the first bytes of a direction look like to one protocol.
+///
+/// A port says what is expected, and the bytes have to agree. Where a port is expected to have one protocol, [`judge`] asks in
+/// this order, until something is certain: other protocols' marks that none of ours begins with (`SSH-`, `HTTP/1.`), the
+/// expected protocol, TLS, our other protocols, then foreign ones that are told by lengths that agree. Where nothing is
+/// certain, [`judge_both`] looks at both directions together.
+///
+/// Where a port says nothing, all protocols that it may be are asked in the order of [`Protocol::ALL`], those first whose
+/// messages prove most: of several that say [`Sniff::Request`] or [`Sniff::Response`] the first one is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sniff {
-    /// Not this protocol.
+    /// Not this protocol, whatever follows.
     No,
-    /// Too few bytes to tell.
+    /// Too few bytes to tell. Asked again with more, up to [`limits::SNIFF`].
     More,
-    /// A client of this protocol sends such bytes.
+    /// A client of this protocol sends such bytes, and nothing else that is known does.
     Request,
-    /// A server of this protocol sends such bytes.
+    /// A server of this protocol sends such bytes, and nothing else that is known does.
     Response,
-    /// One of this side sends such bytes, and so do ends of other protocols: it takes both directions to tell.
+    /// An end on this side sends such bytes, and so do ends of other protocols (a line that begins with a word, or with `+`).
+    /// It is believed only where the other direction says the same of the other side.
     Perhaps(Side),
 }
 

@@ -68,7 +68,7 @@ impl Connection {
             return Ok(Step::Progress);
         }
         self.walk_from(side, message, header.opcode, header.len - HEADER);
-        let input = after(input, HEADER);
+        let input = input.after(HEADER);
         let _ = self.body(side, message, input, out);
         Ok(Step::Progress)
     }
@@ -188,9 +188,9 @@ impl Connection {
     /// An `OP_COMPRESSED`, all of which is at hand as far as it was captured.
     fn compressed<R: Reader>(&mut self, side: Side, message: Message, input: Input<'_>, out: &mut Out<'_, R>) {
         let wrapped = Wrapped::read(side, input.bytes);
-        let body = after(input, COMPRESSED_HEADER);
+        let body = input.after(COMPRESSED_HEADER);
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
-        let mut cursor = Cursor::new(after(input, HEADER), message.header.len - HEADER, out);
+        let mut cursor = Cursor::new(input.after(HEADER), message.header.len - HEADER, out);
         let whole = compressed_header(&mut cursor).is_ok();
         let Some(wrapped) = wrapped.filter(|_| whole) else {
             cursor.finish();
@@ -284,13 +284,4 @@ fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<()
     cursor.skip(4, Framing, "original opcode")?;
     cursor.skip(4, Framing, "uncompressed size")?;
     cursor.skip(1, Framing, "compressor id")
-}
-
-/// The input from `n` bytes on, which were posted.
-fn after(input: Input<'_>, n: u64) -> Input<'_> {
-    let captured = (input.bytes.len() as u64).min(n);
-    Input {
-        bytes: input.bytes.get(captured as usize..).unwrap_or_default(),
-        opaque: input.opaque.saturating_sub(n - captured),
-    }
 }

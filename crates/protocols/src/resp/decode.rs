@@ -3,7 +3,7 @@
 use super::command::{Command, Field};
 use super::pair::{Listens, Pairing, Target};
 use super::replication::Replication;
-use super::value::{self, Leaves, Listener, Progress, Value, advance};
+use super::value::{self, Leaves, Listener, Progress, Value};
 use super::wire::{self, Bulk, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::near;
@@ -113,7 +113,7 @@ impl Resp {
         if let Some((count @ 1.., len)) = wire::header(input.bytes, b'*') {
             self.request.scanned = 0;
             self.begin_array(count as u64, len as u64, out);
-            advance(input, len as u64);
+            input.advance(len as u64);
             return self.arguments(count as u64, input, out);
         }
         let line = match self.line(input)? {
@@ -136,7 +136,7 @@ impl Resp {
             }
             Some(_) => self.inline(line, text, out)?,
         }
-        advance(input, len);
+        input.advance(len);
         Ok(None)
     }
 
@@ -238,7 +238,7 @@ impl Resp {
         let body = input.bytes.get(line.len()..).unwrap_or_default();
         let Some(len) = len else {
             out.post(Account::Framing, "null", header);
-            advance(input, header);
+            input.advance(header);
             self.request.command.odd_argument();
             self.end_argument(further - 1, out)?;
             return Ok(None);
@@ -254,7 +254,7 @@ impl Resp {
             command.content(word, out);
         }
         out.post(Account::Framing, "argument length", header);
-        advance(input, header);
+        input.advance(header);
         self.request.stage = Stage::Body { left: len, field, further: further - 1 };
         Ok(None)
     }
@@ -267,7 +267,7 @@ impl Resp {
         let Stage::Body { left, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
         field.post(taken, out);
-        advance(input, taken);
+        input.advance(taken);
         self.request.stage = Stage::Body { left: left - taken, field, further };
         if taken < left {
             return Ok(Some(Step::More));
@@ -357,7 +357,7 @@ impl Resp {
             } else {
                 out.charge(op);
                 out.post(Account::Framing, "keep-alive", 1);
-                advance(input, 1);
+                input.advance(1);
             }
             return Ok(None);
         }

@@ -7,7 +7,7 @@
 //! *<n> CRLF …                            a command, which the replica does not answer
 //! ```
 
-use super::value::{Leaves, Progress, Value, advance};
+use super::value::{Leaves, Progress, Value};
 use super::wire;
 use overhead_decode::{Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
@@ -82,7 +82,7 @@ impl Replication {
             Some(b'\n') => {
                 self.open("stream", out);
                 out.post(Account::Framing, "keep-alive", 1);
-                advance(input, 1);
+                input.advance(1);
                 self.end(out);
                 Ok(None)
             }
@@ -107,7 +107,7 @@ impl Replication {
         };
         self.open("snapshot", out);
         out.post(Account::Framing, "length", line.len() as u64 + 2);
-        advance(input, line.len() as u64 + 2);
+        input.advance(line.len() as u64 + 2);
         let text = line.get(1..).unwrap_or_default();
         let mark = text.strip_prefix(b"EOF:").and_then(|mark| mark.try_into().ok());
         let len = wire::number(text).and_then(|len| u64::try_from(len).ok());
@@ -122,7 +122,7 @@ impl Replication {
     fn snapshot<R: Reader>(&mut self, left: u64, input: &mut Input<'_>, out: &mut Out<'_, R>) {
         let taken = left.min(input.available());
         out.post(Account::Data, "snapshot", taken);
-        advance(input, taken);
+        input.advance(taken);
         self.stage = Stage::Snapshot(left - taken);
         if taken == left {
             self.end(out);
@@ -138,7 +138,7 @@ impl Replication {
         if let Some(at) = input.bytes.windows(MARK).position(|bytes| bytes == mark) {
             out.post(Account::Data, "snapshot", at as u64);
             out.post(Account::Framing, "end of snapshot", MARK as u64);
-            advance(input, (at + MARK) as u64);
+            input.advance((at + MARK) as u64);
             self.end(out);
             return None;
         }
@@ -146,7 +146,7 @@ impl Replication {
         let kept = if input.opaque > 0 { 0 } else { MARK as u64 - 1 };
         let taken = input.available().saturating_sub(kept);
         out.post(Account::Data, "snapshot", taken);
-        advance(input, taken);
+        input.advance(taken);
         (taken == 0 || kept > 0).then_some(Step::More)
     }
 

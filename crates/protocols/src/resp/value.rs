@@ -155,7 +155,7 @@ impl Value {
                 return Ok(Some(Step::Need(tag)));
             }
             out.post(Account::Framing, "string type", tag);
-            advance(input, tag);
+            input.advance(tag);
         }
         let body = Body { tag: 0, ..body };
         self.body = Some(body);
@@ -168,7 +168,7 @@ impl Value {
             }
             let taken = body.left.min(input.available());
             post_value(taken, body.account, body.free, out);
-            advance(input, taken);
+            input.advance(taken);
             self.body = Some(Body { left: body.left - taken, ..body });
             if taken < body.left {
                 return Ok(Some(Step::More));
@@ -320,15 +320,8 @@ pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>
         return Err(Malformed("a string that is longer than its length"));
     }
     out.post(Account::Framing, "CRLF", 2);
-    advance(input, 2);
+    input.advance(2);
     Ok(())
-}
-
-/// Moves `n` bytes on.
-pub(super) fn advance(input: &mut Input<'_>, n: u64) {
-    let captured = usize::try_from(n).unwrap_or(usize::MAX).min(input.bytes.len());
-    input.bytes = input.bytes.get(captured..).unwrap_or_default();
-    input.opaque -= n - captured as u64;
 }
 
 /// Posts a part of a string, or all of it; where it is `free`, nobody looks at it.
