@@ -75,11 +75,16 @@ impl Copies {
     /// Whether `frame`, which holds `segment`, was seen at another place just before.
     #[inline]
     pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
-        let place = place(frame);
-        if self.is_only_place(place) {
+        // An Ethernet header says no more of the place.
+        if self.is_only_place(Place { interface: frame.interface, ..Place::default() }) {
             self.remember_early(Early::Header(*plain.header), frame.time_ns);
             return false;
         }
+        self.has_plain_among_several(frame, plain)
+    }
+
+    #[inline(never)]
+    fn has_plain_among_several(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
         self.has_segment(frame, &plain.segment())
     }
 

@@ -21,13 +21,13 @@ pub struct Inlet<B> {
     full: Vec<SyncSender<Arc<B>>>,
     /// Those that were handed over, in order; nobody else has them once they were read.
     out: VecDeque<Arc<B>>,
+    /// Those that were read: the last ones on top, for they are in the caches.
+    spare: Vec<B>,
     freed: Receiver<()>,
     done: SyncSender<()>,
     /// How many there are.
     made: usize,
     most: usize,
-    /// None was free when one was asked for last.
-    is_short: bool,
 }
 
 impl<B: Batch> Inlet<B> {
@@ -39,11 +39,11 @@ impl<B: Batch> Inlet<B> {
             filling: B::default(),
             full: Vec::new(),
             out: VecDeque::new(),
+            spare: Vec::new(),
             freed,
             done,
             made: 1,
             most,
-            is_short: false,
         }
     }
 
@@ -81,16 +81,17 @@ impl<B: Batch> Inlet<B> {
 
     /// Returns whether the last hand-over left half of the batches or more to be read.
     pub fn is_half_full(&self) -> bool {
-        self.is_short && self.out.len() >= self.most / 2
+        self.out.len() >= self.most / 2
     }
 
     fn next(&mut self) -> B {
-        self.is_short = false;
         loop {
-            if let Some(batch) = self.free() {
+            while let Some(batch) = self.free() {
+                self.spare.push(batch);
+            }
+            if let Some(batch) = self.spare.pop() {
                 return batch;
             }
-            self.is_short = true;
             if self.made < self.most {
                 self.made += 1;
                 return B::default();
