@@ -34,26 +34,15 @@ pub fn run(job: Job) -> Result<u8> {
     match job.system.protocol {
         #[cfg(feature = "redis")]
         Protocol::Resp => with::<driver::redis::Redis>(job),
-        #[cfg(not(feature = "redis"))]
-        Protocol::Resp => without(&job),
         #[cfg(feature = "postgres")]
         Protocol::Pgwire => with::<driver::postgres::Postgres>(job),
-        #[cfg(not(feature = "postgres"))]
-        Protocol::Pgwire => without(&job),
         #[cfg(feature = "scylla")]
         Protocol::Cql => with::<driver::scylla::Scylla>(job),
-        #[cfg(not(feature = "scylla"))]
-        Protocol::Cql => without(&job),
         #[cfg(feature = "mongodb")]
         Protocol::Mongo => with::<driver::mongodb::Mongo>(job),
-        #[cfg(not(feature = "mongodb"))]
-        Protocol::Mongo => without(&job),
+        #[allow(unreachable_patterns, reason = "reached where a driver is left out of the build")]
+        _ => Err(Fault::usage(format!("{}: this build has no driver for it", job.system.name)).into()),
     }
-}
-
-#[allow(dead_code, reason = "reached where a driver is left out of the build")]
-fn without(job: &Job) -> Result<u8> {
-    Err(Fault::usage(format!("{}: this build has no driver for it", job.system.name)).into())
 }
 
 fn with<D: Driver>(job: Job) -> Result<u8> {

@@ -4,7 +4,7 @@
 
 use etherparse::{SlicedPacket, TransportSlice};
 use overhead_decode::free::{Checked, check};
-use overhead_model::{Protocol, Side};
+use overhead_model::{Side, System};
 use overhead_protocols::{AnyDecoder, Shared};
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,13 +62,9 @@ fn connections(capture: &[u8], port: u16) -> Vec<Conversation> {
 /// Checks the connections of a fixture, and returns the sums.
 fn fixture(name: &str) -> Checked {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
-    let (protocol, port) = match name.split('-').next().unwrap() {
-        "redis" => (Protocol::Resp, 7379),
-        "postgres" => (Protocol::Pgwire, 7432),
-        "cassandra" => (Protocol::Cql, 7042),
-        "ferretdb" => (Protocol::Mongo, 7017),
-        _ => panic!("a fixture of an unknown server: {name}"),
-    };
+    let args = fs::read_to_string(folder.join("args")).unwrap();
+    let of = |option: &str| args.split_whitespace().skip_while(|word| *word != option).nth(1).unwrap();
+    let (protocol, port) = (System::named(of("--db")).unwrap().protocol, of("--port").parse().unwrap());
     let mut sums = Checked::default();
     for said in connections(&fs::read(folder.join("capture.pcap")).unwrap(), port) {
         let said: Vec<(Side, &[u8])> = said.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();

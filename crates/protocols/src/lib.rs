@@ -59,6 +59,8 @@ pub struct Facts {
     pub know_of_one_another: bool,
     /// The smallest thing that its servers answer without a login.
     pub greeting: &'static [u8],
+    /// The smallest answer to it that a server may give.
+    pub answer: &'static [u8],
     /// Returns whether the first bytes of an answer are one to [`Facts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
 }

@@ -8,7 +8,7 @@ mod spelt;
 use crate::Target;
 use crate::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_model::{Protocol, Side};
-use overhead_protocols::facts;
+use overhead_protocols::{Facts, facts};
 use std::path::Path;
 
 pub use memo::random as random_script;
@@ -34,7 +34,9 @@ pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
 
 /// Messages that were not recorded, and the smallest of all.
 fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
-    let greeting = encode(&[vec![(Side::Request, facts(protocol).greeting.to_vec())]], None);
+    let Facts { greeting, answer, .. } = facts(protocol);
+    let greeting = [(Side::Request, greeting.to_vec()), (Side::Response, answer.to_vec())];
+    let greeting = encode(&[greeting.to_vec()], None);
     let more = match protocol {
         Protocol::Cql => cql(),
         Protocol::Mongo => encode(&spelt::mongo(), None),

@@ -84,6 +84,7 @@ pub(super) const FACTS: Facts = Facts {
     know_of_one_another: true,
     // OPTIONS in version 4, stream 0, no body; answered by SUPPORTED, or an error.
     greeting: b"\x04\0\0\0\x05\0\0\0\0",
+    answer: b"\x84\0\0\0\x06\0\0\0\x02\0\0",
     is_greeted: |answer| matches!(answer, [0x84, _, _, _, 0 | 6, _, _, _, _, ..]),
 };
 

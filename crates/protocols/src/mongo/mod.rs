@@ -63,6 +63,7 @@ pub(super) const FACTS: Facts = Facts {
     // OP_MSG, request 1: { hello: 1, $db: "admin" }.
     greeting:
         b"\x34\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x1f\0\0\0\x10hello\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0",
+    answer: b"\x26\0\0\0\x05\0\0\0\x01\0\0\0\xdd\x07\0\0\0\0\0\0\0\x11\0\0\0\x01ok\0\0\0\0\0\0\0\xf0\x3f\0",
     is_greeted: |answer| matches!(answer, [_, _, _, _, _, _, _, _, 1, 0, 0, 0, 0xdd, 7, 0, 0, ..]),
 };
 

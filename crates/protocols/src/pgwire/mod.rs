@@ -71,6 +71,7 @@ pub(super) const FACTS: Facts = Facts {
     know_of_one_another: false,
     // SSLRequest, answered by one letter.
     greeting: b"\0\0\0\x08\x04\xd2\x16\x2f",
+    answer: b"N",
     is_greeted: |answer| matches!(answer, [b'S' | b'N']),
 };
 

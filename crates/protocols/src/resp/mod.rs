@@ -38,6 +38,7 @@ pub(super) const FACTS: Facts = Facts {
     know_of_one_another: false,
     // PING
     greeting: b"PING\r\n",
+    answer: b"+PONG\r\n",
     is_greeted: |answer| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| answer.starts_with(word)),
 };
 
