@@ -1,7 +1,6 @@
-//! The protocols: bytes of a connection to postings and operations. One line of the registry each, and a folder of the same
-//! shape:
+//! The protocols: bytes of a connection to postings and operations. Each has two lines here and a folder of the same shape:
 //!
-//! - `mod.rs`: the descriptor (specification, binary layout in prose) and the content sniffer;
+//! - `mod.rs`: specification, layout in prose, the decoder's struct with its [`Decoder`], and `FACTS` (see [`Facts`]);
 //! - `wire.rs`: the protocol's constants and small readers of its primitives;
 //! - `decode.rs`: messages to postings;
 //! - `pair.rs`: messages to operations;
