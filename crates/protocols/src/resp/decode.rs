@@ -1,42 +1,31 @@
 //! Bytes to postings, for both directions.
 
+use super::Resp;
 use super::command::{Command, Field};
-use super::pair::{Listens, Pairing, Target};
+use super::pair::{Listens, Target};
 use super::replication::Replication;
 use super::value::{self, Leaves, Listener, Progress, Value};
 use super::wire::{self, Bulk, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::near;
-use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Input, Malformed, Out, Reader, Step};
 use overhead_model::{Account, Side};
 
 /// Arguments up to this length are waited for where it matters what they say.
 const INSPECTED: u64 = 512;
 
-/// One connection.
-#[derive(Debug)]
-pub struct Resp {
-    request: Request,
-    reply: Value,
-    /// Whose value is being read.
-    target: Option<Target>,
-    pairing: Pairing,
-    /// What comes where the server is a primary and the client its replica. Absent until then.
-    replication: Option<Box<Replication>>,
-}
-
 /// The command being read.
 #[derive(Debug)]
-struct Request {
-    stage: Stage,
-    command: Command,
+pub(super) struct Request {
+    pub stage: Stage,
+    pub command: Command,
     /// An argument that is not a bulk string, which Redis refuses. Absent until there is one.
     odd: Option<Box<Value>>,
-    scanned: usize,
+    pub scanned: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// Between commands.
     Idle,
     /// Before the next of this many arguments.
@@ -51,25 +40,22 @@ enum Stage {
 const ODD: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 impl Request {
+    pub fn new() -> Self {
+        Self { stage: Stage::Idle, command: Command::default(), odd: None, scanned: 0 }
+    }
+
     fn odd(&mut self) -> &mut Value {
         self.odd.get_or_insert_with(|| Box::new(Value::new()))
     }
 }
 
 impl Resp {
-    /// A decoder for a new connection; `mid_stream` where its start was not captured.
-    pub fn new(mid_stream: bool) -> Self {
-        Self {
-            request: Request { stage: Stage::Idle, command: Command::default(), odd: None, scanned: 0 },
-            reply: Value::new(),
-            target: None,
-            pairing: Pairing::new(mid_stream),
-            replication: None,
-        }
-    }
-
     /// Decodes commands as far as `input` goes; the step that stopped it.
-    fn commands<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub(super) fn commands<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
         while input.available() > 0 {
             let blocked = match self.request.stage {
                 Stage::Idle => self.begin_command(input, out)?,
@@ -290,7 +276,11 @@ impl Resp {
     }
 
     /// Decodes replies as far as `input` goes; the step that stopped it.
-    fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub(super) fn replies<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
         while input.available() > 0 {
             if self.pairing.replicates() && self.target.is_none() {
                 let replication = self.replication.get_or_insert_with(|| Box::new(Replication::new()));
@@ -370,52 +360,5 @@ impl Resp {
                 Ok(Some(Ok(target)))
             }
         }
-    }
-}
-
-impl Decoder for Resp {
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        let mut left = input;
-        let step = match side {
-            Side::Request => self.commands(&mut left, out),
-            Side::Response => self.replies(&mut left, out),
-        }?;
-        // What a step needs is counted from its start; where something was consumed, the next call asks again.
-        Ok(if left.available() < input.available() { Step::Progress } else { step })
-    }
-
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
-        super::boundary(side, bytes)
-    }
-
-    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        match side {
-            Side::Request => {
-                if self.request.stage != Stage::Idle {
-                    self.request.stage = Stage::Idle;
-                    out.close(self.request.command.op, overhead_model::Outcome::NoReply);
-                }
-                self.request.scanned = 0;
-            }
-            Side::Response => {
-                self.target = None;
-                self.reply.reset();
-                self.pairing.lost(out);
-                if let Some(replication) = &mut self.replication {
-                    replication.lost(out);
-                }
-            }
-        }
-    }
-
-    fn quiet(&self) -> Option<u64> {
-        // What is not named here is of the message being read.
-        let Self { request, reply: _, target, pairing, replication } = self;
-        let between = request.stage == Stage::Idle && target.is_none() && replication.is_none();
-        between.then(|| pairing.quiet()).flatten()
-    }
-
-    fn held(&self) -> usize {
-        self.pairing.held()
     }
 }

@@ -24,12 +24,14 @@ mod tests;
 mod value;
 mod wire;
 
-pub use decode::Resp;
-
 use super::{Facts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
-use overhead_decode::Boundary;
-use overhead_model::Side;
+use decode::{Request, Stage};
+use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_model::{Outcome, Side};
+use pair::{Pairing, Target};
+use replication::Replication;
+use value::Value;
 
 /// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: Facts = Facts {
@@ -42,12 +44,84 @@ pub(super) const FACTS: Facts = Facts {
     is_greeted: |answer| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| answer.starts_with(word)),
 };
 
+/// State of one connection.
+#[derive(Debug)]
+pub struct Resp {
+    request: Request,
+    reply: Value,
+    /// Whose value is being read.
+    target: Option<Target>,
+    pairing: Pairing,
+    /// What comes where the server is a primary and the client its replica. Absent until then.
+    replication: Option<Box<Replication>>,
+}
+
+impl Resp {
+    /// A decoder for a new connection; `mid_stream` where its start was not captured.
+    pub fn new(mid_stream: bool) -> Self {
+        Self {
+            request: Request::new(),
+            reply: Value::new(),
+            target: None,
+            pairing: Pairing::new(mid_stream),
+            replication: None,
+        }
+    }
+}
+
 /// What the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (value(bytes), inline_command(bytes)) {
         (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),
         (Sniff::No, Boundary::More) => Sniff::More,
         (value, _) => value,
+    }
+}
+
+impl Decoder for Resp {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let mut left = input;
+        let step = match side {
+            Side::Request => self.commands(&mut left, out),
+            Side::Response => self.replies(&mut left, out),
+        }?;
+        // What a step needs is counted from its start; where something was consumed, the next call asks again.
+        Ok(if left.available() < input.available() { Step::Progress } else { step })
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        boundary(side, bytes)
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        match side {
+            Side::Request => {
+                if self.request.stage != Stage::Idle {
+                    self.request.stage = Stage::Idle;
+                    out.close(self.request.command.op, Outcome::NoReply);
+                }
+                self.request.scanned = 0;
+            }
+            Side::Response => {
+                self.target = None;
+                self.reply.reset();
+                self.pairing.lost(out);
+                if let Some(replication) = &mut self.replication {
+                    replication.lost(out);
+                }
+            }
+        }
+    }
+
+    fn quiet(&self) -> Option<u64> {
+        // What is not named here is of the message being read.
+        let Self { request, reply: _, target, pairing, replication } = self;
+        let between = request.stage == Stage::Idle && target.is_none() && replication.is_none();
+        between.then(|| pairing.quiet()).flatten()
+    }
+
+    fn held(&self) -> usize {
+        self.pairing.held()
     }
 }
 
