@@ -49,21 +49,25 @@ impl Capture {
         self.packets.is_empty()
     }
 
+    /// Returns its frames.
+    pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+        self.packets.iter().map(|packet| Frame {
+            time_ns: packet.time_ns,
+            link: LinkType::ETHERNET,
+            original_len: packet.original_len,
+            interface: 0,
+            bytes: &packet.bytes,
+        })
+    }
+
     /// Dissects it; gives what the tally came to, the totals, and how many frames the memo took.
     pub fn dissect<T: Tally>(&self, tally: T, memo: bool) -> (T, Totals, u64) {
         let mut dissector = Dissector::new(self.selection.clone(), tally);
         if !memo {
             dissector = dissector.without_memo();
         }
-        for packet in &self.packets {
-            let Packet { time_ns, original_len, bytes, .. } = packet;
-            dissector.frame(&Frame {
-                time_ns: *time_ns,
-                link: LinkType::ETHERNET,
-                original_len: *original_len,
-                interface: 0,
-                bytes,
-            });
+        for frame in self.frames() {
+            dissector.frame(&frame);
         }
         let hits = dissector.memo_hits();
         let (tally, totals) = dissector.finish();

@@ -7,9 +7,9 @@ use crate::memo::{Words, turns};
 use overhead_model::{Protocol, Side};
 use std::path::Path;
 
-/// Two connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
+/// Three connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
 /// nobody knows.
-const OPTIONS: [[u8; 2]; 6] = [[0x12, 0], [0x1a, 2], [0x1e, 0], [0x12, 4], [0x12, 1], [0x13, 0x20]];
+const OPTIONS: [[u8; 2]; 6] = [[0x13, 0], [0x1b, 2], [0x1f, 0], [0x13, 4], [0x13, 1], [0x13, 0x20]];
 /// So many turns that a connection remembers those that follow.
 const MANY: u8 = 10;
 /// How a turn may be changed: made anew, and otherwise.
@@ -20,7 +20,7 @@ pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     for protocol in Protocol::ALL {
         let start: Vec<Step> = turns::start(protocol).iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
-        let scripts = [kinds(&start), damaged(&start), recorded(fixtures, protocol)?].concat();
+        let scripts = [kinds(&start), shared(&start), damaged(&start), recorded(fixtures, protocol)?].concat();
         let encode = |(steps, options): (&Vec<Step>, &[u8; 2])| Step::encode(protocol, *options, steps);
         found.extend(scripts.iter().zip(OPTIONS.iter().cycle()).map(encode));
     }
@@ -54,6 +54,16 @@ fn kinds(start: &[Step]) -> Vec<Vec<Step>> {
     let alone = (0..16).map(|kind| [start, &again(kind), &[Again(0, MANY, ANEW)], &again(kind)].concat());
     let pairs = (0..16).map(|kind| [start, &many, &again(kind), &again(1), &again(kind)].concat());
     alone.chain(pairs).collect()
+}
+
+/// What one connection prepares and another one uses: a turn again after the other connection has changed what it is about.
+fn shared(start: &[Step]) -> Vec<Vec<Step>> {
+    let script = |own: u8, other: u8| {
+        let prepare = [Step::Turn(2, 0, own), Again(0, MANY, ANEW), Step::Turn(2, 1, other), Step::Turn(2, 0, own)];
+        let ask = [Step::Turn(3, 2, own), Again(2, MANY, ANEW), Step::Turn(2, 1, other), Again(2, 3, ANEW)];
+        [start, &prepare, &ask, &[Step::Turn(2, 0, own), Again(2, 3, ANEW)]].concat()
+    };
+    vec![script(0, 3), script(3, 0), script(1, 0), script(2, 5)]
 }
 
 /// Each kind of damage amid turns that repeat themselves, on two connections.

@@ -6,7 +6,7 @@
 use super::pair::Prepared;
 use crate::limits;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries of types that all shared statements may hold together, about 12 bytes each.
@@ -20,8 +20,6 @@ pub struct SharedStatements(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     known: Mutex<Known>,
-    /// Grows with every change to `known`.
-    version: AtomicU64,
     is_withheld: AtomicBool,
 }
 
@@ -32,11 +30,6 @@ struct Known {
 }
 
 impl SharedStatements {
-    /// Returns a number that changes whenever a look-up could give another answer than before.
-    pub fn version(&self) -> u64 {
-        self.0.version.load(Ordering::Relaxed)
-    }
-
     /// Hides the statements, and takes none in, as long as a connection ends. When that happens depends on the frames of
     /// other connections: what its last bytes bring is its own.
     pub fn withhold(&self, withheld: bool) {
@@ -46,8 +39,8 @@ impl SharedStatements {
     /// Takes a statement in as it was prepared, in place of an earlier one with its id. Where there is no room for it, the
     /// others are kept.
     pub(super) fn publish(&self, statement: &Arc<Prepared>) {
-        if !self.is_withheld() && self.known().insert(statement) {
-            self.0.version.fetch_add(1, Ordering::Relaxed);
+        if !self.is_withheld() {
+            self.known().insert(statement);
         }
     }
 
@@ -66,19 +59,17 @@ impl SharedStatements {
 }
 
 impl Known {
-    /// Returns whether anything has changed.
-    fn insert(&mut self, statement: &Arc<Prepared>) -> bool {
+    fn insert(&mut self, statement: &Arc<Prepared>) {
         if self.by_id.get(&statement.id).is_some_and(|earlier| earlier == statement) {
-            return false;
+            return;
         }
         let earlier = self.by_id.remove(&statement.id);
-        self.type_entries -= earlier.as_ref().map_or(0, |earlier| earlier.weight());
+        self.type_entries -= earlier.map_or(0, |earlier| earlier.weight());
         let has_room = self.by_id.len() < limits::SHARED_STATEMENTS
             && self.type_entries.saturating_add(statement.weight()) <= TYPE_ENTRIES;
         if has_room {
             self.type_entries += statement.weight();
             self.by_id.insert(statement.id.clone(), Arc::clone(statement));
         }
-        has_room || earlier.is_some()
     }
 }

@@ -152,13 +152,11 @@ impl Session {
     pub fn quiet(&self) -> Option<u64> {
         // All fields are named, so that a further one cannot be left out unseen. Losses count for requests that wait, and
         // the types of rows are read before they are used.
-        let Self { waiting: _, outstanding, losses: _, shared, memory, row_types: _ } = self;
-        if *outstanding > 0 || memory.compresses {
-            return None;
-        }
-        // Both only ever grow, so that their sum is equal where they are. Statements that it has found are its own.
-        let others = if memory.asks_in_vain { shared.statements.version() } else { 0 };
-        Some(memory.version() + others)
+        let Self { waiting: _, outstanding, losses: _, shared: _, memory, row_types: _ } = self;
+        // Statements that it has found are its own. One that it has not may be prepared by another connection at any moment,
+        // also between a request and its response.
+        let depends_on_others = memory.compresses || memory.asks_in_vain;
+        (*outstanding == 0 && !depends_on_others).then(|| memory.version())
     }
 
     /// Something was answered, or asked, that tells nothing for the next time: the ids of requests are not what they should be.

@@ -18,7 +18,7 @@ pub(super) fn make(kind: u8, lengths: u8, words: &mut Words) -> Pair {
             let text = format!("SELECT a, b FROM lab.t WHERE k = {}", words.digits(4 + more % 4));
             exchange(7, &query(&text), 8, &rows(COLUMNS, more, words))
         }
-        2 => exchange(9, &long("SELECT a, b FROM lab.t WHERE k = ?"), 8, &prepared(more)),
+        2 => exchange(9, &long(statement(more)), 8, &prepared(more)),
         3 => exchange(10, &execute(id(more), more, words), 8, &rows(b"\0\0\0\x04\0\0\0\x02", more, words)),
         4 => exchange(7, &query(&format!("INSERT INTO lab.t (k) VALUES ({})", words.digits(3))), 8, &[0, 0, 0, 1]),
         5 => {
@@ -42,6 +42,11 @@ pub(super) fn make(kind: u8, lengths: u8, words: &mut Words) -> Pair {
 /// The id of one of a few statements.
 fn id(more: usize) -> &'static [u8] {
     [b"stmt-one".as_slice(), b"stmt-two", b"st"][more % 3]
+}
+
+/// The text of a statement, which another connection may have prepared under the same id with another text.
+fn statement(more: usize) -> &'static str {
+    if more / 3 % 2 == 0 { "SELECT a, b FROM lab.t WHERE k = ?" } else { "DELETE FROM lab.t WHERE k = ?" }
 }
 
 fn prepared(more: usize) -> Vec<u8> {

@@ -61,23 +61,6 @@ fn a_statement_is_known_as_it_was_prepared_last() {
 }
 
 #[test]
-fn the_version_changes_with_what_is_known_and_with_nothing_else() {
-    let shared = Shared::default();
-    let prepare = |id, text| {
-        let before = shared.statements.version();
-        Connection::of(&shared).prepare(id, text, &typed());
-        shared.statements.version() != before
-    };
-    assert!(prepare(7, "SELECT a FROM lab.tab"));
-    assert!(!prepare(7, "SELECT b FROM lab.tab"), "as far as it is known, it is the same");
-    assert!(prepare(8, "SELECT a FROM lab.tab"));
-    assert!(prepare(7, "DELETE FROM lab.tab"));
-    let version = shared.statements.version();
-    Connection::of(&shared).execute(7);
-    assert_eq!(shared.statements.version(), version);
-}
-
-#[test]
 fn what_the_end_of_a_connection_brings_is_its_own() {
     let shared = Shared::default();
     shared.statements.withhold(true);
