@@ -11,7 +11,7 @@ use overhead_decode::Free;
 use overhead_model::{Operation, RowId, Side, Tally};
 
 /// Frames with payload before anything is kept of a connection: few are that short, and many together would take room.
-pub const LEARN_AFTER: u64 = 32;
+pub const LEARN_AFTER: u64 = 16;
 /// Turns kept of a connection.
 const TURNS: usize = 8;
 /// Frames of a turn.
@@ -207,8 +207,9 @@ struct Latency {
 /// A turn that is kept.
 #[derive(Debug)]
 struct Turn {
-    /// See [`overhead_decode::Decoder::quiet`].
+    /// See [`overhead_decode::Decoder::quiet`]: before, and afterwards.
     version: u64,
+    after: u64,
     steps: Vec<Step>,
     /// Operations, latencies apart, and how many of each.
     operations: Vec<(RowId, Operation, u64)>,
@@ -269,8 +270,8 @@ pub enum Match {
     None,
     /// It matches one that goes on.
     Part,
-    /// It is the last one of a turn.
-    Whole,
+    /// It is the last one of a turn, which leaves the decoder in this version.
+    Whole(u64),
 }
 
 impl Memo {
@@ -291,7 +292,7 @@ impl Memo {
         let matches = |turn: &Turn| {
             turn.version == version && turn.steps.get(step).is_some_and(|step| step.matches(frame, &self.under_way))
         };
-        let of = |turn: &Turn| if turn.steps.len() == step + 1 { Match::Whole } else { Match::Part };
+        let of = |turn: &Turn| if turn.steps.len() == step + 1 { Match::Whole(turn.after) } else { Match::Part };
         match self.turns.first() {
             Some(turn) if matches(turn) => of(turn),
             _ => match self.turns.iter().skip(1).position(|turn| matches(turn) && self.begins(turn)) {
@@ -371,10 +372,9 @@ impl Memo {
         self.under_way.clear();
     }
 
-    /// The turn being learnt is whole, and the decoder in this version: keeps it, where it leaves everything as it was.
-    pub fn keep<T: Tally>(&mut self, version: u64, recording: &Recording, tally: &mut T) {
-        let learnt = self.learning.take().filter(|&before| before == version);
-        if let Some(turn) = learnt.and_then(|version| turn(version, &self.under_way, recording)) {
+    /// The turn being learnt is whole, and the decoder in this version: keeps it, where it can come again.
+    pub fn keep<T: Tally>(&mut self, after: u64, recording: &Recording, tally: &mut T) {
+        if let Some(turn) = self.learning.take().and_then(|before| turn([before, after], &self.under_way, recording)) {
             if self.turns.len() >= TURNS
                 && let Some(mut last) = self.turns.pop()
             {
@@ -400,7 +400,7 @@ impl Memo {
 }
 
 /// What is to be kept of a turn; `None` where it cannot be told again.
-fn turn(version: u64, under_way: &Frames, recording: &Recording) -> Option<Turn> {
+fn turn([version, after]: [u64; 2], under_way: &Frames, recording: &Recording) -> Option<Turn> {
     let repeat = recording.repeat()?;
     let frames = &under_way.frames;
     let at = |side: Side, time_ns: Option<u64>| {
@@ -433,7 +433,7 @@ fn turn(version: u64, under_way: &Frames, recording: &Recording) -> Option<Turn>
     }
     operations.shrink_to_fit();
     latencies.shrink_to_fit();
-    Some(Turn { version, steps, operations, latencies, repeat, count: 0 })
+    Some(Turn { version, after, steps, operations, latencies, repeat, count: 0 })
 }
 
 /// What a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.

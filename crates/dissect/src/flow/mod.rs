@@ -286,7 +286,7 @@ impl Flow {
         if let Stage::Decoding(engine) = &mut self.stage
             && self.book.outstanding() > limits::OUTSTANDING_ONE_WAY
         {
-            engine.abandon(&mut Ledger { book: &mut self.book, tally });
+            engine.abandon(&mut Ledger::new(&mut self.book, tally));
             if !self.book.is_noted(Note::Abandoned) {
                 self.book.note(Note::Abandoned);
             }
@@ -531,7 +531,7 @@ impl Flow {
             Stage::Decoding(_) if self.unproven => self.prove(side, bytes, opaque, tally),
             Stage::Decoding(engine) => {
                 tally.trace(Trace::Bytes { side, bytes, opaque });
-                let mut ledger = Ledger { book: &mut self.book, tally };
+                let mut ledger = Ledger::new(&mut self.book, tally);
                 engine.bytes(side, bytes, &mut ledger);
                 if opaque > 0 {
                     engine.opaque(side, opaque, &mut ledger);
@@ -742,7 +742,7 @@ impl Flow {
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
             return Finished { tcp: None, other: self.wire_bytes, notes, hits: self.hits };
         };
-        engine.finish(&mut Ledger { book: &mut self.book, tally });
+        engine.finish(&mut Ledger::new(&mut self.book, tally));
         self.book.finish(tally);
         self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
         self.tls = self.book.is_noted(Note::Tls);

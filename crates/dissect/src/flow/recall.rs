@@ -91,8 +91,17 @@ impl Flow {
             return false;
         }
         let found = memo.find(frame, version);
-        if found == Match::None {
-            return false;
+        match found {
+            Match::None => return false,
+            Match::Whole(after) if after != version => {
+                // What a state was may be forgotten by now.
+                let Stage::Decoding(engine) = &mut self.stage else { return false };
+                if !engine.resume(after) {
+                    return false;
+                }
+                memo.quiet = Some(Some(after));
+            }
+            Match::Whole(_) | Match::Part => {}
         }
         self.hits += 1;
         let side = frame.side;
@@ -106,7 +115,7 @@ impl Flow {
             self.tcp.payload_bytes += u64::from(segment.payload_len);
             self.halves[side as usize].deliver_bytes(segment.payload, u64::from(segment.payload_len));
         }
-        if found == Match::Whole {
+        if found != Match::Part {
             memo.complete(segment.time_ns, acked, &mut self.book, tally);
         } else {
             memo.under_way.push(taken(frame, segment, number, acked), frame.payload);

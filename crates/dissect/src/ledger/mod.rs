@@ -21,6 +21,7 @@ use direction::{Deferred, Direction, NOBODY, Scattered};
 use ops::{Open, Ops, State};
 use overhead_decode::{Note, OpId};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
+use reader::Sums;
 use split::Split;
 use std::collections::BTreeMap;
 
@@ -453,38 +454,27 @@ impl Book {
         op
     }
 
+    /// Takes in bytes that were added up: they are of the last run, and do not end their frame.
+    #[inline]
+    fn add(&mut self, sums: &Sums) {
+        self.directions[sums.side as usize].posted += sums.len;
+        self.ops.at(sums.place).operation.sides[sums.side as usize].amounts += sums.amounts;
+    }
+
+    /// Where the operation of the last run is among the open ones, and how many bytes would be too many to be added up for it;
+    /// `None` where it is another one.
+    #[inline]
+    fn room(&self, side: Side, op: OpId) -> Option<(u32, u64)> {
+        let direction = &self.directions[side as usize];
+        (direction.op == op).then(|| (direction.place, direction.limit.saturating_sub(direction.posted)))
+    }
+
     /// Posts a field.
-    #[inline(always)]
     fn post<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
-        if tally.listener().is_some() || !self.post_within(side, op, posting.account, posting.len) {
-            self.post_any(side, op, posting, tally);
-        }
-    }
-
-    /// Posts bytes to the operation of the last run, where they lie within one frame and do not end it; false where they do
-    /// not, and nothing was done.
-    #[inline(always)]
-    fn post_within(&mut self, side: Side, op: OpId, account: Account, len: u64) -> bool {
-        let direction = &mut self.directions[side as usize];
-        let end = direction.posted + len;
-        let is_within = direction.op == op && end < direction.limit;
-        if is_within {
-            direction.posted = end;
-            self.ops.at(direction.place).operation.sides[side as usize].amounts[account] += len;
-        }
-        is_within
-    }
-
-    /// Posts a field wherever it lies, and whoever listens.
-    #[inline(never)]
-    fn post_any<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
         let Posting { account, field, mut len } = posting;
         tally.trace(Trace::Field { side, field, len });
         if self.directions[side as usize].op != op {
             self.begin_run(side, op);
-            if tally.listener().is_none() && self.post_within(side, op, account, len) {
-                return;
-            }
         }
         while let Some((taken, frame)) = self.directions[side as usize].advance(len) {
             let (known, number) = (self.known(op), frame.map(|frame| frame.number));

@@ -1,17 +1,69 @@
 //! The books as a decoder sees them.
 
+use super::direction::NOBODY;
 use super::{Book, Posting};
 use crate::limits;
 use overhead_decode::{Free, Note, OpId, Reader};
-use overhead_model::{Account, Class, Outcome, Side, Tally, Trace};
+use overhead_model::{Account, Amounts, Class, Outcome, Side, Tally, Trace};
 
-/// The [`Reader`] that adds up.
+/// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
 #[derive(Debug)]
-pub struct Ledger<'a, T> {
-    /// The connection's books.
-    pub book: &'a mut Book,
-    /// Where closed operations go.
-    pub tally: &'a mut T,
+pub struct Ledger<'a, T: Tally> {
+    book: &'a mut Book,
+    tally: &'a mut T,
+    sums: Sums,
+}
+
+/// Bytes of the run at hand that are in no books yet.
+#[derive(Debug)]
+pub(super) struct Sums {
+    pub side: Side,
+    /// Whose they are, and where that is among the open operations; [`NOBODY`] where nothing is added up.
+    pub op: OpId,
+    pub place: u32,
+    /// Bytes by account, and all of them.
+    pub amounts: Amounts,
+    pub len: u64,
+    /// More than may be added up: with as many, a frame ends, or somebody waits for them.
+    pub limit: u64,
+}
+
+impl<'a, T: Tally> Ledger<'a, T> {
+    /// Adds up into `book`; closed operations go to `tally`.
+    #[inline]
+    pub fn new(book: &'a mut Book, tally: &'a mut T) -> Self {
+        let sums = Sums { side: Side::Request, op: NOBODY, place: 0, amounts: Amounts::ZERO, len: 0, limit: 0 };
+        Self { book, tally, sums }
+    }
+
+    /// Puts what was added up into the books.
+    #[inline]
+    fn enter_sums(&mut self) {
+        if self.sums.len > 0 {
+            self.book.add(&self.sums);
+            (self.sums.amounts, self.sums.len) = (Amounts::ZERO, 0);
+        }
+        (self.sums.op, self.sums.limit) = (NOBODY, 0);
+    }
+
+    /// Posts a field by itself, and begins to add up behind it.
+    #[inline(never)]
+    fn post_alone(&mut self, side: Side, op: OpId, posting: Posting) {
+        self.enter_sums();
+        self.book.post(side, op, posting, self.tally);
+        if self.tally.listener().is_none()
+            && let Some((place, limit)) = self.book.room(side, op)
+        {
+            (self.sums.side, self.sums.op, self.sums.place, self.sums.limit) = (side, op, place, limit);
+        }
+    }
+}
+
+impl<T: Tally> Drop for Ledger<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.enter_sums();
+    }
 }
 
 impl<T: Tally> Reader for Ledger<'_, T> {
@@ -21,12 +73,22 @@ impl<T: Tally> Reader for Ledger<'_, T> {
 
     #[inline(always)]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
-        self.book.post(side, op, Posting { account, field, len }, self.tally);
+        let sums = &mut self.sums;
+        let sum = sums.len + len;
+        if sums.op == op && sum < sums.limit && sums.side == side {
+            sums.len = sum;
+            sums.amounts[account] += len;
+        } else {
+            self.post_alone(side, op, Posting { account, field, len });
+        }
     }
 
     #[inline]
     fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
-        self.book.free(side, op, ahead, len, free);
+        if self.book.is_recording() {
+            let ahead = ahead + if self.sums.side == side { self.sums.len } else { 0 };
+            self.book.free(side, op, ahead, len, free);
+        }
     }
 
     #[inline]
@@ -51,6 +113,7 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.enter_sums();
         self.book.close_op(op, outcome, self.tally);
     }
 
