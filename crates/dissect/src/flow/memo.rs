@@ -254,12 +254,14 @@ pub struct Memo {
     pub quiet: Option<Option<u64>>,
     credit: u32,
     rest: u32,
+    /// Bytes of memory that the turns take.
+    held: usize,
 }
 
 impl Default for Memo {
     fn default() -> Self {
         let (turns, under_way) = (Vec::new(), Frames::default());
-        Self { turns, under_way, learning: None, quiet: None, credit: CREDIT, rest: 0 }
+        Self { turns, under_way, learning: None, quiet: None, credit: CREDIT, rest: 0, held: 0 }
     }
 }
 
@@ -344,14 +346,19 @@ impl Memo {
     }
 
     /// Returns whether the turn that begins with a frame is to be learnt, and has it begin if so.
-    pub fn begin_learning(&mut self, version: u64) -> bool {
+    pub fn begin_learning<T: Tally>(&mut self, version: u64, tally: &mut T) -> bool {
         if self.rest > 0 {
             self.rest -= 1;
             return false;
         }
         self.credit -= 1;
         if self.credit == 0 {
+            // What there is does not come again often enough to be looked for.
+            self.tell(tally);
+            self.turns.clear();
+            self.held = 0;
             (self.credit, self.rest) = (SECOND_CREDIT, REST);
+            return false;
         }
         self.learning = Some(version);
         true
@@ -379,7 +386,9 @@ impl Memo {
                 && let Some(mut last) = self.turns.pop()
             {
                 last.tell(tally);
+                self.held -= last.held();
             }
+            self.held += turn.held();
             self.turns.insert(0, turn);
         }
         self.under_way.clear();
@@ -395,7 +404,7 @@ impl Memo {
         size_of::<Self>()
             + self.under_way.bytes.capacity()
             + self.under_way.frames.capacity() * size_of::<Taken>()
-            + self.turns.iter().map(Turn::held).sum::<usize>()
+            + self.held
     }
 }
 

@@ -47,7 +47,7 @@ impl Flow {
         self.fall_back(tally);
         if let Memory::On(memo) = &mut self.memory {
             if is_plain && segment.payload_len > 0 {
-                self.begin_to_learn(segment, &frame, number);
+                self.begin_to_learn(segment, &frame, number, tally);
             } else {
                 memo.quiet = None;
             }
@@ -151,7 +151,7 @@ impl Flow {
     }
 
     /// A segment that goes the general way next may begin a turn to be learnt.
-    fn begin_to_learn(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64) {
+    fn begin_to_learn<T: Tally>(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64, tally: &mut T) {
         let Memory::On(memo) = &mut self.memory else { return };
         let quiet = match memo.quiet.take() {
             Some(quiet) => quiet,
@@ -159,7 +159,7 @@ impl Flow {
             None => return,
         };
         if let Some(version) = quiet
-            && memo.begin_learning(version)
+            && memo.begin_learning(version, tally)
         {
             self.book.record();
             if !memo.learn(taken(frame, segment, number, None), frame.payload) {

@@ -172,9 +172,9 @@ impl Direction {
         if let Some(last) = self.runs.back_mut() {
             if let Some(before) = Closed::of(last.op).filter(|before| before.row == row) {
                 // To whoever asks for an owner, they are the same.
-                let closed = Closed { row, count: before.count.saturating_add(count).min(Closed::MOST) };
+                let closed = Closed { row, count: (before.count + count).min(Closed::MOST) };
                 self.remembered += closed.count - before.count;
-                *last = Run { end: self.posted, op: closed.op() };
+                (last.end, last.op) = (self.posted, closed.op());
                 return;
             }
             last.end = start;
@@ -276,6 +276,9 @@ impl Direction {
     /// Drops one run that nothing can refer to any more.
     #[inline]
     pub fn forget_run(&mut self) -> Option<OpId> {
+        if self.remembered as usize <= limits::OWNERS_AFTER_ACK || self.runs.len() < 2 {
+            return None;
+        }
         let oldest = self.runs.front()?;
         let count = Closed::of(oldest.op).map_or(1, |closed| closed.count);
         let others = (self.remembered - count) as usize;

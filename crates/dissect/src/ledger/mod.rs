@@ -277,6 +277,9 @@ impl Book {
         if direction.posted - start == frame.len
             && let Some(op) = direction.only_owner(start)
         {
+            if direction.op == op {
+                return self.settle_whole(side, frame, tally);
+            }
             self.touch(op, side, frame, true);
             for (account, bytes) in frame.headers.accounts() {
                 self.post_header(op, side, account, (frame.number, u64::from(bytes)), tally);
@@ -297,6 +300,24 @@ impl Book {
             }
             self.scratch = Some(scratch);
             self.settle_scattered(side, frame.number, tally);
+        }
+    }
+
+    /// The operation of the last run, which is open, has all of a frame's new payload, and so the headers.
+    #[inline]
+    fn settle_whole<T: Tally>(&mut self, side: Side, frame: &Arrival, tally: &mut T) {
+        let Direction { op, place, .. } = self.directions[side as usize];
+        let open = self.ops.at(place);
+        let totals = &mut open.operation.sides[side as usize];
+        totals.frames += u64::from(frame.frames);
+        for (account, bytes) in frame.headers.accounts() {
+            let bytes = u64::from(bytes);
+            totals.amounts[account] += bytes;
+            tally.trace(Trace::Charged { side, op: Some(op.0), account, frame: frame.number, bytes });
+        }
+        open.seen(side, frame.time_ns);
+        if open.is_over {
+            self.release(op, tally);
         }
     }
 
@@ -462,7 +483,7 @@ impl Book {
     }
 
     /// Where the operation of the last run is among the open ones, and how many bytes would be too many to be added up for it;
-    /// `None` where it is another one.
+    /// `None` where it is another one, or not open.
     #[inline]
     fn room(&self, side: Side, op: OpId) -> Option<(u32, u64)> {
         let direction = &self.directions[side as usize];
@@ -473,9 +494,7 @@ impl Book {
     fn post<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
         let Posting { account, field, mut len } = posting;
         tally.trace(Trace::Field { side, field, len });
-        if self.directions[side as usize].op != op {
-            self.begin_run(side, op);
-        }
+        self.turn_to(side, op);
         while let Some((taken, frame)) = self.directions[side as usize].advance(len) {
             let (known, number) = (self.known(op), frame.map(|frame| frame.number));
             tally.trace(Trace::Posted { side, op: known, account, frame: number, len: taken, in_order: true });
@@ -494,6 +513,14 @@ impl Book {
             if len == 0 {
                 break;
             }
+        }
+    }
+
+    /// What follows in a direction goes to `op`.
+    #[inline]
+    fn turn_to(&mut self, side: Side, op: OpId) {
+        if self.directions[side as usize].op != op {
+            self.begin_run(side, op);
         }
     }
 

@@ -46,16 +46,31 @@ impl<'a, T: Tally> Ledger<'a, T> {
         (self.sums.op, self.sums.limit) = (NOBODY, 0);
     }
 
-    /// Posts a field by itself, and begins to add up behind it.
+    /// Posts a field that does not go on with what is added up: begins to add up anew where that is possible.
     #[inline(never)]
     fn post_alone(&mut self, side: Side, op: OpId, posting: Posting) {
         self.enter_sums();
+        if self.tally.listener().is_some() {
+            return self.book.post(side, op, posting, self.tally);
+        }
+        self.book.turn_to(side, op);
+        if self.begin_sums(side, op) && posting.len < self.sums.limit {
+            self.sums.len = posting.len;
+            self.sums.amounts[posting.account] = posting.len;
+            return;
+        }
         self.book.post(side, op, posting, self.tally);
-        if self.tally.listener().is_none()
-            && let Some((place, limit)) = self.book.room(side, op)
-        {
+        self.begin_sums(side, op);
+    }
+
+    /// Begins to add up for an operation where it is open, and posting is within a frame.
+    #[inline]
+    fn begin_sums(&mut self, side: Side, op: OpId) -> bool {
+        let room = self.book.room(side, op);
+        if let Some((place, limit)) = room {
             (self.sums.side, self.sums.op, self.sums.place, self.sums.limit) = (side, op, place, limit);
         }
+        room.is_some()
     }
 }
 
