@@ -9,7 +9,7 @@ pub(crate) use overhead_protocols::limits::SNIFF;
 /// beyond this they are closed as they stand: a capture of one direction takes no more memory the longer it is.
 pub const OUTSTANDING_ONE_WAY: usize = 1 << 10;
 
-/// Bytes that all connections of a run may hold together, as [`crate::Connections`] estimates them: 128,000 connections
+/// Bytes that all connections of a run may hold together, as they are estimated: 128,000 connections
 /// between requests, or 1.4 million requests that wait. Beyond it, closed connections are no longer kept for stragglers,
 /// then the largest are given up: they end as they would at the end of the capture.
 pub const HELD: usize = 512 << 20;
