@@ -107,17 +107,17 @@ pub struct Streams([Stream; 2]);
 #[derive(Debug)]
 struct Stream {
     state: State,
-    /// Captured start of the message at hand.
+    /// Captured start of the current message.
     tail: Vec<u8>,
     /// Bytes of that message after `tail` that cannot be read.
     opaque: u64,
-    /// Length of the message at hand where it is known.
+    /// Length of the current message where it is known.
     need: Option<u64>,
     /// Operation that the decoder charges.
     current: Option<OpId>,
     /// Unmatched operation that undecoded bytes are posted to while there is no boundary.
     stretch: Option<OpId>,
-    /// A boundary was lost before, so that the one at hand may be a false one.
+    /// A boundary was lost before, so that the current one may be false.
     doubtful: bool,
     /// Decoding failed at the current position while it was searching for one to go on from.
     tried: bool,
@@ -421,7 +421,7 @@ impl Stream {
         self.need = None;
     }
 
-    /// Adds up to `n` unreadable bytes to the message at hand and gives how many it took.
+    /// Adds up to `n` unreadable bytes to the current message and returns how many it took.
     fn extend_opaque(&mut self, n: u64) -> u64 {
         let missing = self.need.unwrap_or(0).saturating_sub(self.tail.len() as u64 + self.opaque);
         let taken = n.min(missing);

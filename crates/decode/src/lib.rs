@@ -48,7 +48,7 @@ pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomS
 pub struct Input<'a> {
     /// Bytes that were captured.
     pub bytes: &'a [u8],
-    /// How many bytes follow them that are on the wire but not at hand (snapped, in a gap, or beyond
+    /// How many bytes follow them that are on the wire but cannot be read (snapped, in a gap, or beyond
     /// [`crate::limits::MESSAGE_BUFFER`]). They can be consumed by posting them, but not read.
     pub opaque: u64,
 }

@@ -7,7 +7,7 @@ use overhead_model::{Account, Class, Outcome, Side};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpId(pub u64);
 
-/// A doubt or fact about a connection that is counted and reported.
+/// A warning or fact about a connection that is counted and reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Note {
     /// TLS records were seen.
@@ -63,7 +63,7 @@ pub trait Reader {
     /// Opens a new operation.
     fn open(&mut self) -> OpId;
 
-    /// The next `len` bytes of `side` belong to `account` of `op`. `field` is a short static name for people
+    /// Posts the next `len` bytes of `side` to `account` of `op`. `field` is a short static name for people
     /// (`"stream id"`), and `len` is never 0.
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
 
@@ -95,7 +95,7 @@ pub trait Reader {
     /// An operation that is never labelled becomes `unmatched`.
     fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str);
 
-    /// `op` is over. Nothing can be posted to it any more.
+    /// Closes `op`: it is over, and nothing can be posted to it any more.
     fn close(&mut self, op: OpId, outcome: Outcome);
 
     /// The software at the end that *sends* on `side` named itself in the handshake (`"Redis 7.0.15"`).
@@ -111,7 +111,7 @@ pub trait Reader {
         let _ = (side, ahead, bytes);
     }
 
-    /// A doubt or fact to be counted.
+    /// Counts a warning or fact.
     fn note(&mut self, note: Note);
 }
 
@@ -134,12 +134,12 @@ impl<'r, R: Reader> Out<'r, R> {
         Self { reader, side, current, posted: 0, depth: 0, is_read: false }
     }
 
-    /// The operation being charged.
+    /// Returns the operation being charged.
     pub fn current(&self) -> Option<OpId> {
         self.current
     }
 
-    /// Bytes posted through this value.
+    /// Returns how many bytes were posted through this value.
     pub fn posted(&self) -> u64 {
         self.posted
     }
@@ -149,14 +149,14 @@ impl<'r, R: Reader> Out<'r, R> {
         self.posted += len;
     }
 
-    /// An output for postings that were held back, which this one does not count. `depth` groups are open in it.
+    /// Returns an output for postings that were held back, which this one does not count. `depth` groups are open in it.
     pub fn aside(&mut self, current: Option<OpId>, depth: u32) -> Out<'_, R> {
         let mut aside = Out::new(self.reader, self.side, current);
         aside.depth = depth;
         aside
     }
 
-    /// Groups that are open.
+    /// Returns how many groups are open.
     pub fn depth(&self) -> u32 {
         self.depth
     }
@@ -166,13 +166,13 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.open()
     }
 
-    /// Following postings of this direction go to `op`, in later steps too.
+    /// Charges `op`: the postings that follow in this direction go to it, in later steps too.
     #[inline]
     pub fn charge(&mut self, op: OpId) {
         self.current = Some(op);
     }
 
-    /// The message at hand is whole: what follows belongs to no operation until the next [`Out::charge`].
+    /// The current message is whole: what follows belongs to no operation until the next [`Out::charge`].
     #[inline]
     pub fn release(&mut self) {
         self.current = None;
@@ -201,7 +201,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.post(self.side, op, account, field, len);
     }
 
-    /// As [`Out::post`], for bytes that the decoder does not look at, or just at what `free` keeps as it is.
+    /// As [`Out::post`], for bytes that the decoder does not look at, or only at what `free` keeps as it is.
     #[inline]
     pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
         self.free(0, len, free);

@@ -65,7 +65,7 @@ impl Prepared {
     }
 }
 
-/// Requests that wait on one stream id; more than one just where a client breaks the rules or a response was lost.
+/// Requests that wait on one stream id; more than one only where a client breaks the rules or a response was lost.
 #[derive(Debug, Default)]
 struct Waiting {
     first: Option<Exchange>,
@@ -113,7 +113,7 @@ pub(super) struct Session {
     /// What other connections have prepared, and what all may decompress.
     pub shared: Shared,
     pub memory: Versioned<Memory>,
-    /// Types of the rows at hand; kept for its memory.
+    /// Types of the current rows; kept for its memory.
     pub row_types: Types,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Connection {
 /// One direction.
 #[derive(Debug, Default)]
 struct Half {
-    /// The message at hand.
+    /// The current message.
     message: Option<Message>,
     walk: Walk,
 }
@@ -43,7 +43,7 @@ impl Connection {
         Self { pairing: Pairing::new(mid_stream), halves: [Half::default(), Half::default()], expansion }
     }
 
-    /// One message, or as much of it as is at hand.
+    /// One message, or as much of it as there is.
     pub(super) fn step<R: Reader>(
         &mut self,
         side: Side,
@@ -73,7 +73,7 @@ impl Connection {
         Ok(Step::Progress)
     }
 
-    /// Bytes of `side` were lost: the message at hand, if any, cannot be completed.
+    /// Bytes of `side` were lost: the current message, if any, cannot be completed.
     pub(super) fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let half = &mut self.halves[side as usize];
         if let Some(message) = half.message.take() {
@@ -185,7 +185,7 @@ impl Connection {
         out.release();
     }
 
-    /// An `OP_COMPRESSED`, all of which is at hand as far as it was captured.
+    /// An `OP_COMPRESSED`, which is there as a whole as far as it was captured.
     fn compressed<R: Reader>(&mut self, side: Side, message: Message, input: Input<'_>, out: &mut Out<'_, R>) {
         let wrapped = Wrapped::read(side, input.bytes);
         let body = input.after(COMPRESSED_HEADER);

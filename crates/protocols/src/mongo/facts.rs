@@ -7,7 +7,7 @@ use crate::limits;
 /// Name of a command that is not spelt as one.
 const OTHER: &str = "(other)";
 
-/// Longest value that is read for what it says; longer ones are just posted.
+/// Longest value that is read for what it says; longer ones are only posted.
 pub(super) const READ: u64 = 1 << 10;
 
 /// See the module.

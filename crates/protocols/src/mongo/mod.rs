@@ -32,7 +32,7 @@
 //! projection and index keys too; the values of filters, updates and documents `data`; in a reply, the outcome with its
 //! names `status`; every other name and value `metadata`. A compressed body is posted pro rata.
 //!
-//! Messages are walked through as they come in, element by element, so that their size does not matter; just a compressed one is
+//! Messages are walked through as they come in, element by element, so that their size does not matter; only a compressed one is
 //! kept until it is whole.
 
 mod boundary;

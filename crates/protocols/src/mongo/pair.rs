@@ -85,7 +85,7 @@ impl Pairing {
         self.waiting.is_empty().then(|| self.state.version())
     }
 
-    /// The message at hand came to something that the same bytes would not always come to: its ids pair otherwise than those of a
+    /// The current message came to something that the same bytes would not always come to: its ids pair otherwise than those of a
     /// request and its answer, or it depends on other connections. It is taken for a change, so that nothing is made of its
     /// likes.
     pub(super) fn differ(&mut self) {

@@ -13,7 +13,7 @@ use overhead_model::Side;
 /// Why the walk does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The bytes at hand end within something that must be seen whole.
+    /// The current bytes end within something that must be seen whole.
     Wait,
     /// What is here contradicts the lengths around it, or the specification.
     Damaged,
@@ -108,7 +108,7 @@ impl Walk {
         }
     }
 
-    /// Posts as much of the body as can be told from the bytes at hand.
+    /// Posts as much of the body as can be told from the current bytes.
     pub(super) fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         let unreadable = cursor.remaining() > cursor.peek().len() as u64;
         while cursor.remaining() > 0 {
@@ -185,7 +185,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Posts bytes that are at hand.
+    /// Posts bytes that are there.
     pub(super) fn put<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -198,7 +198,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Posts bytes that are at hand, which nobody looks at where they are `free`.
+    /// Posts bytes that are there, which nobody looks at where they are `free`.
     pub(super) fn put_value<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -227,7 +227,7 @@ impl Walk {
         }
     }
 
-    /// Posts bytes, those that are not at hand as they come. The body must hold them, and nothing may be pushed before.
+    /// Posts bytes, those that are not there yet as they come. The body must hold them, and nothing may be pushed before.
     pub(super) fn put_all<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,

@@ -168,7 +168,7 @@ impl Resp {
         self.request.stage = Stage::Arguments(count);
     }
 
-    /// Takes in `further` arguments as far as each is at hand as a whole, and as much of the next one as can be told.
+    /// Takes in `further` arguments as far as each is there as a whole, and as much of the next one as can be told.
     fn arguments<R: Reader>(
         &mut self,
         mut further: u64,

@@ -125,7 +125,7 @@ impl Value {
         }
     }
 
-    /// Takes in a bulk string, all of which is at hand.
+    /// Takes in a bulk string that is there as a whole.
     #[inline]
     fn whole_bulk<R: Reader>(&mut self, bulk: Bulk<'_>, leaves: Leaves, ear: &mut Ear<'_>, out: &mut Out<'_, R>) {
         let Bulk { header, body, .. } = bulk;

@@ -127,7 +127,7 @@ fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// A bulk string that is at hand as a whole.
+/// A bulk string that is there as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bulk<'a> {
     /// Length of the line before it.
