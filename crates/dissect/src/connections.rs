@@ -1,4 +1,4 @@
-//! The connections at hand, and which of them a segment belongs to.
+//! The current connections, and which of them a segment belongs to.
 
 use crate::bounds::{Company, Holdings};
 use crate::flow::{Finished, Flow};
@@ -344,7 +344,7 @@ impl<T: Tally> Connections<T> {
     }
 }
 
-/// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 just the first two.
+/// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 only the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key([u64; 5]);
 

@@ -37,7 +37,7 @@ pub struct Totals {
     pub other: u64,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
-    /// Doubts of decoders, and how often each occurred.
+    /// Warnings of decoders, and how often each occurred.
     pub notes: BTreeMap<Note, u64>,
 }
 

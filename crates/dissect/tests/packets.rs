@@ -439,7 +439,7 @@ fn fragments_of_ipv6_and_within_tunnels() {
         let packet = v6(&extension, 44, None, &[addresses, bytes].concat());
         Captured::ethernet(4_000, ethernet(&[0x86, 0xdd], &packet))
     };
-    // Just the first fragment has to name the protocol.
+    // Only the first fragment has to name the protocol.
     frames.splice(3..4, [part([59, 0, 0, 24, 0, 0, 0, 9], tail), part([6, 0, 0, 1, 0, 0, 0, 9], head)]);
     has_headers(&of_redis(&frames), [28, 2 * 48, 20]);
 

@@ -8,7 +8,7 @@
 //! 2. [`Recorder`] keeps its postings with their bytes;
 //! 3. [`FrameFinder`] keeps the headers of the frames that it touches.
 //!
-//! Memory is bounded by the operation at hand and by [`crate::limits`], not by the capture.
+//! Memory is bounded by the operation that is explained and by [`crate::limits`], not by the capture.
 //!
 //! [`FieldSums`] adds the same postings up over all operations, in one reading.
 

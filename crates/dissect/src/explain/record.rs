@@ -66,7 +66,7 @@ pub struct Piece {
     pub len: u64,
     /// What is known of the bytes.
     pub seen: Seen,
-    /// The bytes, where they are at hand.
+    /// The bytes, where they were captured.
     pub bytes: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ impl Explained {
         self.parts.iter().filter_map(|part| part.frame).chain(self.charges.keys().copied()).collect()
     }
 
-    /// Bytes of the operation that are not at hand.
+    /// Bytes of the operation that were not captured.
     pub fn missing(&self) -> u64 {
         let missing = |item: &Item| match item {
             Item::Piece(piece) if matches!(piece.seen, Seen::Snapped | Seen::Gap) => piece.len,
@@ -155,7 +155,7 @@ struct Direction {
     field_at: u64,
     /// The last frame with payload of another operation ahead of this one's, and how much.
     before: (u64, u64),
-    /// Index of the part of the frame at hand.
+    /// Index of the part of the current frame.
     part: Option<usize>,
 }
 

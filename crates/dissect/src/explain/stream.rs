@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 /// What is known of the value of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is at hand.
+    /// It was captured.
     Captured,
-    /// It is at hand, in clear; on the wire it is encrypted.
+    /// It is known in clear; on the wire it is encrypted.
     Decrypted,
     /// It was on the wire, and not captured: snapped.
     Snapped,
@@ -34,7 +34,7 @@ pub(super) struct Stream {
     pub posted: u64,
 }
 
-/// Neighbouring bytes of which the same is known; `bytes` has them where they are at hand.
+/// Neighbouring bytes of which the same is known; `bytes` has them where they are known.
 pub(super) struct Run {
     pub seen: Seen,
     pub len: u64,
@@ -42,7 +42,7 @@ pub(super) struct Run {
 }
 
 impl Stream {
-    /// Takes in bytes, and then `opaque` more that are not at hand.
+    /// Takes in bytes, and then `opaque` more that were not captured.
     pub fn push(&mut self, bytes: &[u8], opaque: u64) {
         let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.bytes.len());
         let (kept, beyond) = bytes.split_at(bytes.len().min(room));
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// Replaces what lies `ahead` bytes further on by what it is in clear, if all of it is at hand.
+    /// Replaces what lies `ahead` bytes further on by what it is in clear, if all of it was captured.
     pub fn decrypt(&mut self, mut ahead: u64, clear: &[u8]) {
         let len = clear.len() as u64;
         let mut at_hand = 0;

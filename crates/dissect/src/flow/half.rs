@@ -97,7 +97,7 @@ impl Half {
         self.isn.get_or_insert(seq);
     }
 
-    /// True where this SYN opens another connection than the one at hand.
+    /// Returns whether this SYN opens another connection than the current one.
     pub fn is_other_connection(&self, seq: u32) -> bool {
         match self.isn {
             Some(isn) => isn != seq,
@@ -189,7 +189,7 @@ impl Half {
         self.low = self.low.min(offset);
     }
 
-    /// Whether payload that begins at `offset` just goes on: nothing is held or was given up, and it is no probe.
+    /// Returns whether payload that begins at `offset` only goes on: nothing is held or was given up, and it is no probe.
     #[inline]
     pub fn is_next(&self, offset: u64) -> bool {
         offset == self.next && self.is_orderly()

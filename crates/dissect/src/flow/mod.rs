@@ -106,7 +106,7 @@ pub struct Finished {
     pub tcp: Option<TcpTotals>,
     /// Bytes of its frames, where it was not.
     pub other: u64,
-    /// Doubts that came up on it, and how often.
+    /// Warnings that came up on it, and how often.
     pub notes: BTreeMap<Note, u64>,
     /// Frames that were taken in by memory.
     pub hits: u64,
@@ -309,7 +309,7 @@ impl Flow {
         self.tcp.oversize_longest_bytes = self.tcp.oversize_longest_bytes.max(packet);
     }
 
-    /// Of other connections just what tells a successor is kept.
+    /// Keeps of other connections only what tells a successor.
     fn track_other(&mut self, segment: &Segment<'_>) {
         let half = &mut self.halves[usize::from(segment.source != self.ends[0])];
         if segment.flags.syn {
@@ -406,7 +406,7 @@ impl Flow {
         }
     }
 
-    /// The payload begins at the next byte and nothing else is at hand: the rule.
+    /// The payload begins at the next byte and nothing is held back: the rule.
     #[inline]
     fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
         let frame = self.book.arrival(segment.time_ns, segment.headers, len);

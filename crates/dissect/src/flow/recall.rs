@@ -55,7 +55,7 @@ impl Flow {
         false
     }
 
-    /// Whether nothing but the payload and the numbers of a segment could make a difference.
+    /// Returns whether nothing but the payload and the numbers of a segment could make a difference.
     #[inline]
     fn is_plain(&self, side: Side, segment: &Segment<'_>) -> bool {
         let flags = segment.flags;

@@ -152,7 +152,7 @@ impl Direction {
         self.limit = slice.map_or(0, |slice| slice.end).min(due);
     }
 
-    /// The frame that the next byte came in, where it came in one.
+    /// Returns the frame that the next byte came in, where it came in one.
     pub fn frame(&self) -> Option<&Arrival> {
         self.slices.front()?.frame.as_ref()
     }
@@ -218,7 +218,7 @@ impl Direction {
         Some((std::mem::replace(&mut self.begun, slice.end), slice.frame))
     }
 
-    /// The operation that has all bytes from `start` to where posting has come to; `None` where several have.
+    /// Returns the operation that has all bytes from `start` to where posting has come to; `None` where several have.
     #[inline]
     pub fn only_owner(&self, start: u64) -> Option<OpId> {
         let is_whole = match self.runs.len().checked_sub(2) {
@@ -267,7 +267,7 @@ impl Direction {
         if scattered.get(&number)?.left > 0 { None } else { scattered.remove(&number) }
     }
 
-    /// The operation that owns the byte at `offset`, or the nearest one remembered.
+    /// Returns the operation that owns the byte at `offset`, or the nearest one remembered.
     pub fn owner(&self, offset: u64) -> Option<OpId> {
         let index = self.runs.partition_point(|run| run.end <= offset);
         self.runs.get(index).or(self.runs.back()).map(|run| run.op)

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Book {
     protocol: Protocol,
-    /// Number in the capture of the frame at hand, and how many frames it stands for.
+    /// Number in the capture of the current frame, and how many frames it stands for.
     number: u64,
     frames: u32,
     ops: Ops,
@@ -39,7 +39,7 @@ pub struct Book {
     /// Absent where nothing was said.
     said: Option<Box<Said>>,
     operations: u64,
-    /// Of the turn at hand, if it is to be repeated.
+    /// Of the current turn, if it is to be repeated.
     recording: Option<Box<Recording>>,
     /// Absent until a frame is shared between operations.
     scratch: Option<Box<Scratch>>,
@@ -126,44 +126,44 @@ impl Book {
         self.ops.held() + self.directions.iter().map(Direction::held).sum::<usize>()
     }
 
-    /// What the ends said they are, by the side that sends it.
+    /// Returns what an end said it is, by the side that sends it.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.said.as_ref()?.software[side as usize].as_deref()
     }
 
-    /// The protocol.
+    /// Returns the protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether there was this doubt.
+    /// Returns whether there was this warning.
     pub fn is_noted(&self, note: Note) -> bool {
         self.said.as_ref().is_some_and(|said| said.notes.contains_key(&note))
     }
 
-    /// Counts a doubt.
+    /// Counts a warning.
     pub fn note(&mut self, note: Note) {
         self.spoil();
         *self.said.get_or_insert_default().notes.entry(note).or_default() += 1;
     }
 
-    /// Hands the doubts on, and how often they occurred.
+    /// Takes the warnings out, and how often they occurred.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
         self.said.as_mut().map(|said| std::mem::take(&mut said.notes)).unwrap_or_default()
     }
 
-    /// Operations closed, `unmatched` and `CONNECT` left out.
+    /// Returns how many operations closed, `unmatched` and `CONNECT` left out.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
     /// What follows comes of the frame with this number in the capture, the last of so many where they are fragments.
-    /// Gives what was said before.
+    /// Returns what was said before.
     pub fn at(&mut self, number: u64, frames: u32) -> (u64, u32) {
         (std::mem::replace(&mut self.number, number), std::mem::replace(&mut self.frames, frames))
     }
 
-    /// The frame at hand, with `len` bytes of new payload.
+    /// Returns the current frame, with `len` bytes of new payload.
     #[inline]
     pub fn arrival(&self, time_ns: u64, headers: Headers, len: u64) -> Arrival {
         Arrival { number: self.number, frames: self.frames, time_ns, headers, len }
@@ -210,7 +210,7 @@ impl Book {
         self.post_frame(op, side, account, (self.number, bytes), tally);
     }
 
-    /// All bytes of `side` before `offset` have been acknowledged.
+    /// Notes that all bytes of `side` before `offset` have been acknowledged.
     pub fn acknowledged(&mut self, side: Side, offset: u64) {
         self.directions[side as usize].acked = offset;
     }

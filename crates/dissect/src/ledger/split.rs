@@ -5,7 +5,7 @@
 pub struct Split {
     weights: Vec<u64>,
     total: u64,
-    /// Of the amount at hand, each one's share and the remainder of its division.
+    /// Of the current amount, each one's share and the remainder of its division.
     shares: Vec<(u64, u64)>,
     order: Vec<u32>,
 }

@@ -98,7 +98,7 @@ pub struct FragmentKey {
     pub destination: IpAddr,
     /// Identification.
     pub id: u32,
-    /// Protocol in IPv4; 0 in IPv6, where just the first fragment is sure to name it.
+    /// Protocol in IPv4; 0 in IPv6, where only the first fragment is sure to name it.
     pub protocol: u8,
 }
 

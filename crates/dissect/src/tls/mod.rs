@@ -58,7 +58,7 @@ struct Tls {
     weaves: [Weave; 2],
     /// Operations that are over but for postings that are held back.
     closing: VecDeque<Closing>,
-    /// Content of the record at hand.
+    /// Content of the current record.
     text: Vec<u8>,
 }
 

@@ -389,7 +389,7 @@ impl Direction {
         Content::Closed
     }
 
-    /// A record of TLS 1.3 that the keys at hand do not open. During the handshake that may be early data, or keys that
+    /// A record of TLS 1.3 that the known keys do not open. During the handshake that may be early data, or keys that
     /// were not logged in time.
     fn skip_sealed(&mut self) -> Content {
         self.unread += 1;
