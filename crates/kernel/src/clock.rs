@@ -68,7 +68,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Length of the scheduler's clock tick: the coarse clock advances by just that.
+/// Length of the scheduler's clock tick: the coarse clock advances by that much at once.
 pub(crate) fn tick_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the one `timespec` that the call writes.

@@ -43,7 +43,7 @@ pub enum Selection {
     Cgroup(PathBuf),
     /// The processes of this command name.
     Comm(String),
-    /// Just those that [`crate::Counters::add_process`] names; while there are none, the role is absent for this reason.
+    /// Only those that [`crate::Counters::add_process`] names; while there are none, the role is absent for this reason.
     Named(String),
 }
 
@@ -62,7 +62,7 @@ pub enum CycleChoice {
 /// What to count, for whom.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The captured ports. When there are any, just sockets on them are counted; without any, all TCP sockets of the roles.
+    /// The captured ports. When there are any, only sockets on them are counted; without any, all TCP sockets of the roles.
     pub ports: Vec<u16>,
     /// Who the server is.
     pub server: Selection,

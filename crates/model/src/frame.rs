@@ -11,7 +11,7 @@ pub struct Frame<'a> {
     pub link: LinkType,
     /// Length on the wire in bytes, before snapping. Sums of these are *wire bytes*.
     pub original_len: u32,
-    /// Index of the capturing interface within its source (0 where the format has just one).
+    /// Index of the capturing interface within its source (0 where the format has only one).
     pub interface: u32,
     /// The captured bytes; shorter than `original_len` when the frame was snapped.
     pub bytes: &'a [u8],

@@ -94,7 +94,7 @@ pub struct RowKey<'a> {
     pub class: Class,
     /// Command word, verb, or one of the fixed names (`CONNECT`, `STARTUP`, …).
     pub name: &'a str,
-    /// How it was sent (`array`, `inline`, `simple`, `prepared`, `batch`, …); empty where there is just one way.
+    /// How it was sent (`array`, `inline`, `simple`, `prepared`, `batch`, …); empty where there is only one way.
     pub via: &'static str,
 }
 
@@ -166,7 +166,7 @@ pub struct ConnectionSummary {
 ///
 /// Calls may come in any order between connections; an implementation must come to the same result whatever the order.
 pub trait Tally {
-    /// The number of the row with this key, made when it is new.
+    /// Returns the number of the row with this key, which is made when it is new.
     fn row(&mut self, key: RowKey<'_>) -> RowId;
 
     /// An operation of `row` has closed: counts, totals and distributions take it in.

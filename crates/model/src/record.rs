@@ -88,7 +88,7 @@ pub struct Run {
     /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty where they are exact.
     #[serde(default)]
     pub lower_bounds: Vec<String>,
-    /// Doubts, in whole sentences for people.
+    /// Warnings, in whole sentences for people.
     pub warnings: Vec<String>,
     /// The exit status this tool itself had for the run (0 complete, 3 partial).
     #[serde(default)]
@@ -291,7 +291,7 @@ pub struct OperationRow {
     pub class: Class,
     /// Name of the operation.
     pub name: String,
-    /// How it was sent; empty where there is just one way.
+    /// How it was sent; empty where there is only one way.
     pub via: String,
     /// Operations (of class `unmatched`: stretches). Messages that a server sends of its own accord are no operations.
     pub count: u64,

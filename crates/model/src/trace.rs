@@ -43,7 +43,7 @@ pub struct TcpFlags {
 /// `CONNECT`.
 #[derive(Clone, Copy, Debug)]
 pub enum Trace<'a> {
-    /// A frame is at hand. What follows is of its connection, until the next frame or [`Trace::Ending`].
+    /// A frame begins. What follows is of its connection, until the next frame or [`Trace::Ending`].
     Frame(FrameFacts),
     /// A connection ends. What follows is of this one.
     Ending {

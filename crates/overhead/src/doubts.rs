@@ -8,7 +8,7 @@ use overhead_model::record::{Interface, TcpTotals};
 use overhead_model::{System, exit};
 use overhead_report::text::{counted, grouped};
 
-/// Collected doubts of a run.
+/// The warnings of a run, collected.
 #[derive(Debug, Default)]
 pub struct Doubts {
     warnings: Vec<String>,

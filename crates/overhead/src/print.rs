@@ -1,4 +1,4 @@
-//! Results to standard output, doubts to standard error.
+//! Results to standard output, warnings to standard error.
 
 use crate::cli::{Format, Output};
 use crate::doubts::Doubts;

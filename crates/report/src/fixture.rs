@@ -298,7 +298,7 @@ pub(crate) fn files() -> Vec<NamedRun> {
         .to_vec()
 }
 
-/// A run with doubts of every sort, a client on another host, and names that try to break out.
+/// A run with warnings of every sort, a client on another host, and names that try to break out.
 pub(crate) fn doubtful() -> NamedRun {
     const ODD: Kind = kind(
         Protocol::Resp,

@@ -73,7 +73,7 @@ impl LegacyReader {
         &self.interface
     }
 
-    /// The record at hand as a whole, if it is: all but a few are.
+    /// Returns the next record where the window holds all of it, which is the rule.
     #[inline]
     pub(super) fn at_hand(&self, bytes: &[u8]) -> Option<FrameAt> {
         let (fields, _) = bytes.first_chunk::<16>()?.as_chunks::<4>();

@@ -127,7 +127,7 @@ impl PcapngReader {
         Ok(self.whole_block(window, head))
     }
 
-    /// Reads a block that is at hand as a whole.
+    /// Reads a block that the window holds as a whole.
     fn whole_block(&mut self, window: &mut Window, head: Head) -> Option<Step> {
         let block = window.bytes().get(..head.bytes as usize).unwrap_or_default();
         if self.order.u32(block, block.len() - 4) != Some(head.bytes) {
@@ -331,7 +331,7 @@ impl PcapngReader {
     }
 }
 
-/// The result of a pcap-parser function on a block that is at hand as a whole.
+/// The result of a pcap-parser function on a block that the window holds as a whole.
 fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, Damage> {
     match result {
         Ok((_, block)) => Ok(block),

@@ -23,13 +23,13 @@ impl Window {
         Self { input, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0, offset: 0, ended: false, failure: None }
     }
 
-    /// The bytes at hand.
+    /// Returns the bytes that were read and not passed.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Position of the first byte at hand in the input.
+    /// Position in the input of the first byte that it holds.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -39,7 +39,7 @@ impl Window {
         self.failure.as_deref()
     }
 
-    /// Reads until `bytes` are at hand; false when the input ends before.
+    /// Reads until the window holds `bytes`; false when the input ends before.
     pub(super) fn need(&mut self, bytes: usize) -> io::Result<bool> {
         if self.end - self.start >= bytes { Ok(true) } else { self.fill(bytes) }
     }
@@ -84,7 +84,7 @@ impl Window {
         }
     }
 
-    /// Moves past `bytes` that are at hand.
+    /// Moves past `bytes` that it holds.
     #[inline]
     pub(super) fn consume(&mut self, bytes: usize) {
         let bytes = bytes.min(self.end - self.start);
@@ -92,7 +92,7 @@ impl Window {
         self.offset += bytes as u64;
     }
 
-    /// Moves past `bytes`, at hand or not; false when the input ends before.
+    /// Moves past `bytes`, read or not; false when the input ends before.
     pub(super) fn skip(&mut self, mut bytes: u64) -> io::Result<bool> {
         while bytes > 0 {
             if !self.need(1)? {
@@ -116,7 +116,7 @@ impl Window {
         Step::End(Some(CutTail { offset: self.offset, bytes: Some(bytes), reason }))
     }
 
-    /// The end of what can be read, because the record at hand makes no sense.
+    /// The end of what can be read, because the current record makes no sense.
     pub(super) fn damaged(&self, why: impl Into<String>) -> Step {
         Step::End(Some(CutTail { offset: self.offset, bytes: None, reason: CutReason::Damaged(why.into()) }))
     }

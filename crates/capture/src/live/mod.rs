@@ -160,7 +160,7 @@ impl LiveSource {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(longest.subsec_nanos()) };
         let mut ready =
             [PollFd::new(&self.capture, PollFlags::IN), PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
-        // The stop handle stays readable once used, so it is waited for just until it was seen.
+        // The stop handle stays readable once used, so it is waited for only until it was seen.
         let watched = if self.stopping.is_some() { &mut ready[..1] } else { &mut ready[..] };
         match poll(watched, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -24,7 +24,7 @@ pub struct RunFacts {
     pub counters: Measured<Counters>,
     /// What measuring cost.
     pub observer: Observer,
-    /// Doubts, in whole sentences; passed through in this order.
+    /// Warnings, in whole sentences; passed through in this order.
     pub warnings: Vec<String>,
     /// Exit status so far: 0 complete, 3 partial. A ledger that does not balance makes it 3.
     pub exit: u8,

@@ -19,7 +19,7 @@ pub(crate) const OTHER: &str = "(other)";
 /// All rows of an aggregate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows {
-    /// By key, to a position in `list`. Just the rows of their own, not the shared ones.
+    /// By key, to a position in `list`. Only the rows of their own, not the shared ones.
     index: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
     list: Vec<Row>,
@@ -50,7 +50,7 @@ fn group(class: Class, protocol: Protocol) -> usize {
 const RECENT: usize = 16;
 
 impl Rows {
-    /// The number of the row with this key. Allocates just when the row is new.
+    /// Returns the number of the row with this key. Allocates only when the row is new.
     #[inline]
     pub(crate) fn id_of(&mut self, key: RowKey<'_>) -> RowId {
         let looks = looks(key);

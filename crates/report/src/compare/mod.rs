@@ -59,7 +59,7 @@ pub struct Subject {
     pub protocol: String,
     /// Name.
     pub name: String,
-    /// How it was sent; empty where there is just one way.
+    /// How it was sent; empty where there is only one way.
     pub via: String,
     /// Operations.
     pub count: u64,

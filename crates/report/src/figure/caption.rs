@@ -23,7 +23,7 @@ const DOUBT: Face = Face::new(SIZE, Weight::Regular, WARNING);
 /// Words with their faces.
 pub(crate) type Paragraph = Vec<(String, Face)>;
 
-/// The paragraphs of a caption: doubts about the comparison, how to read it, what all runs have in common, each run.
+/// The paragraphs of a caption: warnings about the comparison, how to read it, what all runs have in common, each run.
 pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     let facts: Vec<Facts> = runs.iter().map(|named| Facts::of(&named.run)).collect();
     let common = Facts::common(&facts);

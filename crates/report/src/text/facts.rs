@@ -45,7 +45,7 @@ pub(crate) fn balance_line(run: &Run) -> String {
     format!("{word}: {} of {} bytes posted", grouped(posted), grouped(wire_bytes))
 }
 
-/// Drops, gaps and other doubts about completeness, those that are zero included only for drops and gaps.
+/// Drops, gaps and other warnings about completeness, those that are zero included only for drops and gaps.
 pub(crate) fn integrity(run: &Run) -> String {
     let (source, tcp) = (&run.source, &run.tcp);
     let drops = match &source.kernel_drops {
