@@ -18,7 +18,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The name that people know it by.
+    /// Returns the name that people know it by.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Zlib => "zlib",
@@ -28,7 +28,7 @@ impl Codec {
         }
     }
 
-    /// How many bytes one of its bytes stands for at most.
+    /// Returns how many bytes one of its bytes stands for at most.
     pub const fn expansion(self) -> usize {
         match self {
             Self::Zlib => limits::EXPANSION_ZLIB,

@@ -40,7 +40,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         self.pos
     }
 
-    /// The captured bytes not yet posted.
+    /// Returns the captured bytes not yet posted.
     pub fn peek(&self) -> &'a [u8] {
         usize::try_from(self.pos).ok().and_then(|pos| self.bytes.get(pos..)).unwrap_or_default()
     }

@@ -17,7 +17,7 @@ pub struct Engine<D> {
 }
 
 impl<D: Decoder> Engine<D> {
-    /// An engine for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns an engine for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         Self { decoder, streams: Streams::new(mid_stream) }
     }
@@ -28,7 +28,7 @@ impl<D: Decoder> Engine<D> {
         &self.decoder
     }
 
-    /// The same, to be changed.
+    /// Returns the same, to be changed.
     #[inline]
     pub fn decoder_mut(&mut self) -> &mut D {
         &mut self.decoder

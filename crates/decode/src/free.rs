@@ -79,7 +79,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Whether it may be played where the number is `number`, and leaves it so.
+    /// Returns whether it may be played where the number is `number`, and leaves it so.
     fn is_repeatable(&self, number: u64) -> bool {
         self.before == number && self.after == number
     }
@@ -107,7 +107,7 @@ enum Said {
     Note(Note),
 }
 
-/// The turns of a conversation.
+/// Returns the turns of a conversation.
 fn turns<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Turn> {
     let mut stage = Stage::new(decoder);
     let mut turns = Vec::new();
@@ -139,7 +139,7 @@ impl<D: Decoder> Stage<D> {
         Self { decoder, tails: [Vec::new(), Vec::new()], current: [None; 2], heard: Heard::default() }
     }
 
-    /// The decoder's number, where all bytes were consumed.
+    /// Returns the decoder's number, where all bytes were consumed.
     fn quiet(&self) -> Option<u64> {
         self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
     }
@@ -178,7 +178,7 @@ impl<D: Decoder> Stage<D> {
         goes
     }
 
-    /// Whether the decoder took all pieces.
+    /// Returns whether the decoder took all pieces.
     fn play(&mut self, pieces: &[(Side, &[u8])]) -> bool {
         pieces.iter().all(|(side, bytes)| self.take(*side, bytes))
     }
@@ -223,7 +223,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// What was heard since the last call.
+    /// Returns what was heard since the last call.
     fn take(&mut self) -> (Vec<Said>, Vec<FreeBytes>) {
         self.earlier = self.opened;
         self.posted = [0; 2];
@@ -281,7 +281,7 @@ impl Reader for Heard {
     }
 }
 
-/// The pieces of a turn with other bytes where they are free.
+/// Returns the pieces of a turn with other bytes where they are free.
 fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec<(Side, Vec<u8>)> {
     let mut streams = Side::BOTH.map(|side| {
         pieces.iter().filter(|(of, _)| *of == side).flat_map(|(_, bytes)| bytes.iter().copied()).collect::<Vec<u8>>()

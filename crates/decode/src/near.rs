@@ -5,7 +5,7 @@ const NEAR: usize = 3;
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const TOPS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// Where the first `byte` is.
+/// Returns where the first `byte` is.
 #[inline]
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks();

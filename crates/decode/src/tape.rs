@@ -122,12 +122,12 @@ impl Tape {
         self.recorded
     }
 
-    /// What was closed during the recording and is not closed yet.
+    /// Returns what was closed during the recording and is not closed yet.
     pub fn closed(&mut self) -> std::vec::Drain<'_, (OpId, Outcome)> {
         self.closed.drain(..)
     }
 
-    /// A player at the beginning of the tape.
+    /// Returns a player at the beginning of the tape.
     pub fn play(&self) -> Player<'_> {
         Player { tape: self, at: self.start }
     }
@@ -163,7 +163,7 @@ impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
         Self { out, amounts: Amounts::ZERO }
     }
 
-    /// What was posted so far.
+    /// Returns what was posted so far.
     pub fn amounts(&self) -> Amounts {
         self.amounts
     }
@@ -219,7 +219,7 @@ struct Piece {
 }
 
 impl Player<'_> {
-    /// Where it is.
+    /// Returns where it is.
     pub fn position(&self) -> Position {
         self.at
     }

@@ -25,7 +25,7 @@ impl Entry {
         self.label.as_ref().map(|(class, _, _)| *class)
     }
 
-    /// The way of sending in the last label.
+    /// Returns the way of sending in the last label.
     pub fn via(&self) -> &'static str {
         self.label.as_ref().map_or("", |(_, _, via)| via)
     }

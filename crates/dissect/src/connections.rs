@@ -124,7 +124,7 @@ impl<T: Tally> Connections<T> {
         self.hits + self.flows.values().map(|entry| entry.flow.hits()).sum::<u64>()
     }
 
-    /// What was tallied so far.
+    /// Returns what was tallied so far.
     pub fn tally(&mut self) -> &T {
         self.flows.values_mut().for_each(|entry| entry.flow.tell(&mut self.tally));
         &self.tally

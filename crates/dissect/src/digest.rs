@@ -9,7 +9,7 @@ const KEYS: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 pub struct Digest(u64);
 
 impl Digest {
-    /// The digest of nothing.
+    /// Returns the digest of nothing.
     pub fn new(kind: u64) -> Self {
         Self(kind)
     }
@@ -38,7 +38,7 @@ impl Digest {
         self.words(first, second ^ (bytes.len() as u64) << 40);
     }
 
-    /// The digest.
+    /// Returns the digest.
     #[inline]
     pub fn value(self) -> u64 {
         fold(self.0, KEYS[1])

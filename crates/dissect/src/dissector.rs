@@ -114,7 +114,7 @@ pub struct Dissector<T> {
 }
 
 impl<T: Tally> Dissector<T> {
-    /// A dissector for the selected connections.
+    /// Returns a dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
         Self { frames: Frames::default(), connections: Connections::new(selection, tally), share: None }
     }
@@ -151,7 +151,7 @@ impl<T: Tally> Dissector<T> {
         &self.frames.totals
     }
 
-    /// What was tallied so far.
+    /// Returns what was tallied so far.
     pub fn tally(&mut self) -> &T {
         self.connections.tally()
     }

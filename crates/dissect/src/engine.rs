@@ -10,12 +10,12 @@ use std::sync::Arc;
 pub struct Engine<D>(overhead_decode::Engine<Layered<D>>);
 
 impl<D: Decoder> Engine<D> {
-    /// An engine for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns an engine for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         Self::with_keys(decoder, mid_stream, None)
     }
 
-    /// The same, with the secrets that TLS is decrypted with.
+    /// Returns the same, with the secrets that TLS is decrypted with.
     pub fn with_keys(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
         Self(overhead_decode::Engine::new(Layered::new(decoder, mid_stream, keys), mid_stream))
     }

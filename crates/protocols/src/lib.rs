@@ -91,7 +91,7 @@ pub const fn know_of_one_another(protocol: Protocol) -> bool {
     facts(protocol).know_of_one_another
 }
 
-/// What the first bytes of a direction look like to `protocol`.
+/// Returns what the first bytes of a direction look like to `protocol`.
 pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
     (facts(protocol).sniff)(bytes)
 }
@@ -106,7 +106,7 @@ macro_rules! registry {
         }
 
         impl AnyDecoder {
-            /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+            /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
             pub fn new(protocol: Protocol, mid_stream: bool, shared: &Shared) -> Self {
                 match protocol {
                     $(Protocol::$variant => {
@@ -117,7 +117,7 @@ macro_rules! registry {
             }
         }
 
-        /// What there is to say of `protocol`.
+        /// Returns what there is to say of `protocol`.
         pub const fn facts(protocol: Protocol) -> Facts {
             match protocol {
                 $(Protocol::$variant => $module::FACTS,)+

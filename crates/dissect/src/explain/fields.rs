@@ -80,7 +80,7 @@ impl Paths {
 }
 
 impl FieldSums {
-    /// The fields of each row, in order of side, account and name.
+    /// Returns the fields of each row, in order of side, account and name.
     pub fn into_rows(self) -> HashMap<RowName, Vec<FieldRow>> {
         let Self { rows, paths, .. } = self;
         let fields = |sums: Sums| {

@@ -75,7 +75,7 @@ struct Candidate {
 }
 
 impl Finder {
-    /// A finder of one operation.
+    /// Returns a finder of one operation.
     pub fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
@@ -87,28 +87,28 @@ impl Finder {
         }
     }
 
-    /// How many operations there are.
+    /// Returns how many operations there are.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The names of operations and how often each occurred; not more than [`limits::NAMES_LISTED`] of them.
+    /// Returns the names of operations and how often each occurred; not more than [`limits::NAMES_LISTED`] of them.
     pub fn names(&self) -> &BTreeMap<String, u64> {
         &self.names
     }
 
-    /// The operations that fit, up to the one that is wanted, by number.
+    /// Returns the operations that fit, up to the one that is wanted, by number.
     pub fn fitting(&self) -> impl Iterator<Item = Found> + '_ {
         self.fitting.values().copied()
     }
 
-    /// The operation that is wanted; `None` where fewer fit.
+    /// Returns the operation that is wanted; `None` where fewer fit.
     pub fn found(&self) -> Option<Found> {
         let last = self.fitting.values().next_back().copied();
         last.filter(|_| self.fitting.len() as u64 == self.enough())
     }
 
-    /// How many have to fit.
+    /// Returns how many have to fit.
     fn enough(&self) -> u64 {
         match self.wanted {
             Wanted::Number(_) => 1,

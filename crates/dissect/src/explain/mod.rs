@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A reading of a capture. As an object, so that the decoders are compiled once for all three.
 pub trait Reading: Tally {
-    /// True once nothing more can come.
+    /// Returns whether nothing more can come.
     fn is_done(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ impl FrameFinder {
         Self { wanted, found: BTreeMap::new() }
     }
 
-    /// The frames found, by number.
+    /// Returns the frames found, by number.
     pub fn into_frames(self) -> BTreeMap<u64, FrameFacts> {
         self.found
     }

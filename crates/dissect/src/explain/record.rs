@@ -84,7 +84,7 @@ pub struct View<'a> {
 }
 
 impl Explained {
-    /// True where what was recorded is what the ledger says.
+    /// Returns whether what was recorded is what the ledger says.
     pub fn is_balanced(&self) -> bool {
         self.operation.is_some_and(|operation| operation.sides.map(|side| side.amounts) == self.at_close)
     }
@@ -94,7 +94,7 @@ impl Explained {
         self.operation.map(|operation| operation.outcome)
     }
 
-    /// The numbers of the frames that it touches.
+    /// Returns the numbers of the frames that it touches.
     pub fn frames(&self) -> BTreeSet<u64> {
         self.parts.iter().filter_map(|part| part.frame).chain(self.charges.keys().copied()).collect()
     }
@@ -184,12 +184,12 @@ impl Recorder {
         }
     }
 
-    /// True once nothing more can come.
+    /// Returns whether nothing more can come.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// What was recorded.
+    /// Returns what was recorded.
     pub fn into_explained(self) -> Explained {
         self.explained
     }
@@ -282,7 +282,7 @@ impl Recorder {
         part.items.push(Item::Piece(piece));
     }
 
-    /// The part for payload of this frame.
+    /// Returns the part for payload of this frame.
     fn part(&mut self, side: Side, frame: Option<u64>) -> &mut Part {
         let direction = &mut self.sides[side as usize];
         let parts = &mut self.explained.parts;

@@ -20,12 +20,12 @@ impl<C: Default> Turns<C> {
         (self.connection, self.over) = (connection, over);
     }
 
-    /// The number of the connection.
+    /// Returns the number of the connection.
     pub fn connection(&self) -> u64 {
         self.connection
     }
 
-    /// What is kept of it.
+    /// Returns what is kept of it.
     pub fn kept(&mut self) -> &mut C {
         self.connections.entry(self.connection).or_default()
     }

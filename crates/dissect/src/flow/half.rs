@@ -195,20 +195,20 @@ impl Half {
         offset == self.next && self.is_orderly()
     }
 
-    /// Whether nothing is held or was given up, and the receiver has room.
+    /// Returns whether nothing is held or was given up, and the receiver has room.
     #[inline]
     pub fn is_orderly(&self) -> bool {
         let orderly = |disorder: &Disorder| disorder.early.is_empty() && disorder.holes.is_empty();
         !self.closed && self.disorder.as_deref().is_none_or(orderly)
     }
 
-    /// Whether `seq` is the number of the next byte to be delivered.
+    /// Returns whether `seq` is the number of the next byte to be delivered.
     #[inline]
     pub fn is_next_seq(&self, seq: u32) -> bool {
         self.next_seq == Some(seq)
     }
 
-    /// Whether a segment with this number acknowledges all that was delivered, and some of it for the first time.
+    /// Returns whether a segment with this number acknowledges all that was delivered, and some of it for the first time.
     #[inline]
     pub fn is_acknowledged_by(&self, ack: u32) -> bool {
         self.is_next_seq(ack) && self.acked < self.next
@@ -259,12 +259,12 @@ impl Half {
         self.closed = window == 0;
     }
 
-    /// Whether `len` bytes at `offset` probe a window of 0: the next byte, which the receiver has no room for.
+    /// Returns whether `len` bytes at `offset` probe a window of 0: the next byte, which the receiver has no room for.
     pub fn is_probe(&self, offset: u64, len: u32) -> bool {
         self.closed && len == 1 && offset == self.next && self.acked <= offset && self.disorder().early.is_empty()
     }
 
-    /// Whether `bytes` at `offset` differ from what was there before, as far as that is still known.
+    /// Returns whether `bytes` at `offset` differ from what was there before, as far as that is still known.
     pub fn contradicts(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);
         let held = self.disorder().early.range(..end).rev().take_while(|&(&start, early)| start + early.len > offset);
@@ -299,7 +299,7 @@ impl Half {
         disorder.early.insert(offset, early);
     }
 
-    /// The held piece that begins at `next`.
+    /// Returns the held piece that begins at `next`.
     pub fn take_next(&mut self) -> Option<Early> {
         let disorder = self.disorder.as_mut()?;
         let early = disorder.early.remove(&self.next)?;

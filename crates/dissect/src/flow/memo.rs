@@ -59,7 +59,7 @@ impl Frames {
         self.bytes.extend_from_slice(payload);
     }
 
-    /// The payload of a frame.
+    /// Returns the payload of a frame.
     pub fn payload(&self, frame: &Taken) -> &[u8] {
         self.bytes.get(frame.start..frame.start + frame.len).unwrap_or_default()
     }
@@ -104,7 +104,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a payload of the same length is like it.
+    /// Returns whether a payload of the same length is like it.
     #[inline]
     fn matches(&self, payload: &[u8]) -> bool {
         let mut differ = (last_word(payload) & self.last.1) ^ self.last.0;
@@ -307,7 +307,7 @@ impl Memo {
         }
     }
 
-    /// Whether the frames under way are the first ones of this turn, too.
+    /// Returns whether the frames under way are the first ones of this turn, too.
     fn begins(&self, turn: &Turn) -> bool {
         let mut before = turn.steps.iter().zip(&self.under_way.frames);
         before.all(|(step, frame)| {
@@ -408,7 +408,7 @@ impl Memo {
     }
 }
 
-/// What is to be kept of a turn; `None` where it cannot be told again.
+/// Returns what is to be kept of a turn; `None` where it cannot be told again.
 fn turn([version, after]: [u64; 2], under_way: &Frames, recording: &Recording) -> Option<Turn> {
     let repeat = recording.repeat()?;
     let frames = &under_way.frames;
@@ -445,7 +445,7 @@ fn turn([version, after]: [u64; 2], under_way: &Frames, recording: &Recording) -
     Some(Turn { version, after, steps, operations, latencies, repeat, count: 0 })
 }
 
-/// What a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
+/// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
 fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
     let frame = under_way.frames.get(index)?;
     let payload = under_way.payload(frame);

@@ -113,7 +113,7 @@ pub struct Finished {
 }
 
 impl Flow {
-    /// A connection whose first segment is `segment`; with `has_memo`, turns like earlier ones are counted, not decoded.
+    /// Returns a connection whose first segment is `segment`; with `has_memo`, turns like earlier ones are counted, not decoded.
     pub fn new(
         segment: &Segment<'_>,
         verdict: &Verdict,
@@ -184,12 +184,12 @@ impl Flow {
             + stage
     }
 
-    /// True where `segment` opens a new connection between the same ends.
+    /// Returns whether `segment` opens a new connection between the same ends.
     pub fn is_succeeded_by(&self, segment: &Segment<'_>) -> bool {
         segment.flags.syn && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
     }
 
-    /// True once both ends have said that they are done.
+    /// Returns whether both ends have said that they are done.
     pub fn is_closed(&self) -> bool {
         self.halves.iter().all(Half::fin_seen)
     }
@@ -790,7 +790,7 @@ impl Stage {
     }
 }
 
-/// The first captured bytes of a direction.
+/// Returns the first captured bytes of a direction.
 fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
     let mut start = Vec::with_capacity(limits::SNIFF);
     for (of, piece) in pieces {

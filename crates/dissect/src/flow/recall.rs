@@ -75,7 +75,7 @@ impl Flow {
             && self.probes.iter().all(Option::is_none)
     }
 
-    /// Whether the segment goes on with a turn that is known, or begins one; if so, takes it in.
+    /// Returns whether the segment goes on with a turn that is known, or begins one; if so, takes it in.
     #[inline]
     fn matches<T: Tally>(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64, tally: &mut T) -> bool {
         let Memory::On(memo) = &mut self.memory else { return false };

@@ -27,7 +27,7 @@ impl Recent {
         self.next = (self.next + 1) % limits::RECENT;
     }
 
-    /// Whether `bytes`, which are to lie at `start`, hold a remembered segment with other bytes than it had.
+    /// Returns whether `bytes`, which are to lie at `start`, hold a remembered segment with other bytes than it had.
     pub fn contradicts(&self, start: u64, bytes: &[u8]) -> bool {
         self.kept.iter().filter(|piece| piece.len > 0).any(|piece| {
             let from = piece.start.checked_sub(start).and_then(|from| usize::try_from(from).ok());

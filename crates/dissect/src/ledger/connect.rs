@@ -36,7 +36,7 @@ impl Connect {
         }
     }
 
-    /// All of it, by side.
+    /// Returns all of it, by side.
     pub fn totals(&self) -> [SideTotals; 2] {
         Side::BOTH.map(|side| {
             let mut amounts = self.others.as_ref().map_or(Amounts::ZERO, |others| others[side as usize]);

@@ -255,7 +255,7 @@ impl Direction {
         }
     }
 
-    /// The frame of this arrival, which has bytes in several places.
+    /// Returns the frame of this arrival, which has bytes in several places.
     pub fn scattered(&mut self, frame: &Arrival) -> &mut Scattered {
         let fresh = || Scattered { headers: frame.headers, left: frame.len, shares: Vec::new() };
         self.rare.get_or_insert_default().scattered.entry(frame.number).or_insert_with(fresh)

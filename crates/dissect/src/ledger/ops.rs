@@ -103,13 +103,13 @@ impl Closed {
     const TAG: u64 = 1 << 63;
     const ROW_BITS: u32 = 48;
 
-    /// The id that stands for them.
+    /// Returns the id that stands for them.
     #[inline]
     pub fn op(self) -> OpId {
         OpId(Self::TAG | u64::from(self.count) << Self::ROW_BITS | self.row.0)
     }
 
-    /// What the id stands for, if it is no operation's.
+    /// Returns what the id stands for, if it is no operation's.
     #[inline]
     pub fn of(op: OpId) -> Option<Self> {
         let row = RowId(op.0 & ((1 << Self::ROW_BITS) - 1));
@@ -173,7 +173,7 @@ impl Ops {
         self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
-    /// Where the operation stands.
+    /// Returns where the operation stands.
     pub fn state(&self, op: OpId) -> State {
         if let Some(closed) = Closed::of(op) {
             return State::Closed(closed.row);
@@ -200,7 +200,7 @@ impl Ops {
         }
     }
 
-    /// All open operations in order of opening.
+    /// Returns all open operations in order of opening.
     pub fn open_ids(&self) -> Vec<OpId> {
         let open = self.slots.iter().enumerate().filter(|(_, slot)| matches!(slot.state, State::Open(_)));
         let mut ids: Vec<_> = open.map(|(index, slot)| OpId(slot.serial << SLOT_BITS | index as u64)).collect();
@@ -208,7 +208,7 @@ impl Ops {
         ids
     }
 
-    /// Where the operation is among the open ones, for [`Ops::at`]; `None` where it is not. With `is_more`, something more
+    /// Returns where the operation is among the open ones, for [`Ops::at`]; `None` where it is not. With `is_more`, something more
     /// refers to it.
     #[inline]
     pub fn hold(&mut self, op: OpId, is_more: bool) -> Option<u32> {

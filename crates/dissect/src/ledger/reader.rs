@@ -150,7 +150,7 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 }
 
-/// The beginning of a name of software, as much of it as is kept.
+/// Returns the beginning of a name of software, as much of it as is kept.
 fn cut(name: &str) -> &str {
     let mut end = name.len().min(limits::SOFTWARE);
     while !name.is_char_boundary(end) {

@@ -72,7 +72,7 @@ impl Recording {
         self.operations.push(Recorded { op, row, operation: *operation, first_ns, last_ns });
     }
 
-    /// What is to be repeated; `None` where the turn cannot be.
+    /// Returns what is to be repeated; `None` where the turn cannot be.
     pub fn repeat(&self) -> Option<Repeat> {
         if self.is_spoilt {
             return None;

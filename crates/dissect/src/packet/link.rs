@@ -33,7 +33,7 @@ pub fn header(link: LinkType, bytes: &[u8]) -> Option<(usize, Layer)> {
     }
 }
 
-/// The address family of a BSD loopback header, in whichever byte order the capturing host had: `AF_INET` is 2
+/// Returns the address family of a BSD loopback header, in whichever byte order the capturing host had: `AF_INET` is 2
 /// everywhere, `AF_INET6` is 10, 24, 28 or 30.
 fn address_family(field: [u8; 4]) -> Option<Layer> {
     let of = |family: u32| match family {

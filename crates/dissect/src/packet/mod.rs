@@ -49,7 +49,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Each length with its account.
+    /// Returns each length with its account.
     #[inline]
     pub fn accounts(self) -> [(Account, u32); 3] {
         [(Account::Link, self.link), (Account::Ip, self.ip), (Account::Tcp, self.tcp)]
@@ -162,7 +162,7 @@ pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
     Plain::of(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
 }
 
-/// The same for any frame; [`Plain::of`] is quicker for most.
+/// Returns the same for any frame; [`Plain::of`] is quicker for most.
 pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
         Some((at, layer)) => Walk::of_frame(frame, at).run(layer),

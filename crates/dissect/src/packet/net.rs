@@ -67,7 +67,7 @@ fn without_header(walk: &Walk<'_>, version: u8, len: usize) -> Stop {
     if is_other || rest.len() >= len { Stop::Malformed } else { walk.short(len) }
 }
 
-/// Whether an IPv6 next header is an extension header that can be passed. What follows encryption cannot be read.
+/// Returns whether an IPv6 next header is an extension header that can be passed. What follows encryption cannot be read.
 pub fn is_extension(protocol: u8) -> bool {
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS | MOBILITY | HOST_IDENTITY | SHIM6)
 }
@@ -102,7 +102,7 @@ fn fragment(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     Err(Stop::Fragment { id: u32::from_be_bytes(id), offset, more, protocol })
 }
 
-/// The jumbo payload length among options; `None` where it is missing or no more than an ordinary length could say.
+/// Returns the jumbo payload length among options; `None` where it is missing or no more than an ordinary length could say.
 fn jumbo_payload(mut options: &[u8]) -> Option<usize> {
     loop {
         options = match *options {

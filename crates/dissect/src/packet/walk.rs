@@ -62,7 +62,7 @@ pub struct Walk<'a> {
     outside: Headers,
 }
 
-/// What a frame is whose link-layer header cannot be read: that is at most 20 bytes long, and IP and TCP follow.
+/// Returns what a frame is whose link-layer header cannot be read: that is at most 20 bytes long, and IP and TCP follow.
 pub fn without_link_header<'a>(frame: &Frame<'a>) -> Packet<'a> {
     let headers = 20 + 2 * LONGEST_HEADER;
     let is_snapped = frame.bytes.len() < 20 && frame.bytes.len() < frame.original_len as usize;
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
         Packet::Other
     }
 
-    /// The captured bytes from here on.
+    /// Returns the captured bytes from here on.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }

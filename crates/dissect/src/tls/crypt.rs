@@ -138,7 +138,7 @@ impl Opener {
     }
 }
 
-/// The secret that follows a traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
+/// Returns the secret that follows a traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
 pub(super) fn next_secret(suite: Suite, secret: &Secret) -> Option<Secret> {
     let mut next = [0; 48];
     let next = next.get_mut(..secret.bytes().len())?;
@@ -157,7 +157,7 @@ fn expand_label(hash: Hash, secret: &Secret, label: &str, into: &mut [u8]) -> Op
     }
 }
 
-/// The pseudorandom function of TLS 1.2; label and seed as `seed` (RFC 5246 section 5).
+/// Computes the pseudorandom function of TLS 1.2; label and seed as `seed` (RFC 5246 section 5).
 fn prf(hash: Hash, secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> Option<()> {
     match hash {
         Hash::Sha256 => p_hash::<Hmac<Sha256>>(secret, seed, into),

@@ -96,7 +96,7 @@ impl KeyLog {
         added
     }
 
-    /// Whether a secret was looked for in vain since the last call: time to look whether the log has grown.
+    /// Returns whether a secret was looked for in vain since the last call: time to look whether the log has grown.
     pub fn take_missed(&self) -> bool {
         self.missed.swap(false, Ordering::AcqRel)
     }
@@ -111,7 +111,7 @@ impl KeyLog {
         self.missed.store(true, Ordering::Release);
     }
 
-    /// The secret of a session.
+    /// Returns the secret of a session.
     pub(super) fn get(&self, label: Label, random: &Random) -> Option<Secret> {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
         let found = secrets.get(&(label, *random)).copied();

@@ -17,7 +17,7 @@ pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
 
-/// What people call a content of this type that is TLS's own.
+/// Returns what people call a content of this type that is TLS's own.
 pub(super) fn content_name(kind: u8) -> &'static str {
     match kind {
         CHANGE_CIPHER_SPEC => "change cipher spec",
@@ -61,7 +61,7 @@ impl Header {
         HEADER + self.length() as u64
     }
 
-    /// The captured part of the fragment.
+    /// Returns the captured part of the fragment.
     pub fn fragment(self, input: Input<'_>) -> &[u8] {
         let fragment = input.bytes.get(HEADER as usize..).unwrap_or_default();
         fragment.get(..self.length()).unwrap_or(fragment)

@@ -117,7 +117,7 @@ impl Record<'_> {
 }
 
 impl Session {
-    /// A connection before its `ClientHello`.
+    /// Returns a connection before its `ClientHello`.
     pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
         Self { keys, client_random: None, server: None, directions: [Direction::default(), Direction::default()] }
     }
@@ -219,7 +219,7 @@ impl Session {
         }
     }
 
-    /// What keys are derived for.
+    /// Returns what keys are derived for.
     fn suite(&self) -> Option<(Suite, ServerHello, Random)> {
         let server = self.server?;
         Some((Suite::numbered(server.suite)?, server, self.client_random?))

@@ -51,7 +51,7 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// The suite of this number, whatever its key exchange; `None` where it cannot be decrypted.
+    /// Returns the suite of this number, whatever its key exchange; `None` where it cannot be decrypted.
     pub fn numbered(number: u16) -> Option<Self> {
         let (aead, hash) = match number {
             // RFC 8446; RFC 5288 (RSA, DHE, DH, anonymous), RFC 5487 (PSK), RFC 5289 (ECDHE, ECDH), RFC 8442.

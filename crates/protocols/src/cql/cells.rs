@@ -44,7 +44,7 @@ fn free_untyped<R: Reader>(value: &[u8], length: u64, out: &mut Out<'_, R>) {
     }
 }
 
-/// True where `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
+/// Returns whether `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
 /// type with something in it. Others are data whatever their type.
 #[inline(never)]
 fn could_hide(bytes: &[u8], length: u64) -> bool {
@@ -56,7 +56,7 @@ fn could_hide(bytes: &[u8], length: u64) -> bool {
         || parts_of(captured, length).is_some_and(|parts| parts > 0)
 }
 
-/// How many values with lengths fill `length` bytes exactly; `None` where they do not, where all are null or empty,
+/// Returns how many values with lengths fill `length` bytes exactly; `None` where they do not, where all are null or empty,
 /// and where that was not captured.
 fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
     let (mut rest, mut left, mut parts, mut filled) = (bytes, length, 0, false);

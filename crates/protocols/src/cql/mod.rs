@@ -58,12 +58,12 @@ pub struct Cql {
 }
 
 impl Cql {
-    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self::sharing(mid_stream, Shared::default())
     }
 
-    /// The same, for one of several connections.
+    /// Returns the same, for one of several connections.
     pub fn sharing(mid_stream: bool, shared: Shared) -> Self {
         let framing = if mid_stream { Framing::Either } else { Framing::Messages };
         Self {
@@ -88,7 +88,7 @@ pub(super) const FACTS: Facts = Facts {
     is_greeted: |answer| matches!(answer, [0x84, _, _, _, 0 | 6, _, _, _, _, ..]),
 };
 
-/// What the first bytes of a direction look like.
+/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let asked = message_begins(bytes, Side::Request);
     let answered = message_begins(bytes, Side::Response);

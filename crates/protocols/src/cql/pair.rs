@@ -164,7 +164,7 @@ impl Session {
         self.memory.change(|_| {});
     }
 
-    /// The operation of a request, by its header; the body says more.
+    /// Returns the operation of a request, by its header; the body says more.
     pub fn request(&mut self, op: OpId, header: &Header) -> Exchange {
         let class = match header.opcode {
             opcode::OPTIONS if self.memory.sent.startup => Class::Background,
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// The operation of a response that answers nothing: an event, or one whose request was not captured.
+    /// Returns the operation of a response that answers nothing: an event, or one whose request was not captured.
     pub fn unasked(&self, op: OpId, header: &Header) -> Exchange {
         let event = header.opcode == opcode::EVENT;
         Exchange {
@@ -232,7 +232,7 @@ impl Session {
         Ok(())
     }
 
-    /// The request that a response on this stream id answers.
+    /// Returns the request that a response on this stream id answers.
     pub fn answered(&mut self, stream: i16) -> Option<Exchange> {
         let waiting = self.waiting.get_mut(&stream)?;
         let exchange = waiting.first.take()?;
@@ -308,7 +308,7 @@ impl Session {
         self.memory.put(|memory| &mut memory.sent.statement, true);
     }
 
-    /// The statement with this id, as prepared on this connection, or else on another.
+    /// Returns the statement with this id, as prepared on this connection, or else on another.
     pub fn find(&mut self, id: &[u8]) -> Option<StatementRef> {
         let own = self.memory.find(id);
         if own.is_some() {

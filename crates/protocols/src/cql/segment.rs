@@ -91,7 +91,7 @@ pub(super) fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The checksum of a payload.
+/// Returns the checksum of a payload.
 pub(super) fn crc32(payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&CRC32_SEED);

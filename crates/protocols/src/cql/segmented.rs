@@ -266,7 +266,7 @@ impl Cql {
     }
 }
 
-/// The message that makes up the payload of the segment that begins `bytes`, where it is one, plain and sound.
+/// Returns the message that makes up the payload of the segment that begins `bytes`, where it is one, plain and sound.
 fn only_message(side: Side, segment: Segment, bytes: &[u8]) -> Option<(Header, &[u8])> {
     let from = segment.format.header();
     let wire = bytes.get(from..from + segment.wire as usize)?;

@@ -35,7 +35,7 @@ const SYSTEM_KEYSPACES: [&str; 16] = [
     "dse_security",
 ];
 
-/// True for the name of a keyspace of the server.
+/// Returns whether it is the name of a keyspace of the server.
 pub(super) fn is_system_keyspace(name: &[u8]) -> bool {
     SYSTEM_KEYSPACES.iter().any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
 }
@@ -86,7 +86,7 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Whether the table that follows `keyword` is the server's own.
+    /// Returns whether the table that follows `keyword` is the server's own.
     fn keyspace_after(&mut self, keyword: &str) -> Option<bool> {
         loop {
             match self.next()? {
@@ -98,7 +98,7 @@ impl<'a> Tokens<'a> {
         self.keyspace_of(name)
     }
 
-    /// Whether `name`, where it is followed by a dot, is a keyspace of the server.
+    /// Returns whether `name`, where it is followed by a dot, is a keyspace of the server.
     fn keyspace_of(&mut self, name: Option<Token<'a>>) -> Option<bool> {
         let (Token::Word(name) | Token::Quoted(name)) = name? else {
             return None;

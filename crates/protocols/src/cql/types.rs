@@ -156,7 +156,7 @@ impl Types {
     }
 }
 
-/// The native types. Fixed are those whose serializer has one length (`AbstractType.valueLengthIfFixed` of the server).
+/// Returns the native types. Fixed are those whose serializer has one length (`AbstractType.valueLengthIfFixed` of the server).
 const fn native(id: u16) -> Type {
     match id {
         // boolean
@@ -195,7 +195,7 @@ impl<'a> ClassName<'a> {
         }
     }
 
-    /// The next name or number, without its package.
+    /// Returns the next name or number, without its package.
     fn word(&mut self) -> Option<&'a [u8]> {
         self.skip_blanks();
         let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');

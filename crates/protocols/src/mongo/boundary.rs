@@ -6,7 +6,7 @@ use crate::limits;
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
-/// What the first bytes of a direction look like.
+/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let [request, response] = Side::BOTH.map(|side| begins(side, bytes));
     match (request, response) {
@@ -18,7 +18,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Whether a message that both ends may send is the server's.
+/// Returns whether a message that both ends may send is the server's.
 fn is_reply(message: &[u8]) -> bool {
     // The first request of a connection may have the id 0; then its reply answers 0, as a request does.
     const FIRST_FIELDS: [&[u8]; 4] = [b"\x08helloOk\0", b"\x08ismaster\0", b"\x03topologyVersion\0", b"\x01ok\0"];
@@ -42,7 +42,7 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
     }
 }
 
-/// Whether what follows the header agrees with it; `None` where more must be seen.
+/// Returns whether what follows the header agrees with it; `None` where more must be seen.
 fn holds(header: &Header, bytes: &[u8]) -> Option<bool> {
     let word = |at| u32_at(bytes, at);
     // A document or section whose length stands at `at` ends within the message.

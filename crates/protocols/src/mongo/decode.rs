@@ -239,7 +239,7 @@ impl Connection {
     }
 }
 
-/// The accounts of a body that was compressed.
+/// Returns the accounts of a body that was compressed.
 fn measure(walk: &mut Walk, side: Side, plain: &[u8]) -> Amounts {
     Shares::of(side, |out| {
         let whole = Input { bytes: plain, opaque: 0 };

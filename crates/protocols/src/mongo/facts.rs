@@ -112,17 +112,17 @@ fn set(place: &mut String, text: &str) {
     place.push_str(text);
 }
 
-/// The text where it may be the name or version of software.
+/// Returns the text where it may be the name or version of software.
 fn short(text: Option<&str>) -> &str {
     text.filter(|text| text.len() <= limits::NAME).unwrap_or_default()
 }
 
-/// The driver's own name or version: libraries around a driver append theirs, each behind a bar.
+/// Returns the driver's own name or version: libraries around a driver append theirs, each behind a bar.
 fn innermost(text: Option<&str>) -> &str {
     short(text.and_then(|text| text.split('|').next()))
 }
 
-/// Whether an error field (`writeErrors`, `err`, `nErrors`) holds anything.
+/// Returns whether an error field (`writeErrors`, `err`, `nErrors`) holds anything.
 fn is_failure(kind: u8, value: &[u8]) -> bool {
     match kind {
         0x02 => value.len() > 5,

@@ -74,12 +74,12 @@ pub struct Mongo {
 }
 
 impl Mongo {
-    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self::sharing(mid_stream, &Shared::default())
     }
 
-    /// The same, for one of several connections.
+    /// Returns the same, for one of several connections.
     pub fn sharing(mid_stream: bool, shared: &Shared) -> Self {
         Self { connection: decode::Connection::new(mid_stream, Arc::clone(&shared.expansion)) }
     }

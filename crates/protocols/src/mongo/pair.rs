@@ -116,7 +116,7 @@ impl Pairing {
         self.waiting.len() * 2 * size_of::<(i32, Waiting)>()
     }
 
-    /// The request that a message of the server answers.
+    /// Returns the request that a message of the server answers.
     pub(super) fn answered(&mut self, header: &Header) -> Option<Waiting> {
         let waiting = self.waiting.remove(&header.response_to);
         if waiting.is_none() {
@@ -259,7 +259,7 @@ fn is_introspection(name: &str) -> bool {
     )
 }
 
-/// Whether a reply is due.
+/// Returns whether a reply is due.
 fn is_answered(opcode: Opcode, facts: &Facts) -> bool {
     match opcode {
         Opcode::Msg => facts.flags & MORE_TO_COME == 0,

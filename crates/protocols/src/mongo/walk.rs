@@ -441,7 +441,7 @@ pub(super) struct Element<'a> {
 }
 
 impl Element<'_> {
-    /// What people call its name.
+    /// Returns what people call its name.
     fn name_title(&self) -> &'static str {
         match (self.field.fact, self.field.name) {
             (Fact::Command, _) => "command name",
@@ -452,7 +452,7 @@ impl Element<'_> {
         }
     }
 
-    /// Whether nobody looks at what the value says.
+    /// Returns whether nobody looks at what the value says.
     pub(super) fn is_free(&self) -> bool {
         match self.field.fact {
             Fact::Nothing => true,
@@ -462,7 +462,7 @@ impl Element<'_> {
         }
     }
 
-    /// What people call its value where it is text.
+    /// Returns what people call its value where it is text.
     pub(super) fn text_title(&self) -> &'static str {
         match self.field.fact {
             Fact::Command | Fact::Collection => "collection",

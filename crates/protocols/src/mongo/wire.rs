@@ -62,7 +62,7 @@ impl Opcode {
         })
     }
 
-    /// The name in the specification; it is the `via` of an operation.
+    /// Returns the name in the specification; it is the `via` of an operation.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Reply => "OP_REPLY",
@@ -80,7 +80,7 @@ impl Opcode {
         }
     }
 
-    /// Whether messages of this kind are sent on `side`.
+    /// Returns whether messages of this kind are sent on `side`.
     pub(super) fn is_sent_by(self, side: Side) -> bool {
         match self {
             Self::Msg | Self::Compressed => true,
@@ -102,7 +102,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header at the start of `bytes`, of which there must be [`HEADER`]; `None` where no message of `side` can
+    /// Returns the header at the start of `bytes`, of which there must be [`HEADER`]; `None` where no message of `side` can
     /// begin so.
     pub(super) fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
@@ -117,13 +117,13 @@ impl Header {
     }
 }
 
-/// The little-endian integer at `at`.
+/// Returns the little-endian integer at `at`.
 pub(super) fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     let bytes = bytes.get(at..)?.first_chunk()?;
     Some(i32::from_le_bytes(*bytes))
 }
 
-/// The little-endian flags at `at`.
+/// Returns the little-endian flags at `at`.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     i32_at(bytes, at).map(i32::cast_unsigned)
 }
@@ -148,7 +148,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// The layout for a type byte; `None` where the specification knows none.
+    /// Returns the layout for a type byte; `None` where the specification knows none.
     pub(super) fn of(kind: u8) -> Option<Self> {
         Some(match kind {
             0x01 | 0x09 | 0x11 | 0x12 => Self::Fixed(8),
@@ -169,7 +169,7 @@ impl Value {
     }
 }
 
-/// Whether a number or truth value, by its type byte, is there and not zero.
+/// Returns whether a number or truth value, by its type byte, is there and not zero.
 pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
     match (kind, value) {
         (0x01, value) => value.first_chunk().is_some_and(|bytes| f64::from_le_bytes(*bytes) != 0.0),
@@ -178,7 +178,7 @@ pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
     }
 }
 
-/// The text of a string value, without its length and NUL; `None` for other types and for what is not UTF-8.
+/// Returns the text of a string value, without its length and NUL; `None` for other types and for what is not UTF-8.
 pub(super) fn text(kind: u8, value: &[u8]) -> Option<&str> {
     let text = value.get(4..)?.strip_suffix(&[0])?;
     (kind == 0x02).then(|| std::str::from_utf8(text).ok()).flatten()

@@ -183,7 +183,7 @@ pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Sho
 }
 
 impl Pgwire {
-    /// A decoder for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
             phase: if mid_stream { Phase::Messages } else { Phase::Startup },

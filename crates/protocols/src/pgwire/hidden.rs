@@ -10,7 +10,7 @@ const FIELDS: u32 = 1664;
 /// Flags that a range can have: empty, inclusive and infinite bounds.
 const RANGE_FLAGS: u8 = 0x1f;
 
-/// True where a value of which `bytes` were captured, of `len`, could have structure.
+/// Returns whether a value of which `bytes` were captured, of `len`, could have structure.
 #[inline(never)]
 pub(super) fn in_value(bytes: &[u8], len: u64, binary: bool) -> bool {
     let bytes = usize::try_from(len).ok().and_then(|len| bytes.get(..len)).unwrap_or(bytes);
@@ -48,7 +48,7 @@ pub(super) fn start(bytes: &[u8], len: u64, binary: bool) -> Option<Start> {
     }
 }
 
-/// How many bounds a range with these flags has; `None` where no range with any has such.
+/// Returns how many bounds a range with these flags has; `None` where no range with any has such.
 fn range_bounds(flags: u8) -> Option<u64> {
     let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
     (flags <= RANGE_FLAGS && flags & 1 == 0 && bounds > 0).then_some(bounds)
@@ -60,7 +60,7 @@ fn in_text(text: &[u8]) -> bool {
     literal.is_structured()
 }
 
-/// True where the whole value reads as an array, a composite or a range with something in it, as far as it was captured;
+/// Returns whether the whole value reads as an array, a composite or a range with something in it, as far as it was captured;
 /// the layouts are in [`super::values`].
 fn in_binary(bytes: &[u8], len: u64) -> bool {
     let walk = || Walk { rest: bytes, left: len };
@@ -212,7 +212,7 @@ impl Literal {
         };
     }
 
-    /// True where that was the whole text, and could have structure.
+    /// Returns whether that was the whole text, and could have structure.
     pub fn is_structured(&self) -> bool {
         match (self.first, self.last) {
             (b'{', b'}') => self.json != Json::Yes,

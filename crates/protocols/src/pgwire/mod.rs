@@ -75,7 +75,7 @@ pub(super) const FACTS: Facts = Facts {
     is_greeted: |answer| matches!(answer, [b'S' | b'N']),
 };
 
-/// What the first bytes of a direction look like.
+/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let sides = (boundary::of_request(bytes), boundary::of_response(bytes));
     match sides {

@@ -45,7 +45,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// True where a response of this type may be (a part of) the answer.
+    /// Returns whether a response of this type may be (a part of) the answer.
     fn is_answered_by(self, kind: u8) -> bool {
         let kinds: &[u8] = match self {
             Self::Ssl | Self::Gss => b"E",
@@ -63,7 +63,7 @@ impl Request {
         kinds.contains(&kind)
     }
 
-    /// True where the answer ends with `ReadyForQuery`.
+    /// Returns whether the answer ends with `ReadyForQuery`.
     fn ends_cycle(self) -> bool {
         matches!(self, Self::Startup | Self::Query | Self::Function | Self::Sync)
     }
@@ -521,7 +521,7 @@ impl Pairing {
             + self.session.held()
     }
 
-    /// The request that the next response answers.
+    /// Returns the request that the next response answers.
     pub fn front(&self) -> Option<Expected> {
         self.expected.front().copied()
     }

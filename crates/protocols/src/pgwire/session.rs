@@ -144,7 +144,7 @@ impl Names {
         })
     }
 
-    /// True while nothing but the empty name stands for something.
+    /// Returns whether nothing but the empty name stands for something.
     fn has_no_names(&self) -> bool {
         self.named.young.is_empty() && self.named.old.is_empty()
     }
@@ -153,7 +153,7 @@ impl Names {
 /// Bytes of a name that tell it from others; the server itself makes names of up to 63.
 const KEY: usize = 255;
 
-/// The part of a name that counts.
+/// Returns the part of a name that counts.
 fn key(name: &[u8]) -> &[u8] {
     name.get(..KEY).unwrap_or(name)
 }
@@ -228,7 +228,7 @@ impl View<'_> {
         self.unnamed.as_deref().map_or(0, statement) + portal + self.columns.len() + self.formats.len()
     }
 
-    /// True where a session that has `other` can never have this one again.
+    /// Returns whether a session that has `other` can never have this one again.
     pub fn is_past(&self, other: &View<'_>) -> bool {
         self.named != other.named
     }
@@ -355,7 +355,7 @@ impl Session {
         id
     }
 
-    /// The statement of this name; where it was prepared out of sight, one of which nothing is known.
+    /// Returns the statement of this name; where it was prepared out of sight, one of which nothing is known.
     pub fn statement_named(&mut self, name: &[u8]) -> StatementId {
         match self.statement_names.get(name) {
             Some(id) => StatementId(id),
@@ -363,7 +363,7 @@ impl Session {
         }
     }
 
-    /// A statement.
+    /// Returns a statement.
     pub fn statement(&self, id: StatementId) -> Option<&Statement> {
         self.statements.get(id.0)
     }
@@ -406,7 +406,7 @@ impl Session {
         PortalId(id)
     }
 
-    /// The portal of this name; where it was bound out of sight, one on a statement of which nothing is known.
+    /// Returns the portal of this name; where it was bound out of sight, one on a statement of which nothing is known.
     pub fn portal_named(&mut self, name: &[u8]) -> PortalId {
         if let Some(id) = self.portal_names.get(name) {
             return PortalId(id);
@@ -417,7 +417,7 @@ impl Session {
         portal
     }
 
-    /// The statement of a portal.
+    /// Returns the statement of a portal.
     pub fn statement_of(&self, portal: PortalId) -> Option<StatementId> {
         self.portals.get(portal.0)?.statement
     }

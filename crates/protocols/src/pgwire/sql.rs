@@ -26,25 +26,25 @@ impl Verb {
         verb
     }
 
-    /// The word.
+    /// Returns the word.
     pub fn as_str(&self) -> &str {
         let word = self.text.get(..usize::from(self.len)).unwrap_or_default();
         std::str::from_utf8(word).unwrap_or_default()
     }
 
-    /// True where it is this word, which is in upper case.
+    /// Returns whether it is this word, which is in upper case.
     #[inline]
     pub fn is(&self, word: &[u8]) -> bool {
         self.text.get(..usize::from(self.len)) == Some(word)
     }
 
-    /// True where there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// The verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
+/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
 pub(super) fn verb(sql: &[u8]) -> Verb {
     let mut tokens = Tokens::new(sql);
     let Some(first) = tokens.word() else {
@@ -63,7 +63,7 @@ pub(super) fn verb(sql: &[u8]) -> Verb {
     Verb::of_word(first)
 }
 
-/// True where `sql` does nothing but `SET` and `SHOW`.
+/// Returns whether `sql` does nothing but `SET` and `SHOW`.
 pub(super) fn is_settings(sql: &[u8]) -> bool {
     let mut tokens = Tokens::new(sql);
     let mut any = false;
@@ -102,12 +102,12 @@ impl<'a> Tokens<'a> {
         Self { rest, depth: 0 }
     }
 
-    /// How many parentheses are open.
+    /// Returns how many parentheses are open.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The next part that is neither white space nor a comment; `None` at the end.
+    /// Returns the next part that is neither white space nor a comment; `None` at the end.
     pub fn token(&mut self) -> Option<Token<'a>> {
         loop {
             match *self.rest {
@@ -176,7 +176,7 @@ impl<'a> Tokens<'a> {
         self.pass(found.map_or(self.rest.len(), |at| from + at + end.len()));
     }
 
-    /// The next word; `None` at the end.
+    /// Returns the next word; `None` at the end.
     pub fn word(&mut self) -> Option<&'a [u8]> {
         loop {
             let rest = self.rest;
@@ -257,7 +257,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The byte that an escape at the start of `text` stands for, and the escape's length (chapter 4.1.2.2).
+/// Returns the byte that an escape at the start of `text` stands for, and the escape's length (chapter 4.1.2.2).
 fn escape(text: &[u8]) -> (u8, usize) {
     let digits = |from: usize, most: usize, radix: u32| {
         let digits = text.iter().skip(from).take(most).map_while(|byte| char::from(*byte).to_digit(radix));

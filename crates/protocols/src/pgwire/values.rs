@@ -56,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// True where `byte` is punctuation in the text form.
+    /// Returns whether `byte` is punctuation in the text form.
     fn is_punctuation(self, byte: u8) -> bool {
         match self {
             Self::Unknown | Self::Leaf => false,

@@ -83,7 +83,7 @@ pub(super) fn gss_header(bytes: &[u8]) -> Result<Option<u64>, Malformed> {
     }
 }
 
-/// True where a server that does not speak protocol 3 answers with `E` and a text.
+/// Returns whether a server that does not speak protocol 3 answers with `E` and a text.
 pub(super) fn is_old_error(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'E') && u32_at(bytes, 1).is_some_and(|length| !(8..=EARLY_ERROR_LENGTH).contains(&length))
 }
@@ -105,7 +105,7 @@ pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 pub(super) struct Formats<'a>(pub &'a [u8]);
 
 impl Formats<'_> {
-    /// True where value `index` is in binary format.
+    /// Returns whether value `index` is in binary format.
     pub fn is_binary(self, index: usize) -> bool {
         let at = if self.0.len() == 2 { 0 } else { 2 * index };
         u16_at(self.0, at) == Some(1)

@@ -47,7 +47,7 @@ impl Field {
         Self { part, free }
     }
 
-    /// The same, where other bytes than digits could end it.
+    /// Returns the same, where other bytes than digits could end it.
     pub fn between_blanks(self) -> Self {
         Self { free: self.free.map(|_| Free::Digits), ..self }
     }
@@ -202,19 +202,19 @@ impl Named {
         Self { name, listed, entry, kind, class, opening, fixed }
     }
 
-    /// What the operation is called.
+    /// Returns what the operation is called.
     pub fn name(&self) -> &str {
         self.listed.unwrap_or_else(|| self.name.as_str())
     }
 
-    /// The class of the command, before (`begun` is false) or after the connection's first that is no set-up.
+    /// Returns the class of the command, before (`begun` is false) or after the connection's first that is no set-up.
     #[inline]
     pub fn class(&self, begun: bool) -> Class {
         if self.opening && !begun { Class::Setup } else { self.class }
     }
 }
 
-/// The class that a command always has, but for those that [`is_opening`].
+/// Returns the class that a command always has, but for those that [`is_opening`].
 fn class(name: &str) -> Class {
     match name {
         // What the subcommand sets holds for the connection. `CLIENT CACHING` is about the next command alone.
@@ -235,7 +235,7 @@ fn class(name: &str) -> Class {
     }
 }
 
-/// Whether drivers ask for this to set a connection up, and users for other reasons.
+/// Returns whether drivers ask for this to set a connection up, and users for other reasons.
 fn is_opening(name: &str) -> bool {
     let always = matches!(
         name,
@@ -253,7 +253,7 @@ impl Command {
         self.script_due = false;
     }
 
-    /// What is known of it by its words so far.
+    /// Returns what is known of it by its words so far.
     pub fn named(&self) -> &Named {
         match self.known {
             0 => &Named::NOTHING,
@@ -267,7 +267,7 @@ impl Command {
         self.count.saturating_sub(1)
     }
 
-    /// Whether it matters what the next argument says.
+    /// Returns whether it matters what the next argument says.
     #[inline]
     pub fn needs_content(&self) -> bool {
         self.place < self.words || !self.is_fixed && self.is_looked_at()
@@ -300,7 +300,7 @@ impl Command {
         }
     }
 
-    /// A key, or any other argument that is no option.
+    /// Returns a key, or any other argument that is no option.
     #[inline]
     fn positional(&self, place: u32) -> Part {
         let (first, last, step) = self.keys;

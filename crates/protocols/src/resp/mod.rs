@@ -57,7 +57,7 @@ pub struct Resp {
 }
 
 impl Resp {
-    /// A decoder for a new connection; `mid_stream` where its start was not captured.
+    /// Returns a decoder for a new connection; `mid_stream` where its start was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
             request: Request::new(),
@@ -69,7 +69,7 @@ impl Resp {
     }
 }
 
-/// What the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
+/// Returns what the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (value(bytes), inline_command(bytes)) {
         (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),

@@ -147,7 +147,7 @@ impl Pairing {
         (!waits && !state.monitoring && !state.replicates).then(|| state.version())
     }
 
-    /// Whether what is sent next is what a primary sends its replica.
+    /// Returns whether what is sent next is what a primary sends its replica.
     #[inline]
     pub fn replicates(&self) -> bool {
         self.state.replicates
@@ -184,7 +184,7 @@ impl Pairing {
         Ok(())
     }
 
-    /// Whether the server will not reply to the command that came, as `CLIENT REPLY` and it itself say.
+    /// Returns whether the server will not reply to the command that came, as `CLIENT REPLY` and it itself say.
     #[inline]
     fn is_silent(&mut self, kind: Kind) -> bool {
         let silent = match kind {
@@ -368,7 +368,7 @@ impl Pairing {
         None
     }
 
-    /// Whether a command waits for its reply.
+    /// Returns whether a command waits for its reply.
     pub fn waits(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -451,7 +451,7 @@ impl Pending {
         matches!(self.kind, Kind::Subscribe(_) | Kind::Unsubscribe(_)) || self.kind == Kind::Exec && self.begun
     }
 
-    /// Whether a value that confirms `confirmed` is of its answer.
+    /// Returns whether a value that confirms `confirmed` is of its answer.
     fn is_answered_by(&self, confirmed: Option<Kind>) -> bool {
         match confirmed {
             Some(kind) => self.kind == kind || self.kind == Kind::Exec && self.begun,
@@ -460,7 +460,7 @@ impl Pending {
     }
 }
 
-/// The version in a reply to `INFO`.
+/// Returns the version in a reply to `INFO`.
 fn version_line(text: &[u8]) -> Option<String> {
     let line = |name: &[u8]| {
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;

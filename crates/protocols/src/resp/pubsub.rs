@@ -41,17 +41,17 @@ impl Subscriptions {
         Self { counts: [0; 3], exact: !mid_stream, assumed: false }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any.
     pub fn any(&self) -> bool {
         self.assumed || self.counts != [0; 3]
     }
 
-    /// How many there are of a family, as far as is known.
+    /// Returns how many there are of a family, as far as is known.
     pub fn count(&self, family: Family) -> u64 {
         self.counts[family as usize]
     }
 
-    /// Whether a command to end all of a family has had its last confirmation; `None` where that cannot be told.
+    /// Returns whether a command to end all of a family has had its last confirmation; `None` where that cannot be told.
     pub fn none_left(&self, family: Family) -> Option<bool> {
         let known = self.exact || family == Family::Shards || self.together() == 0;
         known.then(|| self.count(family) == 0)
@@ -93,7 +93,7 @@ impl Subscriptions {
     }
 }
 
-/// The command that a value with this first word confirms.
+/// Returns the command that a value with this first word confirms.
 pub(super) fn confirmation(word: &[u8]) -> Option<Kind> {
     Some(match word {
         b"subscribe" => Kind::Subscribe(Family::Channels),
@@ -106,12 +106,12 @@ pub(super) fn confirmation(word: &[u8]) -> Option<Kind> {
     })
 }
 
-/// Whether a value with this first word is a message.
+/// Returns whether a value with this first word is a message.
 pub(super) fn is_message(word: &[u8]) -> bool {
     matches!(word, b"message" | b"pmessage" | b"smessage")
 }
 
-/// The first element of an aggregate, where it is a bulk string; empty where it is not; `None` where it is not there yet.
+/// Returns the first element of an aggregate, where it is a bulk string; empty where it is not; `None` where it is not there yet.
 pub(super) fn first_element(bytes: &[u8]) -> Option<&[u8]> {
     let count = wire::line(bytes, 0).unwrap_or(Some(b""))?;
     if count.get(1..).and_then(wire::number).is_none_or(|count| count <= 0) {

@@ -40,7 +40,7 @@ pub(super) struct Command {
 pub(super) const REST: u8 = 255;
 
 impl Command {
-    /// The entry for this upper-case name.
+    /// Returns the entry for this upper-case name.
     pub fn named(name: &str) -> Option<&'static Self> {
         let index = COMMANDS.binary_search_by(|command| command.name.cmp(name)).ok()?;
         COMMANDS.get(index)
@@ -55,7 +55,7 @@ impl Command {
         Some((place(first)?, place(last)?, place(step)?))
     }
 
-    /// How many values follow this option token; `None` where it is not one.
+    /// Returns how many values follow this option token; `None` where it is not one.
     pub fn token(&self, word: &[u8]) -> Option<u8> {
         let found = self.tokens.iter().find(|(token, _)| token.as_bytes().eq_ignore_ascii_case(word));
         found.map(|(_, values)| *values)
@@ -72,7 +72,7 @@ pub(super) struct Word {
 impl Word {
     pub const EMPTY: Self = Self { bytes: [0; limits::NAME], len: 0 };
 
-    /// Whether `text` is this word, in whichever case.
+    /// Returns whether `text` is this word, in whichever case.
     #[inline]
     pub fn is(&self, text: &[u8]) -> bool {
         self.bytes.get(..usize::from(self.len)).is_some_and(|bytes| bytes.eq_ignore_ascii_case(text))
@@ -88,7 +88,7 @@ impl Word {
         }
     }
 
-    /// The text; a fixed one for words that are not printable ASCII.
+    /// Returns the text; a fixed one for words that are not printable ASCII.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         match std::str::from_utf8(bytes) {
@@ -114,7 +114,7 @@ pub(super) fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
     }
 }
 
-/// The same for numbers of more digits, up to eight.
+/// Returns the same for numbers of more digits, up to eight.
 fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
     let mut number = 0;
     for (digits, &byte) in rest.iter().take(9).enumerate() {
@@ -165,7 +165,7 @@ pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malfor
     }
 }
 
-/// The number that a header line carries after its type byte.
+/// Returns the number that a header line carries after its type byte.
 #[inline]
 pub(super) fn number(digits: &[u8]) -> Option<i64> {
     // As many digits as fit, whatever they are.

@@ -95,7 +95,7 @@ impl Binary {
         Ok(())
     }
 
-    /// What follows one of `fields` values.
+    /// Returns what follows one of `fields` values.
     fn after(fields: u16) -> Next {
         if fields > 1 { Next::Length(fields - 1) } else { Next::Fields }
     }

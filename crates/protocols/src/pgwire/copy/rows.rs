@@ -78,7 +78,7 @@ impl Rows {
         if c.remaining() > 0 { Err(Short) } else { Ok(()) }
     }
 
-    /// The next bytes of one account.
+    /// Returns the next bytes of one account.
     fn next(&mut self, rest: &[u8]) -> Option<Run> {
         let &first = rest.first()?;
         if self.place != Place::Within
@@ -162,7 +162,7 @@ impl Rows {
         first == b'\\' || begins(&self.dialect.null) || begins(&self.dialect.default)
     }
 
-    /// What stands for a null, for a default or for the end of the data, where that is the whole field.
+    /// Returns what stands for a null, for a default or for the end of the data, where that is the whole field.
     fn marker(&mut self, rest: &[u8]) -> Option<Run> {
         let end_of_data = (&b"\\."[..], "end of data");
         let markers = [(&*self.dialect.null, "null marker"), (&*self.dialect.default, "default marker"), end_of_data];
@@ -194,7 +194,7 @@ impl Rows {
         })
     }
 
-    /// True where `byte` ends a field, or a whole row.
+    /// Returns whether `byte` ends a field, or a whole row.
     fn ends_field(&self, byte: Option<&u8>, row: bool) -> bool {
         byte.is_none_or(|&byte| matches!(byte, b'\n' | b'\r') || (!row && byte == self.dialect.delimiter))
     }

@@ -31,7 +31,7 @@ impl Pairing {
         }
     }
 
-    /// True where a response of type `kind` answers the request at the front.
+    /// Returns whether a response of type `kind` answers the request at the front.
     fn is_answered_by(&mut self, kind: u8) -> bool {
         let Some(front) = self.front() else { return false };
         // Nobody is ready before there was an answer: that one is for somebody else.

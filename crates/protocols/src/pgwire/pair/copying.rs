@@ -35,13 +35,13 @@ pub(super) struct UnitCopies {
 }
 
 impl UnitCopies {
-    /// The format of copy `index` of those that `sender` sends.
+    /// Returns the format of copy `index` of those that `sender` sends.
     fn format(&self, sender: Side, index: usize) -> Option<Format> {
         self.all.iter().filter(|copy| copy.sender == sender).nth(index).map(|copy| copy.format.clone())
     }
 }
 
-/// How many copies the client sends; where no statement was seen, one.
+/// Returns how many copies the client sends; where no statement was seen, one.
 fn count_in(unit: &Unit) -> usize {
     let Some(copies) = &unit.copies else { return 1 };
     copies.all.iter().filter(|copy| copy.sender == Side::Request).count()
@@ -70,14 +70,14 @@ impl Pairing {
         self.current = Some(id);
     }
 
-    /// True while the client may send data for a unit.
+    /// Returns whether the client may send data for a unit.
     #[inline]
     pub(super) fn is_copying(&mut self, id: UnitId) -> bool {
         let Some((of, ended)) = self.copy_in.as_ref().map(|copy| (copy.unit, copy.ended)) else { return false };
         of == id && self.unit(id).is_some_and(|unit| ended < count_in(unit))
     }
 
-    /// True while the server is known to wait for a unit's data, and to ignore `Sync`.
+    /// Returns whether the server is known to wait for a unit's data, and to ignore `Sync`.
     #[inline]
     pub(super) fn is_asked(&self, id: UnitId) -> bool {
         self.copy_in.as_ref().is_some_and(|copy| copy.unit == id && copy.asked > copy.ended)
