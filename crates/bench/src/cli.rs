@@ -310,7 +310,7 @@ impl How {
     }
 }
 
-/// The command line without passwords.
+/// Returns the command line without passwords.
 fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut secret = false;
     let hide = |argument: String| {

@@ -37,7 +37,7 @@ pub const TABLES: [&str; 3] = [ROWS_TABLE, EMPTY_TABLE, INSERT_TABLE];
 /// The comment by which an object is known to be made by this program.
 pub const MARK: &str = "made by overhead bench";
 
-/// The vector of a row.
+/// Returns the vector of a row.
 pub fn vector(id: i64) -> [i32; VECTOR] {
     let mut number = (id as u32).wrapping_mul(0x9E37_79B9);
     std::array::from_fn(|_| {
@@ -46,7 +46,7 @@ pub fn vector(id: i64) -> [i32; VECTOR] {
     })
 }
 
-/// The text of a row, `length` bytes of the id in hexadecimal with dashes, over and over.
+/// Returns the text of a row, `length` bytes of the id in hexadecimal with dashes, over and over.
 pub fn payload(id: i64, length: usize) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digit = |at: usize| match at % PAYLOAD {
@@ -56,7 +56,7 @@ pub fn payload(id: i64, length: usize) -> String {
     (0..length).map(digit).collect()
 }
 
-/// The row as one value, for a store that has no columns.
+/// Returns the row as one value, for a store that has no columns.
 pub fn blob(id: i64, payload_length: usize) -> Vec<u8> {
     let mut blob = Vec::with_capacity(8 + VECTOR * 4 + payload_length);
     blob.extend_from_slice(&id.to_be_bytes());
@@ -97,7 +97,7 @@ impl Ids {
         Self { rows, inserts, first_insert, inserted: AtomicU64::new(0) }
     }
 
-    /// The row that an operation is to work on.
+    /// Returns the row that an operation is to work on.
     #[inline]
     pub fn choose(&self, operation: Operation, random: &mut Random) -> i64 {
         match operation {
@@ -107,17 +107,17 @@ impl Ids {
         }
     }
 
-    /// A row that is there; each with the same probability.
+    /// Returns a row that is there; each with the same probability.
     fn existing(&self, random: &mut Random) -> i64 {
         random.below(self.rows).cast_signed()
     }
 
-    /// A row that is not there.
+    /// Returns a row that is not there.
     fn missing(random: &mut Random) -> i64 {
         (MISSING + random.below(MISSING_IDS)).cast_signed()
     }
 
-    /// The next row to insert.
+    /// Returns the next row to insert.
     fn fresh(&self) -> i64 {
         let nth = self.inserted.fetch_add(1, Ordering::Relaxed);
         let nth = if self.inserts == Inserts::Ring { nth % RING } else { nth };
@@ -130,12 +130,12 @@ impl Ids {
 pub struct Random(u64);
 
 impl Random {
-    /// A generator; different seeds give different sequences.
+    /// Returns a generator; different seeds give different sequences.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub struct Fault(String);
 
 impl Fault {
-    /// What is wrong, and with which option.
+    /// Returns what is wrong, and with which option.
     pub fn usage(message: String) -> Self {
         Self(message)
     }
@@ -38,7 +38,7 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
     ExitCode::from(if error.is::<Fault>() { USAGE } else { FAILED })
 }
 
-/// The error and its causes in one line, those left out that it names itself.
+/// Returns the error and its causes in one line, those left out that it names itself.
 pub fn sentence(error: &Error) -> String {
     exit::sentence(&**error).replace('\n', " ")
 }

@@ -137,7 +137,7 @@ fn heading() -> String {
     )
 }
 
-/// A line of the table: the median run, and how far the others are apart.
+/// Returns a line of the table: the median run, and how far the others are apart.
 fn line(result: &LoadResult) -> String {
     let head = format!("{:<9} {:>7} {:>8}", result.operation, result.clients, result.pipeline);
     let Some(summary) = &result.summary else { return format!("{head} nothing was answered") };

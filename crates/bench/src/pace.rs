@@ -21,7 +21,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of client number `client` of `clients`, which send `rate` operations per second together, `pipeline` of
+    /// Returns the schedule of client number `client` of `clients`, which send `rate` operations per second together, `pipeline` of
     /// them at once.
     pub fn new(start: Instant, rate: f64, client: u32, clients: u32, pipeline: u32) -> Self {
         let between_rounds = f64::from(pipeline) / rate;

@@ -54,12 +54,12 @@ impl Mix {
         Self { weights: vec![(operation, 1)], sum: 1 }
     }
 
-    /// The operations in it.
+    /// Returns the operations in it.
     pub fn operations(&self) -> Vec<Operation> {
         self.weights.iter().map(|&(operation, _)| operation).collect()
     }
 
-    /// The name in the record.
+    /// Returns the name in the record.
     pub fn name(&self) -> &'static str {
         match self.weights.as_slice() {
             [(operation, _)] => operation.name(),
@@ -67,7 +67,7 @@ impl Mix {
         }
     }
 
-    /// The weights in the record; none for a single operation.
+    /// Returns the weights in the record; none for a single operation.
     pub fn record(&self) -> BTreeMap<String, u32> {
         if self.weights.len() == 1 {
             return BTreeMap::new();
@@ -75,7 +75,7 @@ impl Mix {
         self.weights.iter().map(|&(operation, weight)| (operation.name().to_owned(), weight)).collect()
     }
 
-    /// The operation of the next round.
+    /// Returns the operation of the next round.
     #[inline]
     pub fn operation(&self, random: &mut Random) -> Operation {
         match self.weights.as_slice() {
@@ -84,7 +84,7 @@ impl Mix {
         }
     }
 
-    /// The operation that the random number chooses.
+    /// Returns the operation that the random number chooses.
     fn choose(&self, random: u64) -> Operation {
         let mut left = (random % u64::from(self.sum)) as u32;
         for &(operation, weight) in &self.weights {
@@ -159,7 +159,7 @@ pub struct Cell {
     pub pipeline: u32,
 }
 
-/// The combinations, in the order in which they run: all clients of all pipelines of one operation, then the next.
+/// Returns the combinations, in the order in which they run: all clients of all pipelines of one operation, then the next.
 pub fn cells(mixes: &[Mix], clients: &Sweep, pipelines: &Sweep) -> Vec<Cell> {
     let mut cells = Vec::new();
     for mix in mixes {

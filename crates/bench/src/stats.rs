@@ -95,7 +95,7 @@ impl Tally {
         }
     }
 
-    /// The distribution in the record; zeros without any operation.
+    /// Returns the distribution in the record; zeros without any operation.
     pub fn latency(&self) -> Latency {
         if self.operations == 0 {
             return Latency::default();

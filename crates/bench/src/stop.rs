@@ -29,13 +29,13 @@ impl Stop {
         self.0.changed.notify_waiters();
     }
 
-    /// Whether it was asked.
+    /// Returns whether it was asked.
     #[inline]
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether it was asked a second time: the program ends as soon as what was made is removed.
+    /// Returns whether it was asked a second time: the program ends as soon as what was made is removed.
     pub fn aborting(&self) -> bool {
         self.0.aborting.load(Ordering::Acquire)
     }

@@ -144,7 +144,7 @@ fn decoded(text: &str) -> String {
     pairs.next().map_or_else(|| text.to_owned(), |(_, value)| value.into_owned())
 }
 
-/// The text, a password in a URL replaced.
+/// Returns the text, a password in a URL replaced.
 pub fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());

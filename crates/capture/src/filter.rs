@@ -25,18 +25,18 @@ pub struct KernelFilter {
 }
 
 impl KernelFilter {
-    /// A filter for these ports (none: any traffic) and the user's expression (blank: none).
+    /// Returns a filter for these ports (none: any traffic) and the user's expression (blank: none).
     pub fn new(ports: impl IntoIterator<Item = u16>, user: Option<&str>) -> Self {
         let user = user.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
         Self { ports: ports.into_iter().collect(), user }
     }
 
-    /// The user's own expression.
+    /// Returns the user's own expression.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// The expression in the language of `man pcap-filter`; `None` lets everything through.
+    /// Returns the expression in the language of `man pcap-filter`; `None` lets everything through.
     pub fn expression(&self, link: LinkType) -> Option<String> {
         let user = self.user.as_ref().map(|user| format!("({user})"));
         if self.ports.is_empty() {
@@ -67,7 +67,7 @@ impl KernelFilter {
         )
     }
 
-    /// The ports as ranges without gaps.
+    /// Returns the ports as ranges without gaps.
     fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         for &port in &self.ports {
@@ -84,7 +84,7 @@ fn port_term(from: u16, to: u16) -> String {
     if from == to { format!("tcp port {from}") } else { format!("tcp portrange {from}-{to}") }
 }
 
-/// The ports behind a hop-by-hop header of eight bytes, which is all that a jumbo payload option takes.
+/// Returns the ports behind a hop-by-hop header of eight bytes, which is all that a jumbo payload option takes.
 fn jumbo_term(from: u16, to: u16) -> String {
     let term = |at| {
         if from == to {

@@ -33,10 +33,10 @@ pub trait Source {
     /// error: see [`FileSource::end`].
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError>;
 
-    /// What was delivered so far.
+    /// Returns what was delivered so far.
     fn totals(&self) -> &Totals;
 
-    /// What the kernel says it received and dropped; unavailable for files.
+    /// Returns what the kernel says it received and dropped; unavailable for files.
     fn kernel(&mut self) -> Measured<KernelStats>;
 }
 

@@ -81,7 +81,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Whether the reader of a pipe went away, which is not an error to a command-line tool.
+    /// Returns whether the reader of a pipe went away, which is not an error to a command-line tool.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -289,7 +289,7 @@ fn interface_description(options: &WriterOptions) -> Vec<u8> {
     block(INTERFACE_DESCRIPTION, body)
 }
 
-/// A time stamp as two halves, the upper first, each in the byte order of the section.
+/// Returns a time stamp as two halves, the upper first, each in the byte order of the section.
 fn time(ns: u64) -> [u8; 8] {
     ns.rotate_left(32).to_le_bytes()
 }

@@ -160,7 +160,7 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &Options, btf: &Btf<'_>, 
     }
 }
 
-/// How many families are counted apart: fewer where each table has many copies, one for each CPU.
+/// Returns how many families are counted apart: fewer where each table has many copies, one for each CPU.
 fn slots() -> usize {
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1).max(1);
     (SLOT_BYTES / (size_of::<types::totals>() * cpus)).clamp(FEWEST_SLOTS, MOST_SLOTS)
@@ -180,7 +180,7 @@ fn absence(name: &str, options: &Options, btf: &Btf<'_>, refused: Option<&str>) 
     refused.map(|reason| format!("cannot be used: {reason}"))
 }
 
-/// How many arguments a tracepoint has.
+/// Returns how many arguments a tracepoint has.
 fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<usize> {
     let alias = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))?;
     let pointer: Ptr<'_> = alias.referenced_type().try_into().ok()?;

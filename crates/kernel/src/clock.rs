@@ -33,7 +33,7 @@ impl Stamp {
         (1..ATTEMPTS).map(|_| Self::attempt()).fold(first, |best, next| if next.0 < best.0 { next } else { best }).1
     }
 
-    /// How long the reading took, and what was read.
+    /// Returns how long the reading took, and what was read.
     fn attempt() -> (u64, Self) {
         let start = monotonic_ns();
         let stamp = Self {

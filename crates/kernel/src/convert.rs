@@ -30,7 +30,7 @@ pub(crate) struct Context<'programs> {
 }
 
 impl Context<'_> {
-    /// A role's record.
+    /// Returns a role's record.
     pub(crate) fn role(&self, family: Family, sums: &SlotSums) -> Role {
         let on_cpu = evidence(sums).split();
         Role {
@@ -53,7 +53,7 @@ impl Context<'_> {
         }
     }
 
-    /// A figure, unless one of the programs behind it does not run.
+    /// Returns a figure, unless one of the programs behind it does not run.
     pub(crate) fn measured<T>(&self, programs: &[&str], value: T) -> Measured<T> {
         match self.programs.absence(programs) {
             Some(reason) => Measured::unavailable(reason),
@@ -174,7 +174,7 @@ use syscalls::x86::Sysno as CompatSysno;
 #[cfg(target_arch = "aarch64")]
 use syscalls::arm::Sysno as CompatSysno;
 
-/// The name of a number in the table of 32-bit programs.
+/// Returns the name of a number in the table of 32-bit programs.
 fn compat_name(number: u32) -> String {
     CompatSysno::new(number as usize).map_or_else(|| format!("syscall32_{number}"), |known| known.name().to_owned())
 }

@@ -47,7 +47,7 @@ pub(crate) fn try_to_see() -> io::Result<()> {
     seen
 }
 
-/// Whether a process has an open file that can be seen.
+/// Returns whether a process has an open file that can be seen.
 fn open_file(process: &Path) -> io::Result<bool> {
     match fs::read_dir(process.join("fd"))?.next() {
         Some(file) => fs::read_link(file?.path()).map(|_| true),
@@ -63,17 +63,17 @@ enum End {
     Client,
 }
 
-/// The number of this process's network namespace; 0 where there are none.
+/// Returns the number of this process's network namespace; 0 where there are none.
 pub(crate) fn own_network_namespace() -> u32 {
     fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino() as u32)
 }
 
-/// The number of a process's network namespace; 0 where that is not known.
+/// Returns the number of a process's network namespace; 0 where that is not known.
 pub(crate) fn network_namespace(pid: u32) -> u32 {
     fs::metadata(format!("/proc/{pid}/ns/net")).map_or(0, |namespace| namespace.ino() as u32)
 }
 
-/// True when process numbers here are those of the kernel.
+/// Returns whether process numbers here are those of the kernel.
 pub(crate) fn in_initial_pid_namespace() -> bool {
     fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PID_NAMESPACE)
 }
@@ -207,7 +207,7 @@ pub(crate) fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
     if pids.is_empty() { Err(Error::NoSuchCommand(comm.to_owned())) } else { Ok(pids) }
 }
 
-/// The command name of a process; `None` when there is no such process.
+/// Returns the command name of a process; `None` when there is no such process.
 pub(crate) fn comm(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())

@@ -18,7 +18,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Whether this is all counters at once, which cannot be had.
+    /// Returns whether this is all counters at once, which cannot be had.
     pub fn is_all_counters(&self) -> bool {
         self.name == KERNEL_COUNTERS
     }
@@ -63,7 +63,7 @@ fn own_cost() -> Result<(), Absence> {
     timing::try_statistics().map_err(|text| apart(&text))
 }
 
-/// What is counted by programs that run.
+/// Returns what is counted by programs that run.
 fn counters(programs: &Programs) -> Vec<Capability> {
     let optional: [(&'static str, &[&str]); 5] = [
         ("wake-ups", &WAKEUPS),

@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error of the BPF library while loading.
+    /// Returns an error of the BPF library while loading.
     pub(crate) fn loading(error: &libbpf_rs::Error) -> Self {
         // EPERM is a want of privilege; EACCES, of the same kind, is what the verifier says to a program that it refuses.
         // The library keeps the number to itself, but ends with the system's words for it.

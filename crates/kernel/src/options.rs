@@ -24,7 +24,7 @@ impl Role {
         }
     }
 
-    /// The role that a slot is for.
+    /// Returns the role that a slot is for.
     pub(crate) fn of_slot(slot: u32) -> Option<Self> {
         (slot > 0).then_some(if slot % 2 == 1 { Self::Server } else { Self::Client })
     }

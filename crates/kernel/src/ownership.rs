@@ -83,12 +83,12 @@ impl Ownership {
         }
     }
 
-    /// The protocols with connections that anyone here owns.
+    /// Returns the protocols with connections that anyone here owns.
     pub(crate) fn protocols(&self) -> BTreeSet<Protocol> {
         self.owned.keys().map(|(_, protocol)| *protocol).collect()
     }
 
-    /// What a role owns, of one protocol or of all.
+    /// Returns what a role owns, of one protocol or of all.
     pub(crate) fn owned(&self, role: Role, protocol: Option<Protocol>) -> Owned {
         let mut sum = Owned::default();
         for ((_, _), owned) in
@@ -106,13 +106,13 @@ impl Ownership {
         self.payload_bytes.iter().filter(|(what, _)| wanted(what)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// True where a protocol in the kernel lies between one of these families and TCP.
+    /// Returns whether a protocol in the kernel lies between one of these families and TCP.
     pub(crate) fn is_layered(&self, slots: &BTreeSet<u32>) -> bool {
         !self.layered.is_disjoint(slots)
     }
 }
 
-/// Where connections go that are alike: of a server its end, of a client its address and the server's end.
+/// Returns where connections go that are alike: of a server its end, of a client its address and the server's end.
 fn place(role: Role, connection: &Captured) -> (Option<IpAddr>, SocketAddr) {
     ((role == Role::Client).then(|| connection.client.ip().to_canonical()), canonical(connection.server))
 }

@@ -37,13 +37,13 @@ unsafe impl Plain for types::connection_key {}
 // SAFETY: as above.
 unsafe impl Plain for types::connection {}
 
-/// The value at the front of `bytes`; `None` when there are too few.
+/// Returns the value at the front of `bytes`; `None` when there are too few.
 fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     // SAFETY: the length was checked, the read need not be aligned, and any bytes are a `T`.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The bytes of a value, for a table.
+/// Returns the bytes of a value, for a table.
 fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: the value is `size_of::<T>()` bytes long, and types of the header have no padding between their members.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
@@ -95,7 +95,7 @@ impl Snapshot {
         Ok(Self { at, slots, softirq: softirq(&cpus), threads, processes })
     }
 
-    /// What happened to these slots since an earlier reading.
+    /// Returns what happened to these slots since an earlier reading.
     pub(crate) fn since(&self, start: &Self, slots: &BTreeSet<u32>) -> SlotSums {
         let (mut sums, none) = (SlotSums::default(), SlotSums::default());
         for slot in slots {
@@ -105,7 +105,7 @@ impl Snapshot {
         sums
     }
 
-    /// What happened to the machine since an earlier reading.
+    /// Returns what happened to the machine since an earlier reading.
     pub(crate) fn softirq_since(&self, start: &Self) -> Softirq {
         let (now, then) = (&self.softirq, &start.softirq);
         Softirq {
@@ -161,7 +161,7 @@ fn compat_calls(programs: &Programs) -> Result<Vec<(types::compat_key, types::ca
     Ok(calls)
 }
 
-/// The connections whose owners are known.
+/// Returns the connections whose owners are known.
 pub(crate) fn connections(programs: &Programs) -> Vec<(types::connection_key, types::connection)> {
     let table = &programs.connections;
     let owner = |key: &[u8]| plain(&table.lookup(key, MapFlags::ANY).ok()??);
@@ -181,7 +181,7 @@ fn per_cpu<T: Plain>(table: &MapHandle, key: u32) -> Result<Vec<T>, Error> {
     Ok(copies.iter().filter_map(|bytes| plain(bytes)).collect())
 }
 
-/// The processes that have or had a slot, in order of appearance.
+/// Returns the processes that have or had a slot, in order of appearance.
 pub(crate) fn processes(programs: &Programs) -> Vec<(u32, types::process)> {
     let mut list: Vec<(u32, types::process)> = programs
         .processes

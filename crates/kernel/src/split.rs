@@ -48,7 +48,7 @@ impl Evidence {
         (system * (1.0 - system) / draws).sqrt()
     }
 
-    /// What the kernel's share by timing may miss.
+    /// Returns what the kernel's share by timing may miss.
     fn timing_error(&self) -> f64 {
         if self.cpu_ns == 0 {
             return 0.0;

@@ -61,7 +61,7 @@ impl Account {
         Self::Unknown,
     ];
 
-    /// The stable identifier that JSON, CSV and figures use.
+    /// Returns the stable identifier that JSON, CSV and figures use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Link => "link",
@@ -80,12 +80,12 @@ impl Account {
         }
     }
 
-    /// The account with this identifier.
+    /// Returns the account with this identifier.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|account| account.name() == name)
     }
 
-    /// True for the accounts of TCP payload (`tls` to `unknown`), each byte of which is counted once.
+    /// Returns whether it is the accounts of TCP payload (`tls` to `unknown`), each byte of which is counted once.
     pub const fn is_payload(self) -> bool {
         self as u8 >= Self::Tls as u8
     }
@@ -105,7 +105,7 @@ impl Amounts {
     /// Nothing posted anywhere.
     pub const ZERO: Self = Self([0; Account::COUNT]);
 
-    /// A single posting of `bytes` to `account`.
+    /// Returns a single posting of `bytes` to `account`.
     pub fn of(account: Account, bytes: u64) -> Self {
         let mut amounts = Self::ZERO;
         amounts[account] = bytes;

@@ -27,7 +27,7 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::exit::say(format_args!($($words)*)) };
 }
 
-/// The error and its causes, those left out that it names itself.
+/// Returns the error and its causes, those left out that it names itself.
 pub fn sentence(error: &dyn Error) -> String {
     let mut sentence = error.to_string();
     let mut source = error.source();

@@ -28,13 +28,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// A copy of `frame`.
+    /// Returns a copy of `frame`.
     pub fn of(frame: &Frame<'_>) -> Self {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
         Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
     }
 
-    /// The frame.
+    /// Returns the frame.
     pub fn frame(&self) -> Frame<'_> {
         let Self { time_ns, link, original_len, interface, ref bytes } = *self;
         Frame { time_ns, link, original_len, interface, bytes }
@@ -67,7 +67,7 @@ impl LinkType {
     /// Linux cooked capture v2.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// The registry's name without its `LINKTYPE_`/`DLT_` prefix, where this tool decodes the type.
+    /// Returns the registry's name without its `LINKTYPE_`/`DLT_` prefix, where this tool decodes the type.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::NULL => Some("NULL"),

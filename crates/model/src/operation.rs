@@ -22,7 +22,7 @@ impl Side {
     /// Both sides, request first.
     pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
 
-    /// The identifier that records use.
+    /// Returns the identifier that records use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -30,7 +30,7 @@ impl Side {
         }
     }
 
-    /// The opposite direction.
+    /// Returns the opposite direction.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -59,7 +59,7 @@ impl Class {
     /// How many there are; the last one is [`Class::Unmatched`].
     pub const COUNT: usize = Self::Unmatched as usize + 1;
 
-    /// The stable identifier of the run record.
+    /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Workload => "workload",

@@ -29,7 +29,7 @@ pub struct Privilege {
 }
 
 impl Privilege {
-    /// Whether a set, as `CapEff` in `/proc/self/status` has it, holds this capability.
+    /// Returns whether a set, as `CapEff` in `/proc/self/status` has it, holds this capability.
     pub fn is_in(self, set: u64) -> bool {
         set >> self.number & 1 == 1
     }

@@ -36,7 +36,7 @@ pub enum Measured<T> {
 }
 
 impl<T> Measured<T> {
-    /// An absent quantity and its reason.
+    /// Returns an absent quantity and its reason.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { unavailable: reason.into() }
     }
@@ -332,7 +332,7 @@ pub struct FieldRow {
 }
 
 impl OperationRow {
-    /// What means and distributions are over: operations, and messages sent unsolicited.
+    /// Returns what means and distributions are over: operations, and messages sent unsolicited.
     pub fn samples(&self) -> u64 {
         self.count + self.unsolicited
     }

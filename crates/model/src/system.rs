@@ -127,7 +127,7 @@ impl Protocol {
     /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
     pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Resp];
 
-    /// The stable identifier of the run record.
+    /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
@@ -137,12 +137,12 @@ impl Protocol {
         Self::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
 
-    /// What people call it: the name of the system that it was made for.
+    /// Returns what people call it: the name of the system that it was made for.
     pub const fn title(self) -> &'static str {
         self.facts().title
     }
 
-    /// The server ports on which this protocol is expected, most usual first.
+    /// Returns the server ports on which this protocol is expected, most usual first.
     pub const fn ports(self) -> &'static [u16] {
         self.facts().ports
     }
@@ -190,7 +190,7 @@ pub struct System {
 }
 
 impl System {
-    /// The system with this name, in any letter case; `None` for a name that is not known.
+    /// Returns the system with this name, in any letter case; `None` for a name that is not known.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
     }

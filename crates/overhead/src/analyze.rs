@@ -108,7 +108,7 @@ impl Analyze {
 }
 
 impl Reading {
-    /// A whole run folder or capture, as the user means it to be read.
+    /// Returns a whole run folder or capture, as the user means it to be read.
     pub fn of(path: &Path, which: Which, keys: KeyFiles) -> Self {
         Self { files: vec![path.to_owned()], which, keys, ..Self::default() }
     }
@@ -228,7 +228,7 @@ impl Reading {
     }
 }
 
-/// What a table calls the result: the file's name, or the first and how many more.
+/// Returns what a table calls the result: the file's name, or the first and how many more.
 fn name(files: &[PathBuf]) -> String {
     let first = files.first().map_or_else(String::new, |path| path.display().to_string());
     match files.len() {

@@ -37,7 +37,7 @@ impl Bench {
     }
 }
 
-/// The one beside this program, which is of the same version; else the first on the PATH.
+/// Returns the one beside this program, which is of the same version; else the first on the PATH.
 fn program() -> PathBuf {
     let beside = env::current_exe().map(|own| own.with_file_name(PROGRAM));
     beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))

@@ -110,7 +110,7 @@ fn without_dashes(error: &clap::Error, words: &[String]) -> Option<Fault> {
 /// The name of a system that is to be found out.
 const AUTO: &str = "auto";
 
-/// What `--db` takes.
+/// Returns what `--db` takes.
 fn systems() -> String {
     let mut all = Protocol::ALL;
     all.sort_unstable();
@@ -270,7 +270,7 @@ fn unknown_column(name: &str) -> Fault {
 }
 
 impl Color {
-    /// Whether standard output is to be coloured.
+    /// Returns whether standard output is to be coloured.
     pub fn wanted(self) -> bool {
         match self {
             Self::Always => true,

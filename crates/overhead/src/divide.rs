@@ -47,7 +47,7 @@ pub enum Division {
 }
 
 impl Division {
-    /// A division among so many threads, which take from a memo what repeats itself, or do not.
+    /// Returns a division among so many threads, which take from a memo what repeats itself, or do not.
     pub fn new(threads: NonZero<usize>, selection: &Selection, keys: &Arc<KeyLog>, memo: bool) -> Self {
         let dissector = || {
             let dissector = Dissector::new(selection.clone(), Aggregate::new()).with_keys(Arc::clone(keys));

@@ -27,7 +27,7 @@ impl Doubts {
         self.warnings.push(warning.into());
     }
 
-    /// The warnings and the exit status that goes with them.
+    /// Returns the warnings and the exit status that goes with them.
     pub fn settle(self) -> (Vec<String>, u8) {
         (self.warnings, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
     }

@@ -17,7 +17,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A wrong command line that clap could not know of.
+    /// Returns a wrong command line that clap could not know of.
     pub fn usage(message: String) -> Self {
         Self { status: USAGE, message }
     }

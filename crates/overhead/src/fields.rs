@@ -23,7 +23,7 @@ pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyRe
     Ok(())
 }
 
-/// A dissector that sums fields up.
+/// Returns a dissector that sums fields up.
 pub fn dissector<'a>(
     sums: &'a mut FieldSums,
     selection: Selection,

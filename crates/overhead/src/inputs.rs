@@ -68,7 +68,7 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     Ok(reading.findings)
 }
 
-/// True for what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
+/// Returns whether it is what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
 pub fn can_be_read_again(path: &Path) -> bool {
     path.as_os_str() != "-" && (path.is_file() || path.is_dir() || !path.exists())
 }
@@ -229,7 +229,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The name of a file, as the user gave it.
+    /// Returns the name of a file, as the user gave it.
     fn name(&self, file: usize) -> String {
         self.paths.get(file).map_or_else(String::new, |path| path.display().to_string())
     }

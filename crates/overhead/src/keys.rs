@@ -92,7 +92,7 @@ impl KeyReader {
         Self { log: Arc::default(), files: files.collect(), brought: RefCell::default() }
     }
 
-    /// What the dissection looks into.
+    /// Returns what the dissection looks into.
     pub fn log(&self) -> Arc<KeyLog> {
         Arc::clone(&self.log)
     }
@@ -106,7 +106,7 @@ impl KeyReader {
         }
     }
 
-    /// Whether secrets wait to be committed.
+    /// Returns whether secrets wait to be committed.
     pub fn has_brought(&self) -> bool {
         !self.brought.borrow().is_empty()
     }

@@ -27,7 +27,7 @@ pub struct Facts {
     pub started: Instant,
 }
 
-/// The record, and with it the exit status.
+/// Returns the record, and with it the exit status.
 pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts) -> Run {
     let source = Source {
         kind: facts.kind,

@@ -100,7 +100,7 @@ impl<B: Batch> Inlet<B> {
         }
     }
 
-    /// The batch that was handed over first, where all have read it.
+    /// Returns the batch that was handed over first, where all have read it.
     fn free(&mut self) -> Option<B> {
         Arc::get_mut(self.out.front_mut()?)?;
         let mut batch = Arc::into_inner(self.out.pop_front()?)?;

@@ -7,7 +7,7 @@
 /// What stands for a secret.
 const MASK: &str = "***";
 
-/// The words of a command line without its secrets.
+/// Returns the words of a command line without its secrets.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut reader = Reader::default();
     words.into_iter().map(|word| reader.argument(&word)).collect()
@@ -57,7 +57,7 @@ impl Program {
         }
     }
 
-    /// The option of one letter that has its secret in the same word.
+    /// Returns the option of one letter that has its secret in the same word.
     fn joined(self) -> Option<&'static str> {
         match self {
             Self::Mysql | Self::Mongo => Some("-p"),
@@ -109,7 +109,7 @@ impl Reader {
         self.word(argument)
     }
 
-    /// Whether the next argument is a script: `sh -c`, `bash -lc`.
+    /// Returns whether the next argument is a script: `sh -c`, `bash -lc`.
     fn is_script(&self) -> bool {
         self.before.starts_with('-') && !self.before.starts_with("--") && self.before.ends_with('c')
     }
@@ -175,7 +175,7 @@ impl Reader {
         pairs(&urls(word))
     }
 
-    /// What a command's or a statement's word says of the next ones.
+    /// Returns what a command's or a statement's word says of the next ones.
     fn announced(&self, word: &str, before: &str) -> Hide {
         let is = |name: &str| word.eq_ignore_ascii_case(name);
         if self.program == Program::Redis && is("auth") {
@@ -253,7 +253,7 @@ fn urls(word: &str) -> String {
     out + rest
 }
 
-/// The user of a URL that has a password, and what is from the `@` on.
+/// Returns the user of a URL that has a password, and what is from the `@` on.
 fn credentials(url: &str) -> Option<(&str, &str)> {
     let authority = url.split(['/', '?', '#']).next().unwrap_or(url);
     let (user, after) = url.split_once(':')?;
@@ -302,7 +302,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// Whether an option or a variable of this name holds a secret.
+/// Returns whether an option or a variable of this name holds a secret.
 fn is_secret(name: &str) -> bool {
     // The folder that a shell is in.
     if matches!(name, "PWD" | "OLDPWD") {

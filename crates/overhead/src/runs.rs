@@ -128,14 +128,14 @@ impl Kept {
         written.with_context(|| format!("{} cannot be written", path.display()))
     }
 
-    /// The folder's name, which names the run.
+    /// Returns the folder's name, which names the run.
     pub fn name(&self) -> String {
         let folder = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
         folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
     }
 }
 
-/// What there is of a capture without its record: one that is running, or was aborted.
+/// Returns what there is of a capture without its record: one that is running, or was aborted.
 fn unfinished(facts: Facts, running: bool, doubts: &mut Doubts) -> Facts {
     let reason = if running { "the capture is still running" } else { "the capture was aborted" };
     doubts.partial(format!(
@@ -205,7 +205,7 @@ pub fn selected(run: &Run) -> Selected {
     if found.db.len() > 1 { Selected { db: Vec::new(), ..found } } else { found }
 }
 
-/// What the capture noted in its packets of what was asked for.
+/// Returns what the capture noted in its packets of what was asked for.
 fn noted(packets: &Path) -> Option<Selected> {
     let source = FileSource::open(packets).ok()?;
     let mut words = source.comment()?.strip_prefix(ASKED_FOR)?.split_whitespace();

@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// What it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
+    /// Returns what it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
     pub fn of(&self, first_ns: u64) -> impl RangeBounds<u64> + use<> {
         let absolute = |moment: Moment| match moment {
             Moment::At(ns) => ns,

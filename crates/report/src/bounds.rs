@@ -25,27 +25,27 @@ impl LowerBounds {
         Self { wire: lost, payload: lost || run.source.truncated_frames > 0 }
     }
 
-    /// True where any figure is one.
+    /// Returns whether any figure is one.
     pub(crate) const fn any(self) -> bool {
         self.wire || self.payload
     }
 
-    /// True where bytes on the wire are.
+    /// Returns whether bytes on the wire are.
     pub(crate) const fn is_wire(self) -> bool {
         self.wire
     }
 
-    /// True where the accounts of the payload are.
+    /// Returns whether the accounts of the payload are.
     pub(crate) const fn is_payload(self) -> bool {
         self.payload
     }
 
-    /// A figure of bytes on the wire, marked where it is a lower bound.
+    /// Returns a figure of bytes on the wire, marked where it is a lower bound.
     pub(crate) fn wire(self, figure: String) -> String {
         marked(self.wire, figure)
     }
 
-    /// A figure of accounts of the payload, likewise.
+    /// Returns a figure of accounts of the payload, likewise.
     pub(crate) fn payload(self, figure: String) -> String {
         marked(self.payload, figure)
     }

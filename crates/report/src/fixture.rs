@@ -92,7 +92,7 @@ const MONGO_INSERT: Kind = kind(
     350_000,
 );
 
-/// A frame's headers on Ethernet with TCP time stamps, and its payload.
+/// Returns a frame's headers on Ethernet with TCP time stamps, and its payload.
 fn side(payload: Payload, acks: u64) -> SideTotals {
     let mut amounts = Amounts::ZERO;
     payload.iter().chain(&[(Link, 14), (Ip, 20), (Tcp, 32)]).for_each(|&(account, bytes)| amounts[account] += bytes);
@@ -147,7 +147,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
     }
 }
 
-/// A run read from a file: no counters.
+/// Returns a run read from a file: no counters.
 fn offline(path: &str, kinds: &[Kind]) -> Run {
     let mut aggregate = Aggregate::new();
     let protocol = kinds.first().map_or(Protocol::Resp, |kind| kind.key.protocol);
@@ -159,7 +159,7 @@ fn offline(path: &str, kinds: &[Kind]) -> Run {
     build_run(&aggregate, facts(path, wire_bytes + 420, 420))
 }
 
-/// A run whose source holds `bytes` more than were posted.
+/// Returns a run whose source holds `bytes` more than were posted.
 pub(crate) fn unbalanced(bytes: i64) -> Run {
     let mut aggregate = Aggregate::new();
     tally(&mut aggregate, &GET);
@@ -298,7 +298,7 @@ pub(crate) fn files() -> Vec<NamedRun> {
         .to_vec()
 }
 
-/// A run with warnings of every sort, a client on another host, and names that try to break out.
+/// Returns a run with warnings of every sort, a client on another host, and names that try to break out.
 pub(crate) fn doubtful() -> NamedRun {
     const ODD: Kind = kind(
         Protocol::Resp,

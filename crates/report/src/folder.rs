@@ -79,12 +79,12 @@ impl OutputFolder {
         Ok(Self { path: path.to_owned(), folder, owner, is_new: true })
     }
 
-    /// The path as the user named it.
+    /// Returns the path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether this run made the folder.
+    /// Returns whether this run made the folder.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -95,12 +95,12 @@ impl OutputFolder {
         !matches!(flock(&self.folder, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK))
     }
 
-    /// Whether there is anything of this name in the folder, be it a link that leads nowhere.
+    /// Returns whether there is anything of this name in the folder, be it a link that leads nowhere.
     pub fn holds(&self, name: &str) -> bool {
         statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Whether there is a file of this name that starts with these bytes.
+    /// Returns whether there is a file of this name that starts with these bytes.
     pub fn holds_start(&self, name: &str, start: &[u8]) -> bool {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(file) = openat(&self.folder, name, flags, Mode::empty()) else { return false };

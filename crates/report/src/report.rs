@@ -54,7 +54,7 @@ pub fn write_report(runs: &[NamedRun], folder: &OutputFolder) -> Result<Vec<Path
     REPORT_FILES.into_iter().zip(contents).map(write).collect()
 }
 
-/// The comparison as Markdown: the figure (as `overhead.svg`, beside it), a row per run and workload operation, notes
+/// Returns the comparison as Markdown: the figure (as `overhead.svg`, beside it), a row per run and workload operation, notes
 /// and warnings.
 pub fn report_markdown(runs: &[NamedRun]) -> String {
     let mut out = format!("# {TITLE}\n\n![Bytes, system calls and CPU work per operation](overhead.svg)\n\n");
@@ -103,7 +103,7 @@ fn columns() -> Vec<Column> {
     keys.into_iter().chain(figures.map(Column::right)).collect()
 }
 
-/// A row per workload operation; a run without any says so.
+/// Returns a row per workload operation; a run without any says so.
 fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
     // Figures of the whole run: once, not once a row.
     let work = [syscalls(&named.run), cycles(&named.run)];
@@ -174,7 +174,7 @@ mod tests {
     use crate::fixture;
     use std::fs;
 
-    /// A run of `rows` workload operations, each of a name of its own.
+    /// Returns a run of `rows` workload operations, each of a name of its own.
     fn long(rows: usize) -> NamedRun {
         let mut run = fixture::redis();
         let row = workload(&run)[0].clone();

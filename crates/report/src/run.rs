@@ -21,7 +21,7 @@ pub struct NamedRun {
 }
 
 impl NamedRun {
-    /// A record under a name.
+    /// Returns a record under a name.
     pub fn new(name: impl Into<String>, run: Run) -> Self {
         Self { name: name.into(), run }
     }

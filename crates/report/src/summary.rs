@@ -65,7 +65,7 @@ pub(crate) fn ranked(run: &Run) -> Vec<&OperationRow> {
     rows
 }
 
-/// The workload rows, largest first.
+/// Returns the workload rows, largest first.
 pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
     ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect()
 }
@@ -164,7 +164,7 @@ pub(crate) fn work(run: &Run) -> Vec<Work<'_>> {
     RoleName::BOTH.into_iter().flat_map(of).collect()
 }
 
-/// True for a run that counted without packets.
+/// Returns whether it is a run that counted without packets.
 pub(crate) fn counters_only(run: &Run) -> bool {
     let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
     run.source.kind == SourceKind::Live
@@ -212,7 +212,7 @@ pub(crate) fn syscalls_per_operation(role: &Role, operations: u64) -> Option<f64
     per_operation(role.syscalls.values().map(|call| call.count).sum(), operations)
 }
 
-/// What a comparison has to say when runs carry different amounts of user data: efficiency then misleads.
+/// Returns what a comparison has to say when runs carry different amounts of user data: efficiency then misleads.
 pub(crate) fn data_difference(runs: &[NamedRun]) -> Option<String> {
     let per_run: Vec<(f64, &str)> =
         runs.iter().filter_map(|run| Some((data_per_operation(&run.run)?, &*run.name))).collect();

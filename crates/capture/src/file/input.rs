@@ -173,7 +173,7 @@ const FOREIGN: [(&[u8], &str, &str); 10] = [
     (b"\xac\x01\x00\x1c", "an IXIA variant of pcap", EDITCAP),
 ];
 
-/// The error for an input that starts with neither magic.
+/// Returns the error for an input that starts with neither magic.
 pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
     let input = name.to_owned();
     match FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic)) {
@@ -186,7 +186,7 @@ pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
     }
 }
 
-/// Whether these first bytes, fewer than a header, start one.
+/// Returns whether these first bytes, fewer than a header, start one.
 pub(super) fn may_be_header(head: &[u8]) -> bool {
     let magics = super::legacy::MAGICS.iter().chain([&super::pcapng::MAGIC]);
     magics.into_iter().any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))

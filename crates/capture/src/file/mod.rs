@@ -165,7 +165,7 @@ impl FileSource {
         Ok(Self { name, compression, window, format, delivered: 0, totals: Totals::default(), end: None })
     }
 
-    /// What errors call this input: its path, or `standard input`.
+    /// Returns what errors call this input: its path, or `standard input`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -183,7 +183,7 @@ impl FileSource {
         self.compression
     }
 
-    /// The interfaces described so far, in the order of [`Frame::interface`]; pcap files have exactly one.
+    /// Returns the interfaces described so far, in the order of [`Frame::interface`]; pcap files have exactly one.
     pub fn interfaces(&self) -> &[FileInterface] {
         match &self.format {
             FormatReader::Legacy(reader) => reader.interfaces(),
@@ -199,7 +199,7 @@ impl FileSource {
         }
     }
 
-    /// What the first section of the file says of itself; pcap files say nothing.
+    /// Returns what the first section of the file says of itself; pcap files say nothing.
     pub fn comment(&self) -> Option<&str> {
         match &self.format {
             FormatReader::Legacy(_) => None,
@@ -207,7 +207,7 @@ impl FileSource {
         }
     }
 
-    /// Where the secrets of TLS come out that the file carries; pcap files carry none.
+    /// Returns where the secrets of TLS come out that the file carries; pcap files carry none.
     pub fn secrets(&self) -> Secrets {
         match &self.format {
             FormatReader::Legacy(_) => Secrets::default(),
@@ -311,7 +311,7 @@ impl FormatReader {
     }
 }
 
-/// The error for an input that ends inside its header.
+/// Returns the error for an input that ends inside its header.
 fn short_header(name: &str, window: &Window) -> SourceError {
     let (input, bytes) = (name.to_owned(), window.bytes().len() as u64);
     match window.failure() {

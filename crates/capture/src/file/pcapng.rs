@@ -219,7 +219,7 @@ impl PcapngReader {
         Ok(())
     }
 
-    /// The clock that the options describe. pcap-parser decodes `if_tsoffset` as little-endian in every section and
+    /// Returns the clock that the options describe. pcap-parser decodes `if_tsoffset` as little-endian in every section and
     /// has no powers of two, so its own fields are not used.
     fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> Clock {
         let resolution = option(&interface.options, OptionCode::IfTsresol).and_then(|value| value.first().copied());
@@ -341,7 +341,7 @@ fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) 
     }
 }
 
-/// The first value of an option before the end-of-options mark.
+/// Returns the first value of an option before the end-of-options mark.
 fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
     let found = options.iter().take_while(|option| option.code.0 != 0).find(|option| option.code == code)?;
     found.value.get(..usize::from(found.len))

@@ -18,7 +18,7 @@ struct Held {
 }
 
 impl Secrets {
-    /// What was read and not taken before: whole lines, empty where there is nothing new.
+    /// Returns what was read and not taken before: whole lines, empty where there is nothing new.
     #[inline]
     pub fn take(&self) -> Vec<u8> {
         if !self.0.any.load(Ordering::Acquire) {

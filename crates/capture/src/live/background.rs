@@ -53,7 +53,7 @@ fn this_thread() -> libc::pid_t {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Whether the thread has this policy now.
+/// Returns whether the thread has this policy now.
 fn schedule(thread: libc::pid_t, policy: libc::c_int) -> bool {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: `parameters` is a `struct sched_param` that outlives the call, which only reads it. A number that is no

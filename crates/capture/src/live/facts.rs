@@ -26,7 +26,7 @@ pub fn interface_facts(name: &str) -> Interface {
     facts
 }
 
-/// Whether the kernel has a network interface of this name.
+/// Returns whether the kernel has a network interface of this name.
 pub(super) fn is_network(name: &str) -> bool {
     folder(name).is_some_and(|folder| folder.is_dir())
 }
@@ -34,7 +34,7 @@ pub(super) fn is_network(name: &str) -> bool {
 /// `ARPHRD_LOOPBACK` of `linux/if_arp.h`.
 const LOOPBACK: &str = "772";
 
-/// Whether all that an interface sends comes back in by it.
+/// Returns whether all that an interface sends comes back in by it.
 pub(super) fn is_loopback(name: &str) -> bool {
     let kind = folder(name).and_then(|folder| fs::read_to_string(folder.join("type")).ok());
     kind.is_some_and(|kind| kind.trim() == LOOPBACK)
@@ -58,7 +58,7 @@ pub(super) fn ignore_outgoing(socket: &impl AsRawFd) -> bool {
 /// `linux/if_packet.h`.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// The kernel's folder of an interface; `None` for what cannot be a name.
+/// Returns the kernel's folder of an interface; `None` for what cannot be a name.
 fn folder(name: &str) -> Option<PathBuf> {
     let valid = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
     valid.then(|| Path::new("/sys/class/net").join(name))

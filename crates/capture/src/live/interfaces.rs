@@ -71,7 +71,7 @@ impl From<Device> for LiveInterface {
     }
 }
 
-/// The names of network interfaces, as an error lists them: without libpcap's other sources (USB, Bluetooth, netlink).
+/// Returns the names of network interfaces, as an error lists them: without libpcap's other sources (USB, Bluetooth, netlink).
 pub(super) fn available() -> String {
     let names: Vec<String> = Device::list().unwrap_or_default().into_iter().map(|device| device.name).collect();
     let network = |name: &&str| *name == super::ANY || super::facts::is_network(name);

@@ -139,12 +139,12 @@ impl LiveSource {
         self.link
     }
 
-    /// The filter given to the kernel; `None` lets everything through.
+    /// Returns the filter given to the kernel; `None` lets everything through.
     pub fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
     }
 
-    /// A handle that ends the capture from another thread or from a signal handler.
+    /// Returns a handle that ends the capture from another thread or from a signal handler.
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.handle()
     }
@@ -325,7 +325,7 @@ fn set_filter(
     Ok(expression)
 }
 
-/// The number that files use for what libpcap calls a data link.
+/// Returns the number that files use for what libpcap calls a data link.
 fn link_type(data_link: Linktype) -> LinkType {
     match data_link.0 {
         DLT_RAW => LinkType::RAW,

@@ -205,7 +205,7 @@ impl Place {
     }
 }
 
-/// The version of a packet socket's ring.
+/// Returns the version of a packet socket's ring.
 fn version(socket: RawFd) -> Option<u32> {
     let (mut version, mut size) = (0_u32, size_of::<u32>() as libc::socklen_t);
     // SAFETY: the value is as long as `size` says, and both outlive the call.

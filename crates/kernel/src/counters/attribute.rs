@@ -123,7 +123,7 @@ impl Window<'_> {
         Measured::Value(record)
     }
 
-    /// What was counted for the families of a role that own what was captured.
+    /// Returns what was counted for the families of a role that own what was captured.
     fn owned_role(
         &mut self,
         role: Role,
@@ -202,7 +202,7 @@ impl Window<'_> {
         }
     }
 
-    /// The same for one of several protocols.
+    /// Returns the same for one of several protocols.
     fn protocol_role(
         &mut self,
         role: Role,
@@ -271,7 +271,7 @@ impl Window<'_> {
         family
     }
 
-    /// What is to be said of named processes that never touched the port.
+    /// Returns what is to be said of named processes that never touched the port.
     fn idle(&self, role: Role, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
         let named =
             matches!(self.counters.selection(role), Selection::Pids(_) | Selection::Cgroup(_) | Selection::Comm(_));

@@ -117,7 +117,7 @@ impl Counters {
         discover::owners(&options.ports)
     }
 
-    /// True when nobody listened on the ports as the programs were loaded: a server is found when it does.
+    /// Returns whether nobody listened on the ports as the programs were loaded: a server is found when it does.
     pub fn is_awaiting(&self) -> bool {
         self.awaiting
     }
@@ -229,14 +229,14 @@ impl Counters {
         self.read()
     }
 
-    /// The slots that were ever in use.
+    /// Returns the slots that were ever in use.
     fn slots(&self) -> BTreeSet<u32> {
         let ended = self.ended.iter().map(|(_, process)| process.slot);
         let shared = Role::ALL.iter().map(|role| role.shared_slot());
         shared.chain(ended).chain(self.given.borrow().iter().copied()).collect()
     }
 
-    /// A slot for a family found here: the kernel side hands out those of the lower half.
+    /// Returns a slot for a family found here: the kernel side hands out those of the lower half.
     fn new_slot(&self, role: Role) -> u32 {
         let mut given = self.given.borrow_mut();
         let most = self.programs.totals.max_entries();
@@ -247,7 +247,7 @@ impl Counters {
         slot
     }
 
-    /// What to say of a server that is another user's.
+    /// Returns what to say of a server that is another user's.
     fn hidden_server(&self) -> String {
         let (ports, remedy) = (ports_in_words(&self.options.ports), remedy(&privilege::missing(&TO_SEE)));
         format!("the process that listens on port {ports} is of another user and cannot be seen: {remedy}")
@@ -288,7 +288,7 @@ impl Counters {
         }
     }
 
-    /// The window from [`Self::begin`] to the last reading.
+    /// Returns the window from [`Self::begin`] to the last reading.
     pub fn window(&self) -> Option<Window> {
         Some(self.last.as_ref()?.at.since(&self.start.as_ref()?.at))
     }

@@ -41,7 +41,7 @@ fn some(items: impl ExactSizeIterator<Item = String>) -> String {
     if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-/// What ends it.
+/// Returns what ends it.
 fn end(capture: &Capture) -> String {
     let ends = [
         capture.command.first().map(|program| format!("{} ends", clean(program))),

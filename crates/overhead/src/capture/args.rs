@@ -48,7 +48,7 @@ pub struct Capture {
     /// Packets only, to a file or to standard output (-); no run folder
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
     pub write: Option<PathBuf>,
-    /// Keep no packets, just the figures
+    /// Keep no packets, only the figures
     #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
     /// Send every frame the general way; the result is the same

@@ -77,12 +77,12 @@ pub async fn end(child: &mut Child, asked: Option<Asked>, signals: &mut End) -> 
     Ok(Some(child.try_wait()?.map_or(128 + Signal::KILL.as_raw(), code)))
 }
 
-/// Whether the terminal sends its signals to us, and so to the command.
+/// Returns whether the terminal sends its signals to us, and so to the command.
 fn shares_the_terminal() -> bool {
     File::open("/dev/tty").ok().and_then(|terminal| tcgetpgrp(terminal).ok()) == Some(getpgrp())
 }
 
-/// The status a shell would give: the exit code, or 128 + n for signal n.
+/// Returns the status a shell would give: the exit code, or 128 + n for signal n.
 pub fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }

@@ -59,7 +59,7 @@ impl Counting {
         }
     }
 
-    /// What to say where no server is there yet.
+    /// Returns what to say where no server is there yet.
     pub fn awaited(&self, ports: &[u16]) -> Option<String> {
         let awaiting = matches!(self, Self::On(counters) if counters.is_awaiting());
         let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
@@ -81,7 +81,7 @@ impl Counting {
         }
     }
 
-    /// What was counted in the window, by the processes that the captured connections belong to.
+    /// Returns what was counted in the window, by the processes that the captured connections belong to.
     pub fn attribute(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
         let Self::On(counters) = self else { return self.read() };
         let captured = aggregate.peers().map(|(client, server, protocol, payload_bytes)| Captured {
@@ -96,7 +96,7 @@ impl Counting {
         }
     }
 
-    /// What was counted so far.
+    /// Returns what was counted so far.
     pub fn read(&mut self) -> Measured<record::Counters> {
         match self {
             Self::On(counters) => match counters.read() {

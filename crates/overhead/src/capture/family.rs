@@ -29,7 +29,7 @@ pub fn bury(child: Option<u32>) {
     }
 }
 
-/// The descendants that have not ended.
+/// Returns the descendants that have not ended.
 pub fn living() -> Vec<i32> {
     descendants(getpid().as_raw_pid(), &processes())
 }

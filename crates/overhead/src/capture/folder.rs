@@ -67,12 +67,12 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
 
-    /// Where packets are.
+    /// Returns where packets are.
     pub fn packets(&self) -> PathBuf {
         self.path().join(PACKETS)
     }
@@ -82,7 +82,7 @@ impl Folder {
         self.place.create(PACKETS, 0o600).map_err(|error| unwritable(&self.packets(), &error))
     }
 
-    /// Whether there are packets of which the record could be made.
+    /// Returns whether there are packets of which the record could be made.
     pub fn has_packets(&self) -> bool {
         self.place.holds(PACKETS)
     }
@@ -114,7 +114,7 @@ impl Folder {
         )
     }
 
-    /// The folder's name, which names the run.
+    /// Returns the folder's name, which names the run.
     pub fn name(&self) -> String {
         self.path()
             .file_name()
@@ -142,7 +142,7 @@ impl Folder {
     }
 }
 
-/// All that a run leaves, its record first.
+/// Returns all that a run leaves, its record first.
 fn of_a_run() -> impl Iterator<Item = &'static str> {
     [RECORD, PACKETS, PART].into_iter().chain(REPORT_FILES)
 }

@@ -102,7 +102,7 @@ impl Capture {
         self.publish(folder, run, ended)
     }
 
-    /// What there is of a capture that was aborted, and what is lost.
+    /// Returns what there is of a capture that was aborted, and what is lost.
     fn kept(&self, folder: Option<&Folder>) -> String {
         match (folder, self.write.as_deref()) {
             (Some(folder), _) => folder.abandon(),

@@ -144,7 +144,7 @@ impl Capturing {
         self.ended.notified().await;
     }
 
-    /// How far it is.
+    /// Returns how far it is.
     pub fn progress(&self) -> Progress {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }

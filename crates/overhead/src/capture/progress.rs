@@ -13,7 +13,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line; none where nothing is to be said.
+    /// Returns a line; none where nothing is to be said.
     pub fn new(quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {

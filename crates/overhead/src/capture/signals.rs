@@ -84,7 +84,7 @@ impl End {
     }
 }
 
-/// Whether this process was started with the signal ignored.
+/// Returns whether this process was started with the signal ignored.
 fn ignores(kind: SignalKind) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

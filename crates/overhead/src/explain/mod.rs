@@ -145,7 +145,7 @@ impl Explain {
         Wanted::Fitting { name: self.name.clone(), kind, nth: self.nth }
     }
 
-    /// The error that says what there is instead.
+    /// Returns the error that says what there is instead.
     fn not_found(&self, finder: &Finder) -> Error {
         let file = self.file.display();
         let count = finder.count();
@@ -184,7 +184,7 @@ fn status(explained: &Explained, mut doubts: Doubts) -> u8 {
 /// Names in an error message.
 const NAMES_SHOWN: usize = 20;
 
-/// The most frequent names of operations, and how often each occurs.
+/// Returns the most frequent names of operations, and how often each occurs.
 fn names(finder: &Finder) -> String {
     let mut names: Vec<_> = finder.names().iter().collect();
     names.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));

@@ -24,7 +24,7 @@ const ROWS: usize = 4;
 const GREY: &str = "90";
 const BOLD: &str = "1";
 
-/// The whole explanation.
+/// Returns the whole explanation.
 pub fn render(explanation: &Explanation, style: Style) -> String {
     let mut page =
         Page { style, out: String::new(), explanation, base: [None; 2], first_ns: None, columns_said: false };
@@ -198,7 +198,7 @@ impl Page<'_> {
     }
 }
 
-/// What a frame is made of, and which part of it is this operation's where that is not the whole.
+/// Returns what a frame is made of, and which part of it is this operation's where that is not the whole.
 fn parts(facts: &FrameFacts, view: &View<'_>) -> Vec<String> {
     let wire = format!("{} B", grouped(u64::from(facts.wire_len)));
     let mine: u64 = view.items.iter().map(|item| if let Item::Piece(piece) = item { piece.len } else { 0 }).sum();

@@ -76,7 +76,7 @@ impl Twins {
     }
 }
 
-/// What stays the same on the way. A retransmission has another identification or another time stamp among its options.
+/// Returns what stays the same on the way. A retransmission has another identification or another time stamp among its options.
 fn digest(segment: &Segment<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (segment.source, segment.destination, segment.seq, segment.ack, segment.ip_id).hash(&mut hasher);

@@ -60,17 +60,17 @@ impl Values {
         other.buckets.for_each(|bucket, count| self.buckets.add(bucket, count));
     }
 
-    /// How many values there are.
+    /// Returns how many values there are.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The smallest value; 0 without any.
+    /// Returns the smallest value; 0 without any.
     pub(crate) fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// The largest value; 0 without any.
+    /// Returns the largest value; 0 without any.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
@@ -165,20 +165,20 @@ const fn width_bits(value: u64) -> u32 {
     (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS)
 }
 
-/// The largest value that shares a bucket with `value`.
+/// Returns the largest value that shares a bucket with `value`.
 #[inline]
 const fn highest_equivalent(value: u64) -> u64 {
     value | ((1 << width_bits(value)) - 1)
 }
 
-/// The place of the bucket of `value`: buckets are in the order of their values.
+/// Returns the place of the bucket of `value`: buckets are in the order of their values.
 #[inline]
 const fn index_of(value: u64) -> usize {
     let bits = width_bits(value);
     (value >> bits) as usize + bits as usize * BUCKETS
 }
 
-/// The largest value of the bucket at `index`.
+/// Returns the largest value of the bucket at `index`.
 const fn highest_at(index: usize) -> u64 {
     let bits = (index / BUCKETS).saturating_sub(1);
     let value = (index - bits * BUCKETS) as u64;

@@ -49,17 +49,17 @@ impl Aggregate {
         }
     }
 
-    /// The rows of the record, sorted by protocol, class, name and via.
+    /// Returns the rows of the record, sorted by protocol, class, name and via.
     pub fn operations(&self) -> Vec<OperationRow> {
         self.rows.to_record()
     }
 
-    /// The largest connections, by wire bytes.
+    /// Returns the largest connections, by wire bytes.
     pub fn connections(&self) -> Vec<Connection> {
         self.connections.to_record()
     }
 
-    /// How many connections [`Aggregate::connections`] leaves out.
+    /// Returns how many connections [`Aggregate::connections`] leaves out.
     pub fn connections_omitted(&self) -> u64 {
         self.connections.omitted()
     }
@@ -80,7 +80,7 @@ impl Aggregate {
         self.rows.class_totals(class)
     }
 
-    /// What a reader of the record has to be told about limits that were hit, in whole sentences.
+    /// Returns what a reader of the record has to be told about limits that were hit, in whole sentences.
     pub fn warnings(&self) -> Vec<String> {
         self.rows.overflow_warning().into_iter().collect()
     }

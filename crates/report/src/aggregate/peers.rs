@@ -43,7 +43,7 @@ impl Peers {
     }
 }
 
-/// The unspecified address of the family of `end`, and port 0.
+/// Returns the unspecified address of the family of `end`, and port 0.
 fn nobody(end: SocketAddr) -> SocketAddr {
     let address = match end.ip() {
         IpAddr::V4(_) => IpAddr::from([0_u8; 4]),

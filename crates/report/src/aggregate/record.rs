@@ -30,7 +30,7 @@ pub struct RunFacts {
     pub exit: u8,
 }
 
-/// The record of a run. Its ledger says by how much it is off, where it is, and so does a warning.
+/// Returns the record of a run. Its ledger says by how much it is off, where it is, and so does a warning.
 pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
     let ledger = balance(aggregate, facts.source.wire_bytes, facts.other_bytes);
     let mut warnings = facts.warnings;

@@ -122,7 +122,7 @@ impl Row {
         self.sums.count + if outcome == Outcome::Unsolicited { 0 } else { times }
     }
 
-    /// All bytes of one direction.
+    /// Returns all bytes of one direction.
     pub fn amounts(&self, side: Side) -> Amounts {
         let mut amounts = self.sums.sides[side as usize].amounts;
         amounts.add_times(&self.alike.sides[side as usize].amounts, self.alike.times);

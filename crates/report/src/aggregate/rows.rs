@@ -41,7 +41,7 @@ const GROUPS: usize = Class::COUNT * Protocol::COUNT;
 const GROUP_BITS: u32 = GROUPS.next_power_of_two().trailing_zeros();
 const _: () = assert!(ROWS + GROUPS <= 1 << POSITION_BITS);
 
-/// What shares a row: class and protocol, as a small number.
+/// Returns what shares a row: class and protocol, as a small number.
 fn group(class: Class, protocol: Protocol) -> usize {
     class as usize * Protocol::COUNT + protocol as usize
 }
@@ -71,7 +71,7 @@ impl Rows {
         }
     }
 
-    /// The row with this number; `None` for a number of another aggregate.
+    /// Returns the row with this number; `None` for a number of another aggregate.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: RowId) -> Option<&mut Row> {
         let at = id.0 as usize & ((1 << POSITION_BITS) - 1);
@@ -116,7 +116,7 @@ impl Rows {
         self.index.insert_unique(hash, at, |&at| hasher.hash_one(rows[at as usize].key.borrowed()));
     }
 
-    /// The row of what has none of its own.
+    /// Returns the row of what has none of its own.
     fn shared_id(&mut self, class: Class, protocol: Protocol) -> RowId {
         let at = match self.shared.get(&(class, protocol)) {
             Some(&at) => at,
@@ -192,7 +192,7 @@ impl Rows {
     }
 }
 
-/// What a key looks like at a glance: a place in [`Rows::recent`].
+/// Returns the first place to look for a key: [`Rows::recent`].
 #[inline]
 fn looks(key: RowKey<'_>) -> usize {
     let first = key.name.as_bytes().first().copied().unwrap_or_default();

@@ -24,7 +24,7 @@ const COLUMNS: [&str; 17] = [
     "unavailable",
 ];
 
-/// A comparison as RFC 4180 text with a header line. `row` is `operation` (counts, bytes and latency), `account` or `field`
+/// Returns a comparison as RFC 4180 text with a header line. `row` is `operation` (counts, bytes and latency), `account` or `field`
 /// (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a run).
 pub fn csv(comparison: &Comparison) -> String {
     let mut table = Table { csv: Csv::new(COLUMNS), comparison };

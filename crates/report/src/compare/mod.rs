@@ -141,7 +141,7 @@ pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
 }
 
 impl Pair {
-    /// What sets one kind of operation apart from another.
+    /// Returns what sets one kind of operation apart from another.
     pub fn of(rows: [&OperationRow; 2]) -> Self {
         let mut accounts = accounts(rows);
         accounts.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));

@@ -9,7 +9,7 @@ use std::hash::Hash;
 /// What each protocol calls reading by a key, and what it calls writing.
 const ALIKE: [&[&str]; 3] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"], &["SET", "UPDATE", "update"]];
 
-/// What an operation does, as far as protocols have it in common; else its name.
+/// Returns what an operation does, as far as protocols have it in common; else its name.
 pub(crate) fn kind(row: &OperationRow) -> &str {
     let alike = ALIKE.iter().find(|names| names.contains(&&*row.name));
     alike.and_then(|names| names.first()).map_or(&row.name, |name| *name)

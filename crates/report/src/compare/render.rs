@@ -106,7 +106,7 @@ fn title(pair: &Pair) -> String {
 }
 
 impl Pair {
-    /// How far apart the two are, and what most of it is.
+    /// Returns how far apart the two are, and what most of it is.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
         let shown: Vec<String> = self
@@ -117,7 +117,7 @@ impl Pair {
         format!("{first} and {second}. In B/op on the wire, a difference of {}{causes}.", signed(self.difference()))
     }
 
-    /// The accounts that make nearly all of the difference, largest first.
+    /// Returns the accounts that make nearly all of the difference, largest first.
     pub fn causes(&self) -> impl Iterator<Item = &AccountDifference> {
         let all: f64 = self.accounts.iter().map(|account| account.difference.abs()).sum();
         let mut sum = 0.0;
@@ -128,7 +128,7 @@ impl Pair {
         })
     }
 
-    /// The fields of an account, largest difference first; none where they were not recorded.
+    /// Returns the fields of an account, largest difference first; none where they were not recorded.
     pub fn fields_of(&self, account: &AccountDifference) -> impl Iterator<Item = &FieldDifference> {
         let key = (account.side, account.account);
         self.fields.iter().flatten().filter(move |field| (field.side, field.account) == key)
@@ -143,7 +143,7 @@ fn subject(subject: &Subject, bounds: LowerBounds) -> String {
     format!("{} × {label}: request {request}, response {response} B/op{latency}", grouped(subject.count))
 }
 
-/// The figures of an account, marked where they are lower bounds.
+/// Returns the figures of an account, marked where they are lower bounds.
 fn account_cells(account: &AccountDifference, pair: &Pair) -> Vec<String> {
     let payload = account.account.is_payload() && account.account != Account::Unknown;
     let figure = |at: usize| {

@@ -22,7 +22,7 @@ pub struct WorkDifference {
     pub difference: Option<f64>,
 }
 
-/// All figures of server and client.
+/// Returns all figures of server and client.
 pub(super) fn differences(first: &Run, second: &Run) -> Vec<WorkDifference> {
     RoleName::BOTH.into_iter().flat_map(|role| of_role(role, [first, second])).collect()
 }

@@ -140,7 +140,7 @@ fn wire(row: &OperationRow) -> f64 {
     per_operation(both_sides(row).total(), row.samples()).unwrap_or(0.0)
 }
 
-/// What frames without payload add, where that is not the same.
+/// Returns what frames without payload add, where that is not the same.
 fn outside_payload(rows: [&OperationRow; 2]) -> String {
     let headers = rows.map(|row| {
         let amounts = both_sides(row);
@@ -193,7 +193,7 @@ fn differences(rows: [&OperationRow; 2]) -> Option<Vec<Difference>> {
     Some(differences)
 }
 
-/// What sets two rows of one protocol apart: topics, and the fields of one that they have; empty where nothing does.
+/// Returns what sets two rows of one protocol apart: topics, and the fields of one that they have; empty where nothing does.
 pub(super) fn changes(rows: [&OperationRow; 2]) -> Option<String> {
     let change = |difference: &Difference| {
         let row = rows[usize::from(difference.by() > 0.0)];

@@ -7,7 +7,7 @@ use crate::text::number::{DASH, counted, decimal, grouped, microseconds, percent
 use overhead_model::load::{LoadResult, LoadRun};
 use overhead_model::{Account, Amounts};
 
-/// The run that stands for a result.
+/// Returns the run that stands for a result.
 pub(super) fn median(result: &LoadResult) -> Option<&LoadRun> {
     result.runs.get(result.summary?.median_run)
 }
@@ -109,7 +109,7 @@ impl Work {
         })
     }
 
-    /// What is exhausted first as the rate grows, and the rate at which it is; `None` for a client that waits.
+    /// Returns what is exhausted first as the rate grows, and the rate at which it is; `None` for a client that waits.
     fn limit(&self) -> Option<(&'static str, f64)> {
         if self.alone {
             return None;
@@ -135,7 +135,7 @@ pub(super) fn on_cpu_us(cell: &Cell, role: RoleName) -> Option<f64> {
     per_operation(on_cpu.user + on_cpu.kernel, workload_count(&cell.run)).map(|ns| ns / 1e3)
 }
 
-/// Where the client is the limit, in a sentence.
+/// Returns where the client is the limit, in a sentence.
 pub(super) fn limited_by_client(study: &Study) -> String {
     let loads: Vec<(&Cell, &str, f64)> = study
         .loads
@@ -286,7 +286,7 @@ pub(super) fn peers(page: &mut Page, study: &Study) {
     page.list(&commands);
 }
 
-/// The round with the median rate.
+/// Returns the round with the median rate.
 fn middle(mut rounds: Vec<&Peer>) -> Option<&Peer> {
     rounds.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
     rounds.get(rounds.len().checked_sub(1)? / 2).copied()
@@ -338,7 +338,7 @@ pub(super) fn without_acks(amounts: &Amounts) -> u64 {
     amounts.total() - amounts[Account::Control] - amounts[Account::Retransmission]
 }
 
-/// What the bytes that a setting changes are for.
+/// Returns what the bytes that a setting changes are for.
 fn where_it_lies(setting: &Setting<'_>) -> Option<String> {
     let changes = super::bytes::changes([setting.default.row()?, setting.with.row()?])?;
     let (db, operation) = (title(&setting.with.load.db), setting.with.operation());

@@ -89,7 +89,7 @@ impl Study {
         Ok(study)
     }
 
-    /// The databases in the order of the write-up, each once. A Redis in several processes is not one of them.
+    /// Returns the databases in the order of the write-up, each once. A Redis in several processes is not one of them.
     pub(super) fn systems(&self) -> Vec<&str> {
         let mut systems: Vec<&str> = Vec::new();
         for cell in self.cells.iter().filter(|cell| !cell.is_sharded()) {
@@ -101,19 +101,19 @@ impl Study {
         systems
     }
 
-    /// The cell of a system with default settings, one operation at a time.
+    /// Returns the cell of a system with default settings, one operation at a time.
     pub(super) fn cell(&self, db: &str, operation: &str, clients: u32) -> Option<&Cell> {
         self.cells.iter().find(|cell| {
             cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == 1 && self.is_default(cell)
         })
     }
 
-    /// True where the settings are those of most cells of the system.
+    /// Returns whether the settings are those of most cells of the system.
     fn is_default(&self, cell: &Cell) -> bool {
         self.default_settings(&cell.load.db) == Some(&cell.load.settings) && !cell.is_sharded()
     }
 
-    /// The settings that most cells of a system have.
+    /// Returns the settings that most cells of a system have.
     fn default_settings(&self, db: &str) -> Option<&LoadSettings> {
         let all: Vec<&LoadSettings> =
             self.cells.iter().filter(|cell| cell.load.db == db).map(|cell| &cell.load.settings).collect();
@@ -143,7 +143,7 @@ impl Study {
         cells
     }
 
-    /// The load of one combination without a capture.
+    /// Returns the load of one combination without a capture.
     pub(super) fn load(&self, db: &str, operation: &str, clients: u32, pipeline: u32) -> Option<&Cell> {
         let fits = |cell: &&Cell| cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == pipeline;
         self.loads.iter().filter(|cell| !cell.is_sharded()).find(fits)
@@ -154,7 +154,7 @@ impl Study {
         self.load(db, operation, clients, 1)?.result()
     }
 
-    /// What the reference measurement has for an operation.
+    /// Returns what the reference measurement has for an operation.
     pub(super) fn reference(&self, db: &str, operation: &str) -> Option<&Reference> {
         self.reference.iter().find(|line| line.db == db && line.operation == operation)
     }
@@ -196,13 +196,13 @@ impl Cell {
         self.load.db == db && self.operation() == operation
     }
 
-    /// The operation that was measured: of the workload, the one that there is most of.
+    /// Returns the operation that was measured: of the workload, the one that there is most of.
     pub(super) fn row(&self) -> Option<&OperationRow> {
         let workload = self.run.operations.iter().filter(|row| row.class == Class::Workload);
         workload.max_by_key(|row| row.count)
     }
 
-    /// The run under a name, for a figure.
+    /// Returns the run under a name, for a figure.
     pub(super) fn named(&self, name: &str) -> NamedRun {
         NamedRun::new(name, self.run.clone())
     }
@@ -228,12 +228,12 @@ const ORDER: [(&str, &str); 6] = [
     ("ferretdb", "FerretDB"),
 ];
 
-/// A system's name in prose.
+/// Returns a system's name in prose.
 pub(super) fn title(db: &str) -> &str {
     ORDER.iter().find(|(name, _)| *name == db).map_or(db, |(_, title)| title)
 }
 
-/// What sets settings apart, in words.
+/// Returns what sets settings apart, in words.
 fn changed(default: &LoadSettings, with: &LoadSettings) -> String {
     let mut said = Vec::new();
     let mut differs = |is: bool, words: String| said.extend(is.then_some(words));

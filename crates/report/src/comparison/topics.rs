@@ -53,7 +53,7 @@ impl Topic {
         }
     }
 
-    /// The topic of a field.
+    /// Returns the topic of a field.
     pub(super) fn of(protocol: &str, field: &FieldRow) -> Self {
         let path = field.field.as_str();
         match field.account {
@@ -75,7 +75,7 @@ impl Topic {
 }
 
 impl Topic {
-    /// The topic of what is posted to an account, as far as the account tells.
+    /// Returns the topic of what is posted to an account, as far as the account tells.
     const fn of_account(account: Account) -> Self {
         match account {
             Account::Query => Self::Statement,
@@ -89,7 +89,7 @@ impl Topic {
     }
 }
 
-/// The last of the names in a path.
+/// Returns the last of the names in a path.
 fn leaf(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

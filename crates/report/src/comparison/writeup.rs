@@ -11,7 +11,7 @@ use overhead_model::record::OperationRow;
 /// Part of the CPUs that others may use on a machine that counts as idle.
 const IDLE: f64 = 0.05;
 
-/// The whole of it.
+/// Returns the whole of it.
 pub(super) fn writeup(study: &Study) -> String {
     let mut page = Page::default();
     page.heading(
@@ -50,12 +50,12 @@ pub(super) fn total(row: &OperationRow) -> f64 {
     per_operation(both_sides(row).total(), row.samples()).unwrap_or(0.0)
 }
 
-/// The same but for acknowledgments in frames of their own, and repeats.
+/// Returns the same but for acknowledgments in frames of their own, and repeats.
 pub(super) fn steady(row: &OperationRow) -> f64 {
     per_operation(load::without_acks(&both_sides(row)), row.samples()).unwrap_or(0.0)
 }
 
-/// The operation of a system by one client.
+/// Returns the operation of a system by one client.
 pub(super) fn row<'a>(study: &'a Study, db: &str, operation: &str) -> Option<&'a OperationRow> {
     study.cell(db, operation, 1)?.row()
 }

@@ -23,7 +23,7 @@ const DOUBT: Face = Face::new(SIZE, Weight::Regular, WARNING);
 /// Words with their faces.
 pub(crate) type Paragraph = Vec<(String, Face)>;
 
-/// The paragraphs of a caption: warnings about the comparison, how to read it, what all runs have in common, each run.
+/// Returns the paragraphs of a caption: warnings about the comparison, how to read it, what all runs have in common, each run.
 pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     let facts: Vec<Facts> = runs.iter().map(|named| Facts::of(&named.run)).collect();
     let common = Facts::common(&facts);
@@ -43,7 +43,7 @@ const HOW_TO_READ: &str = "request is client to server, response server to clien
 payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
 all of a role's processes in the window, over all workload operations of the run.";
 
-/// A paragraph that begins with strong words.
+/// Returns a paragraph that begins with strong words.
 pub(crate) fn note(lead: &str, text: &str) -> Paragraph {
     led(lead, STRONG, text, PLAIN)
 }
@@ -81,7 +81,7 @@ fn run_paragraph(named: &NamedRun, facts: &Facts, common: &[String]) -> Paragrap
     paragraph
 }
 
-/// The files that a run was read from, in place of the command that made it.
+/// Returns the files that a run was read from, in place of the command that made it.
 fn from_files(run: &Run) -> Option<String> {
     let names: Vec<String> = run.source.inputs.iter().take(2).map(|input| clean(&input.path)).collect();
     let more = run.source.inputs.len().saturating_sub(names.len());
@@ -118,7 +118,7 @@ impl Facts {
         Self(facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect())
     }
 
-    /// What every run says, where there are several.
+    /// Returns what every run says, where there are several.
     fn common(all: &[Self]) -> Vec<String> {
         match all {
             [first, rest @ ..] if !rest.is_empty() => {

@@ -98,7 +98,7 @@ impl Chart {
 }
 
 impl Panel {
-    /// The longest bar.
+    /// Returns the longest bar.
     pub(crate) fn max(&self) -> f64 {
         let bars = self.rows.iter().flatten().flatten().filter_map(|bar| bar.as_ref().ok());
         bars.map(|parts| parts.iter().map(|part| part.value).sum()).fold(0.0, f64::max)
@@ -172,7 +172,7 @@ fn words(row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {
     (operation, count, total)
 }
 
-/// How many operations were left out, and what they come to.
+/// Returns how many operations were left out, and what they come to.
 fn remainder(all: &[&OperationRow], chosen: &[&OperationRow]) -> Option<String> {
     let rest: Vec<&OperationRow> =
         all.iter().filter(|row| !chosen.iter().any(|drawn| std::ptr::eq(*drawn, **row))).copied().collect();

@@ -32,7 +32,7 @@ pub(crate) enum Weight {
 impl Weight {
     pub(crate) const ALL: [Self; 2] = [Self::Regular, Self::Bold];
 
-    /// The font file.
+    /// Returns the font file.
     pub(crate) const fn ttf(self) -> &'static [u8] {
         match self {
             Self::Regular => REGULAR_TTF,
@@ -74,7 +74,7 @@ impl Weight {
         String::new()
     }
 
-    /// The outlines of `text` in pixels, from a start on the base line.
+    /// Returns the outlines of `text` in pixels, from a start on the base line.
     pub(crate) fn outlines(self, text: &str, size: f64, (x, baseline): (f64, f64)) -> Vec<OutlinedGlyph> {
         let Some(font) = self.font() else { return Vec::new() };
         // A font's pixel scale is its height from descent to ascent, not its em.

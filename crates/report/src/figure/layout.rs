@@ -76,7 +76,7 @@ struct Lines {
     bottom: f64,
 }
 
-/// The whole figure.
+/// Returns the whole figure.
 pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene {
     let mut scene = Scene { width: WIDTH, ..Scene::default() };
     scene.text(&TITLE.fitted(title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
@@ -135,7 +135,7 @@ fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> Place {
     Place { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that makes about `count` of them.
+/// Returns a step of 1, 2 or 5 times a power of ten that makes about `count` of them.
 fn step(max: f64, count: f64) -> f64 {
     if max <= 0.0 {
         return 1.0;
@@ -212,7 +212,7 @@ fn lines(rows: &[Row], top: f64, places: &[Place; 3]) -> Lines {
 /// A line of a row's name: words, each with its face and its place.
 type NameLine = Vec<(String, Face, f64)>;
 
-/// The name of a row, whole: on one line where it fits beside how many there were and their bytes, else the run and the
+/// Returns the name of a row, whole: on one line where it fits beside how many there were and their bytes, else the run and the
 /// operation each in as many lines as it takes, and the last line free for the figures where they need it.
 fn name_lines(row: &Row, place: &Place) -> Vec<NameLine> {
     let width = place.right() - MARGIN;
@@ -278,7 +278,7 @@ fn absent_panel(scene: &mut Scene, place: &Place, reason: &str, axis: f64, botto
     scene.paragraph(&text, (place.left + 8.0, top + 18.0), place.width - 16.0, CAPTION_LEADING);
 }
 
-/// The words that fit into so many lines, an ellipsis last where some do not.
+/// Returns the words that fit into so many lines, an ellipsis last where some do not.
 fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
     let height = |text: &Paragraph| Scene::default().paragraph(text, (0.0, 0.0), width, 1.0);
     let mut cut = false;

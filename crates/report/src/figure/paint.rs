@@ -151,7 +151,7 @@ fn svg_text(backend: &mut SVGBackend<'_>, text: &Text) -> Drawn<SVGBackend<'stat
     backend.draw_text(&text.line, &style, corner(text.x, text.baseline))
 }
 
-/// The document of plotters with logical size, base lines where they were asked for, a title and the font.
+/// Returns the document of plotters with logical size, base lines where they were asked for, a title and the font.
 fn finished(document: &str, scene: &Scene, title: &str, description: &str) -> String {
     let (width, height) = size(scene);
     let drawn = format!("width=\"{width}\" height=\"{height}\" viewBox");

@@ -72,7 +72,7 @@ fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[
     drawn.iter().map(|drawn| drawn.first.then(|| of_run(drawn.named))).collect()
 }
 
-/// The roles that were measured, with the operations of their runs.
+/// Returns the roles that were measured, with the operations of their runs.
 fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     runs.iter().flat_map(|named| {
         let count = workload_count(&named.run);
@@ -104,7 +104,7 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     }
 }
 
-/// The calls that have a colour and are long enough to be seen in some bar.
+/// Returns the calls that have a colour and are long enough to be seen in some bar.
 fn visible(runs: &[NamedRun]) -> BTreeSet<&'static str> {
     let per = |role: &Role, count, name: &str| {
         role.syscalls.get(name).and_then(|call| per_operation(call.count, count)).unwrap_or(0.0)
@@ -140,7 +140,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     }
 }
 
-/// The unit that the most roles have; hardware cycles before others where as many have them.
+/// Returns the unit that the most roles have; hardware cycles before others where as many have them.
 fn common_unit(runs: &[NamedRun]) -> CpuUnit {
     let having = |unit: &CpuUnit| measured(runs).filter(|(role, _)| unit.of(role).is_ok()).count();
     // The last of the greatest wins, so the order is turned round.

@@ -128,7 +128,7 @@ impl Scene {
     }
 }
 
-/// A word, in parts no wider than a line.
+/// Returns a word, in parts no wider than a line.
 fn pieces(word: &str, face: Face, width: f64) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut taken = 0.0;
@@ -146,7 +146,7 @@ fn pieces(word: &str, face: Face, width: f64) -> Vec<String> {
     pieces
 }
 
-/// The words of a sentence in one face.
+/// Returns the words of a sentence in one face.
 pub(crate) fn words(text: &str, face: Face) -> impl Iterator<Item = (String, Face)> {
     text.split_whitespace().map(move |word| (word.to_owned(), face))
 }

@@ -8,7 +8,7 @@ use overhead_model::Run;
 use overhead_model::record::{Role, Syscall};
 use std::cmp::Reverse;
 
-/// The roles that are shown this way: all of a run without packets, else those whose counters are withheld.
+/// Returns the roles that are shown this way: all of a run without packets, else those whose counters are withheld.
 pub(crate) fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
     let all = RoleName::BOTH.into_iter().filter_map(|name| Some((name.name(), name.counted(run).ok()?)));
     all.filter(|(_, role)| counters_only(run) || role.withheld.is_some()).collect()
@@ -34,7 +34,7 @@ pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     Grid { columns, rows: roles.iter().map(row).collect(), keys: 1 }
 }
 
-/// The system calls by name, most frequent first.
+/// Returns the system calls by name, most frequent first.
 pub(crate) fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     let mut rows = Vec::new();
     for (name, role) in roles {

@@ -125,7 +125,7 @@ pub(super) const WIDE: [OperationColumn; 18] = [
     Of::Latency(LatencyFigure::P99),
 ];
 
-/// The columns of the whole table, the ones that matter most first: as many as fit are shown. Errors, missing answers and
+/// Returns the columns of the whole table, the ones that matter most first: as many as fit are shown. Errors, missing answers and
 /// undecoded bytes come early where there are any, and late where there are none.
 pub(super) fn by_importance(run: &Run) -> Vec<OperationColumn> {
     let any = |figure: fn(&OperationRow) -> u64| run.operations.iter().any(|row| figure(row) > 0);
@@ -160,14 +160,14 @@ pub(super) fn by_importance(run: &Run) -> Vec<OperationColumn> {
 }
 
 impl OperationColumn {
-    /// The column with this name, as `--columns` takes it; the name of an account is that account's.
+    /// Returns the column with this name, as `--columns` takes it; the name of an account is that account's.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.trim().to_ascii_lowercase();
         let named = NAMED.iter().find(|(known, _)| *known == name).map(|(_, column)| *column);
         named.or_else(|| Account::from_name(&name).map(Self::Account))
     }
 
-    /// The names of all columns, in the order of the table.
+    /// Returns the names of all columns, in the order of the table.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let accounts = Account::ALL.into_iter().map(Account::name);
         NAMED.iter().map(|(name, _)| *name).chain(accounts.filter(|name| NAMED.iter().all(|(known, _)| known != name)))
@@ -181,7 +181,7 @@ impl OperationColumn {
         }
     }
 
-    /// True where the cells are words.
+    /// Returns whether the cells are words.
     pub(super) fn is_key(self) -> bool {
         matches!(self, Self::Class | Self::Operation | Self::Via)
     }
@@ -263,7 +263,7 @@ fn latency_cell(latency: &Latency, figure: LatencyFigure) -> String {
     })
 }
 
-/// True when some byte of the run was not decoded.
+/// Returns whether some byte of the run was not decoded.
 pub(super) fn has_unknown(run: &Run) -> bool {
     run.operations.iter().any(|row| both_sides(row)[Account::Unknown] > 0)
 }
@@ -273,7 +273,7 @@ pub(super) fn name_cell(row: &OperationRow, protocol: bool) -> String {
     if protocol { format!("{} {}", row.protocol, clean(&row.name)) } else { clean(&row.name) }
 }
 
-/// True when the rows of a run are of more than one protocol.
+/// Returns whether the rows of a run are of more than one protocol.
 pub(super) fn several_protocols(run: &Run) -> bool {
     run.operations.windows(2).any(|pair| pair[0].protocol != pair[1].protocol)
 }
@@ -283,7 +283,7 @@ fn mean(bytes: u64, count: u64) -> String {
     per_operation(bytes, count).map_or_else(|| DASH.to_owned(), decimal)
 }
 
-/// The accounts that hold anything in these amounts, in stack order.
+/// Returns the accounts that hold anything in these amounts, in stack order.
 pub(super) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
     Account::ALL.into_iter().filter(|&account| amounts.iter().any(|amounts| amounts[account] > 0)).collect()
 }

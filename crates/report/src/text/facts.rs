@@ -7,7 +7,7 @@ use crate::summary::{CpuUnit, RoleName, both_sides, counters_only, window_ns, wo
 use overhead_model::record::{CycleSource, Observer, SourceKind};
 use overhead_model::{Measured, Run};
 
-/// Where the frames came from and how many there were.
+/// Returns where the frames came from and how many there were.
 pub(crate) fn source_line(run: &Run) -> String {
     if counters_only(run) {
         return format!("counters without packets: window {}", duration(window_ns(run)));
@@ -78,7 +78,7 @@ pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     (beside > 0).then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
 }
 
-/// What the tool's own work came to.
+/// Returns what the tool's own work came to.
 pub(crate) fn observer_line(observer: &Observer) -> String {
     let time = |what: &str, ns: &Measured<u64>| match ns {
         Measured::Value(ns) => format!("{what} {}", duration(*ns)),
@@ -91,7 +91,7 @@ pub(crate) fn observer_line(observer: &Observer) -> String {
     format!("{}, {}, {speed}", time("own CPU time", &observer.cpu_ns), time("in BPF programs", &observer.bpf_ns))
 }
 
-/// What CPU work is counted in, with the reason where it is not the hardware's cycles.
+/// Returns what CPU work is counted in, with the reason where it is not the hardware's cycles.
 pub(crate) fn cycle_label(run: &Run) -> String {
     let mut reason = None;
     for role in RoleName::BOTH {
@@ -121,14 +121,14 @@ fn cycles_in_words(source: CycleSource, reason: Option<&str>) -> String {
     }
 }
 
-/// The command that made the load, else the tool's own.
+/// Returns the command that made the load, else the tool's own.
 pub(crate) fn command(run: &Run) -> Option<String> {
     let environment = run.environment.as_ref()?;
     let words = environment.workload.as_ref().map_or(&environment.command_line, |workload| &workload.command);
     (!words.is_empty()).then(|| clean(&words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
 }
 
-/// A word as a shell would need it.
+/// Returns a word as a shell would need it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -39,7 +39,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// The width of the whole table in one block.
+    /// Returns the width of the whole table in one block.
     pub(crate) fn width(&self) -> usize {
         self.widths().iter().map(|width| width + GUTTER).sum::<usize>().saturating_sub(GUTTER)
     }
@@ -48,7 +48,7 @@ impl Grid {
         self.columns.iter().enumerate().map(|(at, c)| c.width(self.rows.iter().map(|r| &r[at]))).collect()
     }
 
-    /// The table, blocks separated by an empty line.
+    /// Returns the table, blocks separated by an empty line.
     pub(crate) fn render(&self, style: Style) -> String {
         let blocks: Vec<String> = self.blocks(style.width).iter().map(|block| self.block(block, style.color)).collect();
         blocks.join("\n")
@@ -84,7 +84,7 @@ impl Grid {
         out
     }
 
-    /// The columns with these numbers; headers stand at the bottom of their lines.
+    /// Returns the columns with these numbers; headers stand at the bottom of their lines.
     fn laid_out(&self, columns: &[usize], header_lines: usize) -> Table {
         let rule = LineStyle::none().fill('─').junction('─');
         let mut table = Table::new();

@@ -9,7 +9,7 @@ use overhead_model::Run;
 const LATENCY: &str = "latency: from the frame with the first byte of the request to the frame with the last byte of the \
 response, at the capture point, not the client's";
 
-/// The meaning of these columns, a line for each that needs one.
+/// Returns the meaning of these columns, a line for each that needs one.
 pub(super) fn legend(run: &Run, columns: &[OperationColumn]) -> Vec<String> {
     let has = |wanted: &[OperationColumn]| wanted.iter().any(|column| columns.contains(column));
     let latency = columns.iter().any(|column| matches!(column, Of::Latency(_)));

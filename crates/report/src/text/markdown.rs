@@ -11,7 +11,7 @@ use crate::summary::{RoleName, Work, counters_only, syscalls_per_operation, work
 use crate::text::number::with_digits;
 use std::fmt::Write;
 
-/// A run as a heading, its facts as a list, and its operations as a table with what its columns mean; all columns, unless
+/// Returns a run as a heading, its facts as a list, and its operations as a table with what its columns mean; all columns, unless
 /// they are listed.
 pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let run = &named.run;
@@ -45,7 +45,7 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     out
 }
 
-/// What there is to know about a run beside its figures, as a list.
+/// Returns what there is to know about a run beside its figures, as a list.
 pub(crate) fn facts(named: &NamedRun) -> String {
     let run = &named.run;
     let mut lines = vec![source_line(run)];
@@ -77,7 +77,7 @@ pub(crate) fn facts(named: &NamedRun) -> String {
     out
 }
 
-/// A table with aligned columns; line breaks of headers become spaces.
+/// Returns a table with aligned columns; line breaks of headers become spaces.
 pub(crate) fn github_table(columns: &[Column], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let headers = columns.iter().map(|column| markdown_cell(&column.header.replace("-\n", "").replace('\n', " ")));

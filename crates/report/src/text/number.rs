@@ -46,7 +46,7 @@ pub(crate) fn significant(value: f64) -> String {
     }
 }
 
-/// A part of a whole: `12.3%`; a dash without a whole.
+/// Returns a part of a whole: `12.3%`; a dash without a whole.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { DASH.to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
 }
@@ -56,7 +56,7 @@ pub(crate) fn microseconds(ns: u64) -> String {
     decimal(ns as f64 / 1e3)
 }
 
-/// A length of time in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 s`.
+/// Returns a length of time in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 s`.
 pub(crate) fn duration(ns: u64) -> String {
     let value = ns as f64;
     match ns {

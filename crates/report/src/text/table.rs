@@ -25,7 +25,7 @@ const NAMES: usize = 4;
 /// Characters that a name keeps in any case.
 const SHORT_NAME: usize = 16;
 
-/// A run as aligned columns: where it came from, its operations, the accounts of its workload, the work they made, and
+/// Returns a run as aligned columns: where it came from, its operations, the accounts of its workload, the work they made, and
 /// what there is to know before believing it.
 pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     let run = &named.run;
@@ -70,7 +70,7 @@ fn header(named: &NamedRun, style: Style) -> String {
     format!("{name}\n{}\n{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
 }
 
-/// The operations table, and below it what its columns mean and which it has not.
+/// Returns the operations table, and below it what its columns mean and which it has not.
 fn operations_section(run: &Run, columns: &Columns, style: Style) -> String {
     let (shown, grid) = operations(run, columns, style.width);
     let mut out = grid.render(style) + "\n";
@@ -86,7 +86,7 @@ fn operations_section(run: &Run, columns: &Columns, style: Style) -> String {
     out
 }
 
-/// The columns of the operations table, and the table.
+/// Returns the columns of the operations table, and the table.
 pub(super) fn operations(run: &Run, columns: &Columns, width: Option<usize>) -> (Vec<OperationColumn>, Grid) {
     let shown = match (columns, width) {
         (Columns::Listed(listed), _) => listed.clone(),
@@ -103,7 +103,7 @@ pub(super) fn operations(run: &Run, columns: &Columns, width: Option<usize>) -> 
     (shown, grid)
 }
 
-/// The columns that matter most, as many as fit beside names of a fair length.
+/// Returns the columns that matter most, as many as fit beside names of a fair length.
 fn fitting(run: &Run, width: usize) -> Vec<OperationColumn> {
     let names = (width / NAMES).max(SHORT_NAME);
     let mut shown: Vec<OperationColumn> = Vec::new();
@@ -121,7 +121,7 @@ fn fitting(run: &Run, width: usize) -> Vec<OperationColumn> {
     shown
 }
 
-/// The table with these columns. Without a column for the class, rows of another class than the workload stand below a
+/// Returns the table with these columns. Without a column for the class, rows of another class than the workload stand below a
 /// heading.
 fn grid_of(run: &Run, shown: &[OperationColumn]) -> Grid {
     let (protocols, bounds) = (several_protocols(run), LowerBounds::of(run));
@@ -148,7 +148,7 @@ fn grid_of(run: &Run, shown: &[OperationColumn]) -> Grid {
     Grid { columns: shown.iter().map(|column| column.header()).collect(), rows, keys }
 }
 
-/// A row of empty cells but these.
+/// Returns a row of empty cells but these.
 fn with_cells(shown: &[OperationColumn], cells: &[(usize, String)]) -> Vec<String> {
     let mut row = vec![String::new(); shown.len()];
     for (at, cell) in cells {
@@ -182,7 +182,7 @@ fn shorten(grid: &mut Grid, column: usize, chars: usize) {
 /// A column of the accounts table.
 type AccountColumn = (String, Vec<Account>);
 
-/// The accounts of the workload by direction. Where the line is too short, headers are one column, and so is what carries
+/// Returns the accounts of the workload by direction. Where the line is too short, headers are one column, and so is what carries
 /// no payload or repeats it.
 fn accounts(run: &Run, columns: &Columns, style: Style) -> String {
     let sides: Vec<(&OperationRow, &str, &Amounts)> = workload(run)
@@ -207,7 +207,7 @@ fn accounts(run: &Run, columns: &Columns, style: Style) -> String {
     grid.render(style) + "\nheaders: link + ip + tcp; ack + retrans: control + retransmission\n"
 }
 
-/// The accounts with those of frames rolled up.
+/// Returns the accounts with those of frames rolled up.
 fn together(used: &[Account]) -> Vec<AccountColumn> {
     use Account::{Control, Ip, Link, Retransmission, Tcp};
     let families = [("headers", vec![Link, Ip, Tcp]), ("ack +\nretrans", vec![Control, Retransmission])];
@@ -216,7 +216,7 @@ fn together(used: &[Account]) -> Vec<AccountColumn> {
     families.chain(payload.map(|account| (account.name().to_owned(), vec![*account]))).collect()
 }
 
-/// True where a name alone does not say which row is meant.
+/// Returns whether a name alone does not say which row is meant.
 fn vias_differ(sides: &[(&OperationRow, &str, &Amounts)]) -> bool {
     let names: BTreeSet<(&str, &str)> = sides.iter().map(|(row, ..)| (&*row.protocol, &*row.name)).collect();
     names.len() * 2 < sides.len()
@@ -303,7 +303,7 @@ fn absolute_section(run: &Run, style: Style) -> String {
     out
 }
 
-/// True when cycles are a unit of time.
+/// Returns whether cycles are a unit of time.
 fn is_reference(run: &Run) -> bool {
     RoleName::BOTH
         .iter()

@@ -200,7 +200,7 @@ async fn find(
     Ok(())
 }
 
-/// A row as a document: `{ _id, vector: [16 numbers], payload }`.
+/// Returns a row as a document: `{ _id, vector: [16 numbers], payload }`.
 pub fn document(id: i64, payload: usize) -> RawDocumentBuf {
     let mut document = rawdoc! { "_id": id };
     document.append(cstr!("vector"), mongodb::bson::RawArrayBuf::from_iter(data::vector(id)));

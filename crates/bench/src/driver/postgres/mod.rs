@@ -159,7 +159,7 @@ impl Connection {
     }
 }
 
-/// The server's own words, where there are any.
+/// Returns the server's own words, where there are any.
 fn text_of(error: &Error) -> String {
     use std::error::Error as _;
     match (error.as_db_error(), error.source()) {

@@ -85,7 +85,7 @@ impl Statements {
     }
 }
 
-/// The id in the first row.
+/// Returns the id in the first row.
 fn expected(operation: Operation, id: i64) -> Option<i64> {
     (operation == Operation::Read).then_some(id)
 }
@@ -119,7 +119,7 @@ fn parameters(operation: Operation) -> &'static str {
     if operation == Operation::Insert { "int8, int4[], text" } else { "int8" }
 }
 
-/// The parameters as text; quotes need no escape, the values have none.
+/// Returns the parameters as text; quotes need no escape, the values have none.
 fn literals(operation: Operation, id: i64, payload: usize) -> String {
     if operation == Operation::Insert {
         format!("{id},'{}','{}'", array(id), data::payload(id, payload))
@@ -128,7 +128,7 @@ fn literals(operation: Operation, id: i64, payload: usize) -> String {
     }
 }
 
-/// The vector of a row in the syntax of an array: `{1,2,3}`.
+/// Returns the vector of a row in the syntax of an array: `{1,2,3}`.
 pub fn array(id: i64) -> String {
     let mut text = String::from("{");
     for (at, number) in data::vector(id).into_iter().enumerate() {

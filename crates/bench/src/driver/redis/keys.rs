@@ -12,7 +12,7 @@ const _: () = assert!(MAX_ROWS + RING + 500_000 < 62_u64.pow(4), "an id does not
 /// The key that tells that the others are ours; its value is the number of rows.
 pub const MARKER: &str = "overhead-bench";
 
-/// The key of a row.
+/// Returns the key of a row.
 pub fn key(id: i64) -> [u8; LENGTH] {
     let mut key = *b"ob0000";
     let mut left = id as u64;

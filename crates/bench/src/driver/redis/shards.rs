@@ -11,7 +11,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// The connection to the server that holds the row.
+    /// Returns the connection to the server that holds the row.
     pub fn of(&mut self, id: i64) -> &mut MultiplexedConnection {
         let shard = self.shard(id);
         &mut self.shards[shard]
@@ -21,7 +21,7 @@ impl Shards {
         if self.shards.len() == 1 { 0 } else { keys::shard(&keys::key(id), self.shards.len()) }
     }
 
-    /// The ids that each server holds; those without any are left out.
+    /// Returns the ids that each server holds; those without any are left out.
     pub fn divide(&self, ids: impl IntoIterator<Item = i64>) -> Vec<(usize, Vec<i64>)> {
         let mut parts = vec![Vec::new(); self.shards.len()];
         for id in ids {

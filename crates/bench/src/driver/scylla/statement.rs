@@ -91,7 +91,7 @@ impl Statements {
         result
     }
 
-    /// The statement with its values in it. The driver prepares what has values beside it.
+    /// Returns the statement with its values in it. The driver prepares what has values beside it.
     fn text(&self, operation: Operation, id: i64) -> String {
         let text = cql(&self.keyspace, operation);
         if operation == Operation::Insert {
@@ -103,7 +103,7 @@ impl Statements {
     }
 }
 
-/// The statement of an operation, as in the reference measurement.
+/// Returns the statement of an operation, as in the reference measurement.
 pub fn cql(keyspace: &str, operation: Operation) -> String {
     match operation {
         Operation::Empty => format!("SELECT id, vector, payload FROM {keyspace}.{EMPTY_TABLE} WHERE id = ?"),
