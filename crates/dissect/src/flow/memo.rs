@@ -18,8 +18,10 @@ const TURNS: usize = 8;
 const FRAMES: usize = 6;
 /// Payload of a turn.
 const BYTES: usize = 16 << 10;
-/// Turns that may be learnt and never come again, before that is given up for a while.
-const CREDIT: u32 = 64;
+/// Turns that may be learnt and never come again, before that is given up for a while: twice as many as are kept, and more
+/// with each one that came again, up to this.
+const CREDIT: u32 = 2 * TURNS as u32;
+const MOST_CREDIT: u32 = 64;
 /// The same after that while.
 const SECOND_CREDIT: u32 = 4;
 /// Turns that are not learnt then.
@@ -320,7 +322,7 @@ impl Memo {
     /// tally its latencies.
     #[inline]
     pub fn complete<T: Tally>(&mut self, last_ns: u64, last_acked: Option<u64>, book: &mut Book, tally: &mut T) {
-        self.credit = CREDIT.min(self.credit + 1);
+        self.credit = MOST_CREDIT.min(self.credit + 1);
         let Some(turn) = self.turns.first_mut() else { return };
         turn.count += 1;
         let acked = self.under_way.frames.iter().map(|frame| frame.acked).chain([last_acked]);

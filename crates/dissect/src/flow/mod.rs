@@ -225,7 +225,7 @@ impl Flow {
 
     /// Where both ends open the connection at once (RFC 9293 section 3.5), the port says which is the server.
     fn settle_sides<T: Tally>(&mut self, segment: &Segment<'_>, tally: &mut T) {
-        let answers = segment.source != self.ends[0] && segment.flags.syn && !segment.flags.ack;
+        let answers = segment.flags.syn && !segment.flags.ack && segment.source != self.ends[0];
         let untouched = self.halves.iter().all(|half| half.high() <= ORIGIN);
         if answers && untouched && self.decided_by == DecidedBy::Syn && self.server_port == Some(self.ends[0].port()) {
             self.swap_sides(tally);
