@@ -198,7 +198,6 @@ impl Cql {
         let mut inner = Cursor::new(input, scratch.body.len() as u64, &mut out);
         let _ = plain_body(&mut self.session, header, exchange, &mut inner);
         inner.finish();
-        drop(out);
         let amounts = weigher.amounts();
         cursor.out().note(Note::ProRata);
         let shares = scratch.shares.of(cursor.remaining(), amounts.iter().map(|(_, amount)| amount));
