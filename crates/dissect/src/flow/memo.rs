@@ -243,6 +243,16 @@ impl Turn {
     }
 }
 
+/// Whether a connection is quiet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// That has to be found out.
+    Unknown,
+    No,
+    /// Its decoder is in this version.
+    In(u64),
+}
+
 /// What is kept of a connection's turns.
 #[derive(Debug)]
 pub struct Memo {
@@ -252,8 +262,7 @@ pub struct Memo {
     pub under_way: Frames,
     /// The turn being learnt began with the decoder in this version.
     learning: Option<u64>,
-    /// What is known of the connection: the version of its decoder where it is quiet.
-    pub quiet: Option<Option<u64>>,
+    pub quiet: Quiet,
     credit: u32,
     rest: u32,
     /// Bytes of memory that the turns take.
@@ -263,7 +272,7 @@ pub struct Memo {
 impl Default for Memo {
     fn default() -> Self {
         let (turns, under_way) = (Vec::new(), Frames::default());
-        Self { turns, under_way, learning: None, quiet: None, credit: CREDIT, rest: 0, held: 0 }
+        Self { turns, under_way, learning: None, quiet: Quiet::Unknown, credit: CREDIT, rest: 0, held: 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a connection takes frames in by what it remembers of turns like theirs; see [`memo`](super::memo).
 
 use super::half::{Acked, ORIGIN};
-use super::memo::{Candidate, LEARN_AFTER, Match, Memo, Taken};
+use super::memo::{Candidate, LEARN_AFTER, Match, Memo, Quiet, Taken};
 use super::{Flow, Stage};
 use crate::ledger::Owner;
 use crate::packet::Segment;
@@ -49,7 +49,7 @@ impl Flow {
             if is_plain && segment.payload_len > 0 {
                 self.begin_to_learn(segment, &frame, number, tally);
             } else {
-                memo.quiet = None;
+                memo.quiet = Quiet::Unknown;
             }
         }
         false
@@ -79,14 +79,14 @@ impl Flow {
     #[inline]
     fn matches<T: Tally>(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64, tally: &mut T) -> bool {
         let Memory::On(memo) = &mut self.memory else { return false };
-        let quiet = match memo.quiet {
-            Some(quiet) => quiet,
-            None => *memo.quiet.insert(match &self.stage {
+        if memo.quiet == Quiet::Unknown {
+            let number = match &self.stage {
                 Stage::Decoding(engine) if !self.unproven && self.book.is_quiet() => engine.quiet(),
                 _ => None,
-            }),
-        };
-        let Some(version) = quiet else { return false };
+            };
+            memo.quiet = number.map_or(Quiet::No, Quiet::In);
+        }
+        let Quiet::In(version) = memo.quiet else { return false };
         if frame.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
@@ -99,7 +99,7 @@ impl Flow {
                 if !engine.resume(after) {
                     return false;
                 }
-                memo.quiet = Some(Some(after));
+                memo.quiet = Quiet::In(after);
             }
             Match::Whole(_) | Match::Part => {}
         }
@@ -115,10 +115,10 @@ impl Flow {
             self.tcp.payload_bytes += u64::from(segment.payload_len);
             self.halves[side as usize].deliver_bytes(segment.payload, u64::from(segment.payload_len));
         }
-        if found != Match::Part {
-            memo.complete(segment.time_ns, acked, &mut self.book, tally);
-        } else {
+        if found == Match::Part {
             memo.under_way.push(taken(frame, segment, number, acked), frame.payload);
+        } else {
+            memo.complete(segment.time_ns, acked, &mut self.book, tally);
         }
         true
     }
@@ -129,7 +129,7 @@ impl Flow {
         if !memo.is_under_way() {
             return;
         }
-        memo.quiet = None;
+        memo.quiet = Quiet::Unknown;
         let under_way = memo.take_under_way();
         for frame in &under_way.frames {
             let here = self.book.at(frame.number, 1);
@@ -153,12 +153,8 @@ impl Flow {
     /// A segment that goes the general way next may begin a turn to be learnt.
     fn begin_to_learn<T: Tally>(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64, tally: &mut T) {
         let Memory::On(memo) = &mut self.memory else { return };
-        let quiet = match memo.quiet.take() {
-            Some(quiet) => quiet,
-            // Something was under way.
-            None => return,
-        };
-        if let Some(version) = quiet
+        // Unknown where something was under way.
+        if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
             && memo.begin_learning(version, tally)
         {
             self.book.record();
@@ -171,7 +167,7 @@ impl Flow {
     /// A segment that goes the general way next is part of a turn that is being learnt, if it is like others.
     fn learn_on(&mut self, is_plain: bool, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64) {
         let Memory::On(memo) = &mut self.memory else { return };
-        memo.quiet = None;
+        memo.quiet = Quiet::Unknown;
         if !(is_plain && memo.learn(taken(frame, segment, number, None), frame.payload)) {
             self.stop_learning();
         }
@@ -197,7 +193,7 @@ impl Flow {
                     if let Some(recording) = self.book.recorded() {
                         memo.keep(version, &recording, tally);
                     }
-                    memo.quiet = Some(Some(version));
+                    memo.quiet = Quiet::In(version);
                 }
             }
             Memory::Later if is_time => {

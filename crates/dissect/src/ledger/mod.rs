@@ -402,16 +402,14 @@ impl Book {
 
     #[inline]
     fn amount(&mut self, op: OpId, side: Side, account: Account) -> &mut u64 {
-        match self.ops.get_mut(op) {
-            Some(open) => &mut open.operation.sides[side as usize].amounts[account],
-            // Not reached by a decoder that keeps the rules; the bytes still balance.
-            None => {
-                if let Some(recording) = &mut self.recording {
-                    recording.is_spoilt = true;
-                }
-                self.connect.amount(side, account)
-            }
+        if let Some(open) = self.ops.get_mut(op) {
+            return &mut open.operation.sides[side as usize].amounts[account];
         }
+        // Not reached by a decoder that keeps the rules; the bytes still balance.
+        if let Some(recording) = &mut self.recording {
+            recording.is_spoilt = true;
+        }
+        self.connect.amount(side, account)
     }
 
     fn label_row<T: Tally>(&mut self, op: OpId, class: Class, name: &str, via: &'static str, tally: &mut T) {

@@ -113,7 +113,7 @@ impl Closed {
     #[inline]
     pub fn of(op: OpId) -> Option<Self> {
         let row = RowId(op.0 & ((1 << Self::ROW_BITS) - 1));
-        (op.0 >= Self::TAG).then(|| Self { row, count: (op.0 >> Self::ROW_BITS) as u32 & Self::MOST })
+        (op.0 >= Self::TAG).then_some(Self { row, count: (op.0 >> Self::ROW_BITS) as u32 & Self::MOST })
     }
 }
 

@@ -86,7 +86,7 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         self.book.open(self.tally)
     }
 
-    #[inline(always)]
+    #[inline]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         let sums = &mut self.sums;
         let sum = sums.len + len;

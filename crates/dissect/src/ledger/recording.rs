@@ -1,6 +1,7 @@
 //! What a turn came to, taken down while it goes the general way, so that it can be repeated.
 
 use super::Book;
+use super::direction::Direction;
 use super::ops::Closed;
 use overhead_decode::{Free, OpId};
 use overhead_model::{Operation, RowId, Side};
@@ -106,7 +107,7 @@ impl Recording {
 impl Book {
     /// Returns whether nothing is open, announced or waited for.
     pub fn is_quiet(&self) -> bool {
-        self.ops.outstanding() == 0 && self.directions.iter().all(|direction| direction.is_quiet())
+        self.ops.outstanding() == 0 && self.directions.iter().all(Direction::is_quiet)
     }
 
     /// Takes down from here on what the turn that begins comes to.

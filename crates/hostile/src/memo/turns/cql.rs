@@ -46,7 +46,7 @@ fn id(more: usize) -> &'static [u8] {
 
 /// The text of a statement, which another connection may have prepared under the same id with another text.
 fn statement(more: usize) -> &'static str {
-    if more / 3 % 2 == 0 { "SELECT a, b FROM lab.t WHERE k = ?" } else { "DELETE FROM lab.t WHERE k = ?" }
+    if (more / 3).is_multiple_of(2) { "SELECT a, b FROM lab.t WHERE k = ?" } else { "DELETE FROM lab.t WHERE k = ?" }
 }
 
 fn prepared(more: usize) -> Vec<u8> {

@@ -39,7 +39,7 @@ pub(crate) const fn start(protocol: Protocol) -> &'static [u8] {
         Protocol::Pgwire => &[0, 3],
         Protocol::Cql => &[0, 2],
         Protocol::Mongo => &[0],
-        _ => &[],
+        Protocol::Resp => &[],
     }
 }
 
