@@ -263,6 +263,8 @@ pub struct Memo {
     /// The turn being learnt began with the decoder in this version.
     learning: Option<u64>,
     pub quiet: Quiet,
+    /// Lengths and directions of the frames that turns began with that were not learnt, the latest first.
+    seen: [u32; TURNS],
     credit: u32,
     rest: u32,
     /// Bytes of memory that the turns take.
@@ -272,7 +274,16 @@ pub struct Memo {
 impl Default for Memo {
     fn default() -> Self {
         let (turns, under_way) = (Vec::new(), Frames::default());
-        Self { turns, under_way, learning: None, quiet: Quiet::Unknown, credit: CREDIT, rest: 0, held: 0 }
+        Self {
+            turns,
+            under_way,
+            learning: None,
+            quiet: Quiet::Unknown,
+            seen: [0; TURNS],
+            credit: CREDIT,
+            rest: 0,
+            held: 0,
+        }
     }
 }
 
@@ -357,9 +368,16 @@ impl Memo {
     }
 
     /// Returns whether the turn that begins with a frame is to be learnt, and has it begin if so.
-    pub fn begin_learning<T: Tally>(&mut self, version: u64, tally: &mut T) -> bool {
+    pub fn begin_learning<T: Tally>(&mut self, version: u64, frame: &Candidate<'_>, tally: &mut T) -> bool {
         if self.rest > 0 {
             self.rest -= 1;
+            return false;
+        }
+        // What comes for the first time may never come again: only its looks are remembered.
+        let looks = (frame.payload.len() as u32) << 1 | frame.side as u32;
+        if !self.seen.contains(&looks) {
+            self.seen.rotate_right(1);
+            self.seen[0] = looks;
             return false;
         }
         self.credit -= 1;

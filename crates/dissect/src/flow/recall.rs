@@ -155,7 +155,7 @@ impl Flow {
         let Memory::On(memo) = &mut self.memory else { return };
         // Unknown where something was under way.
         if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
-            && memo.begin_learning(version, tally)
+            && memo.begin_learning(version, frame, tally)
         {
             self.book.record();
             if !memo.learn(taken(frame, segment, number, None), frame.payload) {
