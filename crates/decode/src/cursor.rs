@@ -231,7 +231,6 @@ mod tests {
         let mut out = Out::new(&mut transcript, Side::Request, None);
         let mut cursor = Cursor::new(Input { bytes, opaque: 0 }, bytes.len() as u64, &mut out);
         let given = read(&mut cursor);
-        drop(out);
         let posted = transcript.ops.first().map_or(String::new(), |op| op.posted(Side::Request));
         (given, posted)
     }
