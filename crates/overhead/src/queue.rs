@@ -80,6 +80,7 @@ impl<B: Batch> Inlet<B> {
     }
 
     /// Returns whether the last hand-over left half of the batches or more to be read.
+    #[cfg(any(feature = "live", test))]
     pub fn is_half_full(&self) -> bool {
         self.out.len() >= self.most / 2
     }
