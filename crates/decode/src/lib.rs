@@ -25,6 +25,7 @@ pub mod limits;
 pub mod near;
 mod out;
 mod pro_rata;
+mod split;
 pub mod tape;
 pub mod transcript;
 mod versioned;
@@ -36,6 +37,7 @@ pub use expansion::Expansion;
 pub use foreign::{Foreign, Look};
 pub use out::{Free, Note, OpId, Out, Reader};
 pub use pro_rata::Shares;
+pub use split::Split;
 pub use versioned::Versioned;
 
 use overhead_model::Side;

@@ -1,7 +1,7 @@
 //! Bodies that were compressed as a whole: the compressed bytes are posted in proportion to the accounts of what they
 //! decompress to, because that is all that can be said of them.
 
-use super::{Note, OpId, Out, Reader};
+use super::{Note, OpId, Out, Reader, Split};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// A reader that adds up accounts and forgets everything else.
@@ -49,21 +49,13 @@ impl<R: Reader> Out<'_, R> {
 /// `len` split in proportion to `amounts`. Ties go to the earlier account.
 fn shares(amounts: &Amounts, len: u64) -> [(Account, u64); Account::COUNT] {
     let mut given = Account::ALL.map(|account| (account, 0));
-    let total = u128::from(amounts.total());
-    if total == 0 {
+    if *amounts == Amounts::ZERO {
         given[Account::Unknown as usize].1 = len;
         return given;
     }
-    let product = |account: Account| u128::from(amounts[account]) * u128::from(len);
-    for (account, share) in &mut given {
-        *share = (product(*account) / total) as u64;
-    }
-    let left = len - given.iter().map(|(_, share)| share).sum::<u64>();
-    let mut order = Account::ALL;
-    order.sort_by_key(|account| std::cmp::Reverse(product(*account) % total));
-    for account in order.into_iter().take(left as usize) {
-        given[account as usize].1 += 1;
-    }
+    let mut split = Split::default();
+    split.begin(amounts.iter().map(|(_, amount)| amount));
+    split.amount(len, |index, share| given[index].1 = share);
     given
 }
 

@@ -5,7 +5,7 @@
 //! messages inside segments (CQL version 5) or TLS records run on across headers, checksums and tags, which have to be
 //! posted in between. A [`Weigher`] is enough for a body, which is of one operation; the others take a [`Tape`].
 
-use super::{Note, OpId, Out, Reader};
+use super::{Note, OpId, Out, Reader, Split};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// What was posted, in order.
@@ -279,7 +279,7 @@ impl Player<'_> {
 
     /// Posts `wire` bytes in proportion to the operations and accounts of the next `len` bytes.
     pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
-        let parts = &mut shares.parts;
+        let Shares { parts, split, given } = shares;
         parts.clear();
         self.run(
             len,
@@ -289,11 +289,9 @@ impl Player<'_> {
                 _ => parts.push((piece.op, Amounts::of(piece.account, piece.len))),
             },
         );
-        let amounts = shares.parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount));
-        shares.weights.clear();
-        shares.weights.extend(amounts);
-        shares.split(wire);
-        for ((op, _), given) in shares.parts.iter().zip(shares.given.chunks(Account::COUNT)) {
+        let amounts = parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount));
+        split.all(wire, amounts, given);
+        for ((op, _), given) in parts.iter().zip(given.chunks(Account::COUNT)) {
             out.charge(*op);
             for (account, &share) in Account::ALL.into_iter().zip(given) {
                 out.post(account, "compressed", share);
@@ -302,44 +300,19 @@ impl Player<'_> {
     }
 }
 
-/// Bytes in proportion to weights, by largest remainder. Kept for its memory.
+/// Bytes in proportion to weights. Kept for its memory.
 #[derive(Debug, Default)]
 pub struct Shares {
     parts: Vec<(OpId, Amounts)>,
-    weights: Vec<u64>,
+    split: Split,
     given: Vec<u64>,
-    remainders: Vec<(u64, usize)>,
 }
 
 impl Shares {
     /// Splits `amount` in proportion to `weights`, ties to the earliest. All zeros where the weights are.
     pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
-        self.weights.clear();
-        self.weights.extend(weights);
-        self.split(amount);
+        self.split.all(amount, weights, &mut self.given);
         &mut self.given
-    }
-
-    fn split(&mut self, amount: u64) {
-        let total: u64 = self.weights.iter().sum();
-        self.given.clear();
-        self.remainders.clear();
-        let mut left = amount;
-        for (index, &weight) in self.weights.iter().enumerate() {
-            let (share, remainder) = divide(amount, weight, total);
-            left -= share;
-            self.given.push(share);
-            if remainder > 0 {
-                self.remainders.push((remainder, index));
-            }
-        }
-        self.remainders.sort_unstable_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), index));
-        let extra = usize::try_from(left).unwrap_or(usize::MAX);
-        for &(_, index) in self.remainders.iter().take(extra) {
-            if let Some(share) = self.given.get_mut(index) {
-                *share += 1;
-            }
-        }
     }
 }
 
@@ -357,18 +330,6 @@ pub fn post_shares<R: Reader>(
         if taken > 0 {
             out.charge(*op);
             out.post(account, field, taken);
-        }
-    }
-}
-
-/// `amount` × `weight` ÷ `total` with its remainder; 0 where the total is.
-fn divide(amount: u64, weight: u64, total: u64) -> (u64, u64) {
-    match amount.checked_mul(weight) {
-        _ if total == 0 => (0, 0),
-        Some(product) => (product / total, product % total),
-        None => {
-            let (product, total) = (u128::from(amount) * u128::from(weight), u128::from(total));
-            ((product / total) as u64, (product % total) as u64)
         }
     }
 }

@@ -9,7 +9,6 @@ mod direction;
 mod ops;
 mod reader;
 mod recording;
-mod split;
 
 pub use direction::Arrival;
 pub use reader::Ledger;
@@ -19,10 +18,9 @@ use crate::packet::Headers;
 use connect::Connect;
 use direction::{Deferred, Direction, NOBODY, Scattered};
 use ops::{Open, Ops, State};
-use overhead_decode::{Note, OpId};
+use overhead_decode::{Note, OpId, Split};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use reader::Sums;
-use split::Split;
 use std::collections::BTreeMap;
 
 /// The books of one connection.
@@ -273,22 +271,14 @@ impl Book {
 
     /// The bytes of a frame from `start` on are posted: shares its headers, where that is all of its new payload.
     fn settle<T: Tally>(&mut self, side: Side, start: u64, frame: &Arrival, tally: &mut T) {
-        let direction = &mut self.directions[side as usize];
-        if direction.posted - start == frame.len
-            && let Some(op) = direction.only_owner(start)
-        {
-            if direction.op == op {
-                return self.settle_whole(side, frame, tally);
-            }
-            self.touch(op, side, frame, true);
-            for (account, bytes) in frame.headers.accounts() {
-                self.post_header(op, side, account, (frame.number, u64::from(bytes)), tally);
-            }
-            return self.release(op, tally);
+        let direction = &self.directions[side as usize];
+        let is_whole = direction.posted - start == frame.len;
+        if is_whole && direction.only_owner(start) == Some(direction.op) {
+            return self.settle_whole(side, frame, tally);
         }
         let mut scratch = self.scratch.take().unwrap_or_default();
-        self.directions[side as usize].owners(start, &mut scratch.shares);
-        if self.directions[side as usize].posted - start == frame.len {
+        direction.owners(start, &mut scratch.shares);
+        if is_whole {
             for &(op, _) in &scratch.shares {
                 self.touch(op, side, frame, true);
             }

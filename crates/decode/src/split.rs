@@ -11,7 +11,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Begins with these weights, whose sum is that of a frame's payload.
+    /// Begins with these weights.
     pub fn begin(&mut self, weights: impl Iterator<Item = u64>) {
         self.weights.clear();
         self.weights.extend(weights);
@@ -30,6 +30,18 @@ impl Split {
         } else {
             self.in_proportion(amount, give);
         }
+    }
+
+    /// Splits `amount` by these weights, and puts the share of each into `given`: zeros where the weights are.
+    pub fn all(&mut self, amount: u64, weights: impl Iterator<Item = u64>, given: &mut Vec<u64>) {
+        self.begin(weights);
+        given.clear();
+        given.resize(self.weights.len(), 0);
+        self.amount(amount, |index, share| {
+            if let Some(given) = given.get_mut(index) {
+                *given = share;
+            }
+        });
     }
 
     fn equally(&self, amount: u64, mut give: impl FnMut(usize, u64)) {
