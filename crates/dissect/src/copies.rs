@@ -72,7 +72,7 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Returns whether `frame`, which holds `segment`, was seen at another place just before.
+    /// Returns whether `frame`, which holds `segment`, was seen at another place shortly before.
     #[inline]
     pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
         // An Ethernet header says no more of the place.
@@ -94,7 +94,7 @@ impl Copies {
         self.has(frame, || of_headers(HEADERS, segment).value(), || of_segment(segment))
     }
 
-    /// Returns whether `frame`, which holds `fragment`, was seen at another place just before.
+    /// Returns whether `frame`, which holds `fragment`, was seen at another place shortly before.
     pub fn has_fragment(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>) -> bool {
         self.has(frame, || of_fragment(fragment), || of_fragment(fragment))
     }

@@ -532,6 +532,5 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
     let mut later = under_way.frames.iter().skip(index + 1);
     let ends_side = len > 0 && !later.any(|later| later.side == side && later.len > 0);
     let step = Step { side, ends_side, headers, len, pattern, echoes: echoes.into(), ids: ids.into() };
-    let before = Frames { frames: under_way.frames.get(..index)?.to_vec(), bytes: under_way.bytes.clone() };
-    step.matches(&Candidate { side, headers, payload }, &before).then_some(step)
+    step.matches(&Candidate { side, headers, payload }, under_way).then_some(step)
 }

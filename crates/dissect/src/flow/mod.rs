@@ -267,10 +267,10 @@ impl Flow {
             if !self.seen[Side::Response as usize] {
                 self.abandon(tally);
             }
+            self.learnt(tally);
         } else {
             self.control(side, segment, acked, tally);
         }
-        self.learnt(tally);
         if segment.flags.fin {
             self.halves[side as usize].fin();
         }

@@ -180,7 +180,7 @@ impl Flow {
         self.book.recorded();
     }
 
-    /// A segment went the general way: where the turn being learnt is whole with it, the turn is kept.
+    /// A segment with payload went the general way: where the turn being learnt is whole with it, the turn is kept.
     #[inline]
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
         let is_time = self.payload_frames >= LEARN_AFTER && self.is_answered();

@@ -14,7 +14,7 @@ pub struct Ledger<'a, T: Tally> {
     sums: Sums,
 }
 
-/// Bytes of the run at hand that are in no books yet.
+/// Bytes of the current run that are in no books yet.
 #[derive(Debug)]
 pub(super) struct Sums {
     pub side: Side,

@@ -112,14 +112,9 @@ impl Book {
 
     /// Takes down from here on what the turn that begins comes to.
     pub fn record(&mut self) {
-        let mut recording = self.recording.take().unwrap_or_default();
-        let Recording { free, operations, runs, begun, ended, counted, latest, is_spoilt } = &mut *recording;
-        free.clear();
-        operations.clear();
-        runs.iter_mut().for_each(Vec::clear);
-        (*begun, *ended) = (self.directions.each_ref().map(|direction| direction.posted), [0; 2]);
-        (*counted, *latest, *is_spoilt) = (self.operations, [self.latest; 2], false);
-        self.recording = Some(recording);
+        let begun = self.directions.each_ref().map(|direction| direction.posted);
+        let (counted, latest) = (self.operations, [self.latest; 2]);
+        self.recording = Some(Box::new(Recording { begun, counted, latest, ..Recording::default() }));
     }
 
     /// Returns whether it does.
