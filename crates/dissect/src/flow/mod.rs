@@ -5,20 +5,21 @@ mod memo;
 mod probe;
 mod recall;
 mod recent;
+mod sniffing;
 
-use crate::engine::Engine;
 use crate::ledger::{Arrival, Book, Ledger, Owner};
 use crate::limits;
 use crate::packet::{Headers, Segment};
 use crate::select::Verdict;
 use crate::tls::KeyLog;
 use half::{Acked, Early, Half, ORIGIN, Place};
-use overhead_decode::{Foreign, Look, Note};
+use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
 use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally, Trace};
-use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, look, sniff};
+use overhead_protocols::Shared;
 use probe::Probe;
 use recall::Memory;
+use sniffing::{Decoding, Piece, Sniffing, Stage};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -55,50 +56,6 @@ pub struct Flow {
     hits: u64,
 }
 
-/// What is known of the protocol.
-#[derive(Debug)]
-enum Stage {
-    /// Being decoded.
-    Decoding(Box<Engine<AnyDecoder>>),
-    /// To be told by content.
-    Sniffing(Box<Sniffing>),
-    /// Of no selected protocol.
-    Other,
-}
-
-/// What waits for the verdict on the protocol.
-#[derive(Debug)]
-struct Sniffing {
-    candidates: Vec<Protocol>,
-    /// The captured start of each direction.
-    pieces: Vec<(Side, Piece)>,
-    /// Bytes of these.
-    held: usize,
-    ready: Ready,
-}
-
-/// What it takes to decode.
-#[derive(Debug)]
-enum Ready {
-    /// The protocol is to be told by content: secrets that TLS is to be decrypted with, and what connections share.
-    Parts(Option<Arc<KeyLog>>, Shared),
-    /// It is that of the port, unless the content says otherwise.
-    Engine(Box<Engine<AnyDecoder>>),
-}
-
-/// Ordered bytes that wait for the verdict on the protocol.
-#[derive(Debug)]
-enum Piece {
-    Bytes(Vec<u8>),
-    Opaque(u64),
-    /// Bytes outside the stream, the captured ones of `len`.
-    Stray {
-        bytes: Vec<u8>,
-        frame: Arrival,
-        len: u64,
-    },
-}
-
 /// What a finished flow leaves behind.
 #[derive(Debug, Default)]
 pub struct Finished {
@@ -131,18 +88,15 @@ impl Flow {
         let mid_stream = !segment.flags.syn;
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
-            [protocol] if decided_by != DecidedBy::Content => Stage::decoding(*protocol, mid_stream, keys, &shared),
-            candidates => {
-                let candidates = candidates.to_vec();
-                let ready = Ready::Parts(keys, shared);
-                Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), held: 0, ready }))
+            [protocol] if decided_by != DecidedBy::Content => {
+                Stage::Decoding(Decoding::new(*protocol, mid_stream, keys, &shared))
             }
+            candidates => Stage::Sniffing(Box::new(Sniffing::among(candidates.to_vec(), keys, shared))),
         };
-        let protocol = verdict.candidates.first().copied().unwrap_or(Protocol::Resp);
         Self {
             ends: if from_client { [source, destination] } else { [destination, source] },
             halves: [Half::default(), Half::default()],
-            book: Book::new(protocol),
+            book: Book::new(),
             unproven: matches!(stage, Stage::Decoding(_)),
             stage,
             decided_by,
@@ -173,8 +127,8 @@ impl Flow {
             return 0;
         }
         let stage = match &self.stage {
-            Stage::Decoding(engine) => engine.held(),
-            Stage::Sniffing(sniffing) => sniffing.held,
+            Stage::Decoding(decoding) => decoding.engine.held(),
+            Stage::Sniffing(sniffing) => sniffing.held(),
             Stage::Other => 0,
         };
         limits::CONNECTION
@@ -199,8 +153,8 @@ impl Flow {
         self.fall_back(tally);
         self.forget(tally);
         self.book.shrink();
-        if let Stage::Decoding(engine) = &mut self.stage {
-            engine.shrink();
+        if let Stage::Decoding(decoding) = &mut self.stage {
+            decoding.engine.shrink();
         }
     }
 
@@ -216,9 +170,7 @@ impl Flow {
         self.seen.swap(0, 1);
         self.book.swap_sides();
         if let Stage::Sniffing(sniffing) = &mut self.stage {
-            for (side, _) in &mut sniffing.pieces {
-                *side = side.other();
-            }
+            sniffing.swap_sides();
         }
         tally.trace(Trace::Swapped);
     }
@@ -283,10 +235,10 @@ impl Flow {
 
     /// Closes requests that wait, where they are many and no frame of the server was captured.
     fn abandon<T: Tally>(&mut self, tally: &mut T) {
-        if let Stage::Decoding(engine) = &mut self.stage
+        if let Stage::Decoding(Decoding { protocol, engine }) = &mut self.stage
             && self.book.outstanding() > limits::OUTSTANDING_ONE_WAY
         {
-            engine.abandon(&mut Ledger::new(&mut self.book, tally));
+            engine.abandon(&mut Ledger::new(&mut self.book, *protocol, tally));
             if !self.book.is_noted(Note::Abandoned) {
                 self.book.note(Note::Abandoned);
             }
@@ -488,12 +440,14 @@ impl Flow {
 
     /// `len` new bytes of a frame lie outside the ordered stream. They wait as well until it is known whose they are.
     fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: Arrival, len: u64, tally: &mut T) {
-        if let Stage::Sniffing(sniffing) = &mut self.stage {
-            sniffing.push(side, Piece::Stray { bytes: bytes.to_vec(), frame, len });
-            return;
+        match &mut self.stage {
+            Stage::Decoding(Decoding { protocol, .. }) => {
+                tally.trace(Trace::Stray { bytes });
+                self.book.stray(*protocol, side, frame, len, tally);
+            }
+            Stage::Sniffing(sniffing) => sniffing.push(side, Piece::Stray { bytes: bytes.to_vec(), frame, len }),
+            Stage::Other => {}
         }
-        tally.trace(Trace::Stray { bytes });
-        self.book.stray(side, frame, len, tally);
     }
 
     /// Delivers what was held and is next, and gives holes up where too much is held.
@@ -529,9 +483,9 @@ impl Flow {
     fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
             Stage::Decoding(_) if self.unproven => self.prove(side, bytes, opaque, tally),
-            Stage::Decoding(engine) => {
+            Stage::Decoding(Decoding { protocol, engine }) => {
                 tally.trace(Trace::Bytes { side, bytes, opaque });
-                let mut ledger = Ledger::new(&mut self.book, tally);
+                let mut ledger = Ledger::new(&mut self.book, *protocol, tally);
                 engine.bytes(side, bytes, &mut ledger);
                 if opaque > 0 {
                     engine.opaque(side, opaque, &mut ledger);
@@ -549,175 +503,6 @@ impl Flow {
         }
     }
 
-    /// The first bytes of a connection on a port of one protocol: are they of it?
-    #[cold]
-    fn prove<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
-        let judged = match bytes.get(..limits::SNIFF).unwrap_or(bytes) {
-            // There will be no more to judge by.
-            [] => Judgement::Expected,
-            start => judge(self.book.protocol(), side, start, self.mid_stream),
-        };
-        self.unproven = false;
-        match judged {
-            Judgement::Expected => {}
-            Judgement::Foreign(look) => self.refuse(look),
-            Judgement::Open => {
-                if let Stage::Decoding(engine) = std::mem::replace(&mut self.stage, Stage::Other) {
-                    let (candidates, ready) = (vec![self.book.protocol()], Ready::Engine(engine));
-                    self.stage = Stage::Sniffing(Box::new(Sniffing { candidates, pieces: Vec::new(), held: 0, ready }));
-                }
-            }
-        }
-        self.decode(side, bytes, opaque, tally);
-    }
-
-    /// The connection is not of the protocol that its port is of.
-    fn refuse(&mut self, look: Look) {
-        let port = self.ends[Side::Response as usize].port();
-        self.book.note(Note::Foreign(Foreign { port, look, expected: Some(self.book.protocol()) }));
-        match &mut self.stage {
-            Stage::Decoding(engine) => engine.refuse(),
-            Stage::Sniffing(sniffing) => {
-                if let Ready::Engine(engine) = &mut sniffing.ready {
-                    engine.refuse();
-                }
-            }
-            Stage::Other => {}
-        }
-    }
-
-    /// Tries to tell whether the pieces so far are of the protocol that the port is of. `is_last` where there will be no more.
-    fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
-        let Stage::Sniffing(sniffing) = &self.stage else { return };
-        let protocol = self.book.protocol();
-        let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
-        let of_sides = Side::BOTH.map(|side| judge(protocol, side, &starts[side as usize], self.mid_stream));
-        let server_first = !self.mid_stream && sniffing.pieces.first().is_some_and(|(side, _)| *side == Side::Response);
-        // In the midst of a connection, the first bytes may be the midst of a message.
-        let is_vague = self.mid_stream && starts.iter().all(|start| !start.is_empty());
-        let judged = match of_sides {
-            [Judgement::Expected, _] | [_, Judgement::Expected] => Judgement::Expected,
-            [Judgement::Foreign(look), _] | [_, Judgement::Foreign(look)] => Judgement::Foreign(look),
-            _ if is_vague || (self.mid_stream && is_last) => Judgement::Expected,
-            _ => judge_both(protocol, starts.each_ref().map(Vec::as_slice), server_first, is_last),
-        };
-        match judged {
-            Judgement::Open if !is_last => return,
-            Judgement::Foreign(look) => self.refuse(look),
-            _ => {}
-        }
-        self.begin(protocol, Side::Request, tally);
-    }
-
-    /// The protocol was not told, and will not be.
-    fn decide_at_last<T: Tally>(&mut self, tally: &mut T) {
-        match &self.stage {
-            Stage::Sniffing(sniffing) if matches!(sniffing.ready, Ready::Engine(_)) => {
-                self.decide_expected(true, tally);
-            }
-            Stage::Sniffing(sniffing) => {
-                let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
-                self.leave(&starts);
-            }
-            _ => {}
-        }
-    }
-
-    /// Of no protocol that is decoded: says what else it looks like.
-    fn leave(&mut self, starts: &[Vec<u8>; 2]) {
-        let looks = |side: Side| {
-            look(&starts[side as usize])
-                .map(|(look, of)| (look, if of == Side::Response { side } else { side.other() }))
-        };
-        if let Some((look, server)) = Side::BOTH.into_iter().find_map(looks) {
-            let port = self.ends[server as usize].port();
-            self.book.note(Note::Foreign(Foreign { port, look, expected: None }));
-        }
-        self.stage = Stage::Other;
-    }
-
-    /// Tries to tell the protocol from the pieces so far.
-    fn decide<T: Tally>(&mut self, tally: &mut T) {
-        let Stage::Sniffing(sniffing) = &mut self.stage else {
-            return;
-        };
-        let Sniffing { candidates, pieces, ready, .. } = &mut **sniffing;
-        if pieces.iter().all(|(_, piece)| matches!(piece, Piece::Stray { .. })) {
-            return;
-        }
-        if matches!(ready, Ready::Engine(_)) {
-            return self.decide_expected(false, tally);
-        }
-        let mut undecided = false;
-        let mut found = None;
-        // No server of a protocol that may look like others speaks first.
-        let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
-        let starts = Side::BOTH.map(|side| start_of(pieces, side));
-        for side in Side::BOTH {
-            let start = &starts[side as usize];
-            if start.is_empty() {
-                continue;
-            }
-            // Some messages of MySQL could be of PostgreSQL.
-            if look(start).is_some_and(|(look, _)| look == Look::Mysql) {
-                return self.leave(&starts);
-            }
-            for &protocol in candidates.iter() {
-                match sniff(protocol, start) {
-                    Sniff::No => {}
-                    Sniff::More => undecided |= start.len() < limits::SNIFF,
-                    Sniff::Request => found = found.or(Some((protocol, side))),
-                    Sniff::Response => found = found.or(Some((protocol, side.other()))),
-                    Sniff::Perhaps(of) => {
-                        let client = if of == Side::Request { side } else { side.other() };
-                        let other = &starts[side.other() as usize];
-                        undecided |= other.len() < limits::SNIFF;
-                        if first != Some(client.other()) && sniff(protocol, other) == Sniff::Perhaps(of.other()) {
-                            found = found.or(Some((protocol, client)));
-                        }
-                    }
-                }
-            }
-        }
-        match found {
-            Some((protocol, client)) => self.begin(protocol, client, tally),
-            None if undecided => {}
-            // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
-            None if candidates.len() == 1 => {
-                let protocol = candidates[0];
-                self.begin(protocol, Side::Request, tally);
-            }
-            None => self.leave(&starts),
-        }
-    }
-
-    /// Begins to decode; what waited is decoded first.
-    fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Other);
-        let Stage::Sniffing(sniffing) = stage else { return };
-        let Sniffing { pieces, ready, .. } = *sniffing;
-        self.stage = match ready {
-            Ready::Parts(keys, shared) => {
-                tally.trace(Trace::Decoding);
-                Stage::decoding(protocol, self.mid_stream, keys, &shared)
-            }
-            Ready::Engine(engine) => Stage::Decoding(engine),
-        };
-        let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
-        if swap {
-            self.swap_sides(tally);
-        }
-        self.book.set_protocol(protocol);
-        for (side, piece) in pieces {
-            let side = if swap { side.other() } else { side };
-            match piece {
-                Piece::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
-                Piece::Opaque(n) => self.decode(side, &[], n, tally),
-                Piece::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
-            }
-        }
-    }
-
     /// Ends the connection: open holes are given up, open operations closed.
     pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
         self.fall_back(tally);
@@ -728,22 +513,15 @@ impl Flow {
                 self.give_up(side, &hole, tally);
             }
         }
-        self.decide(tally);
-        match &self.stage {
-            Stage::Sniffing(sniffing)
-                if sniffing.candidates.len() == 1 && matches!(sniffing.ready, Ready::Parts(..)) =>
-            {
-                self.begin(sniffing.candidates[0], Side::Request, tally);
-            }
-            _ => self.decide_at_last(tally),
-        }
-        let Stage::Decoding(mut engine) = std::mem::replace(&mut self.stage, Stage::Other) else {
+        self.decide_at_end(tally);
+        let Stage::Decoding(Decoding { protocol, mut engine }) = std::mem::replace(&mut self.stage, Stage::Other)
+        else {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
             return Finished { tcp: None, other: self.wire_bytes, notes, hits: self.hits };
         };
-        engine.finish(&mut Ledger::new(&mut self.book, tally));
-        self.book.finish(tally);
+        engine.finish(&mut Ledger::new(&mut self.book, protocol, tally));
+        self.book.finish(protocol, tally);
         self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
         self.tls = self.book.is_noted(Note::Tls);
         if self.payload_frames > 0 {
@@ -753,15 +531,15 @@ impl Flow {
         if self.payload_frames >= limits::ONE_WAY_FRAMES && self.seen != [true; 2] {
             self.book.note(Note::OneWay);
         }
-        tally.connection(self.summary());
+        tally.connection(self.summary(protocol));
         Finished { tcp: Some(self.tcp), other: 0, notes: self.book.take_notes(), hits: self.hits }
     }
 
-    fn summary(&self) -> ConnectionSummary {
+    fn summary(&self, protocol: Protocol) -> ConnectionSummary {
         ConnectionSummary {
             client: self.ends[0],
             server: self.ends[1],
-            protocol: self.book.protocol(),
+            protocol,
             server_software: self.book.software(Side::Response).map(str::to_owned),
             client_software: self.book.software(Side::Request).map(str::to_owned),
             tls: self.tls,
@@ -772,33 +550,4 @@ impl Flow {
             payload_bytes: self.tcp.payload_bytes.saturating_sub(self.tcp.retransmitted_bytes),
         }
     }
-}
-
-impl Sniffing {
-    fn push(&mut self, side: Side, piece: Piece) {
-        if let Piece::Bytes(bytes) | Piece::Stray { bytes, .. } = &piece {
-            self.held += bytes.len();
-        }
-        self.pieces.push((side, piece));
-    }
-}
-
-impl Stage {
-    fn decoding(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &Shared) -> Self {
-        let decoder = AnyDecoder::new(protocol, mid_stream, shared);
-        Self::Decoding(Box::new(Engine::with_keys(decoder, mid_stream, keys)))
-    }
-}
-
-/// Returns the first captured bytes of a direction.
-fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
-    let mut start = Vec::with_capacity(limits::SNIFF);
-    for (of, piece) in pieces {
-        match piece {
-            Piece::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(limits::SNIFF - start.len())),
-            Piece::Opaque(_) if *of == side => break,
-            _ => {}
-        }
-    }
-    start
 }

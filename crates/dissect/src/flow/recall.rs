@@ -81,7 +81,7 @@ impl Flow {
         let Memory::On(memo) = &mut self.memory else { return false };
         if memo.quiet == Quiet::Unknown {
             let number = match &self.stage {
-                Stage::Decoding(engine) if !self.unproven && self.book.is_quiet() => engine.quiet(),
+                Stage::Decoding(decoding) if !self.unproven && self.book.is_quiet() => decoding.engine.quiet(),
                 _ => None,
             };
             memo.quiet = number.map_or(Quiet::No, Quiet::In);
@@ -95,8 +95,8 @@ impl Flow {
             Match::None => return false,
             Match::Whole(after) if after != version => {
                 // What a state was may be forgotten by now.
-                let Stage::Decoding(engine) = &mut self.stage else { return false };
-                if !engine.resume(after) {
+                let Stage::Decoding(decoding) = &mut self.stage else { return false };
+                if !decoding.engine.resume(after) {
                     return false;
                 }
                 memo.quiet = Quiet::In(after);
@@ -186,9 +186,9 @@ impl Flow {
         let is_time = self.payload_frames >= LEARN_AFTER && self.is_answered();
         match &mut self.memory {
             Memory::On(memo) if memo.is_learning() => {
-                if let Stage::Decoding(engine) = &self.stage
+                if let Stage::Decoding(decoding) = &self.stage
                     && self.book.is_quiet()
-                    && let Some(version) = engine.quiet()
+                    && let Some(version) = decoding.engine.quiet()
                 {
                     if let Some(recording) = self.book.recorded() {
                         memo.keep(version, &recording, tally);

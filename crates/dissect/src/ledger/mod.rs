@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 /// The books of one connection.
 #[derive(Debug)]
 pub struct Book {
-    protocol: Protocol,
     /// Number in the capture of the current frame, and how many frames it stands for.
     number: u64,
     frames: u32,
@@ -78,9 +77,8 @@ pub enum Owner {
 
 impl Book {
     /// Empty books.
-    pub fn new(protocol: Protocol) -> Self {
+    pub fn new() -> Self {
         Self {
-            protocol,
             number: 0,
             frames: 1,
             ops: Ops::default(),
@@ -92,11 +90,6 @@ impl Book {
             recording: None,
             scratch: None,
         }
-    }
-
-    /// Sets the protocol, which for a connection on an unknown port is learnt after its first frames.
-    pub fn set_protocol(&mut self, protocol: Protocol) {
-        self.protocol = protocol;
     }
 
     /// Exchanges client and server. Only before anything was decoded.
@@ -127,11 +120,6 @@ impl Book {
     /// Returns what an end said it is, by the side that sends it.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.said.as_ref()?.software[side as usize].as_deref()
-    }
-
-    /// Returns the protocol.
-    pub fn protocol(&self) -> Protocol {
-        self.protocol
     }
 
     /// Returns whether there was this warning.
@@ -179,15 +167,15 @@ impl Book {
     }
 
     /// `len` new bytes of `frame` that lie outside the decoded stream: an unmatched stretch of its own.
-    pub fn stray<T: Tally>(&mut self, side: Side, frame: Arrival, len: u64, tally: &mut T) {
+    pub fn stray<T: Tally>(&mut self, protocol: Protocol, side: Side, frame: Arrival, len: u64, tally: &mut T) {
         let op = self.ops.open();
         tally.trace(Trace::Opened { op: op.0 });
-        self.label_row(op, Class::Unmatched, "(stray)", "", tally);
+        self.label_row(op, unmatched(protocol, "(stray)"), tally);
         *self.amount(op, side, Account::Unknown) += len;
         let (account, came_in) = (Account::Unknown, Some(frame.number));
         tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: came_in, len, in_order: false });
         self.scatter(side, &frame, (op, len), false);
-        self.close_op(op, Outcome::NoReply, tally);
+        self.close_op(protocol, op, Outcome::NoReply, tally);
         self.settle_scattered(side, frame.number, tally);
     }
 
@@ -214,7 +202,7 @@ impl Book {
     }
 
     /// Ends the connection: open operations close as unanswered, or as unmatched where their request was never complete.
-    pub fn finish<T: Tally>(&mut self, tally: &mut T) {
+    pub fn finish<T: Tally>(&mut self, protocol: Protocol, tally: &mut T) {
         for side in Side::BOTH {
             let direction = &mut self.directions[side as usize];
             for deferred in direction.take_deferred() {
@@ -224,14 +212,14 @@ impl Book {
         }
         for op in self.ops.open_ids() {
             if self.ops.get(op).is_some_and(|open| open.row.is_none()) {
-                self.label_row(op, Class::Unmatched, "(cut off)", "", tally);
+                self.label_row(op, unmatched(protocol, "(cut off)"), tally);
             }
-            let unmatched = self.ops.get(op).is_some_and(|open| open.class == Class::Unmatched);
-            self.close_op(op, if unmatched { Outcome::NoReply } else { Outcome::Unanswered }, tally);
+            let is_unmatched = self.ops.get(op).is_some_and(|open| open.class == Class::Unmatched);
+            self.close_op(protocol, op, if is_unmatched { Outcome::NoReply } else { Outcome::Unanswered }, tally);
         }
         let totals = std::mem::take(&mut self.connect).totals();
         if totals.iter().any(|side| side.amounts.total() > 0) {
-            let key = RowKey { protocol: self.protocol, class: Class::Setup, name: "CONNECT", via: "" };
+            let key = RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "" };
             let row = tally.row(key);
             let operation = overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None };
             tally.trace(Trace::Labelled { op: None, class: key.class, name: key.name, via: key.via });
@@ -402,8 +390,9 @@ impl Book {
         self.connect.amount(side, account)
     }
 
-    fn label_row<T: Tally>(&mut self, op: OpId, class: Class, name: &str, via: &'static str, tally: &mut T) {
-        let row = tally.row(RowKey { protocol: self.protocol, class, name, via });
+    fn label_row<T: Tally>(&mut self, op: OpId, key: RowKey<'_>, tally: &mut T) {
+        let row = tally.row(key);
+        let RowKey { class, name, via, .. } = key;
         tally.trace(Trace::Labelled { op: Some(op.0), class, name, via });
         if let Some(open) = self.ops.get_mut(op) {
             open.row = Some(row);
@@ -411,9 +400,9 @@ impl Book {
         }
     }
 
-    fn close_op<T: Tally>(&mut self, op: OpId, outcome: Outcome, tally: &mut T) {
+    fn close_op<T: Tally>(&mut self, protocol: Protocol, op: OpId, outcome: Outcome, tally: &mut T) {
         if self.ops.get(op).is_some_and(|open| open.row.is_none()) {
-            self.label_row(op, Class::Unmatched, "(undecoded)", "", tally);
+            self.label_row(op, unmatched(protocol, "(undecoded)"), tally);
         }
         if let Some(open) = self.ops.get_mut(op) {
             open.operation.outcome = outcome;
@@ -545,4 +534,9 @@ impl Book {
             self.ops.forget(op);
         }
     }
+}
+
+/// Returns the row of what is no operation of `protocol`.
+fn unmatched(protocol: Protocol, name: &str) -> RowKey<'_> {
+    RowKey { protocol, class: Class::Unmatched, name, via: "" }
 }

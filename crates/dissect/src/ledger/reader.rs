@@ -4,12 +4,13 @@ use super::direction::NOBODY;
 use super::{Book, Posting};
 use crate::limits;
 use overhead_decode::{Free, Note, OpId, Reader};
-use overhead_model::{Account, Amounts, Class, Outcome, Side, Tally, Trace};
+use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
 #[derive(Debug)]
 pub struct Ledger<'a, T: Tally> {
     book: &'a mut Book,
+    protocol: Protocol,
     tally: &'a mut T,
     sums: Sums,
 }
@@ -29,11 +30,11 @@ pub(super) struct Sums {
 }
 
 impl<'a, T: Tally> Ledger<'a, T> {
-    /// Adds up into `book`; closed operations go to `tally`.
+    /// Adds up into `book` what is of `protocol`; closed operations go to `tally`.
     #[inline]
-    pub fn new(book: &'a mut Book, tally: &'a mut T) -> Self {
+    pub fn new(book: &'a mut Book, protocol: Protocol, tally: &'a mut T) -> Self {
         let sums = Sums { side: Side::Request, op: NOBODY, place: 0, amounts: Amounts::ZERO, len: 0, limit: 0 };
-        Self { book, tally, sums }
+        Self { book, protocol, tally, sums }
     }
 
     /// Puts what was added up into the books.
@@ -124,12 +125,12 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.book.label_row(op, class, name, via, self.tally);
+        self.book.label_row(op, RowKey { protocol: self.protocol, class, name, via }, self.tally);
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {
         self.enter_sums();
-        self.book.close_op(op, outcome, self.tally);
+        self.book.close_op(self.protocol, op, outcome, self.tally);
     }
 
     fn software(&mut self, side: Side, name: &str) {

@@ -1,0 +1,294 @@
+//! Which protocol a connection is of, told by its first bytes.
+
+use super::Flow;
+use crate::engine::Engine;
+use crate::ledger::Arrival;
+use crate::limits;
+use crate::tls::KeyLog;
+use overhead_decode::{Foreign, Look, Note};
+use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
+use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, look, sniff};
+use std::sync::Arc;
+
+/// What is known of the protocol.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// It is known.
+    Decoding(Decoding),
+    /// To be told by content.
+    Sniffing(Box<Sniffing>),
+    /// Of no selected protocol.
+    Other,
+}
+
+/// A protocol, and what decodes it.
+#[derive(Debug)]
+pub(super) struct Decoding {
+    pub protocol: Protocol,
+    pub engine: Box<Engine<AnyDecoder>>,
+}
+
+/// What waits for the verdict on the protocol.
+#[derive(Debug)]
+pub(super) struct Sniffing {
+    question: Question,
+    /// The captured start of each direction.
+    pieces: Vec<(Side, Piece)>,
+    /// Bytes of these.
+    held: usize,
+}
+
+/// What the content is to tell.
+#[derive(Debug)]
+enum Question {
+    /// Which of several protocols it is; with the secrets that TLS is to be decrypted with, and what connections share.
+    Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: Shared },
+    /// Whether it is the protocol of the port.
+    Whether(Decoding),
+}
+
+/// Ordered bytes that wait for the verdict on the protocol.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Bytes(Vec<u8>),
+    Opaque(u64),
+    /// Bytes outside the stream, the captured ones of `len`.
+    Stray {
+        bytes: Vec<u8>,
+        frame: Arrival,
+        len: u64,
+    },
+}
+
+impl Flow {
+    /// The first bytes of a connection on a port of one protocol: are they of it?
+    #[cold]
+    pub(super) fn prove<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
+        let Stage::Decoding(Decoding { protocol, .. }) = self.stage else { return };
+        let judged = match bytes.get(..limits::SNIFF).unwrap_or(bytes) {
+            // There will be no more to judge by.
+            [] => Judgement::Expected,
+            start => judge(protocol, side, start, self.mid_stream),
+        };
+        self.unproven = false;
+        match judged {
+            Judgement::Expected => {}
+            Judgement::Foreign(look) => self.refuse(look),
+            Judgement::Open => {
+                if let Stage::Decoding(decoding) = std::mem::replace(&mut self.stage, Stage::Other) {
+                    self.stage = Stage::Sniffing(Box::new(Sniffing::new(Question::Whether(decoding))));
+                }
+            }
+        }
+        self.decode(side, bytes, opaque, tally);
+    }
+
+    /// The connection is not of the protocol that its port is of.
+    fn refuse(&mut self, look: Look) {
+        let decoding = match &mut self.stage {
+            Stage::Decoding(decoding) => decoding,
+            Stage::Sniffing(sniffing) => match &mut sniffing.question {
+                Question::Whether(decoding) => decoding,
+                Question::Which { .. } => return,
+            },
+            Stage::Other => return,
+        };
+        decoding.engine.refuse();
+        let expected = Some(decoding.protocol);
+        let port = self.ends[Side::Response as usize].port();
+        self.book.note(Note::Foreign(Foreign { port, look, expected }));
+    }
+
+    /// Tries to tell whether the pieces so far are of the protocol that the port is of. `is_last` where there will be no more.
+    fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
+        let Stage::Sniffing(sniffing) = &self.stage else { return };
+        let Question::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
+        let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+        let of_sides = Side::BOTH.map(|side| judge(protocol, side, &starts[side as usize], self.mid_stream));
+        let server_first = !self.mid_stream && sniffing.pieces.first().is_some_and(|(side, _)| *side == Side::Response);
+        // In the midst of a connection, the first bytes may be the midst of a message.
+        let is_vague = self.mid_stream && starts.iter().all(|start| !start.is_empty());
+        let judged = match of_sides {
+            [Judgement::Expected, _] | [_, Judgement::Expected] => Judgement::Expected,
+            [Judgement::Foreign(look), _] | [_, Judgement::Foreign(look)] => Judgement::Foreign(look),
+            _ if is_vague || (self.mid_stream && is_last) => Judgement::Expected,
+            _ => judge_both(protocol, starts.each_ref().map(Vec::as_slice), server_first, is_last),
+        };
+        match judged {
+            Judgement::Open if !is_last => return,
+            Judgement::Foreign(look) => self.refuse(look),
+            _ => {}
+        }
+        self.begin(protocol, Side::Request, tally);
+    }
+
+    /// The protocol was not told, and will not be.
+    pub(super) fn decide_at_last<T: Tally>(&mut self, tally: &mut T) {
+        match &self.stage {
+            Stage::Sniffing(sniffing) if matches!(sniffing.question, Question::Whether(_)) => {
+                self.decide_expected(true, tally);
+            }
+            Stage::Sniffing(sniffing) => {
+                let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+                self.leave(&starts);
+            }
+            _ => {}
+        }
+    }
+
+    /// The connection is over: a protocol that was named is believed, any other has had all the bytes to be told by.
+    pub(super) fn decide_at_end<T: Tally>(&mut self, tally: &mut T) {
+        self.decide(tally);
+        if let Stage::Sniffing(sniffing) = &self.stage
+            && let Question::Which { candidates, .. } = &sniffing.question
+            && let [protocol] = candidates[..]
+        {
+            return self.begin(protocol, Side::Request, tally);
+        }
+        self.decide_at_last(tally);
+    }
+
+    /// Of no protocol that is decoded: says what else it looks like.
+    fn leave(&mut self, starts: &[Vec<u8>; 2]) {
+        let looks = |side: Side| {
+            look(&starts[side as usize])
+                .map(|(look, of)| (look, if of == Side::Response { side } else { side.other() }))
+        };
+        if let Some((look, server)) = Side::BOTH.into_iter().find_map(looks) {
+            let port = self.ends[server as usize].port();
+            self.book.note(Note::Foreign(Foreign { port, look, expected: None }));
+        }
+        self.stage = Stage::Other;
+    }
+
+    /// Tries to tell the protocol from the pieces so far.
+    pub(super) fn decide<T: Tally>(&mut self, tally: &mut T) {
+        let Stage::Sniffing(sniffing) = &self.stage else { return };
+        let Sniffing { question, pieces, .. } = &**sniffing;
+        if pieces.iter().all(|(_, piece)| matches!(piece, Piece::Stray { .. })) {
+            return;
+        }
+        let Question::Which { candidates, .. } = question else {
+            return self.decide_expected(false, tally);
+        };
+        let mut undecided = false;
+        let mut found = None;
+        // No server of a protocol that may look like others speaks first.
+        let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
+        let starts = Side::BOTH.map(|side| start_of(pieces, side));
+        for side in Side::BOTH {
+            let start = &starts[side as usize];
+            if start.is_empty() {
+                continue;
+            }
+            // Some messages of MySQL could be of PostgreSQL.
+            if look(start).is_some_and(|(look, _)| look == Look::Mysql) {
+                return self.leave(&starts);
+            }
+            for &protocol in candidates {
+                match sniff(protocol, start) {
+                    Sniff::No => {}
+                    Sniff::More => undecided |= start.len() < limits::SNIFF,
+                    Sniff::Request => found = found.or(Some((protocol, side))),
+                    Sniff::Response => found = found.or(Some((protocol, side.other()))),
+                    Sniff::Perhaps(of) => {
+                        let client = if of == Side::Request { side } else { side.other() };
+                        let other = &starts[side.other() as usize];
+                        undecided |= other.len() < limits::SNIFF;
+                        if first != Some(client.other()) && sniff(protocol, other) == Sniff::Perhaps(of.other()) {
+                            found = found.or(Some((protocol, client)));
+                        }
+                    }
+                }
+            }
+        }
+        match found {
+            Some((protocol, client)) => self.begin(protocol, client, tally),
+            None if undecided => {}
+            // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
+            None if candidates.len() == 1 => {
+                let protocol = candidates[0];
+                self.begin(protocol, Side::Request, tally);
+            }
+            None => self.leave(&starts),
+        }
+    }
+
+    /// Begins to decode; what waited is decoded first.
+    fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Other);
+        let Stage::Sniffing(sniffing) = stage else { return };
+        let Sniffing { pieces, question, .. } = *sniffing;
+        self.stage = Stage::Decoding(match question {
+            Question::Which { keys, shared, .. } => {
+                tally.trace(Trace::Decoding);
+                Decoding::new(protocol, self.mid_stream, keys, &shared)
+            }
+            Question::Whether(decoding) => decoding,
+        });
+        let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
+        if swap {
+            self.swap_sides(tally);
+        }
+        for (side, piece) in pieces {
+            let side = if swap { side.other() } else { side };
+            match piece {
+                Piece::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
+                Piece::Opaque(n) => self.decode(side, &[], n, tally),
+                Piece::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
+            }
+        }
+    }
+}
+
+impl Sniffing {
+    /// Returns what asks which of `candidates` a connection is of.
+    pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: Shared) -> Self {
+        Self::new(Question::Which { candidates, keys, shared })
+    }
+
+    fn new(question: Question) -> Self {
+        Self { question, pieces: Vec::new(), held: 0 }
+    }
+
+    /// Returns how many bytes wait.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Exchanges client and server.
+    pub fn swap_sides(&mut self) {
+        for (side, _) in &mut self.pieces {
+            *side = side.other();
+        }
+    }
+
+    /// Takes in what comes next of `side`.
+    pub fn push(&mut self, side: Side, piece: Piece) {
+        if let Piece::Bytes(bytes) | Piece::Stray { bytes, .. } = &piece {
+            self.held += bytes.len();
+        }
+        self.pieces.push((side, piece));
+    }
+}
+
+impl Decoding {
+    /// Returns what decodes a new connection; `mid_stream` where its handshake was not captured.
+    pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &Shared) -> Self {
+        let decoder = AnyDecoder::new(protocol, mid_stream, shared);
+        Self { protocol, engine: Box::new(Engine::with_keys(decoder, mid_stream, keys)) }
+    }
+}
+
+/// Returns the first captured bytes of a direction.
+fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
+    let mut start = Vec::with_capacity(limits::SNIFF);
+    for (of, piece) in pieces {
+        match piece {
+            Piece::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(limits::SNIFF - start.len())),
+            Piece::Opaque(_) if *of == side => break,
+            _ => {}
+        }
+    }
+    start
+}
