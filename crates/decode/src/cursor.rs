@@ -1,8 +1,8 @@
 //! Reading one length-delimited message field by field, each field posted as it is read.
 
-use super::{Free, Input, Note, Out, Reader};
+use super::{Free, Input, Note, Out, Reader, Shares};
 use crate::near;
-use overhead_model::Account;
+use overhead_model::{Account, Amounts};
 
 /// The message ends, or its captured part does, before the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -208,6 +208,13 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         let left = self.remaining();
         self.pos = self.len;
         self.out.post(account, field, left);
+    }
+
+    /// Posts all that is left, which decompresses to `amounts`: see [`Shares::post`].
+    pub fn rest_pro_rata(&mut self, amounts: &Amounts, shares: &mut Shares, field: &'static str) {
+        let left = self.remaining();
+        self.pos = self.len;
+        shares.post(amounts, left, field, self.out);
     }
 
     /// Ends the message: what was not posted by now goes to `unknown`, and a note says so.

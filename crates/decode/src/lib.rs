@@ -36,7 +36,7 @@ pub use engine::Engine;
 pub use expansion::Expansion;
 pub use foreign::{Foreign, Look};
 pub use out::{Free, Note, OpId, Out, Reader};
-pub use pro_rata::Shares;
+pub use pro_rata::{Shares, Weigher};
 pub use split::Split;
 pub use versioned::Versioned;
 

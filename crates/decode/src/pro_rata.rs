@@ -1,88 +1,156 @@
-//! Bodies that were compressed as a whole: the compressed bytes are posted in proportion to the accounts of what they
+//! Bytes that were compressed together: on the wire they are posted in proportion to the operations and accounts of what they
 //! decompress to, because that is all that can be said of them.
 
 use super::{Note, OpId, Out, Reader, Split};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
-/// A reader that adds up accounts and forgets everything else.
-#[derive(Debug, Default)]
-pub struct Shares {
+/// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
+/// through it.
+pub struct Weigher<'a, 'r, R: Reader> {
+    out: &'a mut Out<'r, R>,
     amounts: Amounts,
 }
 
-impl Shares {
-    /// What `decode` posts to an output of its own, per account.
-    pub fn of(side: Side, decode: impl FnOnce(&mut Out<'_, Self>)) -> Amounts {
-        let mut shares = Self::default();
-        decode(&mut Out::new(&mut shares, side, Some(OpId(0))));
-        shares.amounts
+impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
+    /// Adds up from 0.
+    pub fn new(out: &'a mut Out<'r, R>) -> Self {
+        Self { out, amounts: Amounts::ZERO }
+    }
+
+    /// Returns what was posted so far.
+    pub fn amounts(&self) -> Amounts {
+        self.amounts
     }
 }
 
-impl Reader for Shares {
+impl<R: Reader> Reader for Weigher<'_, '_, R> {
     fn open(&mut self) -> OpId {
-        OpId(0)
+        self.out.open()
     }
+
     fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
         self.amounts[account] += len;
     }
+
     fn wants_free(&self) -> bool {
         false
     }
-    fn label(&mut self, _: OpId, _: Class, _: &str, _: &'static str) {}
-    fn close(&mut self, _: OpId, _: Outcome) {}
-    fn software(&mut self, _: Side, _: &str) {}
-    fn note(&mut self, _: Note) {}
+
+    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+        self.out.label(op, class, name, via);
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.out.close(op, outcome);
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.out.software(side, name);
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.out.software_version(side, version);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.out.note(note);
+    }
 }
 
-impl<R: Reader> Out<'_, R> {
-    /// Posts `len` compressed bytes in proportion to `amounts`, by largest remainder, in stack order; to `unknown`
-    /// where `amounts` are all zero.
-    pub fn post_pro_rata(&mut self, amounts: &Amounts, field: &'static str, len: u64) {
-        self.note(Note::ProRata);
-        for (account, share) in shares(amounts, len) {
-            self.post(account, field, share);
+/// Bytes in proportion to weights. Kept for its memory.
+#[derive(Debug, Default)]
+pub struct Shares {
+    parts: Vec<(OpId, Amounts)>,
+    split: Split,
+    given: Vec<u64>,
+}
+
+impl Shares {
+    /// Splits `amount` in proportion to `weights`, ties to the earliest. All zeros where the weights are.
+    pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
+        self.split.all(amount, weights, &mut self.given);
+        &mut self.given
+    }
+
+    /// Posts `wire` compressed bytes of the operation being charged in proportion to `amounts`, the accounts of what they
+    /// decompress to, by largest remainder, in stack order.
+    ///
+    /// What nothing was compressed to only says that there is nothing, as a length of 0 does: it goes to `framing`. What could
+    /// not be decompressed is not posted here but to `unknown`.
+    pub fn post<R: Reader>(&mut self, amounts: &Amounts, wire: u64, field: &'static str, out: &mut Out<'_, R>) {
+        let mut parts = self.take_parts();
+        if let Some(op) = out.current() {
+            parts.push((op, *amounts));
         }
+        self.post_parts(parts, wire, field, out);
     }
-}
 
-/// `len` split in proportion to `amounts`. Ties go to the earlier account.
-fn shares(amounts: &Amounts, len: u64) -> [(Account, u64); Account::COUNT] {
-    let mut given = Account::ALL.map(|account| (account, 0));
-    if *amounts == Amounts::ZERO {
-        given[Account::Unknown as usize].1 = len;
-        return given;
+    /// Returns an empty list of operations, each with the accounts of what is its.
+    pub(crate) fn take_parts(&mut self) -> Vec<(OpId, Amounts)> {
+        self.parts.clear();
+        std::mem::take(&mut self.parts)
     }
-    let mut split = Split::default();
-    split.begin(amounts.iter().map(|(_, amount)| amount));
-    split.amount(len, |index, share| given[index].1 = share);
-    given
+
+    /// As [`Shares::post`], of several operations.
+    pub(crate) fn post_parts<R: Reader>(
+        &mut self,
+        parts: Vec<(OpId, Amounts)>,
+        wire: u64,
+        field: &'static str,
+        out: &mut Out<'_, R>,
+    ) {
+        out.note(Note::ProRata);
+        if parts.iter().all(|(_, amounts)| *amounts == Amounts::ZERO) {
+            out.post(Account::Framing, field, wire);
+        }
+        let given = self.of(wire, parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)));
+        for ((op, _), given) in parts.iter().zip(given.chunks(Account::COUNT)) {
+            out.charge(*op);
+            for (account, &share) in Account::ALL.into_iter().zip(given) {
+                out.post(account, field, share);
+            }
+        }
+        self.parts = parts;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transcript::Transcript;
     use proptest::prelude::*;
+
+    /// What `wire` bytes come to that decompress to `amounts`.
+    fn posted(amounts: &Amounts, wire: u64) -> Amounts {
+        let mut transcript = Transcript::default();
+        let mut out = Out::new(&mut transcript, Side::Request, None);
+        out.orphan("(test)");
+        Shares::default().post(amounts, wire, "compressed", &mut out);
+        transcript.ops[0].amounts[Side::Request as usize]
+    }
 
     #[test]
     fn remainders_go_to_the_largest_then_to_the_earliest() {
         let mut amounts = Amounts::of(Account::Framing, 1);
         amounts[Account::Schema] = 1;
         amounts[Account::Data] = 2;
-        let given = shares(&amounts, 3);
-        let of = |account: Account| given[account as usize].1;
-        assert_eq!((of(Account::Framing), of(Account::Schema), of(Account::Data)), (1, 1, 1));
-        assert_eq!(shares(&Amounts::ZERO, 9)[Account::Unknown as usize].1, 9);
+        let given = posted(&amounts, 3);
+        assert_eq!((given[Account::Framing], given[Account::Schema], given[Account::Data]), (1, 1, 1));
+    }
+
+    #[test]
+    fn what_nothing_is_compressed_to_is_framing() {
+        assert_eq!(posted(&Amounts::ZERO, 9), Amounts::of(Account::Framing, 9));
     }
 
     proptest! {
         #[test]
-        fn shares_add_up(parts in prop::array::uniform13(0u64..1 << 40), len in 0u64..1 << 40) {
+        fn shares_add_up(parts in prop::array::uniform13(0u64..1 << 40), wire in 0u64..1 << 40) {
             let mut amounts = Amounts::ZERO;
             for (account, part) in Account::ALL.into_iter().zip(parts) {
                 amounts[account] = part;
             }
-            prop_assert_eq!(shares(&amounts, len).iter().map(|(_, share)| share).sum::<u64>(), len);
+            prop_assert_eq!(posted(&amounts, wire).total(), wire);
         }
     }
 }

@@ -3,9 +3,9 @@
 //! Two layouts need it. A compressed body, or the payload of a compressed segment, is decoded from its decompressed
 //! bytes: what counts is the bytes on the wire, split in proportion to the accounts of the decompressed ones. And
 //! messages inside segments (CQL version 5) or TLS records run on across headers, checksums and tags, which have to be
-//! posted in between. A [`Weigher`] is enough for a body, which is of one operation; the others take a [`Tape`].
+//! posted in between. A [`Weigher`](super::Weigher) is enough for a body, which is of one operation; the others take a [`Tape`].
 
-use super::{Note, OpId, Out, Reader, Split};
+use super::{Note, OpId, Out, Reader, Shares};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// What was posted, in order.
@@ -150,59 +150,6 @@ impl Tape {
     }
 }
 
-/// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
-/// through it.
-pub struct Weigher<'a, 'r, R: Reader> {
-    out: &'a mut Out<'r, R>,
-    amounts: Amounts,
-}
-
-impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
-    /// Adds up from 0.
-    pub fn new(out: &'a mut Out<'r, R>) -> Self {
-        Self { out, amounts: Amounts::ZERO }
-    }
-
-    /// Returns what was posted so far.
-    pub fn amounts(&self) -> Amounts {
-        self.amounts
-    }
-}
-
-impl<R: Reader> Reader for Weigher<'_, '_, R> {
-    fn open(&mut self) -> OpId {
-        self.out.open()
-    }
-
-    fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
-        self.amounts[account] += len;
-    }
-
-    fn wants_free(&self) -> bool {
-        false
-    }
-
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.out.label(op, class, name, via);
-    }
-
-    fn close(&mut self, op: OpId, outcome: Outcome) {
-        self.out.close(op, outcome);
-    }
-
-    fn software(&mut self, side: Side, name: &str) {
-        self.out.software(side, name);
-    }
-
-    fn software_version(&mut self, side: Side, version: &str) {
-        self.out.software_version(side, version);
-    }
-
-    fn note(&mut self, note: Note) {
-        self.out.note(note);
-    }
-}
-
 /// A position on a tape.
 #[derive(Clone, Copy)]
 pub struct Player<'a> {
@@ -277,10 +224,9 @@ impl Player<'_> {
         );
     }
 
-    /// Posts `wire` bytes in proportion to the operations and accounts of the next `len` bytes.
+    /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see [`Shares::post`].
     pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
-        let Shares { parts, split, given } = shares;
-        parts.clear();
+        let mut parts = shares.take_parts();
         self.run(
             len,
             |_| {},
@@ -289,30 +235,7 @@ impl Player<'_> {
                 _ => parts.push((piece.op, Amounts::of(piece.account, piece.len))),
             },
         );
-        let amounts = parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount));
-        split.all(wire, amounts, given);
-        for ((op, _), given) in parts.iter().zip(given.chunks(Account::COUNT)) {
-            out.charge(*op);
-            for (account, &share) in Account::ALL.into_iter().zip(given) {
-                out.post(account, "compressed", share);
-            }
-        }
-    }
-}
-
-/// Bytes in proportion to weights. Kept for its memory.
-#[derive(Debug, Default)]
-pub struct Shares {
-    parts: Vec<(OpId, Amounts)>,
-    split: Split,
-    given: Vec<u64>,
-}
-
-impl Shares {
-    /// Splits `amount` in proportion to `weights`, ties to the earliest. All zeros where the weights are.
-    pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
-        self.split.all(amount, weights, &mut self.given);
-        &mut self.given
+        shares.post_parts(parts, wire, "compressed", out);
     }
 }
 

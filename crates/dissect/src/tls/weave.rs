@@ -6,8 +6,8 @@
 //! the content is shared by the operations in the record, as frame headers are.
 
 use super::session::Opened;
-use overhead_decode::tape::{Shares, Tape, post_shares};
-use overhead_decode::{OpId, Out, Reader};
+use overhead_decode::tape::{Tape, post_shares};
+use overhead_decode::{OpId, Out, Reader, Shares};
 use overhead_model::Account;
 use std::collections::VecDeque;
 

@@ -40,10 +40,6 @@ pub(super) fn block_into(block: &[u8], length: usize, to: &mut Vec<u8>, expansio
         return None;
     }
     to.clear();
-    if length == 0 {
-        // The block of nothing, which is a byte long.
-        return Some(());
-    }
     expansion.allows(block.len(), length).then_some(())?;
     to.resize(length, 0);
     (lz4_flex::block::decompress_into(block, to).ok()? == length).then_some(())

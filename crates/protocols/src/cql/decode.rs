@@ -3,8 +3,8 @@
 use super::pair::{Exchange, Session};
 use super::wire::{Header, NoHeader, flag, opcode};
 use super::{Cql, compression, request, response};
-use overhead_decode::tape::{Shares, Tape, Weigher};
-use overhead_decode::{Cursor, Input, Malformed, Note, OpId, Out, Reader, Short, Step};
+use overhead_decode::tape::Tape;
+use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
 use overhead_model::{Account, Outcome, Side};
 
 /// Memory that is kept for the next message. More than this is given back.
@@ -199,13 +199,7 @@ impl Cql {
         let _ = plain_body(&mut self.session, header, exchange, &mut inner);
         inner.finish();
         let amounts = weigher.amounts();
-        cursor.out().note(Note::ProRata);
-        let shares = scratch.shares.of(cursor.remaining(), amounts.iter().map(|(_, amount)| amount));
-        for (account, &mut share) in Account::ALL.into_iter().zip(shares) {
-            cursor.skip(share, account, "compressed")?;
-        }
-        // What nothing is compressed to.
-        cursor.rest(Account::Framing, "compressed");
+        cursor.rest_pro_rata(&amounts, &mut scratch.shares, "compressed");
         scratch.shrink();
         Ok(())
     }

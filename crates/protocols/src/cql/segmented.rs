@@ -226,7 +226,6 @@ impl Cql {
             let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
             post_shares(owners, around, (Account::Framing, "segment header", segment.header()), out);
             if segment.packed {
-                out.note(Note::ProRata);
                 player.post_pro_rata(segment.length, segment.wire, shares, out);
             } else {
                 player.post(segment.length, out);

@@ -61,7 +61,8 @@ impl Decompressor {
             return None;
         }
         self.plain.clear();
-        self.plain.try_reserve(size).ok()?;
+        // With no room at all, zlib would not say that nothing follows.
+        self.plain.try_reserve(size.max(1)).ok()?;
         match compressor {
             SNAPPY => self.snappy(body, size)?,
             ZLIB => self.zlib(body)?,

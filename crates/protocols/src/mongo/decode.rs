@@ -6,9 +6,9 @@ use super::walk::Walk;
 use super::wire::{HEADER, Header, MORE_TO_COME, Opcode, i32_at, u32_at};
 use crate::limits;
 use overhead_decode::Expansion;
-use overhead_decode::{Cursor, Free, Input, Malformed, Note, OpId, Out, Reader, Shares, Short, Step};
+use overhead_decode::{Cursor, Free, Input, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
 use overhead_model::Account::{self, Framing, Metadata};
-use overhead_model::{Amounts, Class, Outcome, Side};
+use overhead_model::{Class, Outcome, Side};
 use std::sync::Arc;
 
 /// Bytes of an `OP_COMPRESSED` before the compressed body.
@@ -219,8 +219,8 @@ impl Connection {
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
         // How much connections may decompress, they share.
         self.pairing.differ();
-        let is_sane = wrapped.size <= limits::DECOMPRESSED;
-        // No body decompresses to more than it is allowed to.
+        let is_sane = body.len() as u64 == len && wrapped.size <= limits::DECOMPRESSED;
+        // No body decompresses to more than it is allowed to, and none that was not captured as a whole.
         let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
         with_plain(wrapped.compressor, body, size, |plain| {
             let Some(plain) = plain else {
@@ -230,23 +230,16 @@ impl Connection {
                 return;
             };
             self.walk_from(side, message, wrapped.opcode, plain.len() as u64);
-            let amounts = measure(&mut self.halves[side as usize].walk, side, plain);
-            if amounts[Account::Unknown] > 0 {
-                out.note(Note::UndecodedMessage);
-            }
-            out.post_pro_rata(&amounts, "compressed body", len);
+            let mut weigher = Weigher::new(out);
+            let mut inner = Out::new(&mut weigher, side, Some(message.op));
+            let whole = Input { bytes: plain, opaque: 0 };
+            let mut cursor = Cursor::new(whole, whole.available(), &mut inner);
+            self.halves[side as usize].walk.run(&mut cursor);
+            cursor.finish();
+            let amounts = weigher.amounts();
+            Shares::default().post(&amounts, len, "compressed body", out);
         });
     }
-}
-
-/// Returns the accounts of a body that was compressed.
-fn measure(walk: &mut Walk, side: Side, plain: &[u8]) -> Amounts {
-    Shares::of(side, |out| {
-        let whole = Input { bytes: plain, opaque: 0 };
-        let mut cursor = Cursor::new(whole, whole.available(), out);
-        walk.run(&mut cursor);
-        cursor.finish();
-    })
 }
 
 /// What an `OP_COMPRESSED` says of its body.

@@ -305,8 +305,17 @@ fn compressed_bodies_are_shared_in_proportion_to_what_they_decompress_to() {
 }
 
 #[test]
+fn what_nothing_is_compressed_to_is_framing() {
+    let lz4 = |body: &[u8]| [&int(body.len() as u32)[..], &lz4_flex::block::compress(body)].concat();
+    let snappy = |body: &[u8]| snap::raw::Encoder::new().compress_vec(body).unwrap();
+    assert_eq!(compressed("lz4", lz4).ops[0].posted(Response), "framing 11, metadata 3");
+    assert_eq!(compressed("snappy", snappy).ops[0].posted(Response), "framing 7, metadata 3");
+}
+
+#[test]
 fn a_body_that_does_not_decompress_is_unknown() {
     let transcript = compressed("lz4", |body| [&int(body.len() as u32)[..], &[0xF0; 7]].concat());
+    assert_eq!(transcript.ops[0].posted(Response), "framing 6, metadata 3, unknown 11");
     assert_eq!(transcript.ops[1].posted(Request), "framing 6, metadata 3, unknown 11");
     assert_eq!(transcript.ops[1].posted(Response), "framing 6, metadata 3, unknown 11");
 }

@@ -40,6 +40,33 @@ fn a_compressed_body_is_posted_pro_rata() {
 }
 
 #[test]
+fn what_nothing_is_compressed_to_is_framing_and_what_is_not_compressed_is_unknown() {
+    let mut zlib = Vec::with_capacity(100);
+    flate2::Compress::new(flate2::Compression::default(), true)
+        .compress_vec(&[], &mut zlib, flate2::FlushCompress::Finish)
+        .unwrap();
+    let nothing = [(1, vec![0]), (2, zlib), (3, zstd::bulk::compress(&[], 3).unwrap())];
+    for (compressor, packed) in nothing {
+        let sums = |packed: &[u8]| {
+            let transcript = decode(&[(Request, &compressed(1, 0, 2013, 0, compressor, packed))]);
+            let header = transcript.ops[0].amounts[Request as usize][Framing] - bytes_of_body(&transcript, Framing);
+            (header, bytes_of_body(&transcript, Framing), bytes_of_body(&transcript, Unknown))
+        };
+        let len = packed.len() as u64;
+        assert_eq!(sums(&packed), (17, len, 0), "compressor {compressor}");
+        let garbage = vec![0xA5; packed.len()];
+        assert_eq!(sums(&garbage), (17, 0, len), "compressor {compressor}");
+    }
+}
+
+/// The bytes of the first message's compressed body that are in `account`.
+fn bytes_of_body(transcript: &Transcript, account: Account) -> u64 {
+    let postings = transcript.postings[Request as usize].iter();
+    let body = postings.filter(|posting| posting.path.ends_with("compressed body") && posting.account == account);
+    body.map(|posting| posting.len).sum()
+}
+
+#[test]
 fn each_compressor_may_do_what_it_can() {
     for compressor in 1..=3 {
         let request = squeezed_text(compressor, 2 << 20);
