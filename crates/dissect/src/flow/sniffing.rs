@@ -171,46 +171,12 @@ impl Flow {
         let Question::Which { candidates, .. } = question else {
             return self.decide_expected(false, tally);
         };
-        let mut undecided = false;
-        let mut found = None;
-        // No server of a protocol that may look like others speaks first.
-        let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
-        for side in Side::BOTH {
-            let start = &starts[side as usize];
-            if start.is_empty() {
-                continue;
-            }
-            // Some messages of MySQL could be of PostgreSQL.
-            if look(start).is_some_and(|(look, _)| look == Look::Mysql) {
-                return self.leave(&starts);
-            }
-            for &protocol in candidates {
-                match sniff(protocol, start) {
-                    Sniff::No => {}
-                    Sniff::More => undecided |= start.len() < limits::SNIFF,
-                    Sniff::Request => found = found.or(Some((protocol, side))),
-                    Sniff::Response => found = found.or(Some((protocol, side.other()))),
-                    Sniff::Perhaps(of) => {
-                        let client = if of == Side::Request { side } else { side.other() };
-                        let other = &starts[side.other() as usize];
-                        undecided |= other.len() < limits::SNIFF;
-                        if first != Some(client.other()) && sniff(protocol, other) == Sniff::Perhaps(of.other()) {
-                            found = found.or(Some((protocol, client)));
-                        }
-                    }
-                }
-            }
-        }
-        match found {
-            Some((protocol, client)) => self.begin(protocol, client, tally),
-            None if undecided => {}
-            // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
-            None if candidates.len() == 1 => {
-                let protocol = candidates[0];
-                self.begin(protocol, Side::Request, tally);
-            }
-            None => self.leave(&starts),
+        let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
+        match told(candidates, &starts, first) {
+            Told::Of(protocol, client) => self.begin(protocol, client, tally),
+            Told::Open => {}
+            Told::Foreign => self.leave(&starts),
         }
     }
 
@@ -277,6 +243,54 @@ impl Decoding {
     pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &Shared) -> Self {
         let decoder = AnyDecoder::new(protocol, mid_stream, shared);
         Self { protocol, engine: Box::new(Engine::with_keys(decoder, mid_stream, keys)) }
+    }
+}
+
+/// What the first bytes of both directions tell.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    /// They are of this protocol; its client sends on this side.
+    Of(Protocol, Side),
+    /// More bytes may tell.
+    Open,
+    /// They are of none of the protocols in question.
+    Foreign,
+}
+
+/// Tells which of `candidates` the `starts` are of, by side; the side that spoke `first`, where that was captured.
+fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> Told {
+    // Some messages of MySQL could be of PostgreSQL.
+    if starts.iter().any(|start| look(start).is_some_and(|(look, _)| look == Look::Mysql)) {
+        return Told::Foreign;
+    }
+    let mut is_open = false;
+    let mut found = None;
+    for (side, &protocol) in Side::BOTH.into_iter().flat_map(|side| candidates.iter().map(move |of| (side, of))) {
+        let (start, other) = (&starts[side as usize], &starts[side.other() as usize]);
+        if start.is_empty() {
+            continue;
+        }
+        match sniff(protocol, start) {
+            Sniff::No => {}
+            Sniff::More => is_open |= start.len() < limits::SNIFF,
+            Sniff::Request => found = found.or(Some((protocol, side))),
+            Sniff::Response => found = found.or(Some((protocol, side.other()))),
+            Sniff::Perhaps(of) => {
+                let client = if of == Side::Request { side } else { side.other() };
+                is_open |= other.len() < limits::SNIFF;
+                // No server of a protocol that may look like others speaks first.
+                if first != Some(client.other()) && sniff(protocol, other) == Sniff::Perhaps(of.other()) {
+                    found = found.or(Some((protocol, client)));
+                }
+            }
+        }
+    }
+    match (found, candidates) {
+        (Some((protocol, client)), _) => Told::Of(protocol, client),
+        (None, _) if is_open => Told::Open,
+        // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
+        (None, &[protocol]) => Told::Of(protocol, Side::Request),
+        (None, _) => Told::Foreign,
     }
 }
 
