@@ -141,24 +141,6 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         self.array(account, field).map(i32::from_be_bytes)
     }
 
-    /// Four bytes, little-endian.
-    ///
-    /// # Errors
-    ///
-    /// As [`Cursor::take`].
-    pub fn u32_le(&mut self, account: Account, field: &'static str) -> Result<u32, Short> {
-        self.array(account, field).map(u32::from_le_bytes)
-    }
-
-    /// Four bytes, little-endian, signed.
-    ///
-    /// # Errors
-    ///
-    /// As [`Cursor::take`].
-    pub fn i32_le(&mut self, account: Account, field: &'static str) -> Result<i32, Short> {
-        self.array(account, field).map(i32::from_le_bytes)
-    }
-
     /// The text up to a NUL, posted to `account`, and the NUL, posted to `framing`.
     ///
     /// # Errors
@@ -170,37 +152,6 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         let text = self.take(len as u64, account, field)?;
         self.skip(1, Account::Framing, "terminator")?;
         Ok(text)
-    }
-
-    /// The text up to a line's end, posted to `account`, and the end, CRLF or LF alone, posted to `framing`.
-    ///
-    /// # Errors
-    ///
-    /// [`Short`] where no end was captured; nothing is posted then.
-    pub fn line(&mut self, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
-        let here = self.peek();
-        let end = near::find(b'\n', here).ok_or(Short)?;
-        let line = here.get(..end).unwrap_or_default();
-        let text = line.strip_suffix(b"\r").unwrap_or(line);
-        self.skip(text.len() as u64, account, field)?;
-        self.skip((end + 1 - text.len()) as u64, Account::Framing, "line end")?;
-        Ok(text)
-    }
-
-    /// The text up to a space, posted to `account`, and the spaces behind it, posted to `framing`. Where no space follows
-    /// in this line, the word ends with it, and the line's end is left.
-    ///
-    /// # Errors
-    ///
-    /// [`Short`] where neither a space nor a line's end was captured; nothing is posted then.
-    pub fn word(&mut self, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
-        let here = self.peek();
-        let end = here.iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n')).ok_or(Short)?;
-        let (word, behind) = here.split_at(end);
-        let spaces = behind.iter().take_while(|&&byte| byte == b' ').count();
-        self.skip(word.len() as u64, account, field)?;
-        self.skip(spaces as u64, Account::Framing, "space")?;
-        Ok(word)
     }
 
     /// Posts all that is left.
@@ -223,48 +174,5 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
             self.out.note(Note::UndecodedMessage);
             self.rest(Account::Unknown, "undecoded");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::transcript::Transcript;
-    use overhead_model::Side;
-
-    /// What `read` gives of `bytes`, and what is posted by then.
-    fn posted<T>(bytes: &[u8], read: impl FnOnce(&mut Cursor<'_, '_, '_, Transcript>) -> T) -> (T, String) {
-        let mut transcript = Transcript::default();
-        let mut out = Out::new(&mut transcript, Side::Request, None);
-        let mut cursor = Cursor::new(Input { bytes, opaque: 0 }, bytes.len() as u64, &mut out);
-        let given = read(&mut cursor);
-        let posted = transcript.ops.first().map_or(String::new(), |op| op.posted(Side::Request));
-        (given, posted)
-    }
-
-    #[test]
-    fn words_end_at_spaces_and_with_their_line() {
-        let (words, sums) = posted(b"get  key\r\nset", |cursor| {
-            let words = [cursor.word(Account::Query, "command"), cursor.word(Account::Data, "key")];
-            (words.map(|word| word.map(<[u8]>::to_vec)), cursor.line(Account::Data, "rest").map(<[u8]>::len))
-        });
-        assert_eq!(words, ([Ok(b"get".to_vec()), Ok(b"key".to_vec())], Ok(0)));
-        assert_eq!(sums, "framing 4, query 3, data 3");
-    }
-
-    #[test]
-    fn lines_end_in_crlf_or_in_lf_alone() {
-        let lines = |bytes| posted(bytes, |cursor| cursor.line(Account::Status, "answer").map(<[u8]>::to_vec));
-        assert_eq!(lines(b"STORED\r\n"), (Ok(b"STORED".to_vec()), "framing 2, status 6".to_owned()));
-        assert_eq!(lines(b"a\rb\n"), (Ok(b"a\rb".to_vec()), "framing 1, status 3".to_owned()));
-    }
-
-    #[test]
-    fn nothing_is_posted_of_what_has_no_end_yet() {
-        assert_eq!(
-            posted(b"STORED\r", |cursor| cursor.line(Account::Status, "answer").is_err()),
-            (true, String::new())
-        );
-        assert_eq!(posted(b"get", |cursor| cursor.word(Account::Query, "command").is_err()), (true, String::new()));
     }
 }

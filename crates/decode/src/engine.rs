@@ -303,9 +303,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
             if used == 0 {
                 break;
             }
-            let captured = usize::try_from(used).unwrap_or(usize::MAX).min(input.bytes.len());
-            input.opaque -= used - captured as u64;
-            input.bytes = input.bytes.get(captured..).unwrap_or_default();
+            input.advance(used);
         }
         before - input.available()
     }

@@ -202,10 +202,7 @@ impl Cql {
             } else {
                 self.close(rest, out);
             }
-            let used = header.total() - rest.left;
-            let read = usize::try_from(used).unwrap_or(usize::MAX).min(input.bytes.len());
-            input.opaque -= used - read as u64;
-            input.bytes = input.bytes.get(read..).unwrap_or_default();
+            input.advance(header.total() - rest.left);
         }
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Value {
                 };
                 self.scanned = 0;
                 let complete = self.header(line, leaves, &mut ear, out)?;
-                input.bytes = input.bytes.get(line.len() + 2..).unwrap_or_default();
+                input.advance(line.len() as u64 + 2);
                 if !complete {
                     continue;
                 }
