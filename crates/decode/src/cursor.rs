@@ -141,6 +141,15 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         self.array(account, field).map(i32::from_be_bytes)
     }
 
+    /// Four bytes, little-endian.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cursor::take`].
+    pub fn u32_le(&mut self, account: Account, field: &'static str) -> Result<u32, Short> {
+        self.array(account, field).map(u32::from_le_bytes)
+    }
+
     /// The text up to a NUL, posted to `account`, and the NUL, posted to `framing`.
     ///
     /// # Errors
