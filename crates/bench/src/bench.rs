@@ -88,7 +88,7 @@ impl<D: Driver> Bench<D> {
         let done = done.or_else(|error| report.keep_partial(error));
         if let Err(error) = removed {
             eprintln!("overhead bench: {}", fault::sentence(&error));
-            report.doubt();
+            report.set_partial();
         }
         done.and_then(|()| report.finish())
     }

@@ -15,7 +15,7 @@ pub struct Report {
     format: Format,
     output: Option<PathBuf>,
     quiet: bool,
-    doubtful: bool,
+    is_partial: bool,
     measures: bool,
 }
 
@@ -23,7 +23,7 @@ impl Report {
     /// Starts with a record without results.
     pub fn new(job: &Job, load: Load) -> Self {
         let output = job.output.clone();
-        Self { load, format: job.format, output, quiet: job.quiet, doubtful: false, measures: job.phase.measures() }
+        Self { load, format: job.format, output, quiet: job.quiet, is_partial: false, measures: job.phase.measures() }
     }
 
     /// Takes in what the servers call themselves.
@@ -48,7 +48,7 @@ impl Report {
     fn warn(&mut self, result: &LoadResult) {
         let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
         let Some(first) = result.runs.iter().find_map(|run| run.first_error.as_deref()) else { return };
-        self.doubt();
+        self.set_partial();
         eprintln!("overhead bench: {errors} operations were not answered as they should be, the first: {first}");
     }
 
@@ -66,8 +66,8 @@ impl Report {
     }
 
     /// The result is not what was asked for, or traces of it are left.
-    pub fn doubt(&mut self) {
-        self.doubtful = true;
+    pub fn set_partial(&mut self) {
+        self.is_partial = true;
     }
 
     /// Prints what was not printed yet; gives the exit status.
@@ -81,8 +81,8 @@ impl Report {
         if let Some(path) = self.output.as_ref().filter(|_| !self.quiet && self.measures) {
             eprintln!("{}", path.display());
         }
-        let partial = self.doubtful || self.load.partial.is_some();
-        Ok(if partial { exit::PARTIAL } else { exit::COMPLETE })
+        let is_partial = self.is_partial || self.load.partial.is_some();
+        Ok(if is_partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
     /// Writes the record to its file, whole or not at all.

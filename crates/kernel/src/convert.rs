@@ -97,20 +97,20 @@ fn reference(on_cpu: &OnCpu, rate: f64, reason: String) -> Cycles {
 
 /// Cycles of a counter that shared its place with others are scaled up to the whole time, and marked.
 fn hardware(cycles: &types::cycle_use) -> Cycles {
-    let mut doubts = Vec::new();
+    let mut reasons = Vec::new();
     let mut scale = 1.0;
     if cycles.running_ns > 0 && cycles.running_ns < cycles.enabled_ns {
         scale = cycles.enabled_ns as f64 / cycles.running_ns as f64;
-        doubts.push(format!("the counter ran {:.0}% of the time; scaled", 100.0 / scale));
+        reasons.push(format!("the counter ran {:.0}% of the time; scaled", 100.0 / scale));
     }
     if cycles.missed > 0 {
-        doubts.push(format!("{} slices on a CPU whose beginning was not seen are not in it", cycles.missed));
+        reasons.push(format!("{} slices on a CPU whose beginning was not seen are not in it", cycles.missed));
     }
     Cycles {
         user: (cycles.user as f64 * scale).round() as u64,
         kernel: (cycles.kernel as f64 * scale).round() as u64,
         source: CycleSource::Hardware,
-        reason: (!doubts.is_empty()).then(|| doubts.join("; ")),
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
         ticks_per_ns: None,
     }
 }

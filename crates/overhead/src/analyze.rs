@@ -2,11 +2,11 @@
 
 use crate::cli::{Output, Which};
 use crate::divide::{Dissect, Division};
-use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::runs::Kept;
 use crate::time::Window;
+use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -131,14 +131,14 @@ impl Reading {
             let file = file.display();
             return Err(Fault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
         }
-        let mut doubts = Doubts::default();
+        let mut warnings = Warnings::default();
         let threads = self.threads();
-        let result = self.dissect(threads, &mut doubts)?;
+        let result = self.dissect(threads, &mut warnings)?;
         let (keys, inputs, aggregate, totals) = if let Some(result) = result {
             result
         } else {
-            doubts = Doubts::default();
-            self.dissect(NonZero::<usize>::MIN, &mut doubts)?.context("one thread gave up")?
+            warnings = Warnings::default();
+            self.dissect(NonZero::<usize>::MIN, &mut warnings)?.context("one thread gave up")?
         };
         let facts = ledger::Facts {
             kind: SourceKind::File,
@@ -151,17 +151,17 @@ impl Reading {
             started,
         };
         let facts = match kept {
-            Some(kept) => kept.facts(facts, self.is_part(), &mut doubts),
+            Some(kept) => kept.facts(facts, self.is_part(), &mut warnings),
             None => facts,
         };
-        doubts.of_totals(&totals);
+        warnings.of_totals(&totals);
         let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
-        doubts.of_frame_sizes(&totals, interface);
-        let mut run = ledger::run(&aggregate, &totals, doubts, facts);
+        warnings.of_frame_sizes(&totals, interface);
+        let mut run = ledger::run(&aggregate, &totals, warnings, facts);
         if self.fields {
             let mut sums = FieldSums::default();
             let mut dissector = fields::dissector(&mut sums, self.which.selection()?, &keys);
-            self.read(&mut dissector, &keys, &mut Doubts::default())?;
+            self.read(&mut dissector, &keys, &mut Warnings::default())?;
             dissector.finish();
             fields::add(&mut run, sums);
         }
@@ -169,10 +169,10 @@ impl Reading {
     }
 
     /// Reads and dissects all files; `None` where several threads may have reached a bound together.
-    fn dissect(&self, threads: NonZero<usize>, doubts: &mut Doubts) -> Result<Option<Dissected>> {
-        let keys = KeyReader::read(&self.keys, doubts)?;
+    fn dissect(&self, threads: NonZero<usize>, warnings: &mut Warnings) -> Result<Option<Dissected>> {
+        let keys = KeyReader::read(&self.keys, warnings)?;
         let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), !self.no_memo);
-        let inputs = self.read(&mut division, &keys, doubts)?;
+        let inputs = self.read(&mut division, &keys, warnings)?;
         division.catch_up();
         if division.is_over() {
             return Ok(None);
@@ -195,7 +195,7 @@ impl Reading {
     }
 
     /// Feeds the frames that are asked for to the dissection; gives what each file had of them.
-    fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, doubts: &mut Doubts) -> Result<Vec<Input>> {
+    fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, warnings: &mut Warnings) -> Result<Vec<Input>> {
         self.window.check()?;
         let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
         let mut inputs: Vec<Input> = self.files.iter().map(input).collect();
@@ -222,8 +222,8 @@ impl Reading {
             left -= 1;
             ControlFlow::Continue(())
         })?;
-        findings.report(doubts);
-        doubts.outside(outside, self.window.options());
+        findings.report(warnings);
+        warnings.outside(outside, self.window.options());
         Ok(inputs)
     }
 }

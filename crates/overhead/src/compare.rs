@@ -1,8 +1,8 @@
 //! `overhead compare`: one run against another.
 
 use crate::cli::{Color, Which};
-use crate::doubts::Doubts;
 use crate::keys::{KeyFiles, KeyReader};
+use crate::warnings::Warnings;
 use crate::{fields, print, runs};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -59,8 +59,8 @@ enum Form {
 impl Compare {
     /// Reads both runs and prints what sets them apart.
     pub fn run(self) -> Result<u8> {
-        let mut doubts = Doubts::default();
-        let keys = KeyReader::read(&self.keys, &mut doubts)?;
+        let mut warnings = Warnings::default();
+        let keys = KeyReader::read(&self.keys, &mut warnings)?;
         let (first, second) =
             (load(&self.first, &self.which, &self.keys, &keys)?, load(&self.second, &self.which, &self.keys, &keys)?);
         let comparison = compare::compare(&first, &second);
@@ -71,7 +71,7 @@ impl Compare {
             Form::Table => compare::table(&comparison, print::style(self.color.wanted())),
         };
         print::verbatim(&text)?;
-        print::doubts(doubts);
+        print::settled(warnings);
         // A comparison with a partial run is partial.
         Ok(first.run.exit.max(second.run.exit))
     }

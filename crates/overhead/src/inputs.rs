@@ -7,8 +7,8 @@
 mod repeats;
 mod twins;
 
-use crate::doubts::Doubts;
 use crate::keys::KeyReader;
+use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_capture::{FileSource, Secrets, Source};
 use overhead_model::Frame;
@@ -42,9 +42,9 @@ pub struct Findings {
 
 impl Findings {
     /// Adds them to the warnings of a run.
-    pub fn report(self, doubts: &mut Doubts) {
-        self.partial.into_iter().for_each(|warning| doubts.partial(warning));
-        self.remarks.into_iter().for_each(|warning| doubts.remark(warning));
+    pub fn report(self, warnings: &mut Warnings) {
+        self.partial.into_iter().for_each(|warning| warnings.partial(warning));
+        self.remarks.into_iter().for_each(|warning| warnings.remark(warning));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Key logs of TLS: files that are read once, or followed while they grow.
 
-use crate::doubts::Doubts;
+use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use clap::Args;
 use overhead_capture::Secrets;
@@ -60,7 +60,7 @@ struct Followed {
 
 impl KeyReader {
     /// For captures that are over: reads the files to their ends. One that the environment names may be missing.
-    pub fn read(files: &KeyFiles, doubts: &mut Doubts) -> Result<Self> {
+    pub fn read(files: &KeyFiles, warnings: &mut Warnings) -> Result<Self> {
         let (paths, are_named) = files.paths();
         let mut reader = Self::of(paths);
         for file in &mut reader.files {
@@ -70,7 +70,7 @@ impl KeyReader {
                 read => read.with_context(|| format!("the key log {} cannot be read", file.path.display()))?,
             };
             if secrets + reader.log.add(&file.rest) == 0 && are_named {
-                doubts.remark(format!(
+                warnings.remark(format!(
                     "{} has no secrets that are new: a key log has lines such as CLIENT_RANDOM, the random and the secret in hex digits",
                     file.path.display()
                 ));
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_named_file_that_is_missing_is_an_error() {
         let files = KeyFiles { keylog: vec![PathBuf::from("/nowhere/keys")] };
-        let error = format!("{:#}", KeyReader::read(&files, &mut Doubts::default()).unwrap_err());
+        let error = format!("{:#}", KeyReader::read(&files, &mut Warnings::default()).unwrap_err());
         assert!(error.contains("/nowhere/keys"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! From dissected frames to the run record.
 
-use crate::doubts::Doubts;
+use crate::warnings::Warnings;
 use overhead_dissect::Totals;
 use overhead_model::record::{Counters, Environment, Input, Observer, Selected, Source, SourceKind, Tool};
 use overhead_model::{Measured, Run};
@@ -28,7 +28,7 @@ pub struct Facts {
 }
 
 /// Returns the record, and with it the exit status.
-pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts) -> Run {
+pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Facts) -> Run {
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,
@@ -50,7 +50,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, doubts: Doubts, facts: Facts)
         bpf_ns: facts.bpf_ns,
         frames_per_second: per_second(totals.frames, facts.started.elapsed()),
     };
-    let (warnings, exit) = doubts.settle();
+    let (warnings, exit) = warnings.settle();
     build_run(
         aggregate,
         RunFacts {

@@ -13,7 +13,6 @@ mod compare;
 mod divide;
 #[cfg(feature = "live")]
 mod doctor;
-mod doubts;
 mod exit;
 mod explain;
 mod fields;
@@ -29,6 +28,7 @@ mod redact;
 mod report;
 mod runs;
 mod time;
+mod warnings;
 
 use std::process::ExitCode;
 

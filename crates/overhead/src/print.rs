@@ -1,7 +1,7 @@
 //! Results to standard output, warnings to standard error.
 
 use crate::cli::{Format, Output};
-use crate::doubts::Doubts;
+use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use overhead_model::record::Selected;
 use overhead_model::{Measured, Run, say};
@@ -83,9 +83,9 @@ fn details(run: &Run) -> Vec<String> {
     files.chain([format!("connections chosen: {chosen}")]).chain(interface).chain(took).collect()
 }
 
-/// Prints what a reader has to know beside a result, and gives the status that goes with it.
-pub fn doubts(doubts: Doubts) -> u8 {
-    let (warnings, status) = doubts.settle();
+/// Prints the warnings beside a result, and returns the exit status that goes with them.
+pub fn settled(warnings: Warnings) -> u8 {
+    let (warnings, status) = warnings.settle();
     warn(&warnings);
     status
 }

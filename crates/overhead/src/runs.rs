@@ -3,10 +3,10 @@
 use crate::analyze::Reading;
 use crate::caller;
 use crate::cli::Which;
-use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::KeyFiles;
 use crate::ledger::Facts;
+use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
 use overhead_capture::FileSource;
 use overhead_model::Measured;
@@ -87,13 +87,13 @@ impl Kept {
 
     /// Returns what is known of the run beside its packets. Counters are those of the whole capture: of a part of it
     /// (`is_part`) there are none.
-    pub fn facts(&self, facts: Facts, is_part: bool, doubts: &mut Doubts) -> Facts {
-        let Some(run) = self.record.clone() else { return unfinished(facts, self.running, doubts) };
+    pub fn facts(&self, facts: Facts, is_part: bool, warnings: &mut Warnings) -> Facts {
+        let Some(run) = self.record.clone() else { return unfinished(facts, self.running, warnings) };
         if run.source.kind == SourceKind::File {
             return facts;
         }
         if let Some(dropped) = run.source.kernel_drops.value().filter(|dropped| **dropped > 0) {
-            doubts.partial(format!("the kernel dropped {} while they were captured", counted(*dropped, "frame")));
+            warnings.partial(format!("the kernel dropped {} while they were captured", counted(*dropped, "frame")));
         }
         let mut inputs = facts.inputs;
         for (input, before) in inputs.iter_mut().zip(run.source.inputs) {
@@ -136,9 +136,9 @@ impl Kept {
 }
 
 /// Returns what there is of a capture without its record: one that is running, or was aborted.
-fn unfinished(facts: Facts, running: bool, doubts: &mut Doubts) -> Facts {
+fn unfinished(facts: Facts, running: bool, warnings: &mut Warnings) -> Facts {
     let reason = if running { "the capture is still running" } else { "the capture was aborted" };
-    doubts.partial(format!(
+    warnings.partial(format!(
         "{reason}: this is the record of the packets that were kept, without counters, drops, machine and command"
     ));
     let why = || reason.to_owned();

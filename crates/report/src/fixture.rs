@@ -299,7 +299,7 @@ pub(crate) fn files() -> Vec<NamedRun> {
 }
 
 /// Returns a run with warnings of every sort, a client on another host, and names that try to break out.
-pub(crate) fn doubtful() -> NamedRun {
+pub(crate) fn warned() -> NamedRun {
     const ODD: Kind = kind(
         Protocol::Resp,
         "EVAL|<b>\x1b[31m",

@@ -16,10 +16,10 @@ mod warmup;
 pub use args::Capture;
 
 use crate::caller::User;
-use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::keys::KeyReader;
 use crate::runs::{self, PACKETS};
+use crate::warnings::Warnings;
 use crate::{caller, fields, ledger, print};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
@@ -82,19 +82,19 @@ impl Capture {
         let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
         let facts = self.facts(&captured, ended, counters, &counting, started);
         if !self.bpf_only {
-            captured.doubts.of_totals(&captured.totals);
+            captured.warnings.of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
-            captured.doubts.of_frame_sizes(&captured.totals, interface);
+            captured.warnings.of_frame_sizes(&captured.totals, interface);
         }
         if let Some(warmup) = &warmup {
-            warmup.report(&mut captured.doubts);
+            warmup.report(&mut captured.warnings);
         }
         for warning in counting.warnings() {
-            captured.doubts.remark(warning);
+            captured.warnings.remark(warning);
         }
-        let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.doubts, facts);
+        let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.warnings, facts);
         if let Some(folder) = folder.filter(|_| self.fields) {
-            let keys = KeyReader::read(&self.keys, &mut Doubts::default())?;
+            let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
             if let Err(error) = fields::read(&mut run, &[folder.packets()], self.which.selection()?, &keys) {
                 run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
             }
@@ -373,7 +373,7 @@ fn nothing() -> Captured {
         totals: Totals::default(),
         kernel_drops: Measured::unavailable("no packets were captured (--bpf-only)"),
         written: None,
-        doubts: Doubts::default(),
+        warnings: Warnings::default(),
     }
 }
 

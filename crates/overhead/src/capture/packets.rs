@@ -5,8 +5,8 @@
 
 use super::queue::{Inlet, Outlet, queue};
 use super::warmup::WarmUp;
-use crate::doubts::Doubts;
 use crate::keys::KeyReader;
+use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, PcapngWriter, Source, WriteError};
@@ -83,7 +83,7 @@ pub struct Captured {
     /// Frames in the file; `None` without one.
     pub written: Option<(u64, u64)>,
     /// What went wrong.
-    pub doubts: Doubts,
+    pub warnings: Warnings,
 }
 
 /// A running capture.
@@ -120,7 +120,7 @@ impl Capturing {
             published: None,
         };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
-        let sink = Sink { inlet, writer, written_bytes: 0, doubts: Doubts::default(), deserted: false };
+        let sink = Sink { inlet, writer, written_bytes: 0, warnings: Warnings::default(), deserted: false };
         let mut worker = Worker {
             source,
             sink,
@@ -193,7 +193,7 @@ struct Sink {
     inlet: Inlet,
     writer: Option<Writer>,
     written_bytes: u64,
-    doubts: Doubts,
+    warnings: Warnings,
     /// The reader of the file went away.
     deserted: bool,
 }
@@ -249,7 +249,7 @@ impl Worker {
             if self.source.totals().frames == 0 {
                 return Err(error);
             }
-            self.sink.doubts.partial(format!("the capture ended early: {error:#}"));
+            self.sink.warnings.partial(format!("the capture ended early: {error:#}"));
         }
         let kernel = self.source.kernel();
         let written = self.sink.close(kernel.value());
@@ -257,10 +257,10 @@ impl Worker {
             Measured::Value(kernel) => Measured::Value(kernel.dropped),
             Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
         };
-        let Sink { mut doubts, inlet, .. } = self.sink;
+        let Sink { mut warnings, inlet, .. } = self.sink;
         drop(inlet);
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
-            doubts.partial(format!(
+            warnings.partial(format!(
                 "the kernel dropped {} for want of buffer: give it more with -B, or keep less of each with -s",
                 overhead_report::text::counted(*dropped, "frame")
             ));
@@ -268,7 +268,7 @@ impl Worker {
         let dissected = self.dissecting.join();
         let (aggregate, totals) =
             dissected.map_err(|_| anyhow!("the dissecting thread failed: this is a bug, please report it"))?;
-        Ok(Captured { aggregate, totals, kernel_drops, written, doubts })
+        Ok(Captured { aggregate, totals, kernel_drops, written, warnings })
     }
 }
 
@@ -293,7 +293,7 @@ impl Sink {
     fn give_up_file(&mut self, error: &WriteError) {
         self.deserted = error.is_broken_pipe();
         if !self.deserted {
-            self.doubts.partial(format!("{error}; the file ends there, and the figures go on without it"));
+            self.warnings.partial(format!("{error}; the file ends there, and the figures go on without it"));
         }
         self.writer = None;
     }

@@ -1,6 +1,6 @@
 //! The time at the beginning that is left out of frames and counters alike.
 
-use crate::doubts::Doubts;
+use crate::warnings::Warnings;
 use overhead_report::text::counted;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,13 +72,13 @@ impl WarmUp {
     }
 
     /// Says what was left out.
-    pub fn report(&self, doubts: &mut Doubts) {
+    pub fn report(&self, warnings: &mut Warnings) {
         if self.end_ns.load(Ordering::Acquire) == UNKNOWN {
-            doubts.partial("the capture ended before its warm-up: nothing was counted; shorten --warmup");
+            warnings.partial("the capture ended before its warm-up: nothing was counted; shorten --warmup");
         }
         let frames = self.left_out.load(Ordering::Relaxed);
         if frames > 0 {
-            doubts.remark(format!("{} of the warm-up are not counted", counted(frames, "frame")));
+            warnings.remark(format!("{} of the warm-up are not counted", counted(frames, "frame")));
         }
     }
 }
@@ -99,15 +99,15 @@ mod tests {
         assert_eq!(warmup.due_ns.load(Ordering::Relaxed), 110);
         warmup.end();
         assert!(!warmup.has(unix_ns()));
-        let mut doubts = Doubts::default();
-        warmup.report(&mut doubts);
-        assert_eq!(doubts.settle(), (vec!["3 frames of the warm-up are not counted".to_owned()], 0));
+        let mut warnings = Warnings::default();
+        warmup.report(&mut warnings);
+        assert_eq!(warnings.settle(), (vec!["3 frames of the warm-up are not counted".to_owned()], 0));
     }
 
     #[test]
     fn a_capture_that_ends_within_has_nothing() {
-        let mut doubts = Doubts::default();
-        WarmUp::new(Duration::from_secs(1)).report(&mut doubts);
-        assert_eq!(doubts.settle().1, overhead_model::exit::PARTIAL);
+        let mut warnings = Warnings::default();
+        WarmUp::new(Duration::from_secs(1)).report(&mut warnings);
+        assert_eq!(warnings.settle().1, overhead_model::exit::PARTIAL);
     }
 }

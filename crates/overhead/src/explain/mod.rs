@@ -4,12 +4,12 @@ mod json;
 mod text;
 
 use crate::cli::{Color, Which};
-use crate::doubts::Doubts;
 use crate::exit::Fault;
 use crate::inputs::{self, Findings};
 use crate::keys::{KeyFiles, KeyReader};
 use crate::print;
 use crate::runs::Kept;
+use crate::warnings::Warnings;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
@@ -120,8 +120,8 @@ impl Explain {
             ))
             .into());
         }
-        let mut doubts = Doubts::default();
-        let keys = KeyReader::read(&self.keys, &mut doubts)?;
+        let mut warnings = Warnings::default();
+        let keys = KeyReader::read(&self.keys, &mut warnings)?;
         let capture = Capture { file: &files, selection: self.which.selection()?, keys };
         let mut finder = Finder::new(self.wanted());
         let findings = capture.read(&mut finder)?;
@@ -132,8 +132,8 @@ impl Explain {
             Form::Table => text::render(&explanation, text::Style { color: self.color.wanted(), full: self.full }),
         };
         print::verbatim(&text)?;
-        findings.report(&mut doubts);
-        Ok(status(&explanation.explained, doubts))
+        findings.report(&mut warnings);
+        Ok(status(&explanation.explained, warnings))
     }
 
     fn wanted(&self) -> Wanted {
@@ -170,15 +170,15 @@ impl Explain {
 }
 
 /// Says what is missing, if anything is, and gives the status that goes with it.
-fn status(explained: &Explained, mut doubts: Doubts) -> u8 {
+fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
     let missing = explained.missing();
     if missing > 0 {
-        doubts.partial(format!("{} of the operation were not captured", counted(missing, "byte")));
+        warnings.partial(format!("{} of the operation were not captured", counted(missing, "byte")));
     }
     if !explained.is_balanced() {
-        doubts.partial("what is shown differs from the ledger: this is a defect");
+        warnings.partial("what is shown differs from the ledger: this is a defect");
     }
-    print::doubts(doubts)
+    print::settled(warnings)
 }
 
 /// Names in an error message.

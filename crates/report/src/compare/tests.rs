@@ -110,7 +110,7 @@ fn csv_has_each_figure_and_its_difference() {
 
 #[test]
 fn a_lossy_run_has_lower_bounds_in_every_form() {
-    let comparison = compare(&fixture::doubtful(), &database("redis"));
+    let comparison = compare(&fixture::warned(), &database("redis"));
     let (text, table) = (markdown(&comparison), table(&comparison, Style::default()));
     for text in [&text, &table] {
         assert!(

@@ -18,7 +18,7 @@ const SIZE: f64 = 11.0;
 const PLAIN: Face = Face::new(SIZE, Weight::Regular, MUTED);
 const STRONG: Face = Face::new(SIZE, Weight::Bold, INK);
 const ALARM: Face = Face::new(SIZE, Weight::Bold, WARNING);
-const DOUBT: Face = Face::new(SIZE, Weight::Regular, WARNING);
+const WARNED: Face = Face::new(SIZE, Weight::Regular, WARNING);
 
 /// Words with their faces.
 pub(crate) type Paragraph = Vec<(String, Face)>;
@@ -28,7 +28,7 @@ pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     let facts: Vec<Facts> = runs.iter().map(|named| Facts::of(&named.run)).collect();
     let common = Facts::common(&facts);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
-    paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, DOUBT)));
+    paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, WARNED)));
     paragraphs.push(led("How to read:", STRONG, HOW_TO_READ, PLAIN));
     if !common.is_empty() {
         paragraphs.push(led("All runs:", STRONG, &sentence(&common), PLAIN));
@@ -71,12 +71,12 @@ fn run_paragraph(named: &NamedRun, facts: &Facts, common: &[String]) -> Paragrap
     for warning in warnings.iter().take(CAPTION_WARNINGS) {
         paragraph.extend(words(
             &format!("Warning: {}.", shortened(&clean(warning), CAPTION_CHARS).trim_end_matches('.')),
-            DOUBT,
+            WARNED,
         ));
     }
     if warnings.len() > CAPTION_WARNINGS {
         let more = counted((warnings.len() - CAPTION_WARNINGS) as u64, "more warning");
-        paragraph.extend(words(&format!("And {more} in the record."), DOUBT));
+        paragraph.extend(words(&format!("And {more} in the record."), WARNED));
     }
     paragraph
 }

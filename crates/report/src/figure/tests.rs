@@ -11,7 +11,7 @@ use scene::{Mark, Text};
 fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
     let four = fixture::databases(true);
     let eight: Vec<NamedRun> = fixture::databases(false).into_iter().chain(fixture::databases(false)).collect();
-    let mixed = vec![fixture::redis_live(), fixture::doubtful(), fixture::files().remove(1)];
+    let mixed = vec![fixture::redis_live(), fixture::warned(), fixture::files().remove(1)];
     let mut empty = fixture::files().remove(0);
     empty.run.operations.clear();
     vec![
@@ -21,7 +21,7 @@ fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
         ("eight", eight),
         ("twelve", (0..3).flat_map(|_| fixture::databases(true)).collect()),
         ("files", fixture::files()),
-        ("doubtful", vec![fixture::doubtful()]),
+        ("warned", vec![fixture::warned()]),
         ("mixed", mixed),
         ("empty", vec![empty]),
         ("long names", vec![long_names()]),
@@ -31,7 +31,7 @@ fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
 
 /// Twelve operations with names that do not fit into a line.
 fn long_names() -> NamedRun {
-    let mut named = fixture::doubtful();
+    let mut named = fixture::warned();
     let row = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
     named.run.operations = (0..12)
         .map(|number| {
@@ -175,7 +175,7 @@ fn what_was_not_measured_is_said_and_not_drawn_as_zero() {
     assert_eq!(chart.panels[2].absence().as_deref(), Some("offline"));
     assert!(said(&fixture::files()).contains("not measured: offline"));
 
-    let remote = said(&[fixture::doubtful()]);
+    let remote = said(&[fixture::warned()]);
     assert!(remote.contains("client not measured (not on this host (10.0.0.7))"), "{remote}");
     assert!(remote.contains("on-CPU time instead of cycles (perf_event_open: EACCES"), "{remote}");
     assert!(remote.contains("CPU time per operation") && !remote.contains("CPU cycles per operation"), "{remote}");
@@ -188,7 +188,7 @@ fn a_caption_states_the_conditions_and_says_common_ones_once() {
     assert!(caption.contains("window 1.25 s, 2,000 operations"), "{caption}");
     assert!(caption.contains("command: overhead bench cassandra --ops 1000 --value-size 100"), "{caption}");
     assert!(caption.contains("0 frames dropped, 0 B in gaps"), "{caption}");
-    assert!(said(&[fixture::doubtful()]).contains("The ledger is off by 1234 bytes."));
+    assert!(said(&[fixture::warned()]).contains("The ledger is off by 1234 bytes."));
 }
 
 #[test]
@@ -200,16 +200,16 @@ fn runs_of_different_data_are_warned_about() {
 
 #[test]
 fn what_is_beyond_the_limit_is_counted() {
-    let chart = Chart::of(&[fixture::doubtful()], Some(1));
+    let chart = Chart::of(&[fixture::warned()], Some(1));
     assert_eq!(chart.rows.len(), 1);
     let remainder = chart.rows[0].remainder.as_deref().unwrap();
     assert!(remainder.starts_with("and 2 more operations not drawn, "), "{remainder}");
-    assert!(Chart::of(&[fixture::doubtful()], None).rows.iter().all(|row| row.remainder.is_none()));
+    assert!(Chart::of(&[fixture::warned()], None).rows.iter().all(|row| row.remainder.is_none()));
 }
 
 #[test]
 fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
-    let mut named = fixture::doubtful();
+    let mut named = fixture::warned();
     let mut once = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
     once.name = "CONFIG GET".to_owned();
     once.count = 1;
@@ -283,7 +283,7 @@ fn a_system_call_has_the_same_colour_in_every_figure() {
 
 #[test]
 fn bytes_of_a_lossy_run_are_marked_as_lower_bounds() {
-    let said_of = said(&[fixture::doubtful()]);
+    let said_of = said(&[fixture::warned()]);
     assert!(said_of.contains("≥1,898 B/op") && !said_of.contains(" 1,898 B/op"), "{said_of}");
     assert!(said_of.contains("byte figures are lower bounds: 2,896 bytes in gaps"), "{said_of}");
     assert!(!said(&[fixture::redis_live()]).contains('≥'));

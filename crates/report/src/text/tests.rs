@@ -33,8 +33,8 @@ fn table_in_reference_cycles() {
 }
 
 #[test]
-fn table_with_every_doubt() {
-    insta::assert_snapshot!(whole(&fixture::doubtful()));
+fn table_with_every_warning() {
+    insta::assert_snapshot!(whole(&fixture::warned()));
 }
 
 /// A run whose counters of the server do not belong to its operations.
@@ -118,8 +118,8 @@ fn table_on_a_narrow_terminal() {
 }
 
 #[test]
-fn table_with_every_doubt_on_a_narrow_terminal() {
-    insta::assert_snapshot!(table(&fixture::doubtful(), &Columns::Fitting, NARROW));
+fn table_with_every_warning_on_a_narrow_terminal() {
+    insta::assert_snapshot!(table(&fixture::warned(), &Columns::Fitting, NARROW));
 }
 
 /// The longest line but the command and the name of the run, which are to be copied.
@@ -130,7 +130,7 @@ fn longest(text: &str) -> usize {
 
 #[test]
 fn a_table_fits_the_terminal_and_grows_with_it() {
-    let runs = [fixture::redis_live(), fixture::doubtful(), fixture::databases(true).remove(1), offline()];
+    let runs = [fixture::redis_live(), fixture::warned(), fixture::databases(true).remove(1), offline()];
     for named in runs {
         let text =
             |width| table(&named, &Columns::Fitting, Style { color: false, width: Some(width), prose: Some(width) });
@@ -177,7 +177,7 @@ fn a_legend_says_what_the_columns_mean_and_only_those() {
 
 #[test]
 fn lower_bounds_are_marked_wherever_bytes_are_shown() {
-    let lossy = fixture::doubtful();
+    let lossy = fixture::warned();
     let tables = [whole(&lossy), table(&lossy, &Columns::Fitting, NARROW), markdown(&lossy, &Columns::All)];
     for text in tables {
         assert!(
@@ -193,8 +193,8 @@ fn lower_bounds_are_marked_wherever_bytes_are_shown() {
 
 #[test]
 fn colour_is_only_ever_asked_for() {
-    assert!(!whole(&fixture::doubtful()).contains('\x1b'));
-    let colourful = table(&fixture::doubtful(), &Columns::All, Style { color: true, ..PLAIN });
+    assert!(!whole(&fixture::warned()).contains('\x1b'));
+    let colourful = table(&fixture::warned(), &Columns::All, Style { color: true, ..PLAIN });
     assert!(colourful.contains("\x1b[1;31mNOT BALANCED"), "{colourful}");
     assert!(!colourful.contains("EVAL|<b>\x1b"), "a name of the wire steers the terminal");
 }
@@ -202,12 +202,12 @@ fn colour_is_only_ever_asked_for() {
 #[test]
 fn markdown_of_runs() {
     insta::assert_snapshot!("markdown_of_a_live_run", markdown(&fixture::redis_live(), &Columns::All));
-    insta::assert_snapshot!("markdown_with_every_doubt", markdown(&fixture::doubtful(), &Columns::All));
+    insta::assert_snapshot!("markdown_with_every_warning", markdown(&fixture::warned(), &Columns::All));
 }
 
 #[test]
 fn report_of_several_runs() {
-    let runs = vec![fixture::redis_live(), fixture::doubtful(), offline()];
+    let runs = vec![fixture::redis_live(), fixture::warned(), offline()];
     insta::assert_snapshot!(crate::report_markdown(&runs));
 }
 
@@ -253,7 +253,7 @@ fn csv_has_a_row_for_each_operation_and_side_and_adds_up_to_the_wire() {
 
 #[test]
 fn csv_says_what_is_absent_and_what_is_a_lower_bound() {
-    let text = csv(&[fixture::doubtful()]);
+    let text = csv(&[fixture::warned()]);
     assert!(text.contains("counters: not on this host (10.0.0.7)"), "{text}");
     let rows = rows(&text);
     assert!(rows.iter().any(|row| row["row"] == "operation" && row["wire_lower_bound"] == "true"));

@@ -10,26 +10,26 @@ use overhead_report::text::{counted, grouped};
 
 /// The warnings of a run, collected.
 #[derive(Debug, Default)]
-pub struct Doubts {
-    warnings: Vec<String>,
+pub struct Warnings {
+    sentences: Vec<String>,
     partial: bool,
 }
 
-impl Doubts {
+impl Warnings {
     /// Something is missing from the result.
     pub fn partial(&mut self, warning: impl Into<String>) {
         self.partial = true;
-        self.warnings.push(warning.into());
+        self.sentences.push(warning.into());
     }
 
     /// Nothing is missing, but a reader should know.
     pub fn remark(&mut self, warning: impl Into<String>) {
-        self.warnings.push(warning.into());
+        self.sentences.push(warning.into());
     }
 
     /// Returns the warnings and the exit status that goes with them.
     pub fn settle(self) -> (Vec<String>, u8) {
-        (self.warnings, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
+        (self.sentences, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
     /// Frames that were left out because the user said so.
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn a_limit_of_decompression_is_named() {
         let said = |note, count| {
-            let mut doubts = Doubts::default();
-            doubts.of_note(note, count);
-            doubts.settle().0.concat()
+            let mut warnings = Warnings::default();
+            warnings.of_note(note, count);
+            warnings.settle().0.concat()
         };
         let zstd = said(Note::Implausible(Codec::Zstd), 1);
         assert!(
@@ -289,9 +289,9 @@ mod tests {
     fn large_frames_are_told_with_what_makes_them() {
         let mut totals = Totals::default();
         let warning = |totals: &Totals, interface: Option<&Interface>| {
-            let mut doubts = Doubts::default();
-            doubts.of_frame_sizes(totals, interface);
-            let (warnings, status) = doubts.settle();
+            let mut warnings = Warnings::default();
+            warnings.of_frame_sizes(totals, interface);
+            let (warnings, status) = warnings.settle();
             assert_eq!(status, exit::COMPLETE);
             warnings.first().cloned()
         };
@@ -325,13 +325,13 @@ mod tests {
         let mut totals = Totals { frames: 1, ..Totals::default() };
         totals.tcp.connections = 1;
         totals.notes.insert(Note::Tls, 1);
-        let mut doubts = Doubts::default();
-        doubts.of_totals(&totals);
-        assert_eq!(doubts.settle().1, exit::COMPLETE);
+        let mut warnings = Warnings::default();
+        warnings.of_totals(&totals);
+        assert_eq!(warnings.settle().1, exit::COMPLETE);
         totals.tcp.gap_bytes = 7;
-        let mut doubts = Doubts::default();
-        doubts.of_totals(&totals);
-        let (warnings, status) = doubts.settle();
+        let mut warnings = Warnings::default();
+        warnings.of_totals(&totals);
+        let (warnings, status) = warnings.settle();
         assert_eq!(status, exit::PARTIAL);
         assert!(warnings.iter().any(|warning| warning.starts_with("7 bytes are in no captured frame")), "{warnings:?}");
     }
@@ -342,9 +342,9 @@ mod tests {
             let mut totals = Totals { frames: 1, ..Totals::default() };
             totals.tcp.connections = connections;
             totals.notes.insert(Note::Foreign(Foreign { port: 6379, look, expected }), 3);
-            let mut doubts = Doubts::default();
-            doubts.of_totals(&totals);
-            let (warnings, status) = doubts.settle();
+            let mut warnings = Warnings::default();
+            warnings.of_totals(&totals);
+            let (warnings, status) = warnings.settle();
             (warnings.join("; "), status)
         };
         let (warning, status) = said(Look::Ours(Protocol::Pgwire), Some(Protocol::Resp), 3);
