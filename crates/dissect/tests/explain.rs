@@ -9,17 +9,17 @@ mod explained;
 use common::{HEADERS, Talk};
 use explained::{Stored, check, pieces};
 use overhead_dissect::Selection;
-use overhead_dissect::explain::{Explained, Found, Item, Seen};
+use overhead_dissect::explain::{Explained, FoundOperation, Item, Seen};
 use overhead_model::Side::{self, Request, Response};
 use overhead_model::{Account, LinkType, Protocol};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn explain_as(talk: &Talk, protocol: Protocol) -> Vec<(Found, Explained)> {
+fn explain_as(talk: &Talk, protocol: Protocol) -> Vec<(FoundOperation, Explained)> {
     check(&stored(talk), &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default())
 }
 
-fn explain(talk: &Talk) -> Vec<(Found, Explained)> {
+fn explain(talk: &Talk) -> Vec<(FoundOperation, Explained)> {
     explain_as(talk, Protocol::Resp)
 }
 
@@ -34,7 +34,7 @@ fn stored(talk: &Talk) -> Vec<Stored> {
     frames.map(store).collect()
 }
 
-fn named<'a>(all: &'a [(Found, Explained)], name: &str) -> &'a Explained {
+fn named<'a>(all: &'a [(FoundOperation, Explained)], name: &str) -> &'a Explained {
     let name_of = |explained: &Explained| explained.label.as_ref().map(|(_, name, _)| name.clone());
     let found = all.iter().find(|(_, explained)| name_of(explained).as_deref() == Some(name));
     &found.unwrap_or_else(|| panic!("no {name} in {:?}", all.iter().map(|(_, e)| name_of(e)).collect::<Vec<_>>())).1
@@ -53,8 +53,9 @@ fn operations_are_numbered_in_the_order_of_the_capture() {
     let talk =
         Talk::new().handshake().send(Request, GET).send(Request, SET).send(Response, b"$1\r\nv\r\n+OK\r\n").close();
     let all = explain(&talk);
-    let name =
-        |(found, explained): &(Found, Explained)| format!("{} {}", found.number, explained.label.as_ref().unwrap().1);
+    let name = |(found, explained): &(FoundOperation, Explained)| {
+        format!("{} {}", found.number, explained.label.as_ref().unwrap().1)
+    };
     assert_eq!(all.iter().map(name).collect::<Vec<_>>(), ["1 CONNECT", "2 GET", "3 SET"]);
 }
 

@@ -4,7 +4,7 @@ use crate::cli::{Output, Which};
 use crate::divide::{Dissect, Division};
 use crate::exit::Fault;
 use crate::keys::{KeyFiles, KeyReader};
-use crate::runs::Kept;
+use crate::runs::KeptRun;
 use crate::time::Window;
 use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print};
@@ -73,7 +73,7 @@ impl Analyze {
     pub fn run(self) -> Result<u8> {
         self.output.check()?;
         let kept = match self.reading.files.as_slice() {
-            [path] => Kept::open(path)?,
+            [path] => KeptRun::open(path)?,
             _ => None,
         };
         if self.write && kept.is_none() {
@@ -83,7 +83,7 @@ impl Analyze {
             .into());
         }
         let run = self.reading.record(kept.as_ref())?;
-        let name = kept.as_ref().map_or_else(|| name(&self.reading.files), Kept::name);
+        let name = kept.as_ref().map_or_else(|| name(&self.reading.files), KeptRun::name);
         let named = NamedRun::new(name, run);
         print::warnings(&named, &self.output);
         print::result(&named, &self.output)?;
@@ -94,7 +94,7 @@ impl Analyze {
     }
 
     /// Puts the record into the run folder: where it was asked for, and where an aborted capture has left none.
-    fn keep(&self, kept: &Kept, named: &NamedRun) -> Result<()> {
+    fn keep(&self, kept: &KeptRun, named: &NamedRun) -> Result<()> {
         if self.write {
             print::path(&kept.write(&named.run)?, &self.output);
         } else if kept.is_aborted() && !self.reading.is_part() {
@@ -119,13 +119,13 @@ impl Reading {
     }
 
     /// Reads the files, or the packets of a run, into a record.
-    pub fn record(&self, kept: Option<&Kept>) -> Result<Run> {
+    pub fn record(&self, kept: Option<&KeptRun>) -> Result<Run> {
         let Some(kept) = kept else { return self.read_files(None) };
         let (files, which) = (kept.packets.clone(), kept.which(&self.which));
         Self { files, which, ..self.clone() }.read_files(Some(kept))
     }
 
-    fn read_files(&self, kept: Option<&Kept>) -> Result<Run> {
+    fn read_files(&self, kept: Option<&KeptRun>) -> Result<Run> {
         let started = Instant::now();
         if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
             let file = file.display();
@@ -140,7 +140,7 @@ impl Reading {
             warnings = Warnings::default();
             self.dissect(NonZero::<usize>::MIN, &mut warnings)?.context("one thread gave up")?
         };
-        let facts = ledger::Facts {
+        let facts = ledger::Circumstances {
             kind: SourceKind::File,
             inputs,
             selection: self.which.selected(),

@@ -39,7 +39,7 @@ Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record s
 pub enum Command {
     /// Capture live traffic, and count the kernel's work, until Ctrl-C or while a command runs
     #[cfg(feature = "live")]
-    Capture(crate::capture::Capture),
+    Capture(crate::capture::CaptureArgs),
     /// Attribute every byte of capture files
     Analyze(analyze::Analyze),
     /// Show one operation byte by byte: every field with its account

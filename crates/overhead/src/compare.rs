@@ -37,7 +37,7 @@ pub struct Compare {
     keys: KeyFiles,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table")]
-    format: Form,
+    format: ComparisonForm,
     /// Colours in tables
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: Color,
@@ -45,7 +45,7 @@ pub struct Compare {
 
 /// Form of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ComparisonForm {
     /// For people
     Table,
     /// For programs
@@ -65,10 +65,10 @@ impl Compare {
             (load(&self.first, &self.which, &self.keys, &keys)?, load(&self.second, &self.which, &self.keys, &keys)?);
         let comparison = compare::compare(&first, &second);
         let text = match self.format {
-            Form::Json => compare::json(&comparison)?,
-            Form::Csv => compare::csv(&comparison),
-            Form::Markdown => compare::markdown(&comparison),
-            Form::Table => compare::table(&comparison, print::style(self.color.wanted())),
+            ComparisonForm::Json => compare::json(&comparison)?,
+            ComparisonForm::Csv => compare::csv(&comparison),
+            ComparisonForm::Markdown => compare::markdown(&comparison),
+            ComparisonForm::Table => compare::table(&comparison, print::style(self.color.wanted())),
         };
         print::verbatim(&text)?;
         print::settled(warnings);

@@ -11,13 +11,13 @@ const FRAMES: usize = 1 << 10;
 /// Frames that own their bytes, in order.
 #[derive(Debug, Default)]
 pub struct FrameBatch {
-    frames: Vec<Entry>,
+    frames: Vec<FrameEntry>,
     bytes: Vec<u8>,
 }
 
 /// A frame without its bytes.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct FrameEntry {
     time_ns: u64,
     /// Where its bytes end; they begin where those of the frame before end.
     end: usize,
@@ -32,7 +32,7 @@ impl FrameBatch {
     pub fn push(&mut self, frame: &Frame<'_>) {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
         self.bytes.extend_from_slice(bytes);
-        self.frames.push(Entry { time_ns, end: self.bytes.len(), original_len, interface, link });
+        self.frames.push(FrameEntry { time_ns, end: self.bytes.len(), original_len, interface, link });
     }
 
     /// Returns whether it is time to hand it over.
@@ -45,7 +45,7 @@ impl FrameBatch {
     #[inline]
     pub fn for_each(&self, mut take: impl FnMut(&Frame<'_>)) {
         let mut start = 0;
-        for &Entry { time_ns, end, original_len, interface, link } in &self.frames {
+        for &FrameEntry { time_ns, end, original_len, interface, link } in &self.frames {
             let bytes = self.bytes.get(start..end).unwrap_or_default();
             take(&Frame { time_ns, link, original_len, interface, bytes });
             start = end;

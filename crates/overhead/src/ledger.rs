@@ -8,7 +8,7 @@ use overhead_report::{Aggregate, RunFacts, build_run};
 use std::time::{Duration, Instant};
 
 /// What a run adds to the frames' own totals.
-pub struct Facts {
+pub struct Circumstances {
     /// File or live.
     pub kind: SourceKind,
     /// Files read or written.
@@ -28,7 +28,7 @@ pub struct Facts {
 }
 
 /// Returns the record, and with it the exit status.
-pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Facts) -> Run {
+pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Circumstances) -> Run {
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,

@@ -9,7 +9,7 @@ const MASK: &str = "***";
 
 /// Returns the words of a command line without its secrets.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut reader = Reader::default();
+    let mut reader = WordReader::default();
     words.into_iter().map(|word| reader.argument(&word)).collect()
 }
 
@@ -82,7 +82,7 @@ enum Hide {
 
 /// Reads words in order.
 #[derive(Clone, Debug, Default)]
-struct Reader {
+struct WordReader {
     program: Program,
     hide: Hide,
     before: String,
@@ -90,7 +90,7 @@ struct Reader {
     rules: bool,
 }
 
-impl Reader {
+impl WordReader {
     /// One argument, which may be a text of several words.
     fn argument(&mut self, argument: &str) -> String {
         if self.hide == Hide::Nothing {

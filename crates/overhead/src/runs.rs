@@ -5,7 +5,7 @@ use crate::caller;
 use crate::cli::Which;
 use crate::exit::Fault;
 use crate::keys::KeyFiles;
-use crate::ledger::Facts;
+use crate::ledger::Circumstances;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
 use overhead_capture::FileSource;
@@ -29,7 +29,7 @@ const ASKED_FOR: &str = "overhead capture";
 
 /// A run whose packets are read again.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptRun {
     folder: PathBuf,
     /// Where the packets are.
     pub packets: Vec<PathBuf>,
@@ -39,7 +39,7 @@ pub struct Kept {
     running: bool,
 }
 
-impl Kept {
+impl KeptRun {
     /// Opens a run folder, or the folder of a record; `None` for what is neither.
     pub fn open(path: &Path) -> Result<Option<Self>> {
         if has_record(path) {
@@ -87,7 +87,7 @@ impl Kept {
 
     /// Returns what is known of the run beside its packets. Counters are those of the whole capture: of a part of it
     /// (`is_part`) there are none.
-    pub fn facts(&self, facts: Facts, is_part: bool, warnings: &mut Warnings) -> Facts {
+    pub fn facts(&self, facts: Circumstances, is_part: bool, warnings: &mut Warnings) -> Circumstances {
         let Some(run) = self.record.clone() else { return unfinished(facts, self.running, warnings) };
         if run.source.kind == SourceKind::File {
             return facts;
@@ -105,7 +105,15 @@ impl Kept {
             run.counters
         };
         let (kernel_drops, bpf_ns) = (run.source.kernel_drops, run.observer.bpf_ns);
-        Facts { kind: SourceKind::Live, inputs, kernel_drops, environment: run.environment, counters, bpf_ns, ..facts }
+        Circumstances {
+            kind: SourceKind::Live,
+            inputs,
+            kernel_drops,
+            environment: run.environment,
+            counters,
+            bpf_ns,
+            ..facts
+        }
     }
 
     /// Writes the record into the folder, whole or not at all. Gives the file.
@@ -136,7 +144,7 @@ impl Kept {
 }
 
 /// Returns what there is of a capture without its record: one that is running, or was aborted.
-fn unfinished(facts: Facts, running: bool, warnings: &mut Warnings) -> Facts {
+fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> Circumstances {
     let reason = if running { "the capture is still running" } else { "the capture was aborted" };
     warnings.partial(format!(
         "{reason}: this is the record of the packets that were kept, without counters, drops, machine and command"
@@ -147,7 +155,14 @@ fn unfinished(facts: Facts, running: bool, warnings: &mut Warnings) -> Facts {
     for input in &mut inputs {
         PACKETS.clone_into(&mut input.path);
     }
-    Facts { kind: SourceKind::Live, inputs, kernel_drops: Measured::unavailable(why()), counters, bpf_ns, ..facts }
+    Circumstances {
+        kind: SourceKind::Live,
+        inputs,
+        kernel_drops: Measured::unavailable(why()),
+        counters,
+        bpf_ns,
+        ..facts
+    }
 }
 
 /// Loads a run for a comparison: its record, or what its packets come to.
@@ -155,7 +170,7 @@ pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
     if has_record(path) || !path.exists() || (path.is_dir() && !path.join(PACKETS).is_file()) {
         return Ok(load_named_run(path)?);
     }
-    let kept = Kept::open(path)?;
+    let kept = KeptRun::open(path)?;
     let reading = Reading::of(path, which.clone(), keys.clone());
     let run = reading.record(kept.as_ref())?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

@@ -25,7 +25,7 @@ pub struct RowName {
 /// The fields of each row, with the bytes of all its operations.
 #[derive(Debug, Default)]
 pub struct FieldSums {
-    turns: Turns<Connection>,
+    turns: Turns<OpenNames>,
     paths: Paths,
     rows: Vec<(RowName, Sums)>,
     numbers: HashMap<RowName, RowId>,
@@ -36,14 +36,14 @@ pub struct FieldSums {
 type Sums = BTreeMap<(Side, Account, u32), u64>;
 
 #[derive(Debug, Default)]
-struct Connection {
-    sides: [Place; 2],
+struct OpenNames {
+    sides: [DecoderPlace; 2],
     open: HashMap<Option<u64>, Sums>,
 }
 
 /// Where the decoder of a direction is.
 #[derive(Debug, Default)]
-struct Place {
+struct DecoderPlace {
     /// Groups, the field last.
     path: Vec<&'static str>,
     field: &'static str,
@@ -58,7 +58,7 @@ struct Paths {
 
 impl Paths {
     /// Beyond the limit all paths share the last number.
-    fn number(&mut self, place: &mut Place) -> u32 {
+    fn number(&mut self, place: &mut DecoderPlace) -> u32 {
         place.path.push(place.field);
         let number = match self.numbers.get(&place.path) {
             Some(&number) => number,
@@ -103,7 +103,7 @@ impl FieldSums {
             // Bytes in no captured frame are in nobody's books.
             Trace::Posted { frame: None, .. } => {}
             Trace::Posted { side, op, account, len, in_order, .. } => {
-                let mut outside = Place { path: Vec::new(), field: "outside the stream" };
+                let mut outside = DecoderPlace { path: Vec::new(), field: "outside the stream" };
                 let place = if in_order { &mut connection.sides[side as usize] } else { &mut outside };
                 let path = self.paths.number(place);
                 *connection.open.entry(op).or_default().entry((side, account, path)).or_default() += len;

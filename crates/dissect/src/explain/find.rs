@@ -36,7 +36,7 @@ pub enum Kind {
 
 /// An operation in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundOperation {
     /// Its number, from 1.
     pub number: u64,
     /// The number of its connection.
@@ -51,14 +51,14 @@ pub struct Found {
 pub struct Finder {
     wanted: Wanted,
     count: u64,
-    turns: Turns<Connection>,
-    open: HashMap<(u64, Option<u64>), Candidate>,
-    fitting: BTreeMap<u64, Found>,
+    turns: Turns<SeenConnection>,
+    open: HashMap<(u64, Option<u64>), OpenCandidate>,
+    fitting: BTreeMap<u64, FoundOperation>,
     names: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default)]
-struct Connection {
+struct SeenConnection {
     /// Its protocol is known.
     decoding: bool,
     /// Something was posted to it.
@@ -68,7 +68,7 @@ struct Connection {
 
 /// An open operation.
 #[derive(Debug)]
-struct Candidate {
+struct OpenCandidate {
     number: u64,
     class: Class,
     name: String,
@@ -98,12 +98,12 @@ impl Finder {
     }
 
     /// Returns the operations that fit, up to the one that is wanted, by number.
-    pub fn fitting(&self) -> impl Iterator<Item = Found> + '_ {
+    pub fn fitting(&self) -> impl Iterator<Item = FoundOperation> + '_ {
         self.fitting.values().copied()
     }
 
     /// Returns the operation that is wanted; `None` where fewer fit.
-    pub fn found(&self) -> Option<Found> {
+    pub fn found(&self) -> Option<FoundOperation> {
         let last = self.fitting.values().next_back().copied();
         last.filter(|_| self.fitting.len() as u64 == self.enough())
     }
@@ -118,11 +118,11 @@ impl Finder {
 
     fn number(&mut self, op: Option<u64>) {
         self.count += 1;
-        let candidate = Candidate { number: self.count, class: Class::Unmatched, name: String::new() };
+        let candidate = OpenCandidate { number: self.count, class: Class::Unmatched, name: String::new() };
         self.open.insert((self.turns.connection(), op), candidate);
     }
 
-    fn connect(&mut self, note: fn(&mut Connection)) {
+    fn connect(&mut self, note: fn(&mut SeenConnection)) {
         let connection = self.turns.kept();
         note(connection);
         if connection.decoding && connection.touched && !connection.numbered {
@@ -134,7 +134,7 @@ impl Finder {
     fn close(&mut self, op: Option<u64>, outcome: Outcome) {
         let connection = self.turns.connection();
         let Some(candidate) = self.open.remove(&(connection, op)) else { return };
-        let found = Found { number: candidate.number, connection, op };
+        let found = FoundOperation { number: candidate.number, connection, op };
         if self.fits(&candidate, outcome) {
             self.fitting.insert(found.number, found);
             if self.fitting.len() as u64 > self.enough() {
@@ -148,7 +148,7 @@ impl Finder {
         }
     }
 
-    fn fits(&self, candidate: &Candidate, outcome: Outcome) -> bool {
+    fn fits(&self, candidate: &OpenCandidate, outcome: Outcome) -> bool {
         match &self.wanted {
             Wanted::Number(number) => candidate.number == *number,
             Wanted::Fitting { name, kind, .. } => {

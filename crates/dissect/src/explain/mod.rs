@@ -5,7 +5,7 @@
 //! time by a [`crate::Dissector`] of the same selection, because what is worth keeping is not known earlier:
 //!
 //! 1. [`Finder`] numbers the operations and finds the one that is wanted;
-//! 2. [`Recorder`] keeps its postings with their bytes;
+//! 2. [`OperationRecorder`] keeps its postings with their bytes;
 //! 3. [`FrameFinder`] keeps the headers of the frames that it touches.
 //!
 //! Memory is bounded by the operation that is explained and by [`crate::limits`], not by the capture.
@@ -19,8 +19,8 @@ mod stream;
 mod turns;
 
 pub use fields::{FieldSums, RowName};
-pub use find::{Finder, Found, Kind, Wanted};
-pub use record::{Explained, Item, Part, Piece, Recorder, View};
+pub use find::{Finder, FoundOperation, Kind, Wanted};
+pub use record::{Explained, FieldPiece, FramePart, FrameView, Item, OperationRecorder};
 pub use stream::Seen;
 
 use overhead_model::{
@@ -38,7 +38,7 @@ pub trait Reading: Tally {
 
 impl Reading for Finder {}
 
-impl Reading for Recorder {
+impl Reading for OperationRecorder {
     fn is_done(&self) -> bool {
         self.is_done()
     }

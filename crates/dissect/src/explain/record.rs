@@ -1,6 +1,6 @@
 //! Keeps the postings of one operation, with their bytes.
 
-use super::stream::{Run, Seen, Stream};
+use super::stream::{DecodedRun, Seen, UnpostedStream};
 use crate::limits;
 use overhead_model::{
     Account, Amounts, Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
@@ -22,7 +22,7 @@ pub struct Explained {
     /// Its connection.
     pub connection: Option<ConnectionSummary>,
     /// Its payload, in the order of posting.
-    pub parts: Vec<Part>,
+    pub parts: Vec<FramePart>,
     /// Bytes of frames that are not their new payload, by frame: headers, control, repeats.
     pub charges: BTreeMap<u64, (Side, Amounts)>,
     /// What is in `amounts` and, beyond the limits, neither in `parts` nor in `charges`.
@@ -31,7 +31,7 @@ pub struct Explained {
 
 /// Payload of one frame that belongs to the operation, and what lies between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct FramePart {
     /// The frame's number; `None` for bytes that are in no captured frame.
     pub frame: Option<u64>,
     /// Direction.
@@ -46,12 +46,12 @@ pub enum Item {
     /// So many bytes of other operations.
     Others(u64),
     /// A field of this one, or a piece of it.
-    Piece(Piece),
+    Piece(FieldPiece),
 }
 
 /// Neighbouring bytes of one field in one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct FieldPiece {
     /// Groups and field, joined by dots.
     pub path: String,
     /// Where it was posted.
@@ -72,7 +72,7 @@ pub struct Piece {
 
 /// A frame of the operation, as a dump has it.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct FrameView<'a> {
     /// The frame's number; `None` for bytes that are in no captured frame.
     pub frame: Option<u64>,
     /// Direction.
@@ -109,11 +109,12 @@ impl Explained {
     }
 
     /// Its frames: those with payload in the order of the streams, those without between them by their number.
-    pub fn views(&self) -> Vec<View<'_>> {
+    pub fn views(&self) -> Vec<FrameView<'_>> {
         let with_payload: BTreeSet<u64> = self.parts.iter().filter_map(|part| part.frame).collect();
         let bare = self.charges.iter().filter(|(frame, _)| !with_payload.contains(frame));
-        let mut bare =
-            bare.map(|(&frame, &(side, charges))| View { frame: Some(frame), side, charges, items: &[] }).peekable();
+        let mut bare = bare
+            .map(|(&frame, &(side, charges))| FrameView { frame: Some(frame), side, charges, items: &[] })
+            .peekable();
         let mut shown = BTreeSet::new();
         let mut views = Vec::with_capacity(self.parts.len() + self.charges.len());
         for part in &self.parts {
@@ -123,7 +124,7 @@ impl Explained {
             let first = part.frame.filter(|&frame| shown.insert(frame));
             let charges =
                 first.and_then(|frame| self.charges.get(&frame)).map_or(Amounts::ZERO, |&(_, charges)| charges);
-            views.push(View { frame: part.frame, side: part.side, charges, items: &part.items });
+            views.push(FrameView { frame: part.frame, side: part.side, charges, items: &part.items });
         }
         views.extend(bare);
         views
@@ -132,13 +133,13 @@ impl Explained {
 
 /// Records one operation.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct OperationRecorder {
     connection: u64,
     op: Option<u64>,
     /// What happens is of the operation's connection.
     here: bool,
     done: bool,
-    sides: [Direction; 2],
+    sides: [RecordedDirection; 2],
     stray: Vec<u8>,
     kept: u64,
     pieces: usize,
@@ -147,8 +148,8 @@ pub struct Recorder {
 
 /// One direction of the connection.
 #[derive(Debug, Default)]
-struct Direction {
-    stream: Stream,
+struct RecordedDirection {
+    stream: UnpostedStream,
     groups: Vec<&'static str>,
     field: &'static str,
     field_len: u64,
@@ -168,7 +169,7 @@ struct Posted {
     len: u64,
 }
 
-impl Recorder {
+impl OperationRecorder {
     /// For the operation `op` of a connection, as [`super::Finder`] found it.
     pub fn new(connection: u64, op: Option<u64>) -> Self {
         Self {
@@ -176,7 +177,7 @@ impl Recorder {
             op,
             here: false,
             done: false,
-            sides: [Direction::default(), Direction::default()],
+            sides: [RecordedDirection::default(), RecordedDirection::default()],
             stray: Vec::new(),
             kept: 0,
             pieces: 0,
@@ -219,7 +220,7 @@ impl Recorder {
         let mut field_at = at;
         for (offset, run) in runs {
             let (len, account) = (run.len, posted.account);
-            let piece = Piece {
+            let piece = FieldPiece {
                 path: path.clone(),
                 account,
                 offset,
@@ -242,7 +243,7 @@ impl Recorder {
 
     fn stray_piece(&mut self, posted: Posted, bytes: Vec<u8>) {
         let (len, field_len) = (bytes.len() as u64, posted.len);
-        let piece = |seen, field_at, len| Piece {
+        let piece = |seen, field_at, len| FieldPiece {
             path: "outside the stream".to_owned(),
             account: posted.account,
             offset: field_at,
@@ -253,13 +254,17 @@ impl Recorder {
             bytes: Vec::new(),
         };
         self.account(posted);
-        self.keep(posted, piece(Seen::Captured, 0, len), Run { seen: Seen::Captured, len, bytes });
+        self.keep(posted, piece(Seen::Captured, 0, len), DecodedRun { seen: Seen::Captured, len, bytes });
         let rest = field_len.saturating_sub(len);
-        self.keep(posted, piece(Seen::Snapped, len, rest), Run { seen: Seen::Snapped, len: rest, bytes: Vec::new() });
+        self.keep(
+            posted,
+            piece(Seen::Snapped, len, rest),
+            DecodedRun { seen: Seen::Snapped, len: rest, bytes: Vec::new() },
+        );
     }
 
     /// Adds a piece to the part of its frame.
-    fn keep(&mut self, posted: Posted, mut piece: Piece, run: Run) {
+    fn keep(&mut self, posted: Posted, mut piece: FieldPiece, run: DecodedRun) {
         if run.len == 0 {
             return;
         }
@@ -283,14 +288,14 @@ impl Recorder {
     }
 
     /// Returns the part for payload of this frame.
-    fn part(&mut self, side: Side, frame: Option<u64>) -> &mut Part {
+    fn part(&mut self, side: Side, frame: Option<u64>) -> &mut FramePart {
         let direction = &mut self.sides[side as usize];
         let parts = &mut self.explained.parts;
         let current = direction.part.filter(|&at| parts.get(at).is_some_and(|part| part.frame == frame));
         let at = current.unwrap_or_else(|| {
             let (before, others) = std::mem::take(&mut direction.before);
             let ahead = (Some(before) == frame && others > 0).then_some(Item::Others(others));
-            parts.push(Part { frame, side, items: ahead.into_iter().collect() });
+            parts.push(FramePart { frame, side, items: ahead.into_iter().collect() });
             parts.len() - 1
         });
         direction.part = Some(at);
@@ -362,7 +367,7 @@ impl Recorder {
     }
 }
 
-impl Tally for Recorder {
+impl Tally for OperationRecorder {
     fn row(&mut self, _: RowKey<'_>) -> RowId {
         RowId(0)
     }
@@ -381,7 +386,7 @@ impl Tally for Recorder {
     }
 }
 
-impl Listener for Recorder {
+impl Listener for OperationRecorder {
     fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.here = facts.connection == self.connection,

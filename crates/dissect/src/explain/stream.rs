@@ -27,7 +27,7 @@ impl Seen {
 
 /// Bytes of one direction that are not posted yet.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct UnpostedStream {
     bytes: VecDeque<u8>,
     runs: VecDeque<(Seen, u64)>,
     /// How many were posted.
@@ -35,13 +35,13 @@ pub(super) struct Stream {
 }
 
 /// Neighbouring bytes of which the same is known; `bytes` has them where they are known.
-pub(super) struct Run {
+pub(super) struct DecodedRun {
     pub seen: Seen,
     pub len: u64,
     pub bytes: Vec<u8>,
 }
 
-impl Stream {
+impl UnpostedStream {
     /// Takes in bytes, and then `opaque` more that were not captured.
     pub fn push(&mut self, bytes: &[u8], opaque: u64) {
         let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.bytes.len());
@@ -83,7 +83,7 @@ impl Stream {
     }
 
     /// Passes over `len` bytes, and hands them to `keep` run by run.
-    pub fn take(&mut self, mut len: u64, mut keep: impl FnMut(u64, Run)) {
+    pub fn take(&mut self, mut len: u64, mut keep: impl FnMut(u64, DecodedRun)) {
         while len > 0 {
             let Some((seen, left)) = self.runs.front_mut() else { return };
             let taken = len.min(*left);
@@ -94,7 +94,7 @@ impl Stream {
             }
             let at_hand = if seen.is_at_hand() { usize::try_from(taken).unwrap_or(usize::MAX) } else { 0 };
             let bytes = self.bytes.drain(..at_hand.min(self.bytes.len())).collect();
-            keep(self.posted, Run { seen, len: taken, bytes });
+            keep(self.posted, DecodedRun { seen, len: taken, bytes });
             self.posted += taken;
             len -= taken;
         }

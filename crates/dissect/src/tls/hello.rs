@@ -55,7 +55,7 @@ pub(super) struct ServerHello {
 
 /// A handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum HandshakeMessage {
     ClientHello(Random),
     ServerHello(ServerHello),
     Finished,
@@ -77,7 +77,7 @@ pub(super) struct Scanner {
 
 impl Scanner {
     /// Takes bytes off `bytes` up to the end of the next message; `None` where there is no end.
-    pub fn next(&mut self, bytes: &mut &[u8]) -> Option<Message> {
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Option<HandshakeMessage> {
         while self.begun < self.header.len() {
             let (&byte, rest) = bytes.split_first()?;
             *self.header.get_mut(self.begun)? = byte;
@@ -108,15 +108,15 @@ impl Scanner {
     }
 }
 
-fn read(kind: u8, body: &[u8]) -> Message {
+fn read(kind: u8, body: &[u8]) -> HandshakeMessage {
     let hello = match kind {
-        CLIENT_HELLO => body.get(2..34).and_then(|random| random.try_into().ok()).map(Message::ClientHello),
-        SERVER_HELLO => server_hello(body).filter(|hello| hello.random != RETRY).map(Message::ServerHello),
-        FINISHED => Some(Message::Finished),
-        KEY_UPDATE => Some(Message::KeyUpdate),
+        CLIENT_HELLO => body.get(2..34).and_then(|random| random.try_into().ok()).map(HandshakeMessage::ClientHello),
+        SERVER_HELLO => server_hello(body).filter(|hello| hello.random != RETRY).map(HandshakeMessage::ServerHello),
+        FINISHED => Some(HandshakeMessage::Finished),
+        KEY_UPDATE => Some(HandshakeMessage::KeyUpdate),
         _ => None,
     };
-    hello.unwrap_or(Message::Other)
+    hello.unwrap_or(HandshakeMessage::Other)
 }
 
 fn server_hello(body: &[u8]) -> Option<ServerHello> {

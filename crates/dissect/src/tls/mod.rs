@@ -25,8 +25,8 @@ use overhead_decode::limits::OUTSTANDING;
 use overhead_decode::tape::Recorder;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::{Class, Outcome, Side};
-use records::{APPLICATION_DATA, Header, Records};
-use session::{Content, Opened, Record, Session};
+use records::{APPLICATION_DATA, RecordHeader, Records};
+use session::{Content, Opened, Record, TlsSession};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weave::Weave;
@@ -45,15 +45,15 @@ pub(crate) struct Layered<D> {
 /// State of a connection with TLS.
 #[derive(Debug)]
 struct Secured {
-    tls: Tls,
+    tls: TlsLayer,
     /// Of the content.
     streams: Streams,
 }
 
 /// The records, and what is held back of their content.
 #[derive(Debug)]
-struct Tls {
-    session: Session,
+struct TlsLayer {
+    session: TlsSession,
     records: Records,
     weaves: [Weave; 2],
     /// Operations that are over but for postings that are held back.
@@ -98,8 +98,8 @@ impl<D: Decoder> Layered<D> {
 
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
-        let tls = Tls {
-            session: Session::new(self.keys.take()),
+        let tls = TlsLayer {
+            session: TlsSession::new(self.keys.take()),
             records: Records::default(),
             weaves: [Weave::default(), Weave::default()],
             closing: VecDeque::new(),
@@ -186,7 +186,7 @@ impl<D: Decoder> Decoder for Layered<D> {
 impl Secured {
     /// Returns how many bytes of memory it holds, roughly.
     fn held(&self) -> usize {
-        let Tls { weaves, closing, text, .. } = &self.tls;
+        let TlsLayer { weaves, closing, text, .. } = &self.tls;
         size_of::<Self>()
             + self.streams.held()
             + text.capacity()
@@ -206,7 +206,7 @@ impl Secured {
     }
 }
 
-impl Tls {
+impl TlsLayer {
     /// One record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
@@ -215,7 +215,7 @@ impl Tls {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        let header = match Header::read(input)? {
+        let header = match RecordHeader::read(input)? {
             Some(header) if input.available() < header.total() => return Ok(Step::Need(header.total())),
             Some(header) => header,
             None => return Ok(Step::More),

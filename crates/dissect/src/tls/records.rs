@@ -29,11 +29,11 @@ pub(super) fn content_name(kind: u8) -> &'static str {
 
 /// Header of a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+pub(super) struct RecordHeader {
     pub bytes: [u8; 5],
 }
 
-impl Header {
+impl RecordHeader {
     /// Reads one; `None` where it is not there yet.
     pub fn read(input: Input<'_>) -> Result<Option<Self>, Malformed> {
         let Some(&bytes) = input.bytes.first_chunk() else {
@@ -109,7 +109,7 @@ impl Records {
     }
 
     /// Posts a record that is not decrypted.
-    pub fn post<R: Reader>(&mut self, side: Side, header: Header, input: Input<'_>, out: &mut Out<'_, R>) {
+    pub fn post<R: Reader>(&mut self, side: Side, header: RecordHeader, input: Input<'_>, out: &mut Out<'_, R>) {
         self.settle(side, header.kind(), out);
         self.charge(header.kind(), out);
         let mut cursor = Cursor::new(input, header.total(), out);

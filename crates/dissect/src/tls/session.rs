@@ -5,7 +5,7 @@
 //! ([`limits::RECORDS_LOST`]). A record that none of them opens ends the decryption of its direction.
 
 use super::crypt::{Opener, next_secret};
-use super::hello::{Message, Scanner, ServerHello};
+use super::hello::{HandshakeMessage, Scanner, ServerHello};
 use super::keylog::{KeyLog, Label, Random, Secret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use super::suite::Suite;
@@ -45,15 +45,15 @@ pub(super) struct Opened {
 
 /// Both directions of a connection.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
     client_random: Option<Random>,
     server: Option<ServerHello>,
-    directions: [Direction; 2],
+    directions: [CipherDirection; 2],
 }
 
 #[derive(Debug, Default)]
-struct Direction {
+struct CipherDirection {
     scanner: Scanner,
     epoch: Epoch,
     /// Number of the next record of the epoch.
@@ -116,10 +116,15 @@ impl Record<'_> {
     }
 }
 
-impl Session {
+impl TlsSession {
     /// Returns a connection before its `ClientHello`.
     pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
-        Self { keys, client_random: None, server: None, directions: [Direction::default(), Direction::default()] }
+        Self {
+            keys,
+            client_random: None,
+            server: None,
+            directions: [CipherDirection::default(), CipherDirection::default()],
+        }
     }
 
     /// Both ends have finished their handshake, in records that were read.
@@ -166,7 +171,8 @@ impl Session {
 
     fn give_up(&mut self, side: Side) {
         let direction = &mut self.directions[side as usize];
-        *direction = Direction { epoch: Epoch::GivenUp, finished: direction.finished, ..Direction::default() };
+        *direction =
+            CipherDirection { epoch: Epoch::GivenUp, finished: direction.finished, ..CipherDirection::default() };
     }
 
     /// A record without protection.
@@ -201,20 +207,20 @@ impl Session {
         let mut rekeyed = None;
         while let Some(message) = self.directions[side as usize].scanner.next(&mut bytes) {
             match (message, side) {
-                (Message::ClientHello(random), Side::Request) => self.begin(random),
-                (Message::ServerHello(hello), Side::Response) => self.server = Some(hello),
-                (Message::Finished | Message::KeyUpdate, _) => rekeyed = Some(message),
+                (HandshakeMessage::ClientHello(random), Side::Request) => self.begin(random),
+                (HandshakeMessage::ServerHello(hello), Side::Response) => self.server = Some(hello),
+                (HandshakeMessage::Finished | HandshakeMessage::KeyUpdate, _) => rekeyed = Some(message),
                 _ => {}
             }
         }
         let direction = &mut self.directions[side as usize];
         match (rekeyed, direction.epoch) {
-            (Some(Message::Finished), Epoch::Handshake) => {
+            (Some(HandshakeMessage::Finished), Epoch::Handshake) => {
                 direction.finished = true;
                 direction.enter_application();
             }
-            (Some(Message::Finished), _) => direction.finished = true,
-            (Some(Message::KeyUpdate), Epoch::Application) => direction.update(),
+            (Some(HandshakeMessage::Finished), _) => direction.finished = true,
+            (Some(HandshakeMessage::KeyUpdate), Epoch::Application) => direction.update(),
             _ => {}
         }
     }
@@ -320,7 +326,7 @@ impl Traffic {
     }
 }
 
-impl Direction {
+impl CipherDirection {
     /// Opens a record with the epoch's keys: the next one, or one of those after a gap.
     fn open(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
         let Some(opener) = self.current() else {

@@ -1,6 +1,6 @@
 //! What must hold for the explanation of every operation of a capture.
 
-use overhead_dissect::explain::{Explained, Finder, Found, Item, Piece, Recorder, Seen, Wanted};
+use overhead_dissect::explain::{Explained, FieldPiece, Finder, FoundOperation, Item, OperationRecorder, Seen, Wanted};
 use overhead_dissect::{Dissector, KeyLog, Selection};
 use overhead_model::{
     Amounts, Class, ConnectionSummary, Frame, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally,
@@ -86,7 +86,7 @@ fn run<T: Tally>(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>, t
 
 /// Records many operations at once.
 #[derive(Debug)]
-struct Recorders(Vec<Recorder>);
+struct Recorders(Vec<OperationRecorder>);
 
 impl Tally for Recorders {
     fn row(&mut self, _: RowKey<'_>) -> RowId {
@@ -110,7 +110,7 @@ impl Listener for Recorders {
 }
 
 /// The fields and pieces of fields of an operation on one side.
-pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &Piece> {
+pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &FieldPiece> {
     let parts = explained.parts.iter().filter(move |part| part.side == side);
     parts.flat_map(|part| &part.items).filter_map(|item| match item {
         Item::Piece(piece) => Some(piece),
@@ -124,14 +124,15 @@ pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &Piece>
 /// - what is listed adds up to these amounts;
 /// - every byte of every stream is in one field of one operation, in order, and is the byte that was captured, in clear
 ///   where it was decrypted.
-pub fn check(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>) -> Vec<(Found, Explained)> {
+pub fn check(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>) -> Vec<(FoundOperation, Explained)> {
     let books = run(frames, selection, keys, Books::default());
     let finder = run(frames, selection, keys, Finder::new(Wanted::Fitting { name: None, kind: None, nth: u64::MAX }));
-    let found: Vec<Found> = finder.fitting().collect();
+    let found: Vec<FoundOperation> = finder.fitting().collect();
     assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
-    let recorders = found.iter().map(|found| Recorder::new(found.connection, found.op)).collect();
-    let recorded = run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(Recorder::into_explained);
-    let all: Vec<(Found, Explained)> = found.into_iter().zip(recorded).collect();
+    let recorders = found.iter().map(|found| OperationRecorder::new(found.connection, found.op)).collect();
+    let recorded =
+        run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(OperationRecorder::into_explained);
+    let all: Vec<(FoundOperation, Explained)> = found.into_iter().zip(recorded).collect();
     for (_, explained) in &all {
         check_one(explained);
     }
@@ -153,7 +154,7 @@ fn sums_of(rows: impl IntoIterator<Item = (Key, [Amounts; 2])>) -> BTreeMap<Stri
     sums
 }
 
-fn sums_explained(all: &[(Found, Explained)]) -> BTreeMap<String, [Amounts; 2]> {
+fn sums_explained(all: &[(FoundOperation, Explained)]) -> BTreeMap<String, [Amounts; 2]> {
     sums_of(
         all.iter()
             .map(|(_, explained)| (explained.label.clone().expect("every operation is labelled"), explained.amounts)),
@@ -175,10 +176,10 @@ fn check_one(explained: &Explained) {
     assert_eq!(listed, explained.amounts, "what is listed and what is summed up");
 }
 
-fn check_streams(all: &[(Found, Explained)], streams: &BTreeMap<(u64, Side), Vec<Option<u8>>>) {
+fn check_streams(all: &[(FoundOperation, Explained)], streams: &BTreeMap<(u64, Side), Vec<Option<u8>>>) {
     for (&(connection, side), stream) in streams {
         let mine = all.iter().filter(|(found, _)| found.connection == connection);
-        let mut tiles: BTreeMap<u64, &Piece> = BTreeMap::new();
+        let mut tiles: BTreeMap<u64, &FieldPiece> = BTreeMap::new();
         for (_, explained) in mine {
             let mut at = 0;
             for piece in pieces(explained, side).filter(|piece| piece.path != "outside the stream") {

@@ -1,6 +1,6 @@
 //! What a capture says of itself as it starts: where it listens, whose work it counts, and how it ends.
 
-use super::args::Capture;
+use super::args::CaptureArgs;
 use overhead_model::Measured;
 use overhead_model::record::{Counters, Role};
 use overhead_report::text::{clean, counted};
@@ -9,7 +9,7 @@ use overhead_report::text::{clean, counted};
 const NAMED: usize = 6;
 
 /// Returns the sentence with which a capture begins.
-pub fn sentence(capture: &Capture, ports: &[u16], counters: &Measured<Counters>) -> String {
+pub fn sentence(capture: &CaptureArgs, ports: &[u16], counters: &Measured<Counters>) -> String {
     let what = if capture.bpf_only { "counting" } else { "capturing" };
     let place = if capture.bpf_only { String::new() } else { format!(" on {}", clean(&capture.iface)) };
     let noun = if ports.len() == 1 { "port" } else { "ports" };
@@ -42,7 +42,7 @@ fn some(items: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 /// Returns what ends it.
-fn end(capture: &Capture) -> String {
+fn end(capture: &CaptureArgs) -> String {
     let ends = [
         capture.command.first().map(|program| format!("{} ends", clean(program))),
         capture.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
@@ -60,13 +60,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
-        capture: Capture,
+        capture: CaptureArgs,
     }
 
     fn said(arguments: &[&str], ports: &[u16]) -> String {
-        let line = Line::try_parse_from(std::iter::once("overhead").chain(arguments.iter().copied())).unwrap();
+        let line = CommandLine::try_parse_from(std::iter::once("overhead").chain(arguments.iter().copied())).unwrap();
         sentence(&line.capture, ports, &Measured::unavailable("not asked for (--no-bpf)"))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Arguments of `capture`.
 #[derive(Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-pub struct Capture {
+pub struct CaptureArgs {
     /// Interface to capture on; `any` works
     #[arg(short, long, value_name = "IF", default_value = "lo", overrides_with = "iface")]
     pub iface: String,

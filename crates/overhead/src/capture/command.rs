@@ -1,7 +1,7 @@
 //! The command that runs under a capture, and all that it has started.
 
 use super::family;
-use super::signals::{Asked, End};
+use super::signals::{Asked, EndSignals};
 use crate::caller::User;
 use anyhow::{Result, anyhow};
 use overhead_model::say;
@@ -43,7 +43,7 @@ pub fn start(command: &[String], user: Option<User>) -> Result<Option<Child>> {
 
 /// Ends the command with all that it has started: asked to first, then by force. Gives the command's status, or `None`
 /// where somebody does not want to wait.
-pub async fn end(child: &mut Child, asked: Option<Asked>, signals: &mut End) -> Result<Option<i32>> {
+pub async fn end(child: &mut Child, asked: Option<Asked>, signals: &mut EndSignals) -> Result<Option<i32>> {
     // A Ctrl-C at the terminal has reached it already: two would be one too many for what cleans up after the first.
     let knows = asked == Some(Asked::Interrupt) && shares_the_terminal();
     let phases = if knows {

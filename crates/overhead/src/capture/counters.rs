@@ -1,6 +1,6 @@
 //! Counters beside the packets: loaded if they can be, absent with the reason if not.
 
-use super::args::Capture;
+use super::args::CaptureArgs;
 use anyhow::Result;
 use overhead_kernel::{Captured, Counters, Error, Options, OwnCost, Selection};
 use overhead_model::{Measured, record};
@@ -16,7 +16,7 @@ pub enum Counting {
 
 impl Counting {
     /// Loads the programs for the servers of `ports`. One that does not listen yet is found when it does.
-    pub fn load(args: &Capture, ports: &[u16]) -> Result<Self> {
+    pub fn load(args: &CaptureArgs, ports: &[u16]) -> Result<Self> {
         if args.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
@@ -34,7 +34,7 @@ impl Counting {
         Self::or_absent(Counters::load(&options), args)
     }
 
-    fn or_absent(loaded: Result<Counters, Error>, args: &Capture) -> Result<Self> {
+    fn or_absent(loaded: Result<Counters, Error>, args: &CaptureArgs) -> Result<Self> {
         match loaded {
             Ok(counters) => Ok(Self::On(Box::new(counters))),
             Err(error) if args.bpf_only => Err(error.into()),

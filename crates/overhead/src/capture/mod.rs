@@ -13,7 +13,7 @@ mod queue;
 mod signals;
 mod warmup;
 
-pub use args::Capture;
+pub use args::CaptureArgs;
 
 use crate::caller::User;
 use crate::exit::Fault;
@@ -31,8 +31,8 @@ use overhead_model::record::{Input, SourceKind};
 use overhead_model::{Measured, Protocol, Run, exit, say};
 use overhead_report::folder::open_private;
 use overhead_report::{Aggregate, NamedRun, Owner};
-use packets::{Captured, Capturing, Limits};
-use signals::{Asked, End, Signals};
+use packets::{CaptureOutcome, Capturing, Limits};
+use signals::{Asked, EndSignals, Signals};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
@@ -44,7 +44,7 @@ use warmup::WarmUp;
 /// After the command has ended, its connections are closed within this time.
 const TEARDOWN: Duration = Duration::from_millis(100);
 
-impl Capture {
+impl CaptureArgs {
     /// Captures, counts, writes the run and prints the result.
     pub fn run(self) -> Result<u8> {
         if self.list_interfaces {
@@ -61,7 +61,7 @@ impl Capture {
         let folder = self.folder()?.map(Arc::new);
         let begun = self.begin(folder.as_deref(), user);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
-        let Session { mut child, mut counting, capturing, warmup, started } = session;
+        let CaptureSession { mut child, mut counting, capturing, warmup, started } = session;
         let cause =
             self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), &mut signals).await?;
         // The window ends here, however long the command takes to.
@@ -115,7 +115,7 @@ impl Capture {
     }
 
     /// Starts to count, to capture, and the command.
-    fn begin(&self, folder: Option<&Folder>, user: Option<User>) -> Result<Session> {
+    fn begin(&self, folder: Option<&Folder>, user: Option<User>) -> Result<CaptureSession> {
         let selection = self.which.selection()?;
         let ports = ports_of(&selection);
         let mut counting = Counting::load(self, &ports)?;
@@ -133,7 +133,7 @@ impl Capture {
         if !self.output.quiet {
             say!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
         }
-        Ok(Session { child, counting, capturing, warmup, started })
+        Ok(CaptureSession { child, counting, capturing, warmup, started })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -211,7 +211,7 @@ impl Capture {
         mut warmup: Option<&WarmUp>,
         signals: &mut Signals,
     ) -> Result<Cause> {
-        let mut shown = progress::Line::new(self.output.quiet);
+        let mut shown = progress::StatusLine::new(self.output.quiet);
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let before = warmup.map_or(Duration::ZERO, WarmUp::length);
         let mut deadline = self.duration.map(|duration| tokio::time::Instant::now() + before + duration);
@@ -253,12 +253,12 @@ impl Capture {
 
     fn facts(
         &self,
-        captured: &Captured,
+        captured: &CaptureOutcome,
         ended: Ended,
         counters: Measured<overhead_model::record::Counters>,
         counting: &Counting,
         started: Instant,
-    ) -> ledger::Facts {
+    ) -> ledger::Circumstances {
         let interface = (!self.bpf_only).then(|| interface_facts(&self.iface));
         let mut environment = environment::describe(interface, &self.command);
         if let Some(workload) = &mut environment.workload {
@@ -267,7 +267,7 @@ impl Capture {
         }
         let path = self.write.as_deref().unwrap_or(Path::new(PACKETS)).display().to_string();
         let inputs = captured.written.map(|(frames, wire_bytes)| Input { path, frames, wire_bytes });
-        ledger::Facts {
+        ledger::Circumstances {
             kind: SourceKind::Live,
             inputs: inputs.into_iter().collect(),
             selection: self.which.selected(),
@@ -322,7 +322,7 @@ struct Ended {
 
 impl Ended {
     /// Ends what still runs of the command; `None` where somebody does not want to wait for that.
-    async fn of(cause: Cause, child: Option<&mut Child>, signals: &mut End) -> Result<Option<Self>> {
+    async fn of(cause: Cause, child: Option<&mut Child>, signals: &mut EndSignals) -> Result<Option<Self>> {
         let asked = match cause {
             Cause::Command(code) => return Ok(Some(Self { code: Some(code), by_itself: true })),
             Cause::Asked(asked) => Some(asked),
@@ -341,7 +341,7 @@ impl Ended {
 }
 
 /// Everything that runs during a capture.
-struct Session {
+struct CaptureSession {
     child: Option<Child>,
     counting: Counting,
     capturing: Option<Capturing>,
@@ -367,8 +367,8 @@ fn ports_of(selection: &Selection) -> Vec<u16> {
 }
 
 /// Result of a capture without packets.
-fn nothing() -> Captured {
-    Captured {
+fn nothing() -> CaptureOutcome {
+    CaptureOutcome {
         aggregate: Aggregate::new(),
         totals: Totals::default(),
         kernel_drops: Measured::unavailable("no packets were captured (--bpf-only)"),

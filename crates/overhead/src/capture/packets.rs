@@ -3,7 +3,7 @@
 //! The benchmark is to notice as little as possible: what cannot wait is done by the first, and the second runs in the time
 //! that nobody else wants, as long as it keeps up.
 
-use super::queue::{Inlet, Outlet, queue};
+use super::queue::{LiveInlet, LiveOutlet, queue};
 use super::warmup::WarmUp;
 use crate::keys::KeyReader;
 use crate::warnings::Warnings;
@@ -28,11 +28,11 @@ const BATCH: u64 = 512;
 /// How long is waited for the figures of a moment, where the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-type Shared = Arc<Mutex<Progress>>;
+type Shared = Arc<Mutex<CaptureProgress>>;
 
 /// How far a capture is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub struct CaptureProgress {
     /// Frames so far.
     pub frames: u64,
     /// Their lengths on the wire.
@@ -48,14 +48,14 @@ pub struct Progress {
 /// The figures of a moment.
 pub struct SoFar {
     /// How far the capture is.
-    pub progress: Progress,
+    pub progress: CaptureProgress,
     /// A row for each kind of operation.
     pub operations: Vec<OperationRow>,
 }
 
 /// A question for the figures of now, on its way through both threads.
 #[derive(Default)]
-struct Question {
+struct ProgressQuestion {
     asked: AtomicBool,
     answer: Mutex<Vec<OperationRow>>,
     answered: Notify,
@@ -73,7 +73,7 @@ pub struct Limits {
 }
 
 /// What the thread comes back with.
-pub struct Captured {
+pub struct CaptureOutcome {
     /// Closed operations.
     pub aggregate: Aggregate,
     /// Totals of the dissection.
@@ -88,10 +88,10 @@ pub struct Captured {
 
 /// A running capture.
 pub struct Capturing {
-    thread: JoinHandle<Result<Captured>>,
+    thread: JoinHandle<Result<CaptureOutcome>>,
     stop: StopHandle,
     progress: Shared,
-    question: Arc<Question>,
+    question: Arc<ProgressQuestion>,
     ended: Arc<Notify>,
 }
 
@@ -108,7 +108,7 @@ impl Capturing {
     ) -> Self {
         let stop = source.stop_handle();
         let progress = Shared::default();
-        let question = Arc::<Question>::default();
+        let question = Arc::<ProgressQuestion>::default();
         let (inlet, outlet) = queue();
         let dissecting = Dissecting {
             dissector,
@@ -145,7 +145,7 @@ impl Capturing {
     }
 
     /// Returns how far it is.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> CaptureProgress {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,7 +163,7 @@ impl Capturing {
     }
 
     /// Ends the capture as of now and waits for what was captured before.
-    pub fn finish(self) -> Result<Captured> {
+    pub fn finish(self) -> Result<CaptureOutcome> {
         self.stop.stop();
         self.thread.join().map_err(|_| anyhow!("the capturing thread failed: this is a bug, please report it"))?
     }
@@ -185,12 +185,12 @@ struct Worker {
     limits: Limits,
     dissecting: JoinHandle<(Aggregate, Totals)>,
     progress: Shared,
-    question: Arc<Question>,
+    question: Arc<ProgressQuestion>,
 }
 
 /// Where frames go.
 struct Sink {
-    inlet: Inlet,
+    inlet: LiveInlet,
     writer: Option<Writer>,
     written_bytes: u64,
     warnings: Warnings,
@@ -244,7 +244,7 @@ impl Worker {
         (now.frames, now.wire_bytes, now.dropped) = (totals.frames, totals.wire_bytes, dropped);
     }
 
-    fn end(mut self, outcome: Result<()>) -> Result<Captured> {
+    fn end(mut self, outcome: Result<()>) -> Result<CaptureOutcome> {
         if let Err(error) = outcome {
             if self.source.totals().frames == 0 {
                 return Err(error);
@@ -268,7 +268,7 @@ impl Worker {
         let dissected = self.dissecting.join();
         let (aggregate, totals) =
             dissected.map_err(|_| anyhow!("the dissecting thread failed: this is a bug, please report it"))?;
-        Ok(Captured { aggregate, totals, kernel_drops, written, warnings })
+        Ok(CaptureOutcome { aggregate, totals, kernel_drops, written, warnings })
     }
 }
 
@@ -317,12 +317,12 @@ struct Dissecting {
     limit: Option<u64>,
     stop: StopHandle,
     progress: Shared,
-    question: Arc<Question>,
+    question: Arc<ProgressQuestion>,
     published: Option<Instant>,
 }
 
 impl Dissecting {
-    fn run(mut self, frames: Outlet) -> (Aggregate, Totals) {
+    fn run(mut self, frames: LiveOutlet) -> (Aggregate, Totals) {
         let in_background = self.limit.is_none();
         frames.drain(in_background, &mut self, Self::frame, Self::publish);
         self.dissector.finish()

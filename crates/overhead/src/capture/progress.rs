@@ -1,25 +1,25 @@
 //! What is shown while a capture runs, on standard error.
 
-use super::packets::{Capturing, Progress, SoFar};
+use super::packets::{CaptureProgress, Capturing, SoFar};
 use indicatif::{ProgressBar, ProgressStyle};
 use overhead_model::{Class, Measured, record, say};
 use overhead_report::text::{clean, grouped};
 use std::time::Instant;
 
 /// A line that is rewritten in place on a terminal, and absent elsewhere.
-pub struct Line {
+pub struct StatusLine {
     bar: ProgressBar,
-    before: (Instant, Progress),
+    before: (Instant, CaptureProgress),
 }
 
-impl Line {
+impl StatusLine {
     /// Returns a line; none where nothing is to be said.
     pub fn new(quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, before: (Instant::now(), Progress::default()) }
+        Self { bar, before: (Instant::now(), CaptureProgress::default()) }
     }
 
     /// Shows how far the capture is.
@@ -49,7 +49,7 @@ impl Line {
 }
 
 /// `100,000 operations, 223.0 bytes each, 0 frames dropped`.
-fn totals(now: &Progress) -> String {
+fn totals(now: &CaptureProgress) -> String {
     let mean = if now.operations == 0 { 0.0 } else { now.operation_bytes as f64 / now.operations as f64 };
     format!("{} operations, {mean:.1} bytes each, {} frames dropped", grouped(now.operations), grouped(now.dropped))
 }

@@ -11,13 +11,13 @@ const MOST: usize = 128;
 
 /// Frames, and what goes with them.
 #[derive(Debug, Default)]
-struct Batch {
+struct LiveBatch {
     frames: FrameBatch,
     /// Somebody asked how far the dissection is, once it is here.
     asked: bool,
 }
 
-impl queue::Batch for Batch {
+impl queue::Batch for LiveBatch {
     fn is_empty(&self) -> bool {
         self.frames.is_empty() && !self.asked
     }
@@ -29,19 +29,19 @@ impl queue::Batch for Batch {
 }
 
 /// A queue's two ends.
-pub fn queue() -> (Inlet, Outlet) {
+pub fn queue() -> (LiveInlet, LiveOutlet) {
     let (mut inlet, background) = (queue::Inlet::new(MOST), Background::default());
     let outlet = inlet.outlet();
-    (Inlet { inlet, background: background.clone() }, Outlet { outlet, background })
+    (LiveInlet { inlet, background: background.clone() }, LiveOutlet { outlet, background })
 }
 
 /// Where frames are put in.
-pub struct Inlet {
-    inlet: queue::Inlet<Batch>,
+pub struct LiveInlet {
+    inlet: queue::Inlet<LiveBatch>,
     background: Background,
 }
 
-impl Inlet {
+impl LiveInlet {
     /// Puts a frame in. Waits where the other end is too far behind.
     #[inline]
     pub fn push(&mut self, frame: &Frame<'_>) {
@@ -68,7 +68,7 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for LiveInlet {
     fn drop(&mut self) {
         self.hand_over();
         self.background.hurry();
@@ -76,12 +76,12 @@ impl Drop for Inlet {
 }
 
 /// Where frames are taken out, by a thread that runs in the background as long as it keeps up.
-pub struct Outlet {
-    outlet: queue::Outlet<Batch>,
+pub struct LiveOutlet {
+    outlet: queue::Outlet<LiveBatch>,
     background: Background,
 }
 
-impl Outlet {
+impl LiveOutlet {
     /// Hands every frame to `take`, and calls `pause` after each batch, with whether somebody asked for the figures there,
     /// until the other end is dropped. `in_background` says whether nobody waits for the figures.
     pub fn drain<T>(

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The signals that mean something to a capture.
 pub struct Signals {
     /// Somebody wants it to end.
-    pub end: End,
+    pub end: EndSignals,
     /// Somebody wants to know the figures so far.
     pub usr1: Signal,
     /// A process of the command has ended.
@@ -17,7 +17,7 @@ pub struct Signals {
 }
 
 /// Signals by which somebody wants the capture to end.
-pub struct End {
+pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
     /// The terminal went away; `None` where we were told not to mind, as by nohup.
@@ -39,7 +39,7 @@ impl Signals {
     /// Listens from here on.
     pub fn new() -> std::io::Result<Self> {
         let minds_hangup = !ignores(SignalKind::hangup());
-        let end = End {
+        let end = EndSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: minds_hangup.then(|| signal(SignalKind::hangup())).transpose()?,
@@ -49,7 +49,7 @@ impl Signals {
     }
 }
 
-impl End {
+impl EndSignals {
     /// Waits for the next one.
     pub async fn recv(&mut self) -> Asked {
         let asked = tokio::select! {

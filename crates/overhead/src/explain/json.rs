@@ -3,7 +3,7 @@
 use super::Explanation;
 use super::text::outcome_name;
 use anyhow::Result;
-use overhead_dissect::explain::{Item, Piece, Seen, View};
+use overhead_dissect::explain::{FieldPiece, FrameView, Item, Seen};
 use overhead_model::{Amounts, Class, Side};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 struct Document<'a> {
     schema_version: u32,
     operation: About<'a>,
-    connection: Option<Connection>,
-    frames: Vec<Frame<'a>>,
+    connection: Option<JsonConnection>,
+    frames: Vec<JsonFrame<'a>>,
     /// Sums over all of the operation, by side.
     accounts: Sides,
     /// The part of `accounts` that the operation had when it closed: what the distributions of a run hold.
@@ -37,7 +37,7 @@ struct About<'a> {
 }
 
 #[derive(Serialize)]
-struct Connection {
+struct JsonConnection {
     number: u64,
     client: String,
     server: String,
@@ -52,19 +52,19 @@ struct Sides {
 }
 
 #[derive(Serialize)]
-struct Frame<'a> {
+struct JsonFrame<'a> {
     /// Absent for bytes that are in no captured frame.
     number: Option<u64>,
     side: &'static str,
     #[serde(flatten)]
-    facts: Option<Facts>,
+    facts: Option<JsonFacts>,
     /// The operation's share of what is not new payload.
     shares: Amounts,
-    payload: Vec<Entry<'a>>,
+    payload: Vec<JsonEntry<'a>>,
 }
 
 #[derive(Serialize)]
-struct Facts {
+struct JsonFacts {
     time_ns: u64,
     wire_bytes: u32,
     link: u32,
@@ -76,13 +76,13 @@ struct Facts {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Entry<'a> {
+enum JsonEntry<'a> {
     Others { other_operations: u64 },
-    Field(Field<'a>),
+    Field(JsonField<'a>),
 }
 
 #[derive(Serialize)]
-struct Field<'a> {
+struct JsonField<'a> {
     #[serde(rename = "field")]
     path: &'a str,
     account: &'static str,
@@ -106,7 +106,7 @@ struct Field<'a> {
 /// The explanation as indented JSON, with a newline at the end.
 pub fn render(explanation: &Explanation) -> Result<String> {
     let explained = &explanation.explained;
-    let connection = explained.connection.as_ref().map(|summary| Connection {
+    let connection = explained.connection.as_ref().map(|summary| JsonConnection {
         number: explanation.found.connection,
         client: summary.client.to_string(),
         server: summary.server.to_string(),
@@ -145,12 +145,12 @@ fn about(explanation: &Explanation) -> About<'_> {
     }
 }
 
-fn frame<'a>(explanation: &Explanation, view: &View<'a>) -> Frame<'a> {
+fn frame<'a>(explanation: &Explanation, view: &FrameView<'a>) -> JsonFrame<'a> {
     let facts = view.frame.and_then(|number| explanation.frames.get(&number)).map(|facts| {
         let [link, ip, tcp] = facts.headers;
         let flags = facts.flags;
         let set = [(flags.syn, "syn"), (flags.fin, "fin"), (flags.rst, "rst"), (flags.ack, "ack")];
-        Facts {
+        JsonFacts {
             time_ns: facts.time_ns,
             wire_bytes: facts.wire_len,
             link,
@@ -164,22 +164,22 @@ fn frame<'a>(explanation: &Explanation, view: &View<'a>) -> Frame<'a> {
         Side::Request => "request",
         Side::Response => "response",
     };
-    Frame { number: view.frame, side, facts, shares: view.charges, payload: view.items.iter().map(entry).collect() }
+    JsonFrame { number: view.frame, side, facts, shares: view.charges, payload: view.items.iter().map(entry).collect() }
 }
 
-fn entry(item: &Item) -> Entry<'_> {
+fn entry(item: &Item) -> JsonEntry<'_> {
     match item {
-        Item::Others(len) => Entry::Others { other_operations: *len },
-        Item::Piece(piece) => Entry::Field(field(piece)),
+        Item::Others(len) => JsonEntry::Others { other_operations: *len },
+        Item::Piece(piece) => JsonEntry::Field(field(piece)),
     }
 }
 
-fn field(piece: &Piece) -> Field<'_> {
+fn field(piece: &FieldPiece) -> JsonField<'_> {
     let mut hex = String::with_capacity(piece.bytes.len() * 2);
     for byte in &piece.bytes {
         let _ = write!(hex, "{byte:02x}");
     }
-    Field {
+    JsonField {
         path: &piece.path,
         account: piece.account.name(),
         stream_offset: piece.offset,

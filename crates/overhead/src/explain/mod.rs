@@ -8,11 +8,13 @@ use crate::exit::Fault;
 use crate::inputs::{self, Findings};
 use crate::keys::{KeyFiles, KeyReader};
 use crate::print;
-use crate::runs::Kept;
+use crate::runs::KeptRun;
 use crate::warnings::Warnings;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
-use overhead_dissect::explain::{Explained, Finder, Found, FrameFinder, Kind, Reading, Recorder, Wanted};
+use overhead_dissect::explain::{
+    Explained, Finder, FoundOperation, FrameFinder, Kind, OperationRecorder, Reading, Wanted,
+};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Class, FrameFacts};
 use overhead_report::text::{clean, counted, grouped};
@@ -60,7 +62,7 @@ pub struct Explain {
     full: bool,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table")]
-    format: Form,
+    format: ExplanationForm,
     /// Colours of the accounts
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: Color,
@@ -85,7 +87,7 @@ enum First {
 
 /// Form of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ExplanationForm {
     /// For people
     Table,
     /// For programs
@@ -94,7 +96,7 @@ enum Form {
 
 /// An operation and all that is known of it.
 struct Explanation {
-    found: Found,
+    found: FoundOperation,
     /// Operations in the capture.
     count: u64,
     explained: Explained,
@@ -105,7 +107,7 @@ struct Explanation {
 impl Explain {
     /// Finds the operation, reads it and prints it.
     pub fn run(mut self) -> Result<u8> {
-        let kept = Kept::open(&self.file)?;
+        let kept = KeptRun::open(&self.file)?;
         let files = match &kept {
             Some(kept) => {
                 self.which = kept.which(&self.which);
@@ -122,14 +124,16 @@ impl Explain {
         }
         let mut warnings = Warnings::default();
         let keys = KeyReader::read(&self.keys, &mut warnings)?;
-        let capture = Capture { file: &files, selection: self.which.selection()?, keys };
+        let capture = RereadCapture { file: &files, selection: self.which.selection()?, keys };
         let mut finder = Finder::new(self.wanted());
         let findings = capture.read(&mut finder)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
         let explanation = capture.explain(found, finder.count())?;
         let text = match self.format {
-            Form::Json => json::render(&explanation)?,
-            Form::Table => text::render(&explanation, text::Style { color: self.color.wanted(), full: self.full }),
+            ExplanationForm::Json => json::render(&explanation)?,
+            ExplanationForm::Table => {
+                text::render(&explanation, text::TextStyle { color: self.color.wanted(), full: self.full })
+            }
         };
         print::verbatim(&text)?;
         findings.report(&mut warnings);
@@ -213,16 +217,16 @@ impl First {
 }
 
 /// The capture that is read again and again.
-struct Capture<'a> {
+struct RereadCapture<'a> {
     file: &'a [PathBuf],
     selection: Selection,
     keys: KeyReader,
 }
 
-impl Capture<'_> {
+impl RereadCapture<'_> {
     /// Records the operation, then the headers of its frames.
-    fn explain(&self, found: Found, count: u64) -> Result<Explanation> {
-        let mut recorder = Recorder::new(found.connection, found.op);
+    fn explain(&self, found: FoundOperation, count: u64) -> Result<Explanation> {
+        let mut recorder = OperationRecorder::new(found.connection, found.op);
         self.read(&mut recorder)?;
         let explained = recorder.into_explained();
         let mut frames = FrameFinder::new(explained.frames());

@@ -1,14 +1,14 @@
 //! An explanation for people: every frame, every field, the sums.
 
 use super::Explanation;
-use overhead_dissect::explain::{Item, Piece, Seen, View};
+use overhead_dissect::explain::{FieldPiece, FrameView, Item, Seen};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Outcome, Side};
 use overhead_report::text::{clean, counted, grouped};
 use std::fmt::Write as _;
 
 /// How the text is to look.
 #[derive(Clone, Copy, Debug)]
-pub struct Style {
+pub struct TextStyle {
     /// Use ANSI escape sequences.
     pub color: bool,
     /// Show all bytes of long fields.
@@ -25,9 +25,9 @@ const GREY: &str = "90";
 const BOLD: &str = "1";
 
 /// Returns the whole explanation.
-pub fn render(explanation: &Explanation, style: Style) -> String {
+pub fn render(explanation: &Explanation, style: TextStyle) -> String {
     let mut page =
-        Page { style, out: String::new(), explanation, base: [None; 2], first_ns: None, columns_said: false };
+        TextPage { style, out: String::new(), explanation, base: [None; 2], first_ns: None, columns_said: false };
     page.head();
     for view in explanation.explained.views() {
         page.frame(&view);
@@ -36,8 +36,8 @@ pub fn render(explanation: &Explanation, style: Style) -> String {
     page.out
 }
 
-struct Page<'a> {
-    style: Style,
+struct TextPage<'a> {
+    style: TextStyle,
     out: String,
     explanation: &'a Explanation,
     /// Stream offset of the operation's first byte, by side.
@@ -46,7 +46,7 @@ struct Page<'a> {
     columns_said: bool,
 }
 
-impl Page<'_> {
+impl TextPage<'_> {
     fn line(&mut self, text: &str) {
         self.out.push_str(text.trim_end());
         self.out.push('\n');
@@ -78,7 +78,7 @@ impl Page<'_> {
         }
     }
 
-    fn frame(&mut self, view: &View<'_>) {
+    fn frame(&mut self, view: &FrameView<'_>) {
         self.out.push('\n');
         let facts = view.frame.and_then(|number| self.explanation.frames.get(&number)).copied();
         let side = side_name(view.side);
@@ -121,7 +121,7 @@ impl Page<'_> {
         }
     }
 
-    fn items(&mut self, view: &View<'_>) {
+    fn items(&mut self, view: &FrameView<'_>) {
         if !view.items.is_empty() {
             self.columns();
         }
@@ -138,7 +138,7 @@ impl Page<'_> {
     }
 
     /// The rows of one field, or of its part in one frame.
-    fn piece(&mut self, side: Side, piece: &Piece) {
+    fn piece(&mut self, side: Side, piece: &FieldPiece) {
         let base = *self.base[side as usize].get_or_insert(piece.offset);
         let at = piece.offset.saturating_sub(base);
         let name = format!("{:>6}  {:<8}  {}{}", grouped(piece.len), piece.account.name(), piece.path, extent(piece));
@@ -199,7 +199,7 @@ impl Page<'_> {
 }
 
 /// Returns what a frame is made of, and which part of it is this operation's where that is not the whole.
-fn parts(facts: &FrameFacts, view: &View<'_>) -> Vec<String> {
+fn parts(facts: &FrameFacts, view: &FrameView<'_>) -> Vec<String> {
     let wire = format!("{} B", grouped(u64::from(facts.wire_len)));
     let mine: u64 = view.items.iter().map(|item| if let Item::Piece(piece) = item { piece.len } else { 0 }).sum();
     let charges = view.charges;
@@ -237,7 +237,7 @@ fn flags(facts: &FrameFacts) -> String {
 }
 
 /// Which part of a field a piece is, where it is not the whole, and whether it is what the wire has.
-fn extent(piece: &Piece) -> String {
+fn extent(piece: &FieldPiece) -> String {
     let part = (piece.len != piece.field_len)
         .then(|| format!("from byte {} of {}", grouped(piece.field_at), grouped(piece.field_len)));
     let decrypted = (piece.seen == Seen::Decrypted).then(|| "decrypted".to_owned());
