@@ -4,7 +4,7 @@ use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
 use crate::discover::in_initial_pid_namespace;
 use crate::error::Error;
-use crate::options::{Options, Selection};
+use crate::options::{CounterOptions, ProcessSelection};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
 use crate::timing::Timing;
 use libbpf_rs::btf::Btf;
@@ -48,7 +48,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Loads and attaches everything this kernel has.
-    pub(crate) fn start(options: &Options) -> Result<Self, Error> {
+    pub(crate) fn start(options: &CounterOptions) -> Result<Self, Error> {
         // The library would print to standard error; what matters is in its errors.
         libbpf_rs::set_print(None);
         if !in_initial_pid_namespace() {
@@ -68,7 +68,7 @@ impl Programs {
     }
 
     fn attempt(
-        options: &Options,
+        options: &CounterOptions,
         btf: &Btf<'_>,
         cycles: Result<CycleEvents, String>,
         missing: &mut BTreeMap<String, String>,
@@ -91,7 +91,7 @@ impl Programs {
 
     fn attach(
         skeleton: &mut OverheadSkel<'_>,
-        options: &Options,
+        options: &CounterOptions,
         cycles: Result<CycleEvents, String>,
         mut missing: BTreeMap<String, String>,
     ) -> Result<Self, Error> {
@@ -143,13 +143,13 @@ impl Programs {
     }
 }
 
-fn configure(open: &mut OpenOverheadSkel<'_>, options: &Options, btf: &Btf<'_>, hardware: bool) {
+fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Btf<'_>, hardware: bool) {
     let Some(constants) = open.maps.rodata_data.as_deref_mut() else { return };
     for port in &options.ports {
         constants.port_set[usize::from(port >> 3)] |= 1 << (port & 7);
     }
-    constants.find_servers = (options.server == Selection::Ports).into();
-    constants.find_clients = (options.client == Selection::Ports).into();
+    constants.find_servers = (options.server == ProcessSelection::Ports).into();
+    constants.find_clients = (options.client == ProcessSelection::Ports).into();
     constants.only_port_set = (!options.ports.is_empty()).into();
     constants.own_tgid = std::process::id();
     constants.adopt_children = options.adopt_children.into();
@@ -167,7 +167,7 @@ fn slots() -> usize {
 }
 
 /// Why an optional program is not to be loaded.
-fn absence(name: &str, options: &Options, btf: &Btf<'_>, refused: Option<&str>) -> Option<String> {
+fn absence(name: &str, options: &CounterOptions, btf: &Btf<'_>, refused: Option<&str>) -> Option<String> {
     if REQUIRED.contains(&name) || name == EMPTY {
         return None;
     }

@@ -17,7 +17,7 @@ pub(crate) const SOFTIRQ: [&str; 2] = ["softirq_entry", "softirq_exit"];
 pub(crate) const SWITCHES: [&str; 1] = ["sched_switch"];
 
 /// Who is counted.
-pub(crate) struct Family {
+pub(crate) struct CountedProcesses {
     pub(crate) pids: Vec<u32>,
     pub(crate) comms: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Context<'programs> {
 
 impl Context<'_> {
     /// Returns a role's record.
-    pub(crate) fn role(&self, family: Family, sums: &SlotSums) -> Role {
+    pub(crate) fn role(&self, family: CountedProcesses, sums: &SlotSums) -> Role {
         let on_cpu = evidence(sums).split();
         Role {
             pids: family.pids,

@@ -4,7 +4,7 @@ use crate::bpf::Programs;
 use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
 use crate::discover::{self, TO_SEE};
 use crate::error::Error;
-use crate::options::{CycleChoice, Options, Selection};
+use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
 use crate::{privilege, timing};
 use overhead_model::privilege::remedy;
 
@@ -35,9 +35,9 @@ pub struct Absence {
 
 /// Tries everything, by loading the programs for a moment.
 pub fn doctor() -> Vec<Capability> {
-    let mut options = Options::for_ports([]);
-    options.server = Selection::Named(String::new());
-    options.client = Selection::Named(String::new());
+    let mut options = CounterOptions::for_ports([]);
+    options.server = ProcessSelection::Named(String::new());
+    options.client = ProcessSelection::Named(String::new());
     options.cycles = CycleChoice::Best;
     options.softirq = true;
     let mut list = match Programs::start(&options) {

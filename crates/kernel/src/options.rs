@@ -32,8 +32,8 @@ impl Role {
 
 /// How the processes of a role are found. Their forks and threads, present and future, always belong to it too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// By the ports of [`Options::ports`]: of the server, who listens on one now or later; of the client, who is connected
+pub enum ProcessSelection {
+    /// By the ports of [`CounterOptions::ports`]: of the server, who listens on one now or later; of the client, who is connected
     /// to one now or connects later. In all network namespaces: [`crate::Counters::attribute`] tells those apart that have
     /// to do with what was captured.
     Ports,
@@ -61,13 +61,13 @@ pub enum CycleChoice {
 
 /// What to count, for whom.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CounterOptions {
     /// The captured ports. When there are any, only sockets on them are counted; without any, all TCP sockets of the roles.
     pub ports: Vec<u16>,
     /// Who the server is.
-    pub server: Selection,
+    pub server: ProcessSelection,
     /// Who the client is.
-    pub client: Selection,
+    pub client: ProcessSelection,
     /// Where cycles come from.
     pub cycles: CycleChoice,
     /// How [`crate::Counters::bpf_ns`] is come by.
@@ -90,13 +90,13 @@ pub enum OwnCost {
     Sampled,
 }
 
-impl Options {
+impl CounterOptions {
     /// Server and client of these ports.
     pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
         Self {
             ports: ports.into(),
-            server: Selection::Ports,
-            client: Selection::Ports,
+            server: ProcessSelection::Ports,
+            client: ProcessSelection::Ports,
             cycles: CycleChoice::Best,
             own_cost: OwnCost::Untimed,
             softirq: false,

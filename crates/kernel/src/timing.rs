@@ -21,13 +21,13 @@ const PAUSE: Duration = Duration::from_millis(195);
 /// The programs' own costs, timed as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    programs: Arc<Programs>,
+    programs: Arc<TimedPrograms>,
     timed: Arc<Mutex<Timed>>,
-    how: How,
+    how: OwnCostMethod,
 }
 
 #[derive(Debug)]
-enum How {
+enum OwnCostMethod {
     Never,
     Always {
         _statistics: OwnedFd,
@@ -90,20 +90,22 @@ impl Timed {
 impl Timing {
     /// Times these programs, where the kernel lets us: what they count does not depend on it.
     pub(crate) fn start(counting: Vec<OwnedFd>, empty: Option<OwnedFd>, how: OwnCost) -> Self {
-        let (programs, timed) = (Arc::new(Programs { counting, empty }), Arc::<Mutex<Timed>>::default());
+        let (programs, timed) = (Arc::new(TimedPrograms { counting, empty }), Arc::<Mutex<Timed>>::default());
         // Says now whether it is allowed.
         let allowed = if how == OwnCost::Untimed { None } else { Some(enable_statistics()) };
         let how = match (how, allowed) {
-            (_, Some(Err(error))) => How::Refused(refusal(&error)),
-            (OwnCost::Timed, Some(Ok(statistics))) => How::Always { _statistics: statistics, since: Instant::now() },
-            (OwnCost::Untimed, _) | (_, None) => How::Never,
+            (_, Some(Err(error))) => OwnCostMethod::Refused(refusal(&error)),
+            (OwnCost::Timed, Some(Ok(statistics))) => {
+                OwnCostMethod::Always { _statistics: statistics, since: Instant::now() }
+            }
+            (OwnCost::Untimed, _) | (_, None) => OwnCostMethod::Never,
             (OwnCost::Sampled, Some(Ok(statistics))) => {
                 drop(statistics);
                 let (end, ended) = channel();
                 let (programs, timed) = (Arc::clone(&programs), Arc::clone(&timed));
                 let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
                 let thread = std::thread::spawn(move || while sample(&programs, &timed, &passes) && passes(PAUSE) {});
-                How::Sampled { end: Some(end), thread: Some(thread) }
+                OwnCostMethod::Sampled { end: Some(end), thread: Some(thread) }
             }
         };
         Self { programs, timed, how }
@@ -111,16 +113,16 @@ impl Timing {
 
     /// Why the kernel does not time them; `None` where it does, and where it was not asked to.
     pub(crate) fn refused(&self) -> Option<&str> {
-        if let How::Refused(reason) = &self.how { Some(reason) } else { None }
+        if let OwnCostMethod::Refused(reason) = &self.how { Some(reason) } else { None }
     }
 
     /// What was timed so far.
     pub(crate) fn timed(&self) -> io::Result<Timed> {
         match &self.how {
-            How::Never | How::Refused(_) | How::Sampled { .. } => {
+            OwnCostMethod::Never | OwnCostMethod::Refused(_) | OwnCostMethod::Sampled { .. } => {
                 Ok(*self.timed.lock().unwrap_or_else(PoisonError::into_inner))
             }
-            How::Always { since, .. } => {
+            OwnCostMethod::Always { since, .. } => {
                 let empty = self.programs.run_empty()?;
                 let mut timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
                 timed.empty.add(empty);
@@ -138,7 +140,7 @@ impl Timing {
 
 impl Drop for Timing {
     fn drop(&mut self) {
-        if let How::Sampled { end, thread } = &mut self.how {
+        if let OwnCostMethod::Sampled { end, thread } = &mut self.how {
             drop(end.take());
             if let Some(thread) = thread.take() {
                 // It has nothing to say at its end.
@@ -149,7 +151,7 @@ impl Drop for Timing {
 }
 
 /// Times one moment; false when it is over with timing, or the kernel does not tell.
-fn sample(programs: &Programs, timed: &Mutex<Timed>, passes: &impl Fn(Duration) -> bool) -> bool {
+fn sample(programs: &TimedPrograms, timed: &Mutex<Timed>, passes: &impl Fn(Duration) -> bool) -> bool {
     let moment = || -> io::Result<(Timed, bool)> {
         let statistics = enable_statistics()?;
         let (since, before) = (Instant::now(), programs.runs()?);
@@ -169,12 +171,12 @@ fn sample(programs: &Programs, timed: &Mutex<Timed>, passes: &impl Fn(Duration) 
 
 /// The programs that count, and the one that does nothing.
 #[derive(Debug)]
-struct Programs {
+struct TimedPrograms {
     counting: Vec<OwnedFd>,
     empty: Option<OwnedFd>,
 }
 
-impl Programs {
+impl TimedPrograms {
     /// What the kernel has timed of those that count.
     fn runs(&self) -> io::Result<Runs> {
         let mut sum = Runs::default();

@@ -6,14 +6,14 @@
 mod child;
 
 use child::Child;
-use overhead_kernel::{Counters, CycleChoice, Error, Options, OwnCost, Role, Selection, doctor};
+use overhead_kernel::{CounterOptions, Counters, CycleChoice, Error, OwnCost, ProcessSelection, Role, doctor};
 use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Loads counters for processes that are named later; `None`, with a line that says why, where there can be none.
-fn counters(options: &Options) -> Option<Counters> {
+fn counters(options: &CounterOptions) -> Option<Counters> {
     match Counters::load(options) {
         Ok(counters) => Some(counters),
         Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
@@ -28,10 +28,10 @@ fn counters(options: &Options) -> Option<Counters> {
     }
 }
 
-fn named() -> Options {
-    let mut options = Options::for_ports([]);
-    options.server = Selection::Named("no server was named".to_owned());
-    options.client = Selection::Named("no client was named".to_owned());
+fn named() -> CounterOptions {
+    let mut options = CounterOptions::for_ports([]);
+    options.server = ProcessSelection::Named("no server was named".to_owned());
+    options.client = ProcessSelection::Named("no client was named".to_owned());
     options
 }
 
@@ -287,7 +287,7 @@ fn socket_bytes_are_those_sent() {
             stream.write_all(&bytes[..12_345]).unwrap();
         },
     );
-    let mut options = Options::for_ports([port]);
+    let mut options = CounterOptions::for_ports([port]);
     options.softirq = true;
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
@@ -333,7 +333,7 @@ fn a_listener_in_another_network_namespace_is_found() {
         println!("skipped: a network namespace needs root");
         return;
     }
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let pid = listener.pid;
     assert_eq!(server(&counters.finish().unwrap()).pids, [pid]);
@@ -344,7 +344,7 @@ fn a_server_that_is_started_again_is_found_again() {
     let port = child::free_port();
     let bind = move || TcpListener::bind(("127.0.0.1", port)).unwrap();
     let first = Child::waiting_after(bind, drop);
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let mut pids = vec![first.pid];
     first.run();
@@ -360,7 +360,7 @@ fn a_server_that_is_started_again_is_found_again() {
 fn a_process_is_found_by_its_name() {
     let child = Child::waiting_after(|| child::take_name("ovh-by-name"), |()| child::getppid(55));
     let mut options = named();
-    options.server = Selection::Comm("ovh-by-name".to_owned());
+    options.server = ProcessSelection::Comm("ovh-by-name".to_owned());
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
     child.run();
@@ -380,7 +380,7 @@ fn a_client_that_was_connected_before_is_found() {
         move || TcpStream::connect(("127.0.0.1", port)).unwrap(),
         |mut stream| stream.write_all(b"0123456789").unwrap(),
     );
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let pid = client.pid;
     client.run();
@@ -401,7 +401,7 @@ fn softirqs_are_timed_where_that_is_asked_for() {
 fn without_a_client_here_the_client_is_absent_not_zero() {
     let port = child::free_port();
     let _listener = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), drop);
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     // Ours is not a client that counts.
     let _ours = TcpStream::connect(("127.0.0.1", port)).unwrap();
     counters.begin().unwrap();
@@ -412,7 +412,7 @@ fn without_a_client_here_the_client_is_absent_not_zero() {
 #[test]
 fn a_server_that_listens_later_is_found_then() {
     let port = child::free_port();
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     assert!(counters.is_awaiting());
     counters.begin().unwrap();
     let absent = counters.read().unwrap();
@@ -428,7 +428,7 @@ fn a_server_that_listens_later_is_found_then() {
 #[test]
 fn a_process_that_does_not_exist_is_an_error() {
     let mut options = named();
-    options.server = Selection::Pids(vec![u32::MAX / 2]);
+    options.server = ProcessSelection::Pids(vec![u32::MAX / 2]);
     match Counters::load(&options) {
         Err(Error::NoSuchProcess(pid)) => assert_eq!(pid, u32::MAX / 2),
         Err(error) => println!("skipped: {error}"),

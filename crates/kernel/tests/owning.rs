@@ -6,14 +6,14 @@
 mod child;
 
 use child::Child;
-use overhead_kernel::{Captured, Counters, Error, Options, Role, Selection};
+use overhead_kernel::{Captured, CounterOptions, Counters, Error, ProcessSelection, Role};
 use overhead_model::Protocol;
 use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// Loads counters; `None`, with a line that says why, where there can be none.
-fn counters(options: &Options) -> Option<Counters> {
+fn counters(options: &CounterOptions) -> Option<Counters> {
     match Counters::load(options) {
         Ok(counters) => Some(counters),
         Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
@@ -93,7 +93,7 @@ fn a_server_on_the_same_port_in_another_namespace_is_not_counted() {
             child::talk_to_itself(&listener, 50_000);
         },
     );
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let client = asking(from, port, 50);
     let pids = (ours.pid, client.pid, other.pid);
@@ -122,7 +122,7 @@ fn a_server_on_the_same_port_in_another_namespace_is_not_counted() {
 fn the_share_that_the_capture_saw_is_said_and_figures_are_withheld_where_it_is_small() {
     let (port, from) = (child::free_port(), child::free_port());
     let server = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let client = asking(from, port, 100);
     let server = server.let_go();
@@ -153,7 +153,7 @@ fn two_protocols_are_counted_apart() {
     let ports = [child::free_port(), child::free_port()];
     let from = [child::free_port(), child::free_port()];
     let servers = ports.map(|port| Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo));
-    let Some(mut counters) = counters(&Options::for_ports(ports)) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports(ports)) else { return };
     counters.begin().unwrap();
     let clients = [asking(from[0], ports[0], 10), asking(from[1], ports[1], 30)];
     let pids = [servers[0].pid, servers[1].pid];
@@ -188,7 +188,7 @@ fn a_server_that_is_busy_on_other_sockets_is_said_to_be() {
             echo(listener);
         },
     );
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let client = asking(from, port, 100);
     let server = server.let_go();
@@ -212,8 +212,8 @@ fn a_named_process_that_never_touches_the_port_is_said_to() {
     let port = child::free_port();
     let idle = Child::waiting(|| child::getppid(10));
     let pid = idle.pid;
-    let mut options = Options::for_ports([port]);
-    options.server = Selection::Pids(vec![pid]);
+    let mut options = CounterOptions::for_ports([port]);
+    options.server = ProcessSelection::Pids(vec![pid]);
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
     idle.run();
@@ -228,7 +228,7 @@ fn a_named_process_that_never_touches_the_port_is_said_to() {
 
 #[test]
 fn a_command_of_ours_is_a_client_from_its_exec_on() {
-    let mut options = Options::for_ports([child::free_port()]);
+    let mut options = CounterOptions::for_ports([child::free_port()]);
     options.adopt_children = true;
     let Some(mut counters) = counters(&options) else { return };
     assert!(counters.is_awaiting());
@@ -247,7 +247,7 @@ fn a_command_of_ours_is_a_client_from_its_exec_on() {
 fn programs_that_a_command_starts_are_clients_apart_from_it() {
     let (port, from) = (child::free_port(), child::free_port());
     let server = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
-    let mut options = Options::for_ports([port]);
+    let mut options = CounterOptions::for_ports([port]);
     options.adopt_children = true;
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
@@ -275,7 +275,7 @@ fn programs_that_a_command_starts_are_clients_apart_from_it() {
 #[test]
 fn a_command_that_starts_a_server_is_not_the_client_of_it() {
     let port = child::free_port();
-    let Some(mut counters) = counters(&Options::for_ports([port])) else { return };
+    let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     assert!(counters.is_awaiting());
     let command = Child::waiting(move || {
         child::fork_and_wait(|| {
@@ -298,8 +298,8 @@ fn a_command_that_starts_a_server_is_not_the_client_of_it() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_32_bit_programs_have_their_own_names() {
-    let mut options = Options::for_ports([]);
-    options.server = Selection::Named("no server was named".to_owned());
+    let mut options = CounterOptions::for_ports([]);
+    options.server = ProcessSelection::Named("no server was named".to_owned());
     options.client = options.server.clone();
     let Some(mut counters) = counters(&options) else { return };
     if !std::path::Path::new("/proc/sys/abi/vsyscall32").exists() {

@@ -1,16 +1,16 @@
 //! Who is to run the command and own the output: under sudo, the user who called it.
 
-use overhead_report::Owner;
+use overhead_report::FileOwner;
 
 #[cfg(feature = "live")]
 pub use user::User;
 
 /// To whom what is written belongs: under sudo to who called it, else to who runs this.
-pub fn owner() -> Option<Owner> {
+pub fn owner() -> Option<FileOwner> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
     let is_root = rustix::process::geteuid().is_root();
-    (is_root && uid != 0).then_some(Owner { uid, gid })
+    (is_root && uid != 0).then_some(FileOwner { uid, gid })
 }
 
 #[cfg(feature = "live")]

@@ -18,60 +18,66 @@ type Payload = &'static [(Account, u64)];
 type Calls = &'static [(&'static str, u64)];
 
 /// A kind of operation to tally.
-struct Kind {
+struct FixtureKind {
     key: RowKey<'static>,
     count: u64,
     sides: [Payload; 2],
     latency_ns: u64,
 }
 
-const fn kind(protocol: Protocol, name: &'static str, via: &'static str, sides: [Payload; 2], latency_ns: u64) -> Kind {
-    Kind { key: RowKey { protocol, class: Class::Workload, name, via }, count: 1_000, sides, latency_ns }
+const fn kind(
+    protocol: Protocol,
+    name: &'static str,
+    via: &'static str,
+    sides: [Payload; 2],
+    latency_ns: u64,
+) -> FixtureKind {
+    FixtureKind { key: RowKey { protocol, class: Class::Workload, name, via }, count: 1_000, sides, latency_ns }
 }
 
-const GET: Kind = kind(
+const GET: FixtureKind = kind(
     Protocol::Resp,
     "GET",
     "array",
     [&[(Framing, 16), (Query, 3), (Data, 6)], &[(Framing, 8), (Data, 108)]],
     42_000,
 );
-const SET: Kind = kind(
+const SET: FixtureKind = kind(
     Protocol::Resp,
     "SET",
     "array",
     [&[(Framing, 24), (Query, 3), (Data, 114)], &[(Framing, 3), (Status, 2)]],
     45_000,
 );
-const PG_SELECT: Kind = kind(
+const PG_SELECT: FixtureKind = kind(
     Protocol::Pgwire,
     "SELECT",
     "prepared",
     [&[(Framing, 28), (Metadata, 10), (Data, 8)], &[(Framing, 115), (Schema, 4), (Data, 108), (Status, 9)]],
     88_000,
 );
-const PG_INSERT: Kind = kind(
+const PG_INSERT: FixtureKind = kind(
     Protocol::Pgwire,
     "INSERT",
     "prepared",
     [&[(Framing, 116), (Metadata, 14), (Schema, 4), (Data, 108)], &[(Framing, 16), (Status, 11)]],
     410_000,
 );
-const CQL_SELECT: Kind = kind(
+const CQL_SELECT: FixtureKind = kind(
     Protocol::Cql,
     "SELECT",
     "prepared",
     [&[(Framing, 14), (Metadata, 24), (Data, 8)], &[(Framing, 108), (Metadata, 7), (Schema, 33), (Data, 108)]],
     230_000,
 );
-const CQL_INSERT: Kind = kind(
+const CQL_INSERT: FixtureKind = kind(
     Protocol::Cql,
     "INSERT",
     "prepared",
     [&[(Framing, 90), (Metadata, 24), (Data, 108)], &[(Framing, 6), (Metadata, 3), (Status, 4)]],
     260_000,
 );
-const MONGO_FIND: Kind = kind(
+const MONGO_FIND: FixtureKind = kind(
     Protocol::Mongo,
     "find",
     "",
@@ -81,7 +87,7 @@ const MONGO_FIND: Kind = kind(
     ],
     310_000,
 );
-const MONGO_INSERT: Kind = kind(
+const MONGO_INSERT: FixtureKind = kind(
     Protocol::Mongo,
     "insert",
     "",
@@ -100,7 +106,7 @@ fn side(payload: Payload, acks: u64) -> SideTotals {
     SideTotals { frames: 1 + acks, amounts }
 }
 
-fn tally(aggregate: &mut Aggregate, kind: &Kind) {
+fn tally(aggregate: &mut Aggregate, kind: &FixtureKind) {
     let row = aggregate.row(kind.key);
     for number in 0..kind.count {
         let sides = [side(kind.sides[0], number % 2), side(kind.sides[1], 0)];
@@ -148,7 +154,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
 }
 
 /// Returns a run read from a file: no counters.
-fn offline(path: &str, kinds: &[Kind]) -> Run {
+fn offline(path: &str, kinds: &[FixtureKind]) -> Run {
     let mut aggregate = Aggregate::new();
     let protocol = kinds.first().map_or(Protocol::Resp, |kind| kind.key.protocol);
     connect(&mut aggregate, protocol);
@@ -271,7 +277,7 @@ pub(crate) fn redis_live() -> NamedRun {
 
 /// One live run per database, one or both operations each, in reference cycles.
 pub(crate) fn databases(both: bool) -> Vec<NamedRun> {
-    let kinds: [(&str, [Kind; 2], Calls, [u64; 2]); 4] = [
+    let kinds: [(&str, [FixtureKind; 2], Calls, [u64; 2]); 4] = [
         ("redis", [GET, SET], REDIS_SERVER, [7_310, 21_480]),
         ("postgres", [PG_SELECT, PG_INSERT], PG_SERVER, [41_900, 38_220]),
         ("cassandra", [CQL_SELECT, CQL_INSERT], JVM_SERVER, [311_400, 96_300]),
@@ -300,14 +306,14 @@ pub(crate) fn files() -> Vec<NamedRun> {
 
 /// Returns a run with warnings of every sort, a client on another host, and names that try to break out.
 pub(crate) fn warned() -> NamedRun {
-    const ODD: Kind = kind(
+    const ODD: FixtureKind = kind(
         Protocol::Resp,
         "EVAL|<b>\x1b[31m",
         "array",
         [&[(Framing, 30), (Query, 900), (Data, 6)], &[(Framing, 5)]],
         900_000,
     );
-    const LONG: Kind = kind(
+    const LONG: FixtureKind = kind(
         Protocol::Resp,
         "FT.AGGREGATE WITH A RATHER LONG SUBCOMMAND THAT GOES ON AND ON",
         "inline",

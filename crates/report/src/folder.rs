@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 
 /// To whom files are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct FileOwner {
     /// User number.
     pub uid: u32,
     /// Group number.
     pub gid: u32,
 }
 
-impl Owner {
+impl FileOwner {
     /// Gives an open file or folder to this owner.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Owner {
 pub struct OutputFolder {
     path: PathBuf,
     folder: OwnedFd,
-    owner: Option<Owner>,
+    owner: Option<FileOwner>,
     is_new: bool,
 }
 
@@ -53,7 +53,7 @@ impl OutputFolder {
     /// # Errors
     ///
     /// The system's; a symbolic link in the folder's place is [`io::ErrorKind::NotADirectory`].
-    pub fn open_or_make(path: &Path, mode: u32, owner: Option<Owner>) -> io::Result<Self> {
+    pub fn open_or_make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         match Self::make(path, mode, owner) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Ok(Self { path: path.to_owned(), folder: opened(path)?, owner, is_new: false })
@@ -67,7 +67,7 @@ impl OutputFolder {
     /// # Errors
     ///
     /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
-    pub fn make(path: &Path, mode: u32, owner: Option<Owner>) -> io::Result<Self> {
+    pub fn make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         let above: Vec<&Path> = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
         for folder in above.into_iter().rev().filter(|folder| !folder.exists()) {
             match make_one(folder, 0o777, owner) {
@@ -183,7 +183,7 @@ impl OutputFolder {
     }
 }
 
-fn make_one(path: &Path, mode: u32, owner: Option<Owner>) -> io::Result<OwnedFd> {
+fn make_one(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<OwnedFd> {
     mkdir(path, Mode::from_raw_mode(mode))?;
     let folder = opened(path)?;
     if let Some(owner) =
@@ -216,7 +216,7 @@ fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
 /// # Errors
 ///
 /// The system's; a link to a file is an error.
-pub fn open_private(path: &Path, owner: Option<Owner>) -> io::Result<File> {
+pub fn open_private(path: &Path, owner: Option<FileOwner>) -> io::Result<File> {
     let is_special =
         rustix::fs::stat(path).is_ok_and(|it| FileType::from_raw_mode(it.st_mode) != FileType::RegularFile);
     if is_special {
@@ -243,9 +243,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    struct Scratch(PathBuf);
+    struct ScratchFolder(PathBuf);
 
-    impl Scratch {
+    impl ScratchFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("overhead-folder-{}-{name}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
+    impl Drop for ScratchFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_made_once() {
-        let scratch = Scratch::new("once");
+        let scratch = ScratchFolder::new("once");
         let path = scratch.0.join("deep/run");
         let folder = OutputFolder::make(&path, 0o700, None).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_planted_link_is_not_followed() {
-        let scratch = Scratch::new("planted");
+        let scratch = ScratchFolder::new("planted");
         let (victim, path) = (scratch.0.join("victim"), scratch.0.join("run"));
         fs::write(&victim, "precious").unwrap();
         let folder = OutputFolder::make(&path, 0o700, None).unwrap();
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_file_is_written_whole_into_the_room_taken_for_it() {
-        let scratch = Scratch::new("reserved");
+        let scratch = ScratchFolder::new("reserved");
         let folder = OutputFolder::open_or_make(&scratch.0, 0o700, None).unwrap();
         let reserved = folder.reserve(".part", 1 << 20).unwrap();
         assert_eq!(fs::metadata(scratch.0.join(".part")).unwrap().len(), 1 << 20);
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn packets_are_for_their_owners_eyes() {
-        let scratch = Scratch::new("private");
+        let scratch = ScratchFolder::new("private");
         let path = scratch.0.join("old.pcapng");
         fs::write(&path, "of an earlier capture").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();

@@ -25,7 +25,7 @@ pub mod text;
 pub use aggregate::{Aggregate, RunFacts, build_run};
 pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, draw};
-pub use folder::{OutputFolder, Owner};
+pub use folder::{FileOwner, OutputFolder};
 pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report};
 pub use run::{NamedRun, load_named_run, load_run};
 pub use text::{Columns, OperationColumn, Style};

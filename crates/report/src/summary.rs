@@ -130,7 +130,7 @@ fn given(role: &Role) -> Result<&Role, &str> {
 }
 
 /// Counters of a role, and the workload operations that they belong to.
-pub(crate) struct Work<'run> {
+pub(crate) struct RoleWork<'run> {
     /// `server`, or `server (resp)` where the run has several protocols.
     pub label: String,
     pub role: Result<&'run Role, &'run str>,
@@ -139,7 +139,7 @@ pub(crate) struct Work<'run> {
     pub operations: u64,
 }
 
-impl<'run> Work<'run> {
+impl<'run> RoleWork<'run> {
     fn new(label: String, counted: Result<&'run Role, &'run str>, operations: u64) -> Self {
         let absence = if counted.is_ok() { "withheld" } else { "not measured" };
         Self { label, role: counted.and_then(given), absence, operations }
@@ -147,8 +147,8 @@ impl<'run> Work<'run> {
 }
 
 /// Both roles of a run; where its connections are of several protocols, both roles of each.
-pub(crate) fn work(run: &Run) -> Vec<Work<'_>> {
-    let whole = |name: RoleName| Work::new(name.name().to_owned(), name.counted(run), workload_count(run));
+pub(crate) fn work(run: &Run) -> Vec<RoleWork<'_>> {
+    let whole = |name: RoleName| RoleWork::new(name.name().to_owned(), name.counted(run), workload_count(run));
     let protocols = run.counters.value().map_or(&[][..], |counters| counters.protocols.as_slice());
     if protocols.is_empty() {
         return RoleName::BOTH.map(whole).into();
@@ -158,7 +158,7 @@ pub(crate) fn work(run: &Run) -> Vec<Work<'_>> {
             let role = if name == RoleName::Server { &counters.server } else { &counters.client };
             let rows = workload(run).into_iter().filter(|row| row.protocol == counters.protocol);
             let operations = rows.map(|row| row.count).sum();
-            Work::new(format!("{} ({})", name.name(), counters.protocol), present(role), operations)
+            RoleWork::new(format!("{} ({})", name.name(), counters.protocol), present(role), operations)
         })
     };
     RoleName::BOTH.into_iter().flat_map(of).collect()

@@ -1,10 +1,10 @@
 //! The record of a window, of the processes that what was captured belongs to.
 
 use super::{Counters, text};
-use crate::convert::{Context, Family, SOCKET, SOFTIRQ};
+use crate::convert::{Context, CountedProcesses, SOCKET, SOFTIRQ};
 use crate::discover;
 use crate::error::{Error, ports_in_words};
-use crate::options::{Role, Selection};
+use crate::options::{ProcessSelection, Role};
 use crate::ownership::{Captured, Ownership};
 use crate::skeleton::types;
 use crate::snapshot::{self, SlotSums, Snapshot};
@@ -22,7 +22,7 @@ const LIMIT: f64 = 0.1;
 const NAMED: usize = 3;
 
 /// A window that has ended, and all that is known of it.
-struct Window<'counters> {
+struct EndedWindow<'counters> {
     counters: &'counters Counters,
     context: Context<'counters>,
     start: &'counters Snapshot,
@@ -74,23 +74,23 @@ impl Counters {
     /// The record of the window so far, of all processes of both roles.
     pub(super) fn whole(&mut self) -> Result<record::Counters, Error> {
         let mut window = self.ended_window()?;
-        let record = window.record(Window::whole_role);
+        let record = window.record(EndedWindow::whole_role);
         self.remarks = window.remarks;
         Ok(record)
     }
 
-    fn ended_window(&self) -> Result<Window<'_>, Error> {
+    fn ended_window(&self) -> Result<EndedWindow<'_>, Error> {
         let (start, last) = (self.start.as_ref().ok_or(Error::NotBegun)?, self.last.as_ref().ok_or(Error::NotBegun)?);
         let context = Context {
             programs: &self.programs,
             ticks_per_ns: last.at.ticks_per_ns(&start.at),
             ports_given: !self.options.ports.is_empty(),
         };
-        Ok(Window { counters: self, context, start, last, several: false, remarks: Vec::new() })
+        Ok(EndedWindow { counters: self, context, start, last, several: false, remarks: Vec::new() })
     }
 }
 
-impl Window<'_> {
+impl EndedWindow<'_> {
     fn record(&mut self, role: impl Fn(&mut Self, Role) -> Measured<record::Role>) -> record::Counters {
         record::Counters {
             window_ns: self.last.at.since(&self.start.at).length_ns,
@@ -164,7 +164,7 @@ impl Window<'_> {
             record.coverage = Measured::unavailable(reason);
             return Measured::Value(record);
         }
-        let shares = Shares {
+        let shares = SocketShares {
             moved: sums.socket_bytes(),
             owned: owned.payload_bytes,
             captured: ownership.captured(protocol),
@@ -180,7 +180,7 @@ impl Window<'_> {
         Measured::Value(record)
     }
 
-    fn remark_on_shares(&mut self, who: &str, withheld: Option<&str>, shares: &Shares) {
+    fn remark_on_shares(&mut self, who: &str, withheld: Option<&str>, shares: &SocketShares) {
         self.remarks.extend(match (withheld, shares.warning()) {
             (Some(reason), _) => Some(format!("{who}: counters per operation are withheld: {reason}")),
             (None, Some(warning)) => Some(format!("{who}: {warning}")),
@@ -258,8 +258,8 @@ impl Window<'_> {
         candidates.iter().filter(|slot| !on_loopback || !is_far(slot)).copied().collect()
     }
 
-    fn family(&self, slots: &BTreeSet<u32>) -> Family {
-        let mut family = Family { pids: Vec::new(), comms: Vec::new() };
+    fn family(&self, slots: &BTreeSet<u32>) -> CountedProcesses {
+        let mut family = CountedProcesses { pids: Vec::new(), comms: Vec::new() };
         for (pid, process) in self.processes().filter(|(_, process)| slots.contains(&process.slot)) {
             let now = self.last.threads.iter().find(|reading| reading.tid == *pid && process.alive != 0);
             let comm = text(now.map_or(&process.comm, |reading| &reading.comm));
@@ -273,8 +273,10 @@ impl Window<'_> {
 
     /// Returns what is to be said of named processes that never touched the port.
     fn idle(&self, role: Role, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
-        let named =
-            matches!(self.counters.selection(role), Selection::Pids(_) | Selection::Cgroup(_) | Selection::Comm(_));
+        let named = matches!(
+            self.counters.selection(role),
+            ProcessSelection::Pids(_) | ProcessSelection::Cgroup(_) | ProcessSelection::Comm(_)
+        );
         let counted = self.context.programs.absence(&SOCKET).is_none() && !self.counters.options.ports.is_empty();
         (named && counted && sums.socket_bytes() == 0).then(|| {
             let ports = ports_in_words(&self.counters.options.ports);
@@ -287,7 +289,7 @@ impl Window<'_> {
         let busy = |slot: &&u32| self.last.since(self.start, &BTreeSet::from([**slot])).socket_bytes() > 0;
         let busy: BTreeSet<u32> = left_out.iter().filter(busy).copied().collect();
         let idle: BTreeSet<u32> = left_out.difference(&busy).copied().collect();
-        if matches!(self.counters.selection(role), Selection::Pids(_)) && !idle.is_empty() {
+        if matches!(self.counters.selection(role), ProcessSelection::Pids(_)) && !idle.is_empty() {
             let ports = ports_in_words(&self.counters.options.ports);
             let who = self.in_words(&idle);
             self.remarks
@@ -328,7 +330,7 @@ impl Window<'_> {
 }
 
 /// Bytes of the same connections, as sockets and as the capture have them.
-struct Shares {
+struct SocketShares {
     /// Sent and received by the processes.
     moved: u64,
     /// Captured of their connections.
@@ -338,7 +340,7 @@ struct Shares {
     layered: bool,
 }
 
-impl Shares {
+impl SocketShares {
     fn coverage(&self) -> Measured<f64> {
         if self.layered {
             return Measured::unavailable("TLS is done in the kernel: sockets count bytes before it");
@@ -428,8 +430,8 @@ impl Counters {
 mod tests {
     use super::*;
 
-    fn shares(moved: u64, owned: u64, captured: u64) -> Shares {
-        Shares { moved, owned, captured, layered: false }
+    fn shares(moved: u64, owned: u64, captured: u64) -> SocketShares {
+        SocketShares { moved, owned, captured, layered: false }
     }
 
     #[test]
@@ -454,7 +456,7 @@ mod tests {
 
     #[test]
     fn sockets_above_tls_in_the_kernel_are_not_compared() {
-        let shares = Shares { layered: true, ..shares(900, 1_000, 1_000) };
+        let shares = SocketShares { layered: true, ..shares(900, 1_000, 1_000) };
         assert!(shares.coverage().reason().unwrap().contains("TLS"));
         assert_eq!(shares.withheld(), None);
     }

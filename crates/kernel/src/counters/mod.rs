@@ -7,7 +7,7 @@ use crate::clock::{Window, monotonic_ns};
 use crate::convert;
 use crate::discover::{self, Owners, TO_SEE};
 use crate::error::{Error, ports_in_words};
-use crate::options::{Options, OwnCost, Role, Selection};
+use crate::options::{CounterOptions, OwnCost, ProcessSelection, Role};
 use crate::privilege;
 use crate::skeleton::types;
 use crate::snapshot::{self, Snapshot};
@@ -28,7 +28,7 @@ const ROUNDS: u32 = 5;
 #[derive(Debug)]
 pub struct Counters {
     programs: Programs,
-    options: Options,
+    options: CounterOptions,
     /// Processes that have ended and were taken from the kernel's table.
     ended: Vec<(u32, types::process)>,
     /// Slots handed out here.
@@ -87,7 +87,7 @@ impl Counters {
     /// machine cannot count at all; [`Error::NoSuchProcess`] and its like when a selection is of nobody. What is partly
     /// possible is no error: the figure is absent from the record, with the reason. Where nobody listens on the ports yet,
     /// who does later is found then; [`Self::is_awaiting`] says so.
-    pub fn load(options: &Options) -> Result<Self, Error> {
+    pub fn load(options: &CounterOptions) -> Result<Self, Error> {
         let mut counters = Self {
             programs: Programs::start(options)?,
             options: options.clone(),
@@ -102,8 +102,8 @@ impl Counters {
             own_start: OwnStart::default(),
         };
         let owners = counters.owners()?;
-        counters.hidden = options.server == Selection::Ports && !owners.listening && owners.hidden;
-        counters.awaiting = options.server == Selection::Ports && !owners.listening && !owners.hidden;
+        counters.hidden = options.server == ProcessSelection::Ports && !owners.listening && owners.hidden;
+        counters.awaiting = options.server == ProcessSelection::Ports && !owners.listening && !owners.hidden;
         counters.select(Role::Server, &options.server, &owners.servers)?;
         counters.select(Role::Client, &options.client, &owners.clients)?;
         Ok(counters)
@@ -111,7 +111,7 @@ impl Counters {
 
     fn owners(&self) -> Result<Owners, Error> {
         let options = &self.options;
-        if ![&options.server, &options.client].contains(&&Selection::Ports) {
+        if ![&options.server, &options.client].contains(&&ProcessSelection::Ports) {
             return Ok(Owners::default());
         }
         discover::owners(&options.ports)
@@ -122,19 +122,21 @@ impl Counters {
         self.awaiting
     }
 
-    fn select(&mut self, role: Role, selection: &Selection, owners: &BTreeSet<u32>) -> Result<(), Error> {
+    fn select(&mut self, role: Role, selection: &ProcessSelection, owners: &BTreeSet<u32>) -> Result<(), Error> {
         let pids = match selection {
-            Selection::Ports => owners.clone(),
-            Selection::Pids(pids) => pids.iter().copied().collect(),
-            Selection::Cgroup(path) => discover::in_cgroup(path)?,
-            Selection::Comm(name) => discover::named(name)?,
-            Selection::Named(_) => return Ok(()),
+            ProcessSelection::Ports => owners.clone(),
+            ProcessSelection::Pids(pids) => pids.iter().copied().collect(),
+            ProcessSelection::Cgroup(path) => discover::in_cgroup(path)?,
+            ProcessSelection::Comm(name) => discover::named(name)?,
+            ProcessSelection::Named(_) => return Ok(()),
         };
-        if let (Selection::Pids(_), Some(pid)) = (selection, pids.iter().find(|pid| discover::comm(**pid).is_none())) {
+        if let (ProcessSelection::Pids(_), Some(pid)) =
+            (selection, pids.iter().find(|pid| discover::comm(**pid).is_none()))
+        {
             return Err(Error::NoSuchProcess(*pid));
         }
         let slots = self.follow(role, &pids)?;
-        if !matches!(selection, Selection::Ports) {
+        if !matches!(selection, ProcessSelection::Ports) {
             self.explicit.extend(slots);
         }
         Ok(())
@@ -256,23 +258,23 @@ impl Counters {
     fn nobody(&self, role: Role) -> String {
         let ports = ports_in_words(&self.options.ports);
         match (role, self.selection(role)) {
-            (_, Selection::Named(reason)) => reason.clone(),
-            (Role::Server, Selection::Ports) if self.hidden => self.hidden_server(),
-            (Role::Server, Selection::Ports) => format!(
+            (_, ProcessSelection::Named(reason)) => reason.clone(),
+            (Role::Server, ProcessSelection::Ports) if self.hidden => self.hidden_server(),
+            (Role::Server, ProcessSelection::Ports) => format!(
                 "no process on this host listened on port {ports} (a server that does not listen is named by --pid, --comm or --cgroup)"
             ),
-            (Role::Client, Selection::Ports) if !privilege::missing(&TO_SEE).is_empty() => {
+            (Role::Client, ProcessSelection::Ports) if !privilege::missing(&TO_SEE).is_empty() => {
                 let remedy = remedy(&privilege::missing(&TO_SEE));
                 format!("no process that this user can see connected to port {ports}: {remedy}")
             }
-            (Role::Client, Selection::Ports) => {
+            (Role::Client, ProcessSelection::Ports) => {
                 format!("the client is not on this host: no process here connected to port {ports}")
             }
             _ => "the processes had ended when the window began".to_owned(),
         }
     }
 
-    fn selection(&self, role: Role) -> &Selection {
+    fn selection(&self, role: Role) -> &ProcessSelection {
         match role {
             Role::Server => &self.options.server,
             Role::Client => &self.options.client,
@@ -304,7 +306,7 @@ impl Counters {
     }
 
     /// Time in our own programs since [`Self::begin`], over all processes of the machine: what was timed of it, as
-    /// [`Options::own_cost`] says, and the same rate for the rest. The kernel's meter reads two clocks for each run of a
+    /// [`CounterOptions::own_cost`] says, and the same rate for the rest. The kernel's meter reads two clocks for each run of a
     /// program; what it shows of an empty program at the same time is taken off.
     pub fn bpf_ns(&self) -> Measured<u64> {
         if self.options.own_cost == OwnCost::Untimed {

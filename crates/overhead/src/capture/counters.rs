@@ -2,7 +2,7 @@
 
 use super::args::CaptureArgs;
 use anyhow::Result;
-use overhead_kernel::{Captured, Counters, Error, Options, OwnCost, Selection};
+use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection};
 use overhead_model::{Measured, record};
 use overhead_report::Aggregate;
 
@@ -20,16 +20,16 @@ impl Counting {
         if args.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
-        let mut options = Options::for_ports(ports);
+        let mut options = CounterOptions::for_ports(ports);
         options.own_cost = OwnCost::Sampled;
         options.softirq = args.softirq;
         options.adopt_children = true;
         if !args.pid.is_empty() {
-            options.server = Selection::Pids(args.pid.clone());
+            options.server = ProcessSelection::Pids(args.pid.clone());
         } else if let Some(path) = &args.cgroup {
-            options.server = Selection::Cgroup(path.clone());
+            options.server = ProcessSelection::Cgroup(path.clone());
         } else if let Some(name) = &args.comm {
-            options.server = Selection::Comm(name.clone());
+            options.server = ProcessSelection::Comm(name.clone());
         }
         Self::or_absent(Counters::load(&options), args)
     }

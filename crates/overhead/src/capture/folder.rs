@@ -5,7 +5,7 @@ use crate::runs::{PACKETS, PART, RECORD};
 use anyhow::{Context, Result, bail};
 use overhead_model::Run;
 use overhead_report::folder::Reserved;
-use overhead_report::{NamedRun, OutputFolder, Owner, REPORT_FILES, text, write_report};
+use overhead_report::{FileOwner, NamedRun, OutputFolder, REPORT_FILES, text, write_report};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct Written {
 
 impl Folder {
     /// Makes the folder, for nobody but its owner. What is there already is kept unless `force` is set.
-    pub fn create(path: Option<&Path>, db: &str, force: bool, owner: Option<Owner>) -> Result<Self> {
+    pub fn create(path: Option<&Path>, db: &str, force: bool, owner: Option<FileOwner>) -> Result<Self> {
         let Some(path) = path else { return Self::new(by_time(db, owner)?) };
         let place = OutputFolder::open_or_make(path, 0o700, owner).map_err(|error| unwritable(path, &error))?;
         if !place.lock() {
@@ -169,13 +169,13 @@ fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
 }
 
 /// Makes `runs/20261121-104512-redis`, in UTC; of several in one second the later ones are numbered.
-fn by_time(db: &str, owner: Option<Owner>) -> Result<OutputFolder> {
+fn by_time(db: &str, owner: Option<FileOwner>) -> Result<OutputFolder> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let name = format!("{}-{db}", timestamp(seconds));
     numbered(&Path::new("runs").join(name), owner)
 }
 
-fn numbered(path: &Path, owner: Option<Owner>) -> Result<OutputFolder> {
+fn numbered(path: &Path, owner: Option<FileOwner>) -> Result<OutputFolder> {
     let mut candidate = path.to_owned();
     for number in 2..NAMES {
         match OutputFolder::make(&candidate, 0o700, owner) {

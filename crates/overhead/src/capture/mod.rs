@@ -30,7 +30,7 @@ use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::record::{Input, SourceKind};
 use overhead_model::{Measured, Protocol, Run, exit, say};
 use overhead_report::folder::open_private;
-use overhead_report::{Aggregate, NamedRun, Owner};
+use overhead_report::{Aggregate, FileOwner, NamedRun};
 use packets::{CaptureOutcome, Capturing, Limits};
 use signals::{Asked, EndSignals, Signals};
 use std::fmt::Write as _;
@@ -146,7 +146,7 @@ impl CaptureArgs {
     }
 
     /// To whom what is written belongs.
-    fn owner(&self) -> Option<Owner> {
+    fn owner(&self) -> Option<FileOwner> {
         if self.as_root { None } else { caller::owner() }
     }
 

@@ -8,10 +8,10 @@ use overhead_model::{Amounts, Class, Operation, Outcome, Protocol, RowId, RowKey
 /// The sums over the operations of a kind.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    pub key: Key,
+    pub key: OwnedRowKey,
     /// Where it is found by number.
     pub id: RowId,
-    sums: Sums,
+    sums: RowSums,
     latency: Values,
     /// The last operations, which are not in the sums yet.
     alike: Alike,
@@ -19,7 +19,7 @@ pub(super) struct Row {
 
 /// An owned [`RowKey`], in the order in which rows are kept when there are too many.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct OwnedRowKey {
     pub class: Class,
     pub protocol: Protocol,
     pub name: Box<str>,
@@ -28,7 +28,7 @@ pub(super) struct Key {
 
 /// What operations came to, but for their latencies.
 #[derive(Clone, Debug, Default)]
-struct Sums {
+struct RowSums {
     count: u64,
     errors: u64,
     unanswered: u64,
@@ -53,7 +53,7 @@ struct Alike {
     times: u64,
 }
 
-impl Key {
+impl OwnedRowKey {
     pub fn of(key: RowKey<'_>) -> Self {
         Self { class: key.class, protocol: key.protocol, name: key.name.into(), via: key.via }
     }
@@ -69,9 +69,9 @@ impl Key {
 }
 
 impl Row {
-    pub fn new(key: Key, id: RowId) -> Self {
+    pub fn new(key: OwnedRowKey, id: RowId) -> Self {
         let alike = Alike { sides: [SideTotals::default(); 2], outcome: Outcome::Ok, times: 0 };
-        Self { key, id, sums: Sums::default(), latency: Values::default(), alike }
+        Self { key, id, sums: RowSums::default(), latency: Values::default(), alike }
     }
 
     /// Takes in a closed operation.
@@ -163,7 +163,7 @@ impl Row {
     }
 }
 
-impl Sums {
+impl RowSums {
     /// Takes in operations of `class`.
     fn add(&mut self, alike: &Alike, class: Class) {
         let Alike { ref sides, outcome, times } = *alike;

@@ -5,7 +5,7 @@
 //! A row may thus be folded away when one that precedes it appears; its number then leads to the shared row. What is
 //! kept is decided by keys alone, never by arrival, so threads and merges agree.
 
-use super::row::{Key, Row};
+use super::row::{OwnedRowKey, Row};
 use crate::limits::ROWS;
 use hashbrown::HashTable;
 use overhead_model::record::OperationRow;
@@ -30,7 +30,7 @@ pub(crate) struct Rows {
     /// The shared row of each [`Group`].
     by_group: [Option<u32>; GROUPS],
     /// Rows of their own in the order in which they are kept, by position; empty until there are as many as there may be.
-    order: BTreeMap<Key, u32>,
+    order: BTreeMap<OwnedRowKey, u32>,
     /// Positions found before, by [`RowKey`]'s looks: operations of few kinds follow one another.
     recent: [u32; RECENT],
 }
@@ -84,7 +84,7 @@ impl Rows {
     }
 
     /// A number for the row of `key` at a position.
-    fn number(&mut self, key: &Key, at: u32) -> RowId {
+    fn number(&mut self, key: &OwnedRowKey, at: u32) -> RowId {
         self.ever += 1;
         let group = group(key.class, key.protocol) as u64;
         RowId((self.ever << GROUP_BITS | group) << POSITION_BITS | u64::from(at))
@@ -92,19 +92,19 @@ impl Rows {
 
     #[cold]
     fn new_id(&mut self, key: RowKey<'_>, hash: u64) -> RowId {
-        if Key::is_shared(key) {
+        if OwnedRowKey::is_shared(key) {
             return self.shared_id(key.class, key.protocol);
         }
         if self.index.len() < ROWS {
-            let at = self.push(Key::of(key));
+            let at = self.push(OwnedRowKey::of(key));
             self.insert_index(hash, at);
             return self.list[at as usize].id;
         }
-        self.replace_last(Key::of(key), hash)
+        self.replace_last(OwnedRowKey::of(key), hash)
     }
 
     /// Adds a row at the end, with a number of its own.
-    fn push(&mut self, key: Key) -> u32 {
+    fn push(&mut self, key: OwnedRowKey) -> u32 {
         let at = self.list.len() as u32;
         let id = self.number(&key, at);
         self.list.push(Row::new(key, id));
@@ -120,7 +120,7 @@ impl Rows {
     fn shared_id(&mut self, class: Class, protocol: Protocol) -> RowId {
         let at = match self.shared.get(&(class, protocol)) {
             Some(&at) => at,
-            None => self.push(Key { class, protocol, name: OTHER.into(), via: "" }),
+            None => self.push(OwnedRowKey { class, protocol, name: OTHER.into(), via: "" }),
         };
         self.shared.insert((class, protocol), at);
         if let Some(place) = self.by_group.get_mut(group(class, protocol)) {
@@ -130,7 +130,7 @@ impl Rows {
     }
 
     /// Gives `key` the place of the last row where it precedes that, and a share of `(other)` where it does not.
-    fn replace_last(&mut self, key: Key, hash: u64) -> RowId {
+    fn replace_last(&mut self, key: OwnedRowKey, hash: u64) -> RowId {
         if self.order.is_empty() {
             let own = self.index.iter().map(|&at| (self.list[at as usize].key.clone(), at));
             self.order = own.collect();

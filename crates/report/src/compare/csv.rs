@@ -1,6 +1,6 @@
 //! A comparison as one table: a row for each figure, with both runs' values and their difference.
 
-use super::{Comparison, Pair, Subject, WorkDifference};
+use super::{Comparison, KindPair, Subject, WorkDifference};
 use overhead_model::csv::CsvRow;
 use overhead_model::{Csv, Side};
 
@@ -72,7 +72,7 @@ impl Table<'_> {
         )
     }
 
-    fn pair(&mut self, pair: &Pair) {
+    fn pair(&mut self, pair: &KindPair) {
         let both = [Some(&pair.operations[0]), Some(&pair.operations[1])];
         let of = |figure: fn(&Subject) -> Option<f64>| pair.operations.each_ref().map(figure);
         let counts = of(|subject| Some(subject.count as f64));

@@ -27,7 +27,7 @@ pub struct Comparison {
     /// What the runs are called.
     pub runs: [String; 2],
     /// Kinds of operations, side by side.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<KindPair>,
     /// Kinds of operations that the other run has nothing to set against.
     pub alone: [Vec<Subject>; 2],
     /// Work of server and client, for all workload operations of a run together.
@@ -40,7 +40,7 @@ pub struct Comparison {
 
 /// A kind of operation of each run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Pair {
+pub struct KindPair {
     /// What is compared.
     pub operations: [Subject; 2],
     /// Accounts that hold anything, largest difference first.
@@ -132,7 +132,7 @@ pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     let bounds = [first, second].map(|named| LowerBounds::of(&named.run));
     Comparison {
         runs: [first.name.clone(), second.name.clone()],
-        pairs: pairs.into_iter().map(|rows| Pair { bounds, ..Pair::of(rows) }).collect(),
+        pairs: pairs.into_iter().map(|rows| KindPair { bounds, ..KindPair::of(rows) }).collect(),
         alone: alone.map(|rows| rows.into_iter().map(Subject::of).collect()),
         work: work::differences(&first.run, &second.run),
         lower_bounds,
@@ -140,7 +140,7 @@ pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     }
 }
 
-impl Pair {
+impl KindPair {
     /// Returns what sets one kind of operation apart from another.
     pub fn of(rows: [&OperationRow; 2]) -> Self {
         let mut accounts = accounts(rows);

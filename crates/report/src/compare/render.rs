@@ -1,6 +1,6 @@
 //! A comparison in words and numbers.
 
-use super::{AccountDifference, Comparison, FieldDifference, Pair, Subject, WorkDifference};
+use super::{AccountDifference, Comparison, FieldDifference, KindPair, Subject, WorkDifference};
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
 use crate::text::grid::{Column, Grid, bold, wrapped};
@@ -14,19 +14,19 @@ use overhead_model::record::Measured;
 const VISIBLE: f64 = 0.05;
 
 /// How tables are laid out.
-enum Form {
+enum TableForm {
     Text(Style),
     Markdown,
 }
 
 /// For a terminal.
 pub fn table(comparison: &Comparison, style: Style) -> String {
-    render(comparison, &Form::Text(style))
+    render(comparison, &TableForm::Text(style))
 }
 
 /// For a document.
 pub fn markdown(comparison: &Comparison) -> String {
-    render(comparison, &Form::Markdown)
+    render(comparison, &TableForm::Markdown)
 }
 
 /// As indented JSON, with a newline at the end.
@@ -38,7 +38,7 @@ pub fn json(comparison: &Comparison) -> Result<String, ReportError> {
     Ok(serde_json::to_string_pretty(comparison)? + "\n")
 }
 
-fn render(comparison: &Comparison, form: &Form) -> String {
+fn render(comparison: &Comparison, form: &TableForm) -> String {
     let runs = comparison.runs.each_ref().map(|name| clean(name));
     let mut out = form.heading(1, &format!("{} and {}", runs[0], runs[1]));
     for pair in &comparison.pairs {
@@ -66,7 +66,7 @@ fn render(comparison: &Comparison, form: &Form) -> String {
     out
 }
 
-impl Form {
+impl TableForm {
     fn heading(&self, level: usize, text: &str) -> String {
         match self {
             Self::Text(style) if style.color => format!("{}\n\n", bold(text)),
@@ -100,12 +100,12 @@ fn columns<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS 
     [keys[0], keys[1], &runs[0], &runs[1], "difference"]
 }
 
-fn title(pair: &Pair) -> String {
+fn title(pair: &KindPair) -> String {
     let [first, second] = pair.operations.each_ref().map(|subject| clean(&subject.label()));
     if first == second { first } else { format!("{first} and {second}") }
 }
 
-impl Pair {
+impl KindPair {
     /// Returns how far apart the two are, and what most of it is.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
@@ -144,7 +144,7 @@ fn subject(subject: &Subject, bounds: LowerBounds) -> String {
 }
 
 /// Returns the figures of an account, marked where they are lower bounds.
-fn account_cells(account: &AccountDifference, pair: &Pair) -> Vec<String> {
+fn account_cells(account: &AccountDifference, pair: &KindPair) -> Vec<String> {
     let payload = account.account.is_payload() && account.account != Account::Unknown;
     let figure = |at: usize| {
         let (bounds, text) = (pair.bounds[at], decimal(account.bytes[at]));
@@ -154,7 +154,7 @@ fn account_cells(account: &AccountDifference, pair: &Pair) -> Vec<String> {
     vec![account.account.to_string(), account.side.name().to_owned(), first, second, signed(account.difference)]
 }
 
-fn fields(pair: &Pair, runs: &[String; 2], form: &Form) -> String {
+fn fields(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
     let Some(fields) = &pair.fields else {
         return form.paragraph("Fields: not recorded, and no packets in a run folder to read them from.");
     };

@@ -26,7 +26,7 @@ fn with_fields(mut run: NamedRun) -> NamedRun {
     run
 }
 
-fn labels(pairs: &[Pair]) -> Vec<[String; 2]> {
+fn labels(pairs: &[KindPair]) -> Vec<[String; 2]> {
     pairs.iter().map(|pair| pair.operations.each_ref().map(Subject::label)).collect()
 }
 

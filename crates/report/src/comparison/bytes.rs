@@ -1,10 +1,10 @@
 //! What an operation costs on the wire, and why one system's costs more than another's.
 
-use super::page::{Page, bytes, signed_bytes};
-use super::study::{Cell, OPERATIONS, Study, title};
+use super::page::{Document, bytes, signed_bytes};
+use super::study::{OPERATIONS, Study, StudyCell, title};
 use super::topics::{Topic, topics};
 use super::words::reason;
-use crate::compare::{AccountDifference, Pair};
+use crate::compare::{AccountDifference, KindPair};
 use crate::summary::{Families, RoleName, both_sides, per_operation, syscalls_per_operation, workload_count};
 use crate::text::number::{DASH, significant, with_digits};
 use overhead_model::record::OperationRow;
@@ -21,7 +21,7 @@ const DETAILED: &str = "read";
 const FIELDS: usize = 5;
 
 /// What one operation costs, system by system.
-pub(super) fn costs(page: &mut Page, study: &Study, operation: &str) {
+pub(super) fn costs(page: &mut Document, study: &Study, operation: &str) {
     let rows: Vec<Vec<String>> =
         study.systems().into_iter().filter_map(|db| cost(study.cell(db, operation, 1)?)).collect();
     let columns = [
@@ -41,7 +41,7 @@ pub(super) fn costs(page: &mut Page, study: &Study, operation: &str) {
     page.table(&columns, 2, &rows);
 }
 
-fn cost(cell: &Cell) -> Option<Vec<String>> {
+fn cost(cell: &StudyCell) -> Option<Vec<String>> {
     let row = cell.row()?;
     let mean = |total: u64| per_operation(total, row.count).map_or_else(|| DASH.to_owned(), bytes);
     let amounts = both_sides(row);
@@ -56,22 +56,22 @@ fn cost(cell: &Cell) -> Option<Vec<String>> {
     Some(cells)
 }
 
-pub(super) fn syscalls(cell: &Cell, role: RoleName) -> Option<f64> {
+pub(super) fn syscalls(cell: &StudyCell, role: RoleName) -> Option<f64> {
     syscalls_per_operation(role.of(&cell.run).ok()?, workload_count(&cell.run))
 }
 
 /// Thousand cycles per operation, in whatever unit the machine has.
-fn kilocycles(cell: &Cell, role: RoleName) -> Option<f64> {
+fn kilocycles(cell: &StudyCell, role: RoleName) -> Option<f64> {
     let Measured::Value(cycles) = &role.of(&cell.run).ok()?.cycles else { return None };
     per_operation(cycles.user + cycles.kernel, workload_count(&cell.run)).map(|cycles| cycles / 1e3)
 }
 
 /// What the payload of one operation is for, system by system.
-pub(super) fn purposes(page: &mut Page, study: &Study, operation: &str) {
+pub(super) fn purposes(page: &mut Document, study: &Study, operation: &str) {
     let systems = study.systems();
     let sums: Vec<_> = systems
         .iter()
-        .map(|db| study.cell(db, operation, 1).and_then(Cell::row).and_then(topics).unwrap_or_default())
+        .map(|db| study.cell(db, operation, 1).and_then(StudyCell::row).and_then(topics).unwrap_or_default())
         .collect();
     let used: BTreeSet<(Side, Topic)> = sums.iter().flat_map(|sums| sums.keys().copied()).collect();
     let line = |key: (Side, Topic)| {
@@ -83,7 +83,7 @@ pub(super) fn purposes(page: &mut Page, study: &Study, operation: &str) {
 }
 
 /// Each pair of systems: what makes the difference, in words, with the fields that it lies in.
-pub(super) fn pairs(page: &mut Page, study: &Study) {
+pub(super) fn pairs(page: &mut Document, study: &Study) {
     let systems = study.systems();
     for (at, first) in systems.iter().enumerate() {
         for second in systems.iter().skip(at + 1) {
@@ -98,8 +98,8 @@ pub(super) fn pairs(page: &mut Page, study: &Study) {
     }
 }
 
-fn pair(page: &mut Page, operation: &str, cells: [&Cell; 2]) {
-    let [Some(first), Some(second)] = cells.map(Cell::row) else { return };
+fn pair(page: &mut Document, operation: &str, cells: [&StudyCell; 2]) {
+    let [Some(first), Some(second)] = cells.map(StudyCell::row) else { return };
     let names = cells.map(|cell| title(&cell.load.db));
     let wire = [first, second].map(wire);
     page.paragraph(&format!(
@@ -128,7 +128,7 @@ fn pair(page: &mut Page, operation: &str, cells: [&Cell; 2]) {
 
 /// `response schema +29, request framing −14`.
 fn by_account(rows: [&OperationRow; 2]) -> String {
-    let pair = Pair::of(rows);
+    let pair = KindPair::of(rows);
     let cause = |cause: &AccountDifference| {
         format!("{} {} {}", cause.side.name(), cause.account, signed_bytes(cause.difference))
     };

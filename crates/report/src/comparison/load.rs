@@ -1,7 +1,7 @@
 //! Rates and latencies, what limits them, and the same beside other tools.
 
-use super::page::{Page, bytes, signed_bytes};
-use super::study::{Cell, OPERATIONS, Peer, Setting, Study, title};
+use super::page::{Document, bytes, signed_bytes};
+use super::study::{OPERATIONS, Peer, Setting, Study, StudyCell, title};
 use crate::summary::{RoleName, both_sides, per_operation, present, window_ns, workload_count};
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, percent, significant, with_digits};
 use overhead_model::load::{LoadResult, LoadRun};
@@ -14,14 +14,14 @@ pub(super) fn median(result: &LoadResult) -> Option<&LoadRun> {
 
 /// Clients of the loads, in order.
 pub(super) fn clients(study: &Study) -> Vec<u32> {
-    let mut clients: Vec<u32> = study.loads.iter().map(Cell::clients).collect();
+    let mut clients: Vec<u32> = study.loads.iter().map(StudyCell::clients).collect();
     clients.sort_unstable();
     clients.dedup();
     clients
 }
 
 /// Requests per second and latency, with what is busy at that rate.
-pub(super) fn rates(page: &mut Page, study: &Study) {
+pub(super) fn rates(page: &mut Document, study: &Study) {
     let mut rows = Vec::new();
     for db in study.systems() {
         for operation in OPERATIONS {
@@ -47,12 +47,12 @@ pub(super) fn rates(page: &mut Page, study: &Study) {
     page.table(&columns, 2, &rows);
 }
 
-fn rate(db: &str, cell: &Cell) -> Option<Vec<String>> {
+fn rate(db: &str, cell: &StudyCell) -> Option<Vec<String>> {
     let result = cell.result()?;
     let (summary, run) = (result.summary?, median(result)?);
     let whole = |value: f64| grouped(value.round() as u64);
     let latency = &run.latency_ns;
-    let work = Work::of(cell)?;
+    let work = CpuWork::of(cell)?;
     let absent = || DASH.to_owned();
     Some(vec![
         title(db).to_owned(),
@@ -75,7 +75,7 @@ fn share(part: f64) -> String {
 }
 
 /// What an operation takes of the CPUs, and what that allows.
-struct Work {
+struct CpuWork {
     /// CPU time of the client per operation, and the threads that it has.
     client_ns: f64,
     threads: f64,
@@ -91,8 +91,8 @@ struct Work {
     alone: bool,
 }
 
-impl Work {
-    fn of(cell: &Cell) -> Option<Self> {
+impl CpuWork {
+    fn of(cell: &StudyCell) -> Option<Self> {
         let result = cell.result()?;
         let run = median(result)?;
         let client_ns = (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64;
@@ -123,27 +123,27 @@ impl Work {
 }
 
 /// CPUs that the server used over the window, which holds warming up and all runs.
-fn server_cpus(cell: &Cell) -> Option<f64> {
+fn server_cpus(cell: &StudyCell) -> Option<f64> {
     let on_cpu = present(&RoleName::Server.of(&cell.run).ok()?.on_cpu_ns).ok()?;
     let window = window_ns(&cell.run);
     (window > 0).then(|| (on_cpu.user + on_cpu.kernel) as f64 / window as f64)
 }
 
 /// CPU time of a role per operation of a captured cell, in microseconds.
-pub(super) fn on_cpu_us(cell: &Cell, role: RoleName) -> Option<f64> {
+pub(super) fn on_cpu_us(cell: &StudyCell, role: RoleName) -> Option<f64> {
     let on_cpu = present(&role.of(&cell.run).ok()?.on_cpu_ns).ok()?;
     per_operation(on_cpu.user + on_cpu.kernel, workload_count(&cell.run)).map(|ns| ns / 1e3)
 }
 
 /// Returns where the client is the limit, in a sentence.
 pub(super) fn limited_by_client(study: &Study) -> String {
-    let loads: Vec<(&Cell, &str, f64)> = study
+    let loads: Vec<(&StudyCell, &str, f64)> = study
         .loads
         .iter()
         .filter(|cell| cell.pipeline() == 1 && !cell.is_sharded())
-        .filter_map(|cell| Work::of(cell)?.limit().map(|(limit, rate)| (cell, limit, rate)))
+        .filter_map(|cell| CpuWork::of(cell)?.limit().map(|(limit, rate)| (cell, limit, rate)))
         .collect();
-    let name = |(cell, _, rate): &(&Cell, &str, f64)| {
+    let name = |(cell, _, rate): &(&StudyCell, &str, f64)| {
         let clients = counted(u64::from(cell.clients()), "client");
         format!(
             "{} `{}` with {clients} (at {}/s)",
@@ -166,7 +166,7 @@ pub(super) fn limited_by_client(study: &Study) -> String {
 }
 
 /// What a pipeline changes, on the wire and in rate.
-pub(super) fn pipelines(page: &mut Page, study: &Study, db: &str) {
+pub(super) fn pipelines(page: &mut Document, study: &Study, db: &str) {
     let mut rows = Vec::new();
     for operation in OPERATIONS {
         let cells = study.pipeline(db, operation);
@@ -221,8 +221,8 @@ fn rate_of(study: &Study, db: &str, operation: &str, pipeline: u32) -> Option<f6
 }
 
 /// Requests per second of one process and of several, for the combination of a captured cell.
-pub(super) fn both_rates(study: &Study, cell: &Cell) -> String {
-    let fits = |load: &&Cell| {
+pub(super) fn both_rates(study: &Study, cell: &StudyCell) -> String {
+    let fits = |load: &&StudyCell| {
         load.load.db == cell.load.db
             && load.operation() == cell.operation()
             && load.clients() == cell.clients()
@@ -230,14 +230,14 @@ pub(super) fn both_rates(study: &Study, cell: &Cell) -> String {
     };
     let rate = |sharded| {
         let load = study.loads.iter().filter(fits).find(|load| load.is_sharded() == sharded);
-        let summary = load.and_then(Cell::result).and_then(|result| result.summary);
+        let summary = load.and_then(StudyCell::result).and_then(|result| result.summary);
         summary.map_or_else(|| DASH.to_owned(), |summary| grouped(summary.per_second.round() as u64))
     };
     format!("{} and {}", rate(false), rate(true))
 }
 
 /// This program beside the tools that people use, in turns.
-pub(super) fn peers(page: &mut Page, study: &Study) {
+pub(super) fn peers(page: &mut Document, study: &Study) {
     let mut rows = Vec::new();
     let mut combinations: Vec<(&str, &str, u32)> = Vec::new();
     for peer in &study.peers {
@@ -293,7 +293,7 @@ fn middle(mut rounds: Vec<&Peer>) -> Option<&Peer> {
 }
 
 /// What settings of the drivers change.
-pub(super) fn settings(page: &mut Page, study: &Study) {
+pub(super) fn settings(page: &mut Document, study: &Study) {
     let mut rows = Vec::new();
     for setting in study.settings() {
         let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };

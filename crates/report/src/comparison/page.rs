@@ -6,9 +6,9 @@ use crate::text::number::bytes_label;
 
 /// A document that grows.
 #[derive(Debug, Default)]
-pub(super) struct Page(String);
+pub(super) struct Document(String);
 
-impl Page {
+impl Document {
     pub(super) fn heading(&mut self, level: usize, text: &str) {
         self.0.extend(["#".repeat(level).as_str(), " ", text, "\n\n"]);
     }

@@ -4,8 +4,8 @@
 //! of `reference.csv` is an earlier measurement of the same workload by a harness of its own.
 
 use super::bytes::amount;
-use super::page::{Page, bytes, signed_bytes};
-use super::study::{Cell, OPERATIONS, Study, title};
+use super::page::{Document, bytes, signed_bytes};
+use super::study::{OPERATIONS, Study, StudyCell, title};
 use super::topics::Topic;
 use super::writeup::{list, row, total};
 use crate::summary::{Families, both_sides, per_operation};
@@ -14,12 +14,12 @@ use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Account, Side};
 
 /// Writes the measured payload beside the reference measurement.
-pub(super) fn reference(page: &mut Page, study: &Study) {
+pub(super) fn reference(page: &mut Document, study: &Study) {
     let mut rows = Vec::new();
     let mut equal = 0;
     for db in study.systems() {
         for operation in OPERATIONS {
-            let Some(row) = study.cell(db, operation, 1).and_then(Cell::row) else { continue };
+            let Some(row) = study.cell(db, operation, 1).and_then(StudyCell::row) else { continue };
             let found = [&row.request, &row.response].map(|side| side.payload_bytes.p50);
             let line = study.reference(db, operation);
             let verdict = match line.map(|line| [line.request, line.response]) {
@@ -53,7 +53,7 @@ fn apart(known: [u64; 2], found: [u64; 2]) -> String {
 }
 
 /// Sets what the published comparison says in words beside what was measured.
-pub(super) fn words(page: &mut Page, study: &Study) {
+pub(super) fn words(page: &mut Document, study: &Study) {
     page.heading(2, "Beside what was published");
     page.paragraph(
         "The comparison whose workload this is was published with its numbers as pictures; they are not used here. What it says \

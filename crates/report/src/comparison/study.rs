@@ -18,9 +18,9 @@ pub(super) const OPERATIONS: [&str; 3] = ["empty", "read", "insert"];
 #[derive(Debug, Default)]
 pub(super) struct Study {
     /// Captured, in order of their folders' names.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<StudyCell>,
     /// Counted, but not captured: rates and latencies.
-    pub loads: Vec<Cell>,
+    pub loads: Vec<StudyCell>,
     /// What it was measured on.
     pub conditions: Conditions,
     /// Rounds of other tools and of this one in turn.
@@ -40,7 +40,7 @@ pub(super) struct Conditions {
 
 /// One combination.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct StudyCell {
     /// What the wire, where it was captured, and the kernel saw.
     pub run: Run,
     /// What the client saw.
@@ -102,14 +102,14 @@ impl Study {
     }
 
     /// Returns the cell of a system with default settings, one operation at a time.
-    pub(super) fn cell(&self, db: &str, operation: &str, clients: u32) -> Option<&Cell> {
+    pub(super) fn cell(&self, db: &str, operation: &str, clients: u32) -> Option<&StudyCell> {
         self.cells.iter().find(|cell| {
             cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == 1 && self.is_default(cell)
         })
     }
 
     /// Returns whether the settings are those of most cells of the system.
-    fn is_default(&self, cell: &Cell) -> bool {
+    fn is_default(&self, cell: &StudyCell) -> bool {
         self.default_settings(&cell.load.db) == Some(&cell.load.settings) && !cell.is_sharded()
     }
 
@@ -127,14 +127,14 @@ impl Study {
         differing.filter_map(|cell| self.setting(cell)).collect()
     }
 
-    fn setting<'a>(&'a self, with: &'a Cell) -> Option<Setting<'a>> {
+    fn setting<'a>(&'a self, with: &'a StudyCell) -> Option<Setting<'a>> {
         let default = self.cell(&with.load.db, with.operation(), with.clients())?;
         Some(Setting { label: changed(&default.load.settings, &with.load.settings), default, with })
     }
 
     /// Cells of growing pipelines, the one without first.
-    pub(super) fn pipeline(&self, db: &str, operation: &str) -> Vec<&Cell> {
-        let mut cells: Vec<&Cell> = self
+    pub(super) fn pipeline(&self, db: &str, operation: &str) -> Vec<&StudyCell> {
+        let mut cells: Vec<&StudyCell> = self
             .cells
             .iter()
             .filter(|cell| cell.is(db, operation) && cell.clients() == 1 && self.is_default(cell))
@@ -144,8 +144,9 @@ impl Study {
     }
 
     /// Returns the load of one combination without a capture.
-    pub(super) fn load(&self, db: &str, operation: &str, clients: u32, pipeline: u32) -> Option<&Cell> {
-        let fits = |cell: &&Cell| cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == pipeline;
+    pub(super) fn load(&self, db: &str, operation: &str, clients: u32, pipeline: u32) -> Option<&StudyCell> {
+        let fits =
+            |cell: &&StudyCell| cell.is(db, operation) && cell.clients() == clients && cell.pipeline() == pipeline;
         self.loads.iter().filter(|cell| !cell.is_sharded()).find(fits)
     }
 
@@ -171,7 +172,7 @@ impl Study {
     }
 }
 
-impl Cell {
+impl StudyCell {
     pub(super) fn result(&self) -> Option<&LoadResult> {
         self.load.results.first()
     }
@@ -213,9 +214,9 @@ pub(super) struct Setting<'a> {
     /// What is different.
     pub label: String,
     /// Without it.
-    pub default: &'a Cell,
+    pub default: &'a StudyCell,
     /// With it.
-    pub with: &'a Cell,
+    pub with: &'a StudyCell,
 }
 
 /// Systems by their names on the command line and in prose, in the order of the write-up.
@@ -255,8 +256,8 @@ fn changed(default: &LoadSettings, with: &LoadSettings) -> String {
 }
 
 /// The combinations in a folder.
-fn cells(folder: &Path) -> Result<Vec<Cell>, ReportError> {
-    let cell = |path: PathBuf| Ok(Cell { run: load_run(&path)?, load: parsed(&path.join("bench.json"))? });
+fn cells(folder: &Path) -> Result<Vec<StudyCell>, ReportError> {
+    let cell = |path: PathBuf| Ok(StudyCell { run: load_run(&path)?, load: parsed(&path.join("bench.json"))? });
     entries(folder)?.into_iter().map(cell).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The document, from its title to what it cannot say.
 
-use super::page::{Page, bytes, signed_bytes};
-use super::study::{Cell, Study, title};
+use super::page::{Document, bytes, signed_bytes};
+use super::study::{Study, StudyCell, title};
 use super::{bytes as costs, load, questions, reference, words};
 use crate::summary::{RoleName, both_sides, per_operation};
 use crate::text::number::{DASH, counted, grouped, percent, with_digits};
@@ -13,7 +13,7 @@ const IDLE: f64 = 0.05;
 
 /// Returns the whole of it.
 pub(super) fn writeup(study: &Study) -> String {
-    let mut page = Page::default();
+    let mut page = Document::default();
     page.heading(
         1,
         &format!("{}, compared", list(&study.systems().iter().map(|db| title(db).to_owned()).collect::<Vec<_>>())),
@@ -60,7 +60,7 @@ pub(super) fn row<'a>(study: &'a Study, db: &str, operation: &str) -> Option<&'a
     study.cell(db, operation, 1)?.row()
 }
 
-fn summary(page: &mut Page, study: &Study) {
+fn summary(page: &mut Document, study: &Study) {
     let mut items = Vec::new();
     for operation in super::study::OPERATIONS {
         let mut ranked: Vec<(f64, &str)> =
@@ -90,7 +90,7 @@ fn summary(page: &mut Page, study: &Study) {
 }
 
 /// Systems, machine, and how it was measured.
-fn how(page: &mut Page, study: &Study) {
+fn how(page: &mut Document, study: &Study) {
     page.heading(2, "What was measured");
     page.paragraph(
         "A row is `(id BIGINT, vector INT[16], payload TEXT)` of 8 + 64 + 36 bytes, in Redis one value of 108. `empty` asks for a \
@@ -144,7 +144,7 @@ fn conditions(study: &Study) -> Vec<String> {
 }
 
 /// Says so where the machine had other work.
-fn busy_machine(study: &Study, cell: &Cell) -> Option<String> {
+fn busy_machine(study: &Study, cell: &StudyCell) -> Option<String> {
     let in_use = study.conditions.cpus_in_use?;
     let cpus = cell.run.environment.as_ref().map_or(1, |machine| machine.cpus);
     (in_use > f64::from(cpus) * IDLE).then(|| {
@@ -155,7 +155,7 @@ fn busy_machine(study: &Study, cell: &Cell) -> Option<String> {
     })
 }
 
-fn operations(page: &mut Page, study: &Study) {
+fn operations(page: &mut Document, study: &Study) {
     page.heading(2, "What an operation costs");
     page.paragraph("One client, one operation at a time. Headers hold acknowledgments too; kcycles are thousands.");
     let measured = |operation: &&str| study.systems().iter().any(|db| study.cell(db, operation, 1).is_some());
@@ -167,7 +167,7 @@ fn operations(page: &mut Page, study: &Study) {
     }
 }
 
-fn settings(page: &mut Page, study: &Study) {
+fn settings(page: &mut Document, study: &Study) {
     let runs = study.settings();
     if runs.is_empty() {
         return;
@@ -197,7 +197,7 @@ fn settings(page: &mut Page, study: &Study) {
     }
 }
 
-fn rates(page: &mut Page, study: &Study) {
+fn rates(page: &mut Document, study: &Study) {
     page.heading(2, "Rates and latencies");
     page.paragraph(
         "From the client's side, with counters and without a capture. Client and server share the machine, so a rate is one of both \
@@ -226,8 +226,8 @@ fn rates(page: &mut Page, study: &Study) {
 }
 
 /// A Redis in several processes.
-fn sharded(page: &mut Page, study: &Study) {
-    let cells: Vec<&Cell> = study.cells.iter().filter(|cell| cell.is_sharded()).collect();
+fn sharded(page: &mut Document, study: &Study) {
+    let cells: Vec<&StudyCell> = study.cells.iter().filter(|cell| cell.is_sharded()).collect();
     let Some(first) = cells.first() else { return };
     page.heading(3, "Redis in several processes");
     page.paragraph(&format!(
@@ -240,7 +240,7 @@ fn sharded(page: &mut Page, study: &Study) {
         .filter_map(|cell| {
             let row = cell.row()?;
             let one = study.cell(&cell.load.db, cell.operation(), cell.clients())?;
-            let calls = |cell: &Cell, role| {
+            let calls = |cell: &StudyCell, role| {
                 costs::syscalls(cell, role).map_or_else(|| DASH.to_owned(), |calls| with_digits(calls, 2))
             };
             let both = |role| format!("{} and {}", calls(one, role), calls(cell, role));
@@ -264,7 +264,7 @@ fn sharded(page: &mut Page, study: &Study) {
 }
 
 /// What is not answered, and how a reader goes on.
-fn limits(page: &mut Page, study: &Study) {
+fn limits(page: &mut Document, study: &Study) {
     page.heading(2, "What this cannot say, and how you find out");
     page.list(&[
         "ScyllaDB and `mongod` are not here: neither can be had from a package registry. FerretDB speaks MongoDB's protocol to \
@@ -276,7 +276,7 @@ fn limits(page: &mut Page, study: &Study) {
         "No replication, no durability to speak of (`fsync` off, commit log periodic), a working set in memory.".to_owned(),
         format!(
             "{} operations per captured combination are enough for bytes, which do not vary, and for means of counters, not for tails.",
-            study.cells.iter().filter_map(Cell::row).map(|row| row.count).min().map_or_else(|| "No".to_owned(), grouped)
+            study.cells.iter().filter_map(StudyCell::row).map(|row| row.count).min().map_or_else(|| "No".to_owned(), grouped)
         ),
     ]);
     page.paragraph(

@@ -25,8 +25,8 @@ pub(crate) type Paragraph = Vec<(String, Face)>;
 
 /// Returns the paragraphs of a caption: warnings about the comparison, how to read it, what all runs have in common, each run.
 pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
-    let facts: Vec<Facts> = runs.iter().map(|named| Facts::of(&named.run)).collect();
-    let common = Facts::common(&facts);
+    let facts: Vec<CaptionFacts> = runs.iter().map(|named| CaptionFacts::of(&named.run)).collect();
+    let common = CaptionFacts::common(&facts);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, WARNED)));
     paragraphs.push(led("How to read:", STRONG, HOW_TO_READ, PLAIN));
@@ -56,7 +56,7 @@ fn sentence(facts: &[String]) -> String {
     format!("{}.", facts.join("; "))
 }
 
-fn run_paragraph(named: &NamedRun, facts: &Facts, common: &[String]) -> Paragraph {
+fn run_paragraph(named: &NamedRun, facts: &CaptionFacts, common: &[String]) -> Paragraph {
     let own: Vec<String> = facts.0.iter().filter(|fact| !common.contains(fact)).cloned().collect();
     let own = if own.is_empty() { "as all runs.".to_owned() } else { sentence(&own) };
     let mut paragraph = led(&format!("{}:", clean(&named.name)), STRONG, &own, PLAIN);
@@ -90,9 +90,9 @@ fn from_files(run: &Run) -> Option<String> {
 }
 
 /// What is said of a run, in order.
-struct Facts(Vec<String>);
+struct CaptionFacts(Vec<String>);
 
-impl Facts {
+impl CaptionFacts {
     fn of(run: &Run) -> Self {
         let size = format!("window {}, {}", duration(window_ns(run)), counted(workload_count(run), "operation"));
         let mut facts = vec![size];

@@ -14,12 +14,12 @@ use palette::Rgb;
 
 /// A figure's content.
 pub(crate) struct Chart {
-    pub rows: Vec<Row>,
+    pub rows: Vec<BarRow>,
     pub panels: [Panel; 3],
 }
 
 /// A line of bars.
-pub(crate) struct Row {
+pub(crate) struct BarRow {
     pub run: String,
     /// Operation and way of sending, or why there is none.
     pub operation: String,
@@ -53,11 +53,11 @@ pub(crate) struct Panel {
 }
 
 /// A stack of parts from zero, or why there is none.
-pub(crate) type Bar = Result<Vec<Part>, String>;
+pub(crate) type Bar = Result<Vec<BarPart>, String>;
 
 /// A part of a bar in the panel's unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct BarPart {
     pub value: f64,
     pub color: Rgb,
 }
@@ -143,13 +143,13 @@ fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a O
     chosen.iter().map(|row| Some(*row)).enumerate().map(drawn).collect()
 }
 
-fn row(drawn: Drawn<'_>) -> Row {
+fn row(drawn: Drawn<'_>) -> BarRow {
     let bounds = LowerBounds::of(&drawn.named.run);
     let (operation, count, total) = match drawn.operation {
         None => ("no workload operations".to_owned(), String::new(), String::new()),
         Some(operation) => words(operation, bounds),
     };
-    Row {
+    BarRow {
         run: shortened(&clean(&drawn.named.name), FIGURE_NAME_CHARS),
         operation: shortened(&operation, FIGURE_NAME_CHARS),
         count,

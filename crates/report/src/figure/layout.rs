@@ -4,7 +4,7 @@
 //! on the same rows, so that the eye goes along a row from bytes to calls to cycles.
 
 use super::caption::Paragraph;
-use super::chart::{Bar, Chart, Panel, Row};
+use super::chart::{Bar, BarRow, Chart, Panel};
 use super::font::Weight;
 use super::palette::{ABSENT, AXIS, GRID, INK, MUTED, PAPER};
 use super::scene::{Anchor, Face, Mark, Scene, words};
@@ -59,7 +59,7 @@ const PARAGRAPH_GAP: f64 = 4.0;
 const BAR_BASELINE: f64 = 11.5;
 
 /// A panel's place: its left edge, and where bars begin and how long the longest may be.
-struct Place {
+struct PanelPlace {
     left: f64,
     width: f64,
     zero: f64,
@@ -109,7 +109,7 @@ pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene 
 }
 
 /// Panels with bars share what panels without leave. The first stays wide in any case: names stand above it.
-fn places(panels: &[Panel; 3], at_least: bool) -> [Place; 3] {
+fn places(panels: &[Panel; 3], at_least: bool) -> [PanelPlace; 3] {
     let narrow = [false, panels[1].absence().is_some(), panels[2].absence().is_some()];
     let narrow_count = narrow.iter().filter(|narrow| **narrow).count() as f64;
     let free = WIDTH - 2.0 * MARGIN - 2.0 * GUTTER - narrow_count * ABSENT_WIDTH;
@@ -125,14 +125,14 @@ fn places(panels: &[Panel; 3], at_least: bool) -> [Place; 3] {
     })
 }
 
-fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> Place {
+fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> PanelPlace {
     let tags = panel.tags.iter().map(|tag| TAG.width(tag)).fold(0.0, f64::max) + 6.0;
     let max = panel.max();
     let mark = if at_least { TOTAL.width("≥") } else { 0.0 };
     let label = TOTAL.width(&(panel.print)(max)) + 5.0 + mark;
     let length = (width - tags - label).max(1.0);
     let step = step(max, if length > 200.0 { 5.0 } else { 3.0 });
-    Place { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
+    PanelPlace { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
 }
 
 /// Returns a step of 1, 2 or 5 times a power of ten that makes about `count` of them.
@@ -145,7 +145,7 @@ fn step(max: f64, count: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(10.0 * power)
 }
 
-impl Place {
+impl PanelPlace {
     fn at(&self, value: f64) -> f64 {
         self.zero + value / self.limit * self.length
     }
@@ -161,7 +161,7 @@ impl Place {
 }
 
 /// Titles, units and legends of the panels. Returns where the axes stand.
-fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[Place; 3], top: f64) -> f64 {
+fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[PanelPlace; 3], top: f64) -> f64 {
     let mut bottom = top + 27.0;
     for (panel, place) in panels.iter().zip(places) {
         scene.text(&HEADING.fitted(panel.title, place.width), (place.left, top + 11.0), Anchor::Start, HEADING);
@@ -174,7 +174,7 @@ fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[Place; 3], top: f64) 
 }
 
 /// Swatches with their labels, in the order of the stack. Returns the base line of the last line.
-fn legend(scene: &mut Scene, panel: &Panel, place: &Place, baseline: f64) -> f64 {
+fn legend(scene: &mut Scene, panel: &Panel, place: &PanelPlace, baseline: f64) -> f64 {
     let (mut x, mut y) = (place.left, baseline);
     for (label, color) in &panel.legend {
         let label = LEGEND.fitted(label, place.width - SWATCH - SWATCH_GAP);
@@ -189,7 +189,7 @@ fn legend(scene: &mut Scene, panel: &Panel, place: &Place, baseline: f64) -> f64
     y
 }
 
-fn lines(rows: &[Row], top: f64, places: &[Place; 3]) -> Lines {
+fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace; 3]) -> Lines {
     let mut y = top;
     let mut tops = Vec::with_capacity(rows.len());
     let mut names = Vec::with_capacity(rows.len());
@@ -214,7 +214,7 @@ type NameLine = Vec<(String, Face, f64)>;
 
 /// Returns the name of a row, whole: on one line where it fits beside how many there were and their bytes, else the run and the
 /// operation each in as many lines as it takes, and the last line free for the figures where they need it.
-fn name_lines(row: &Row, place: &Place) -> Vec<NameLine> {
+fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     let width = place.right() - MARGIN;
     let figures = OPERATION_TOTAL.width(&row.total) + SMALL.width(&row.count) + 30.0;
     let run = if row.first { row.run.as_str() } else { "" };
@@ -246,7 +246,7 @@ fn name_lines(row: &Row, place: &Place) -> Vec<NameLine> {
 }
 
 /// Vertical lines with their values above.
-fn grid(scene: &mut Scene, place: &Place, axis: f64, bottom: f64) {
+fn grid(scene: &mut Scene, place: &PanelPlace, axis: f64, bottom: f64) {
     let mut free = f64::NEG_INFINITY;
     for value in place.ticks() {
         let x = place.at(value);
@@ -266,7 +266,7 @@ fn tick_label(value: f64, step: f64) -> String {
 }
 
 /// A grey field with the reason in place of bars.
-fn absent_panel(scene: &mut Scene, place: &Place, reason: &str, axis: f64, bottom: f64) {
+fn absent_panel(scene: &mut Scene, place: &PanelPlace, reason: &str, axis: f64, bottom: f64) {
     let top = axis - 16.0;
     // On paper of its own, over the rules between runs and their last pixel.
     scene.rect((place.left - GUTTER, top), (place.width + GUTTER + 1.0, bottom - top), PAPER);
@@ -300,7 +300,7 @@ fn rule(scene: &mut Scene, top: f64, names: usize) {
 }
 
 /// The lines above the bars: run, operation, how many, and bytes in both directions.
-fn row_names(scene: &mut Scene, row: &Row, names: &[NameLine], top: f64, places: &[Place; 3]) {
+fn row_names(scene: &mut Scene, row: &BarRow, names: &[NameLine], top: f64, places: &[PanelPlace; 3]) {
     let (baseline, end) = (top + 13.0, places[0].right());
     for (number, line) in names.iter().enumerate() {
         let above = NAME_LEADING * (names.len() - 1 - number) as f64;
@@ -328,7 +328,7 @@ fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anch
 }
 
 /// The bars of one row in one panel.
-fn panel_row(scene: &mut Scene, panel: &Panel, place: &Place, at: usize, lines: &Lines, row: &Row) {
+fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, lines: &Lines, row: &BarRow) {
     let Some(bars) = panel.rows[at].as_ref().filter(|_| panel.absence().is_none()) else {
         return;
     };
@@ -360,7 +360,7 @@ fn bracket(scene: &mut Scene, x: f64, top: f64, bottom: f64) {
 }
 
 /// A stack of parts and its sum, which is marked where it is a lower bound.
-fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64, at_least: bool) {
+fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f64, at_least: bool) {
     let parts = match content {
         Ok(parts) => parts,
         Err(reason) => return absent_bar(scene, place, reason, y),
@@ -392,7 +392,7 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &Place, content: &Bar, y: f64, a
     backed(scene, &total, (place.at(sum) + 4.0, y + BAR_BASELINE), Anchor::Start, TOTAL);
 }
 
-fn absent_bar(scene: &mut Scene, place: &Place, reason: &str, y: f64) {
+fn absent_bar(scene: &mut Scene, place: &PanelPlace, reason: &str, y: f64) {
     let width = place.right() - place.zero;
     scene.rect((place.zero, y), (width, BAR), ABSENT);
     let text = SMALL.fitted(&format!("not measured: {reason}"), width - 8.0);

@@ -2,7 +2,7 @@
 //! and with it.
 
 use super::caption::{self, Paragraph};
-use super::chart::{Bar, Chart, Panel, Part, Row};
+use super::chart::{Bar, BarPart, BarRow, Chart, Panel};
 use super::palette::{self, KERNEL, Rgb, USER};
 use super::{ImageFormat, layout, paint};
 use crate::error::ReportError;
@@ -53,7 +53,7 @@ impl PairPanel {
         figures: Vec<[Option<f64>; 2]>,
     ) -> Self {
         let bar = |value: Option<f64>, color| match value {
-            Some(value) => Ok(vec![Part { value, color }]),
+            Some(value) => Ok(vec![BarPart { value, color }]),
             None => Err("no figure".to_owned()),
         };
         let bars = figures.into_iter().map(|[first, second]| [bar(first, USER), bar(second, KERNEL)]).collect();
@@ -65,7 +65,7 @@ impl PairPanel {
         let bar = |(amounts, count): &(Amounts, u64)| {
             let per = |bytes: u64| bytes as f64 / (*count).max(1) as f64;
             let parts = amounts.iter().filter(|(_, bytes)| *bytes > 0);
-            Ok(parts.map(|(account, bytes)| Part { value: per(bytes), color: palette::account(account) }).collect())
+            Ok(parts.map(|(account, bytes)| BarPart { value: per(bytes), color: palette::account(account) }).collect())
         };
         let used = |account: &Account| amounts.iter().flatten().any(|(amounts, _)| amounts[*account] > 0);
         let legend = Account::ALL.into_iter().filter(used);
@@ -101,8 +101,8 @@ pub(crate) fn draw_pairs(figure: PairFigure) -> Result<[(ImageFormat, Vec<u8>); 
     Ok([(ImageFormat::Svg, paint::svg(&scene, &title, description)?), (ImageFormat::Png, paint::png(&scene)?)])
 }
 
-fn row(row: PairRow) -> Row {
-    Row {
+fn row(row: PairRow) -> BarRow {
+    BarRow {
         run: row.group,
         operation: row.label,
         count: String::new(),

@@ -1,6 +1,6 @@
 //! The three panels: bytes by account, system calls by name, CPU work by mode.
 
-use super::chart::{Bar, Drawn, Panel, Part};
+use super::chart::{Bar, BarPart, Drawn, Panel};
 use super::palette::{self, KERNEL, OTHER_SYSCALLS, Rgb, SYSCALLS, USER};
 use crate::run::NamedRun;
 use crate::summary::{CpuUnit, RoleName, of_whole_run, per_operation, syscalls_per_operation, workload_count};
@@ -55,8 +55,8 @@ pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
     }
 }
 
-fn part(total: u64, count: u64, color: Rgb) -> Option<Part> {
-    per_operation(total, count).filter(|value| *value > 0.0).map(|value| Part { value, color })
+fn part(total: u64, count: u64, color: Rgb) -> Option<BarPart> {
+    per_operation(total, count).filter(|value| *value > 0.0).map(|value| BarPart { value, color })
 }
 
 /// Bars of both roles at the first row of each run, nothing at its other rows: counters are those of a whole run.
@@ -127,7 +127,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let rows = by_role(drawn, |role, count| {
         let [user, kernel] = unit.of(role).map_err(clean)?;
         let parts = [part(user, count, USER), part(kernel, count, KERNEL)].into_iter().flatten();
-        Ok(parts.map(|part| Part { value: part.value / scale, ..part }).collect())
+        Ok(parts.map(|part| BarPart { value: part.value / scale, ..part }).collect())
     });
     Panel {
         title: if unit == CpuUnit::OnCpuNs { "CPU time per operation" } else { "CPU cycles per operation" },

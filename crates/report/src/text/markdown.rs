@@ -7,7 +7,7 @@ use super::legend::legend;
 use super::table::operations;
 use super::{absolute, clean, markdown_cell};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, Work, counters_only, syscalls_per_operation, work};
+use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
 use std::fmt::Write;
 
@@ -55,7 +55,7 @@ pub(crate) fn facts(named: &NamedRun) -> String {
         lines.extend(RoleName::BOTH.into_iter().filter_map(absent));
     } else {
         lines.extend([balance_line(run), format!("capture: {}", integrity(run))]);
-        lines.extend(work(run).into_iter().map(|Work { label, role, absence, operations }| match role {
+        lines.extend(work(run).into_iter().map(|RoleWork { label, role, absence, operations }| match role {
             Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
             Ok(role) => match syscalls_per_operation(role, operations) {
                 Some(calls) => format!("{label}: {} syscalls/op over the whole workload", with_digits(calls, 2)),

@@ -11,7 +11,7 @@ use super::{Columns, Style, absolute, clean, shortened};
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use crate::summary::{
-    self, CpuUnit, RoleName, Work, counters_only, per_operation, present, ranked, syscalls_per_operation, workload,
+    self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, ranked, syscalls_per_operation, workload,
     workload_count,
 };
 use overhead_model::record::{CycleSource, OperationRow, Role};
@@ -267,7 +267,7 @@ fn work(run: &Run, style: Style) -> String {
     let measured = roles.iter().filter_map(|work| Some((&work.label, work.role.ok()?, work.operations)));
     let rows: Vec<Vec<String>> = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
     let mut out = if rows.is_empty() { String::new() } else { Grid { columns, rows, keys: 1 }.render(style) };
-    for Work { label, role, absence, operations } in roles {
+    for RoleWork { label, role, absence, operations } in roles {
         let line = match role {
             Ok(role) => format!("{label} syscalls/op: {}", syscall_list(role, operations)),
             Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
