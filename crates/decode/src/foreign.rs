@@ -12,8 +12,8 @@ pub enum Look {
     Mysql,
     /// memcached, text or binary.
     Memcached,
-    /// HTTP.
-    Http,
+    /// HTTP/2.
+    Http2,
     /// TLS whose beginning was not captured, or on a connection that had begun without.
     Tls,
     /// Kafka.
@@ -30,7 +30,7 @@ impl fmt::Display for Look {
             Self::Ours(protocol) => protocol.title(),
             Self::Mysql => "MySQL",
             Self::Memcached => "memcached",
-            Self::Http => "HTTP",
+            Self::Http2 => "HTTP/2",
             Self::Tls => "TLS",
             Self::Kafka => "Kafka",
             Self::Ssh => "SSH",

@@ -41,6 +41,8 @@ pub enum Note {
     /// Requests of a connection were closed as unanswered since nothing of its server was captured:
     /// there is no end to those that wait.
     Abandoned,
+    /// A connection went on with another protocol, as both ends agreed: what people call it.
+    Switched(&'static str),
     /// A selected connection is not decoded: its bytes are not of the protocol that is expected there.
     Foreign(Foreign),
 }

@@ -200,8 +200,8 @@ fn text_that_may_be_of_another_protocol_is_told_by_both_directions() {
     assert_eq!(elsewhere(later).row("GET").operations.len(), 1);
     let pop3 = Talk::new().handshake().send(Response, b"+OK ready\r\n").send(Request, b"USER me\r\n");
     let pop3_auth = Talk::new().handshake().send(Response, b"+OK ready\r\n").send(Request, b"AUTH PLAIN\r\n");
-    let http = Talk::new().handshake().send(Request, b"GET / HTTP/1.1\r\n\r\n").send(Response, b"HTTP/1.1 200 OK\r\n");
-    for talk in [pop3, pop3_auth, http] {
+    let http2 = Talk::new().handshake().send(Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    for talk in [pop3, pop3_auth, http2] {
         let book = elsewhere(talk);
         assert_eq!(book.totals.other, book.totals.wire_bytes, "{:?}", book.list.connections);
     }

@@ -112,6 +112,22 @@ protocols! {
             "mongo": 27017,
         },
     }
+    /// Hypertext transfer protocol, versions 1.0 and 1.1.
+    Http {
+        name: "http",
+        title: "HTTP",
+        ports: [80, 8080],
+        schemes: ["http"],
+        tls_schemes: ["https"],
+        systems: {
+            "http": 80,
+            "https": 443,
+            "rocksserver": 5577,
+            "elasticsearch": 9200,
+            "couchdb": 5984,
+            "clickhouse": 8123,
+        },
+    }
 }
 
 /// What there is to know of a protocol without reading a byte of it.
@@ -125,7 +141,7 @@ struct Facts {
 
 impl Protocol {
     /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
-    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Resp];
+    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Http, Self::Resp];
 
     /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {

@@ -208,6 +208,10 @@ impl Warnings {
                 counted(count, "body")
             )),
             Note::OneWay | Note::Abandoned | Note::Expansion => self.of_bound(note, count),
+            Note::Switched(protocol) => self.remark(format!(
+                "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
+                counted(count, "connection")
+            )),
             Note::Malformed(why) => self.partial(format!(
                 "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
                 counted(count, "direction of a connection")

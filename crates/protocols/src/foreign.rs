@@ -78,15 +78,16 @@ fn is_definite(sniff: Sniff) -> bool {
 
 /// Of the marked ones, those that a server sends.
 fn is_servers(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"HTTP/") || is_mysql_greeting(bytes)
+    is_mysql_greeting(bytes)
 }
 
 /// Protocols that begin with a mark that no message of ours begins with.
 fn marked(bytes: &[u8]) -> Option<Look> {
     if bytes.starts_with(b"SSH-") {
         Some(Look::Ssh)
-    } else if is_http(bytes) {
-        Some(Look::Http)
+    } else if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
+        // RFC 9113 section 3.4.
+        Some(Look::Http2)
     } else if is_mysql_greeting(bytes) {
         Some(Look::Mysql)
     } else {
@@ -115,23 +116,6 @@ fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
 fn line(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
     bytes.get(..end)?.strip_suffix(b"\r")
-}
-
-/// RFC 9112 section 3: a method, a target, a version. Of a long target, the beginning must do.
-fn is_http(bytes: &[u8]) -> bool {
-    const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"PATCH", b"CONNECT"];
-    if bytes.starts_with(b"HTTP/1.") || bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
-        return true;
-    }
-    let method = METHODS.into_iter().find(|method| bytes.starts_with(method));
-    let Some((b' ', target)) = method.and_then(|method| bytes.get(method.len()..)?.split_first()) else { return false };
-    let has_version = |line: &[u8]| line.windows(8).any(|part| part.starts_with(b" HTTP/1."));
-    match line(target) {
-        Some(line) => has_version(line),
-        None => {
-            target.len() >= crate::limits::SNIFF - 8 && (target.starts_with(b"/") || target.starts_with(b"http://"))
-        }
-    }
 }
 
 /// RFC 8446 section 5.1: a record's type, version and length.
@@ -300,7 +284,7 @@ mod tests {
         let answer = b"\x01\0\0\x01\x01\x27\0\0\x02\x03def\0\0\0\x111";
         let kafka = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
         let hello = b"\x17\x03\x03\0\x29\0\x01\x02\x03\x04";
-        let cases: [(Look, Side, &[u8]); 16] = [
+        let cases: [(Look, Side, &[u8]); 17] = [
             (Look::Mysql, Side::Response, greeting),
             (Look::Mysql, Side::Request, login),
             (Look::Mysql, Side::Request, b"\x09\0\0\0\x03SELECT 1"),
@@ -310,8 +294,9 @@ mod tests {
             (Look::Memcached, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
             (Look::Memcached, Side::Response, b"STORED\r\n"),
             (Look::Memcached, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
-            (Look::Http, Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
-            (Look::Http, Side::Response, b"HTTP/1.1 200 OK\r\n"),
+            (Look::Ours(Protocol::Http), Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
+            (Look::Ours(Protocol::Http), Side::Response, b"HTTP/1.1 200 OK\r\n"),
+            (Look::Http2, Side::Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
             (Look::Tls, Side::Request, hello),
             (Look::Kafka, Side::Request, kafka),
             (Look::Ssh, Side::Response, b"SSH-2.0-OpenSSH_9.6\r\n"),
@@ -357,7 +342,7 @@ mod tests {
 
     #[test]
     fn one_end_of_a_connection_is_enough_to_see_which_is_the_server() {
-        assert_eq!(look(b"HTTP/1.1 200 OK\r\n"), Some((Look::Http, Side::Response)));
+        assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some((Look::Http2, Side::Request)));
         assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((Look::Memcached, Side::Request)));
         assert_eq!(look(b"STORED\r\n"), Some((Look::Memcached, Side::Response)));
         assert_eq!(look(b"+OK\r\n"), None);

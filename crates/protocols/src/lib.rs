@@ -10,6 +10,7 @@
 
 pub mod cql;
 mod foreign;
+pub mod http;
 pub mod limits;
 pub mod mongo;
 pub mod pgwire;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 /// What the first bytes of a direction look like to one protocol.
 ///
 /// A port says what is expected, and the bytes have to agree. Where a port is expected to have one protocol, [`judge`] asks in
-/// this order, until something is certain: other protocols' marks that none of ours begins with (`SSH-`, `HTTP/1.`), the
+/// this order, until something is certain: other protocols' marks that none of ours begins with (`SSH-`), the
 /// expected protocol, TLS, our other protocols, then foreign ones that are told by lengths that agree. Where nothing is
 /// certain, [`judge_both`] looks at both directions together.
 ///
@@ -182,5 +183,6 @@ registry! {
     Resp => resp::Resp, |mid_stream, _| resp::Resp::new(mid_stream);
     Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
+    Http => http::Http, |_, _| http::Http::new();
     Mongo => mongo::Mongo, |mid_stream, shared| mongo::Mongo::sharing(mid_stream, shared);
 }

@@ -43,6 +43,6 @@ fn an_answer_to_a_greeting_is_of_one_protocol() {
         assert_eq!(greeted_by(denied), [Protocol::Resp]);
     }
     assert_eq!(greeted_by(b"\x84\0\0\0\0\0\0\0\x08\0\0\0\x0a\0\x02no"), [Protocol::Cql]);
-    assert_eq!(greeted_by(b"HTTP/1.1 400 Bad Request"), []);
+    assert_eq!(greeted_by(b"HTTP/1.1 400 Bad Request"), [Protocol::Http]);
     assert_eq!(greeted_by(b""), []);
 }

@@ -1,6 +1,7 @@
 //! Inputs to start from: recorded sessions, spelt-out messages where none was recorded, and a few frames.
 
 pub(crate) mod bson;
+mod http;
 mod memo;
 mod recorded;
 mod spelt;
@@ -39,6 +40,7 @@ fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
     let greeting = encode(&[greeting.to_vec()], None);
     let more = match protocol {
         Protocol::Cql => cql(),
+        Protocol::Http => encode(&http::exchanges(), None),
         Protocol::Mongo => encode(&spelt::mongo(), None),
         _ => Vec::new(),
     };

@@ -4,6 +4,7 @@
 //! before it, or with another.
 
 mod cql;
+mod http;
 mod mongo;
 mod pgwire;
 mod resp;
@@ -25,6 +26,7 @@ pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words)
         Protocol::Resp => resp::make(kind, lengths, words),
         Protocol::Pgwire => pgwire::make(kind, lengths, words),
         Protocol::Cql => cql::make(kind, lengths, words),
+        Protocol::Http => http::make(kind, lengths, words),
         Protocol::Mongo => mongo::make(kind, lengths, words),
         // Others repeat what was recorded of them, and ask the smallest thing that there is to ask.
         #[allow(unreachable_patterns, reason = "reached by a protocol that has no turns of its own")]
@@ -39,7 +41,7 @@ pub(crate) const fn start(protocol: Protocol) -> &'static [u8] {
         Protocol::Pgwire => &[0, 3],
         Protocol::Cql => &[0, 2],
         Protocol::Mongo => &[0],
-        Protocol::Resp => &[],
+        Protocol::Resp | Protocol::Http => &[],
     }
 }
 

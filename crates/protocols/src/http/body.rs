@@ -1,0 +1,140 @@
+//! Bodies: how long they are, and their bytes.
+
+use super::head::{self, Lengths};
+use super::wire::{self, MAX_CHUNK_LINE, MAX_HEAD};
+use overhead_decode::near;
+use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
+use overhead_model::Account::{Data, Framing, Metadata};
+
+/// What is left of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// There is none, or no more.
+    Over,
+    /// So many bytes.
+    Length(u64),
+    /// Before the line of a chunk.
+    ChunkLine,
+    /// Within a chunk that has so many bytes left.
+    Chunk(u64),
+    /// Behind a chunk's bytes, before the end of their line.
+    ChunkEnd,
+    /// Behind the last chunk, before the trailer fields.
+    Trailers,
+    /// All that comes.
+    UntilClose,
+}
+
+impl Body {
+    /// Returns the body of a request (section 6.3, rules 3 to 7).
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] where its length cannot be told: a server refuses such a request, and closes the connection.
+    pub fn of_request(lengths: &Lengths) -> Result<Self, Malformed> {
+        match lengths {
+            Lengths { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
+            Lengths { is_coded: true, .. } => Err(Malformed("a request whose body is coded, and not in chunks")),
+            Lengths { content: Some(content), .. } => content.map(Self::of_length),
+            _ => Ok(Self::Over),
+        }
+    }
+
+    /// Returns the body of a response that may have one (section 6.3, rules 3 to 8).
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] where lengths contradict one another.
+    pub fn of_response(lengths: &Lengths) -> Result<Self, Malformed> {
+        match lengths {
+            Lengths { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
+            Lengths { is_coded: false, content: Some(content), .. } => content.map(Self::of_length),
+            _ => Ok(Self::UntilClose),
+        }
+    }
+
+    fn of_length(len: u64) -> Self {
+        if len == 0 { Self::Over } else { Self::Length(len) }
+    }
+
+    /// Posts what is there of the body's next part; the step that says what more it takes, where that is not enough for one.
+    pub fn step<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        match self {
+            Self::Over => Ok(Step::More),
+            Self::Length(left) => {
+                let taken = data(*left, input, out);
+                *self = Self::of_length(*left - taken);
+                Ok(Step::Progress)
+            }
+            Self::Chunk(left) => {
+                let taken = data(*left, input, out);
+                *self = if *left == taken { Self::ChunkEnd } else { Self::Chunk(*left - taken) };
+                Ok(Step::Progress)
+            }
+            Self::UntilClose => {
+                data(u64::MAX, input, out);
+                Ok(Step::Progress)
+            }
+            Self::ChunkLine => self.chunk_line(input, out),
+            Self::ChunkEnd => self.chunk_end(input, out),
+            Self::Trailers => self.trailers(input, out),
+        }
+    }
+
+    fn chunk_line<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let within = input.bytes.get(..MAX_CHUNK_LINE).unwrap_or(input.bytes);
+        let Some(end) = near::find(b'\n', within) else {
+            let is_one = wire::chunk_line(within).is_some_and(|_| within.len() < MAX_CHUNK_LINE) || within.is_empty();
+            return if is_one { Ok(Step::More) } else { Err(CHUNK) };
+        };
+        let line = input.bytes.get(..=end).unwrap_or_default();
+        let (digits, size) = wire::chunk_line(line).ok_or(CHUNK)?;
+        let extension = line.trim_ascii_end().len().saturating_sub(digits);
+        out.post(Framing, "chunk size", digits as u64);
+        out.post(Metadata, "chunk extension", extension as u64);
+        out.post(Framing, "line end", (line.len() - digits - extension) as u64);
+        *self = if size == 0 { Self::Trailers } else { Self::Chunk(size) };
+        Ok(Step::Progress)
+    }
+
+    fn chunk_end<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let len = match input.bytes {
+            [b'\r', b'\n', ..] => 2,
+            [b'\n', ..] => 1,
+            // Two bytes whatever they are: the chunk's length says where they lie.
+            [] | [b'\r'] if input.available() >= 2 => 2,
+            [] | [b'\r'] => return Ok(Step::Need(2)),
+            _ => return Err(CHUNK),
+        };
+        out.post(Framing, "line end", len);
+        *self = Self::ChunkLine;
+        Ok(Step::Progress)
+    }
+
+    fn trailers<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let end = match input.bytes {
+            [b'\n', ..] => Some(1),
+            [b'\r', b'\n', ..] => Some(2),
+            bytes => head::end(bytes, 0),
+        };
+        let Some(trailers) = end.and_then(|end| input.bytes.get(..end)) else {
+            return if input.bytes.len() > MAX_HEAD {
+                Err(Malformed("trailers without an end"))
+            } else {
+                Ok(Step::More)
+            };
+        };
+        head::trailers(trailers, out);
+        *self = Self::Over;
+        Ok(Step::Progress)
+    }
+}
+
+const CHUNK: Malformed = Malformed("no chunk where one should be");
+
+/// Posts as many bytes of a body as there are of `left`, and says how many.
+fn data<R: Reader>(left: u64, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
+    let taken = left.min(input.available());
+    out.post_free(Data, "body", taken, Free::Any);
+    taken
+}

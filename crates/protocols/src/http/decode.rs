@@ -1,0 +1,361 @@
+//! Messages to postings, for both directions.
+
+use super::Http;
+use super::body::Body;
+use super::head::{self, Heading, Lengths, Method};
+use super::pair::Pending;
+use super::wire::{self, MAX_HEAD};
+use overhead_decode::{Boundary, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_model::{Class, Outcome};
+use std::borrow::Cow;
+
+/// How far a message is.
+#[derive(Debug, Default)]
+struct Message {
+    stage: Stage,
+    /// Bytes of a head in which its end was looked for.
+    scanned: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Between messages, or in a head that has no end yet.
+    #[default]
+    Head,
+    /// Within a message of which nothing says how long it is: it can only be lost.
+    Endless,
+    /// Within its body.
+    Body(Body),
+}
+
+/// The request being read.
+#[derive(Debug, Default)]
+pub(super) struct Request {
+    message: Message,
+    op: OpId,
+    /// How it was answered, where that came before its end.
+    early: Option<Outcome>,
+    /// The name of its operation; kept for its room.
+    name: String,
+    knows_software: bool,
+}
+
+/// The response being read.
+#[derive(Debug, Default)]
+pub(super) struct Response {
+    message: Message,
+    op: OpId,
+    is_error: bool,
+    /// No request is known that it answers.
+    is_orphan: bool,
+    knows_software: bool,
+}
+
+impl Request {
+    /// Returns whether no message is incomplete.
+    pub fn is_between(&self) -> bool {
+        self.message.stage == Stage::Head
+    }
+
+    /// Returns whether the client's software is known.
+    pub fn knows_software(&self) -> bool {
+        self.knows_software
+    }
+}
+
+impl Response {
+    /// Returns whether no message is incomplete.
+    pub fn is_between(&self) -> bool {
+        self.message.stage == Stage::Head
+    }
+
+    fn outcome(&self) -> Outcome {
+        if self.is_error { Outcome::Error } else { Outcome::Ok }
+    }
+
+    /// Returns whether the server's software is known.
+    pub fn knows_software(&self) -> bool {
+        self.knows_software
+    }
+}
+
+/// A head as far as it is there.
+enum Found<'a> {
+    /// All of it, with the empty line.
+    Whole(&'a [u8]),
+    /// Its lines that are whole; what follows was not captured.
+    Cut(&'a [u8]),
+    /// Too little.
+    Not,
+}
+
+impl<'a> Found<'a> {
+    /// Returns the head, how many of its bytes were sent, and whether it was cut. One that was is read with an empty line at its end.
+    fn head(self) -> Option<(Cow<'a, [u8]>, usize, bool)> {
+        match self {
+            Self::Whole(head) => Some((head.into(), head.len(), false)),
+            Self::Cut(lines) => Some(([lines, b"\r\n"].concat().into(), lines.len(), true)),
+            Self::Not => None,
+        }
+    }
+}
+
+impl Message {
+    /// Looks for the head that `input` begins with, behind `empty` bytes of empty lines.
+    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> Result<Found<'a>, Malformed> {
+        let bytes = input.bytes;
+        // Its end may have begun in what was looked at.
+        let from = self.scanned.saturating_sub(2).max(empty);
+        if let Some(end) = head::end(bytes, from) {
+            self.scanned = 0;
+            return Ok(Found::Whole(bytes.get(..end).unwrap_or_default()));
+        }
+        if bytes.len() > MAX_HEAD {
+            return Err(Malformed("a head without an end"));
+        }
+        if input.opaque == 0 {
+            self.scanned = bytes.len();
+            return Ok(Found::Not);
+        }
+        self.scanned = 0;
+        let lines = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        Ok(if lines > empty { Found::Cut(bytes.get(..lines).unwrap_or_default()) } else { Found::Not })
+    }
+}
+
+/// How many bytes of empty lines there are before a message (section 2.2).
+fn empty_lines(bytes: &[u8]) -> usize {
+    bytes.iter().take(MAX_HEAD).take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
+}
+
+/// What a request line says of what follows.
+enum Line {
+    /// It may be a request.
+    Request,
+    /// It is none.
+    Other,
+    /// The client speaks HTTP/2.
+    Http2,
+}
+
+impl Line {
+    fn of(bytes: &[u8]) -> Self {
+        match bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.get(..=end)) {
+            Some(line) if wire::is_http2_preface(line) => Self::Http2,
+            Some(line) if !wire::is_request_line(line) => Self::Other,
+            None if !wire::may_begin_request(bytes) => Self::Other,
+            _ => Self::Request,
+        }
+    }
+}
+
+impl Http {
+    /// The next part of a request.
+    pub(super) fn requests<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        match &mut self.request.message.stage {
+            Stage::Head => self.request_head(input, out),
+            Stage::Endless => Ok(Step::More),
+            Stage::Body(body) => {
+                out.charge(self.request.op);
+                let step = body.step(input, out)?;
+                if *body == Body::Over {
+                    self.end_request(out);
+                }
+                Ok(step)
+            }
+        }
+    }
+
+    fn request_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let empty = empty_lines(input.bytes);
+        let begun = input.bytes.get(empty..).filter(|begun| !begun.is_empty());
+        match begun.map(Line::of) {
+            Some(Line::Http2) => self.pairing.switch("HTTP/2"),
+            Some(Line::Other) => match self.pairing.asked_to_switch() {
+                Some(protocol) => self.pairing.switch(protocol),
+                None => return Err(Malformed("not a request line")),
+            },
+            _ => {}
+        }
+        if self.pairing.has_switched() {
+            return Ok(self.pairing.foreign(input.available(), out));
+        }
+        let Some((head, len, is_cut)) = self.request.message.find(input, empty)?.head() else {
+            return Ok(Step::More);
+        };
+        let op = out.open();
+        out.charge(op);
+        let Request { name, knows_software, .. } = &mut self.request;
+        let said = head::request(&head, &mut Heading { len, knows_software, name }, out);
+        let (method, lengths) = said.unwrap_or((Method::Other, Lengths::default()));
+        let name = if said.is_some() { self.request.name.as_str() } else { "(bad request)" };
+        out.label(op, Class::Workload, name, "");
+        let switches_to = match method {
+            Method::Connect => Some("a tunnel"),
+            _ => lengths.upgrade,
+        };
+        self.pairing.request(Pending { op, method, switches_to })?;
+        (self.request.op, self.request.early) = (op, None);
+        // Where its length cannot be told, nothing tells where the next one begins.
+        self.request.message.stage = Stage::Endless;
+        if !is_cut {
+            self.request.message.stage = Stage::Body(Body::of_request(&lengths)?);
+            if self.request.message.stage == Stage::Body(Body::Over) {
+                self.end_request(out);
+            }
+        }
+        Ok(Step::Progress)
+    }
+
+    /// A request is complete, or what is left of it was lost.
+    fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        (self.request.message.stage, self.request.message.scanned) = (Stage::Head, 0);
+        if let Some(outcome) = self.request.early.take() {
+            out.close(self.request.op, outcome);
+        }
+        out.release();
+    }
+
+    /// The next part of a response.
+    pub(super) fn responses<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        match &mut self.response.message.stage {
+            Stage::Head => self.response_head(input, out),
+            Stage::Endless => Ok(Step::More),
+            Stage::Body(body) => {
+                out.charge(self.response.op);
+                let step = body.step(input, out)?;
+                if *body == Body::Over {
+                    self.end_response(self.response.outcome(), out);
+                }
+                Ok(step)
+            }
+        }
+    }
+
+    fn response_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let empty = empty_lines(input.bytes);
+        let begun = input.bytes.get(empty..).unwrap_or_default();
+        if wire::begins_response(begun) == Boundary::No {
+            match wire::begins_http2(begun) {
+                Boundary::No => return Err(Malformed("not a status line")),
+                Boundary::More => return Ok(Step::More),
+                Boundary::Yes => self.pairing.switch("HTTP/2"),
+            }
+            return Ok(self.pairing.foreign(input.available(), out));
+        }
+        let Some((head, len, is_cut)) = self.response.message.find(input, empty)?.head() else {
+            return Ok(Step::More);
+        };
+        let status = wire::status(head.get(empty..).unwrap_or_default());
+        let front = self.pairing.front();
+        let is_interim = (100..200).contains(&status) && status != 101;
+        let op = front.map_or_else(|| out.orphan("RESPONSE"), |front| front.op);
+        out.charge(op);
+        let Response { knows_software, .. } = &mut self.response;
+        let lengths = head::response(&head, &mut Heading { len, knows_software, name: &mut String::new() }, out);
+        let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
+        self.response.is_orphan = front.is_none();
+        (self.response.op, self.response.is_error) = (op, status >= 400);
+        if is_interim {
+            self.end_interim(is_cut, out);
+            return Ok(Step::Progress);
+        }
+        self.pairing.answered();
+        self.response.message.stage = Stage::Endless;
+        if !is_cut {
+            self.response.message.stage = Stage::Body(self.body_of_response(status, front, &lengths)?);
+            if self.response.message.stage == Stage::Body(Body::Over) {
+                self.end_response(self.response.outcome(), out);
+            }
+        }
+        Ok(Step::Progress)
+    }
+
+    /// What follows the head of a response (section 6.3). Where it grants another protocol, that is what follows.
+    fn body_of_response(
+        &mut self,
+        status: u16,
+        request: Option<Pending>,
+        lengths: &Lengths,
+    ) -> Result<Body, Malformed> {
+        let method = request.map_or(Method::Other, |request| request.method);
+        match (status, method) {
+            (101, _) => {
+                let asked = request.and_then(|request| request.switches_to);
+                self.pairing.switch(lengths.upgrade.or(asked).unwrap_or("another protocol"));
+                Ok(Body::Over)
+            }
+            (200..300, Method::Connect) => {
+                self.pairing.switch("a tunnel");
+                Ok(Body::Over)
+            }
+            (204 | 304, _) | (_, Method::Head) => Ok(Body::Over),
+            _ => Body::of_response(lengths),
+        }
+    }
+
+    /// A response that another one follows is complete: it says nothing of the outcome.
+    fn end_interim<R: Reader>(&mut self, is_cut: bool, out: &mut Out<'_, R>) {
+        if self.response.is_orphan {
+            out.close(self.response.op, Outcome::NoReply);
+        }
+        out.release();
+        self.response.message.stage = if is_cut { Stage::Endless } else { Stage::Head };
+    }
+
+    /// A response is complete, or what is left of it was lost.
+    fn end_response<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
+        (self.response.message.stage, self.response.message.scanned) = (Stage::Head, 0);
+        let Response { op, is_orphan, .. } = self.response;
+        if is_orphan {
+            out.close(op, Outcome::NoReply);
+        } else if self.is_being_sent(op) {
+            self.request.early = Some(outcome);
+        } else {
+            out.close(op, outcome);
+        }
+        out.release();
+    }
+
+    /// Returns whether the request of `op` is incomplete.
+    fn is_being_sent(&self, op: OpId) -> bool {
+        self.request.message.stage != Stage::Head && self.request.op == op
+    }
+
+    /// Bytes of a request were lost. What came of it has its operation, and its response is still to come.
+    pub(super) fn lost_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if self.request.message.stage == Stage::Head {
+            self.request.message.scanned = 0;
+        } else {
+            self.end_request(out);
+        }
+    }
+
+    /// Bytes of a response were lost, and with them, maybe, other responses.
+    pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        match self.response.message.stage {
+            Stage::Head => self.response.message.scanned = 0,
+            _ if self.pairing.front().is_some_and(|front| front.op == self.response.op) => {
+                (self.response.message.stage, self.response.message.scanned) = (Stage::Head, 0);
+            }
+            _ => self.end_response(Outcome::Unanswered, out),
+        }
+        let being_sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
+        self.pairing.lost(being_sent, out);
+    }
+
+    /// The connection is over: so is a body that goes on to its end, and a request that was answered before it was complete.
+    pub(super) fn end_messages<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if self.response.message.stage == Stage::Body(Body::UntilClose) {
+            self.end_response(self.response.outcome(), out);
+        }
+        if self.request.message.stage == Stage::Head {
+            return;
+        }
+        if self.request.early.is_some() {
+            self.end_request(out);
+        } else if self.pairing.waits_for(self.request.op) {
+            out.label(self.request.op, Class::Unmatched, "(cut off)", "");
+        }
+    }
+}

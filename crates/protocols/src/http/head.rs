@@ -1,0 +1,330 @@
+//! Heads of messages and trailers: what they say, and whose their bytes are.
+
+use super::wire::{self, Target};
+use httparse::{Error, Header, ParserConfig, Status};
+use overhead_decode::near;
+use overhead_decode::{Free, Malformed, Note, Out, Reader};
+use overhead_model::Account::{self, Data, Framing, Metadata, Query, Unknown};
+use overhead_model::Side;
+use std::mem::MaybeUninit;
+
+/// Fields for which there is always room.
+const FEW: usize = 64;
+
+/// What the fields of a head say of the body's length and of what comes behind the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lengths {
+    /// Content-Length, where there is one.
+    pub content: Option<Result<u64, Malformed>>,
+    /// There is a Transfer-Encoding, which comes before any Content-Length (section 6.3, rule 3).
+    pub is_coded: bool,
+    /// Its last coding is chunked.
+    pub is_chunked: bool,
+    /// What the connection is to go on with (RFC 9110 section 7.8).
+    pub upgrade: Option<&'static str>,
+}
+
+/// What a request is, beside its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Its response has no body.
+    Head,
+    /// Behind a response that grants it, the connection is a tunnel.
+    Connect,
+    /// Any other.
+    Other,
+}
+
+/// Returns where a head ends that begins with `bytes`, behind its empty line; `None` where that has not come. No end is looked
+/// for before `from`.
+pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += 1 + near::find(b'\n', bytes.get(at..)?)?;
+        match bytes.get(at..)? {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+}
+
+const CONFLICT: Malformed = Malformed("a Content-Length that is no length, or several that differ");
+
+/// What to do with a head.
+pub(super) struct Heading<'n> {
+    /// How many of its bytes are to be posted: all, or those before an empty line that was put there.
+    pub len: usize,
+    /// Whether the software of this side is known. It is told once, from the first head that names it.
+    pub knows_software: &'n mut bool,
+    /// Where the operation's name is written.
+    pub name: &'n mut String,
+}
+
+/// Posts the head of a request; what it says, or `None` where it is a bad one, all of which is in `unknown`.
+pub(super) fn request<R: Reader>(
+    head: &[u8],
+    heading: &mut Heading<'_>,
+    out: &mut Out<'_, R>,
+) -> Option<(Method, Lengths)> {
+    let mut config = ParserConfig::default();
+    config.ignore_invalid_headers_in_requests(true);
+    let mut few = [const { MaybeUninit::uninit() }; FEW];
+    let mut many = Vec::new();
+    let mut request = httparse::Request::new(&mut []);
+    let mut parsed = config.parse_request_with_uninit_headers(&mut request, head, &mut few);
+    if parsed == Err(Error::TooManyHeaders) {
+        many.resize(lines(head), MaybeUninit::uninit());
+        parsed = config.parse_request_with_uninit_headers(&mut request, head, &mut many);
+    }
+    let (Ok(Status::Complete(_)), Some(method), Some(target)) = (parsed, request.method, request.path) else {
+        undecoded(heading.len, out);
+        return None;
+    };
+    let mut parts = Parts::new(head, heading.len, out);
+    parts.take(method.as_bytes(), Query, "method");
+    let target = Target::of(target.as_bytes());
+    post_target(target, &mut parts);
+    parts.take(version(head), Framing, "version");
+    let lengths = fields(request.headers, Side::Request, heading.knows_software, &mut parts);
+    parts.finish();
+    name(method, target, heading.name);
+    let method = match method {
+        "HEAD" => Method::Head,
+        "CONNECT" => Method::Connect,
+        _ => Method::Other,
+    };
+    Some((method, lengths))
+}
+
+/// Posts the head of a response; what it says, or `None` where it cannot be read, and is in `unknown`.
+pub(super) fn response<R: Reader>(head: &[u8], heading: &mut Heading<'_>, out: &mut Out<'_, R>) -> Option<Lengths> {
+    let mut config = ParserConfig::default();
+    config
+        .ignore_invalid_headers_in_responses(true)
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true);
+    let mut few = [const { MaybeUninit::uninit() }; FEW];
+    let mut many = Vec::new();
+    let mut response = httparse::Response::new(&mut []);
+    let mut parsed = config.parse_response_with_uninit_headers(&mut response, head, &mut few);
+    if parsed == Err(Error::TooManyHeaders) {
+        many.resize(lines(head), MaybeUninit::uninit());
+        parsed = config.parse_response_with_uninit_headers(&mut response, head, &mut many);
+    }
+    let Ok(Status::Complete(_)) = parsed else {
+        undecoded(heading.len, out);
+        return None;
+    };
+    let line = first_line(head);
+    let mut parts = Parts::new(head, heading.len, out);
+    parts.take(line.get(..8).unwrap_or_default(), Framing, "version");
+    parts.take(line.get(9..12).unwrap_or_default(), Account::Status, "status code");
+    parts.take(line.get(13..).unwrap_or_default(), Account::Status, "reason");
+    let lengths = fields(response.headers, Side::Response, heading.knows_software, &mut parts);
+    parts.finish();
+    Some(lengths)
+}
+
+/// Posts the fields behind the last chunk (section 7.1.2), and the empty line that ends them.
+pub(super) fn trailers<R: Reader>(bytes: &[u8], out: &mut Out<'_, R>) {
+    let mut headers = vec![httparse::EMPTY_HEADER; lines(bytes)];
+    let Ok(Status::Complete((_, headers))) = httparse::parse_headers(bytes, &mut headers) else {
+        return undecoded(bytes.len(), out);
+    };
+    let mut parts = Parts::new(bytes, bytes.len(), out);
+    fields(headers, Side::Request, &mut true, &mut parts);
+    parts.finish();
+}
+
+fn undecoded<R: Reader>(len: usize, out: &mut Out<'_, R>) {
+    out.note(Note::UndecodedMessage);
+    out.post(Unknown, "undecoded", len as u64);
+}
+
+fn lines(head: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', head).count()
+}
+
+/// The first line that is not empty, without its end.
+fn first_line(head: &[u8]) -> &[u8] {
+    let head = head.trim_ascii_start();
+    let line = near::find(b'\n', head).and_then(|end| head.get(..end)).unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The version at the end of a request line.
+fn version(head: &[u8]) -> &[u8] {
+    first_line(head).last_chunk::<8>().map_or(&[], |version| version.as_slice())
+}
+
+/// The operation's name: the method, and the path up to its second slash.
+fn name(method: &str, target: Target<'_>, name: &mut String) {
+    let segment = target.path.get(..target.first_segment()).unwrap_or_default();
+    name.clear();
+    name.push_str(method);
+    name.push(' ');
+    name.push_str(&String::from_utf8_lossy(if segment.is_empty() { b"/" } else { segment }));
+}
+
+fn post_target<R: Reader>(target: Target<'_>, parts: &mut Parts<'_, '_, '_, R>) {
+    let (named, further) = target.path.split_at(target.first_segment());
+    parts.take(target.origin, Metadata, "scheme and host");
+    parts.take(named, Query, "path");
+    parts.take_free(further, Query, "path");
+    let mut rest = target.query;
+    while let Some(first) = rest.first() {
+        let is_delimiter = |byte: &u8| matches!(byte, b'?' | b'&' | b'=');
+        let (here, account) = if is_delimiter(first) { (1, Framing) } else { (0, Data) };
+        let len = rest.iter().skip(here).position(is_delimiter).map_or(rest.len(), |at| at + here);
+        let (part, behind) = rest.split_at(if here == 1 { 1 } else { len });
+        match account {
+            Framing => parts.take(part, account, "query delimiter"),
+            _ => parts.take_free(part, account, "query"),
+        }
+        rest = behind;
+    }
+}
+
+/// Posts fields, and says what they say.
+fn fields<R: Reader>(
+    headers: &[Header<'_>],
+    side: Side,
+    knows_software: &mut bool,
+    parts: &mut Parts<'_, '_, '_, R>,
+) -> Lengths {
+    let mut lengths = Lengths::default();
+    for Header { name, value } in headers {
+        parts.take(name.as_bytes(), Metadata, "header name");
+        match Field::named(name) {
+            Field::ContentLength => {
+                lengths.hear_length(value);
+                parts.take(value, Framing, "content length");
+            }
+            Field::TransferEncoding => {
+                lengths.hear_coding(value);
+                parts.take(value, Metadata, "header value");
+            }
+            Field::Upgrade => {
+                lengths.upgrade = Some(protocol(value));
+                parts.take(value, Metadata, "header value");
+            }
+            Field::Software(of) if of == side && !*knows_software => {
+                if let Some(product) = wire::product(value) {
+                    parts.out.software(side, &product);
+                    *knows_software = true;
+                }
+                parts.take(value, Metadata, "header value");
+            }
+            _ => parts.take_free(value, Metadata, "header value"),
+        }
+    }
+    lengths
+}
+
+impl Lengths {
+    fn hear_length(&mut self, value: &[u8]) {
+        let said = wire::content_length(value).ok_or(CONFLICT);
+        let agrees = self.content.is_none_or(|before| before == said);
+        self.content = Some(if agrees { said } else { Err(CONFLICT) });
+    }
+
+    fn hear_coding(&mut self, value: &[u8]) {
+        let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
+        // As if there were none (RFC 2616 section 3.6).
+        if !last.eq_ignore_ascii_case(b"identity") {
+            self.is_coded = true;
+            self.is_chunked = last.eq_ignore_ascii_case(b"chunked");
+        }
+    }
+}
+
+/// Fields whose value is read.
+enum Field {
+    ContentLength,
+    TransferEncoding,
+    Upgrade,
+    /// What the end on this side is.
+    Software(Side),
+    Other,
+}
+
+impl Field {
+    fn named(name: &str) -> Self {
+        match name.len() {
+            6 if name.eq_ignore_ascii_case("server") => Self::Software(Side::Response),
+            7 if name.eq_ignore_ascii_case("upgrade") => Self::Upgrade,
+            10 if name.eq_ignore_ascii_case("user-agent") => Self::Software(Side::Request),
+            14 if name.eq_ignore_ascii_case("content-length") => Self::ContentLength,
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => Self::TransferEncoding,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What people call a protocol that a connection goes on with (RFC 9110 section 7.8).
+fn protocol(value: &[u8]) -> &'static str {
+    let value = value.trim_ascii();
+    let is = |name: &[u8]| value.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    if is(b"websocket") {
+        "WebSocket"
+    } else if is(b"h2c") {
+        "HTTP/2"
+    } else {
+        "another protocol"
+    }
+}
+
+/// A head of which one part after another is posted, with what lies between them.
+struct Parts<'a, 'o, 'r, R: Reader> {
+    head: &'a [u8],
+    at: usize,
+    len: usize,
+    out: &'o mut Out<'r, R>,
+}
+
+impl<'a, 'o, 'r, R: Reader> Parts<'a, 'o, 'r, R> {
+    fn new(head: &'a [u8], len: usize, out: &'o mut Out<'r, R>) -> Self {
+        Self { head, at: 0, len, out }
+    }
+
+    /// Posts a part of the head, which lies behind the last one.
+    fn take(&mut self, part: &[u8], account: Account, field: &'static str) {
+        if !part.is_empty() {
+            self.between(self.place(part));
+            self.out.post(account, field, part.len() as u64);
+            self.at += part.len();
+        }
+    }
+
+    /// As [`Parts::take`], of a part that is not looked at but for its delimiters.
+    fn take_free(&mut self, part: &[u8], account: Account, field: &'static str) {
+        if !part.is_empty() {
+            self.between(self.place(part));
+            self.out.post_free(account, field, part.len() as u64, Free::Digits);
+            self.at += part.len();
+        }
+    }
+
+    /// Where a part lies in the head.
+    fn place(&self, part: &[u8]) -> usize {
+        part.as_ptr().addr().saturating_sub(self.head.as_ptr().addr()).clamp(self.at, self.len)
+    }
+
+    /// Posts what lies before `at`: colons, spaces and line ends; and lines that are no fields.
+    fn between(&mut self, at: usize) {
+        let between = self.head.get(self.at..at).unwrap_or_default();
+        let is_text = |byte: &u8| !b" \t\r\n:".contains(byte);
+        let from = between.iter().position(is_text).unwrap_or(between.len());
+        let to = between.iter().rposition(is_text).map_or(from, |last| last + 1);
+        self.out.post(Framing, "delimiter", from as u64);
+        self.out.post(Metadata, "not a header", (to - from) as u64);
+        self.out.post(Framing, "delimiter", (between.len() - to) as u64);
+        self.at = at;
+    }
+
+    /// Posts what is left, up to the empty line and with it.
+    fn finish(mut self) {
+        self.between(self.len);
+    }
+}

@@ -1,0 +1,87 @@
+//! Vectors named after their situation, each cut at every byte.
+
+use super::{Http, sniff};
+use crate::Sniff;
+use overhead_decode::transcript::{Transcript, check};
+use overhead_decode::{Engine, Note};
+use overhead_model::Side;
+
+mod bodies;
+mod damage;
+mod heads;
+mod quiet;
+mod switches;
+
+const C: Side = Side::Request;
+const S: Side = Side::Response;
+
+/// The smallest response.
+const NOTHING: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+
+fn talk(conversation: &[(Side, &str)]) -> Transcript {
+    let bytes: Vec<(Side, &[u8])> = conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect();
+    check(Http::new, &bytes)
+}
+
+/// The one line that a conversation with a single operation comes to.
+fn single(request: &str, response: &str) -> String {
+    let summary = talk(&[(C, request), (S, response)]).summary();
+    assert_eq!(summary.len(), 1, "{summary:#?}");
+    summary.concat()
+}
+
+/// Name and outcome of each operation.
+fn outcomes(transcript: &Transcript) -> Vec<String> {
+    transcript.summary().iter().map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// A response with a length.
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The fields that one direction was posted under, with their bytes.
+fn posted(transcript: &Transcript, side: Side) -> Vec<String> {
+    let text = |posting: &overhead_decode::transcript::Posting| {
+        format!("{} {} {}", posting.path, posting.account, posting.len)
+    };
+    transcript.postings[side as usize].iter().map(text).collect()
+}
+
+#[test]
+fn first_bytes_tell_clients_from_servers() {
+    for (bytes, expected) in [
+        (&b"GET / HTTP/1.1\r\n"[..], Sniff::Request),
+        (b"PROPFIND /a HTTP/1.0\n", Sniff::Request),
+        (b"OPTIONS * HTTP/1.1\r\n", Sniff::Request),
+        (b"POST /0123456789012345678901234567890123456789012345678901234567", Sniff::Request),
+        (b"POST /012345678901234567890123456789012345678901234567890123456", Sniff::More),
+        (b"GET / HT", Sniff::More),
+        (b"GE", Sniff::More),
+        (b"HTTP/1.1 200 OK\r\n", Sniff::Response),
+        (b"HTTP/1.1 200\r\n", Sniff::Response),
+        (b"HTTP/1.1 20", Sniff::More),
+        (b"", Sniff::More),
+        // The preface of HTTP/2, a request of HTTP/0.9, lines of other protocols.
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Sniff::No),
+        (b"GET /\r\n", Sniff::No),
+        (b"GET key HTTP\r\n", Sniff::No),
+        (b"get / HTTP/1.1\r\n", Sniff::No),
+        (b"PING\r\n", Sniff::No),
+        (b"HTTP/2 200\r\n", Sniff::No),
+        (b"HTTP/1.1 OK\r\n", Sniff::No),
+        (b"*1\r\n$4\r\nPING\r\n", Sniff::No),
+        (b"LONGERTHANANYMETHODTHATISREGISTERED / HTTP/1.1\r\n", Sniff::No),
+    ] {
+        assert_eq!(sniff(bytes), expected, "{}", String::from_utf8_lossy(bytes));
+    }
+}
+
+#[test]
+fn what_bytes_look_like_does_not_depend_on_how_they_are_cut() {
+    for line in [&b"GET /a?b=c HTTP/1.1\r\nHost: x\r\n"[..], b"HTTP/1.0 404 Not Found\r\n", b"GET /a b HTTP/1.1\r\n"] {
+        let whole = sniff(line);
+        let cuts = (0..line.len()).map(|len| sniff(&line[..len]));
+        assert!(cuts.into_iter().all(|cut| cut == Sniff::More || cut == whole), "{}", String::from_utf8_lossy(line));
+    }
+}
