@@ -33,9 +33,6 @@ pub trait Source {
     /// error: see [`FileSource::end`].
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError>;
 
-    /// Returns what was delivered so far.
-    fn totals(&self) -> &Totals;
-
     /// Returns what the kernel says it received and dropped; unavailable for files.
     fn kernel(&mut self) -> Measured<KernelStats>;
 }

@@ -5,7 +5,7 @@
 
 mod support;
 
-use overhead_capture::{FileSource, KernelStats, PcapngWriter, Source, WriteError, WriterOptions};
+use overhead_capture::{FileSource, KernelStats, PcapngWriter, WriteError, WriterOptions};
 use overhead_model::frame::{Frame, LinkType};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -60,9 +60,6 @@ fn our_own_reader_reads_it() {
     assert_eq!(source.recorded_drops(), Some(7));
     assert_eq!(source.interfaces()[0].name.as_deref(), Some("eth0"));
     assert_eq!(source.interfaces()[0].snaplen, 60);
-    let input = source.input("own.pcapng");
-    assert_eq!((input.path.as_str(), input.frames, input.wire_bytes), ("own.pcapng", 2, 126));
-    assert_eq!(source.totals().truncated_frames, 1);
     std::fs::remove_file(path).unwrap();
 }
 

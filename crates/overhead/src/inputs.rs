@@ -27,6 +27,8 @@ const SLACK_NS: u64 = 100_000_000;
 /// Bytes of frames held to find that out.
 const SLACK_BYTES: usize = 32 << 20;
 
+const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
+
 /// What becomes of a frame; the number is that of its file, in the order given. Breaking off ends the reading.
 pub trait Take: FnMut(usize, &Frame<'_>) -> ControlFlow<()> {}
 impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {}
@@ -161,25 +163,26 @@ impl<'a> Reading<'a> {
     /// Reads one file while the next, whose first frame is of `next_ns`, does not lie beside it.
     fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut impl Take) -> Result<Flow<'a>> {
         let mut held = VecDeque::new();
-        let mut held_bytes = 0;
-        loop {
-            let index = file.index;
-            let Some(frame) = file.next()? else { break };
+        let (mut held_bytes, mut is_beside) = (0, false);
+        let index = file.index;
+        let flow = file.each(|frame| {
             let is_near = next_ns.is_some_and(|next| frame.time_ns.saturating_add(SLACK_NS) >= next);
             let late = next_ns.map_or(0, |next| frame.time_ns.saturating_sub(next));
             if late == 0 && held.is_empty() {
-                if !self.repeats.has(index, &frame, is_near) && take(index, &frame).is_break() {
-                    return Ok(Flow::Stop);
-                }
-                continue;
+                return if self.repeats.has(index, frame, is_near) { GO_ON } else { take(index, frame) };
             }
             held_bytes += frame.bytes.len();
-            held.push_back(Kept::of(&frame));
-            if late > SLACK_NS || held_bytes > SLACK_BYTES {
-                held.append(&mut file.ahead);
-                file.ahead = held;
-                return Ok(Flow::Beside(Box::new(file)));
-            }
+            held.push_back(Kept::of(frame));
+            is_beside = late > SLACK_NS || held_bytes > SLACK_BYTES;
+            if is_beside { ControlFlow::Break(()) } else { GO_ON }
+        })?;
+        if is_beside {
+            held.append(&mut file.ahead);
+            file.ahead = held;
+            return Ok(Flow::Beside(Box::new(file)));
+        }
+        if flow.is_break() {
+            return Ok(Flow::Stop);
         }
         for kept in held {
             let frame = kept.frame();
@@ -265,8 +268,18 @@ impl<'a> File<'a> {
         Ok(Self { index, keys, secrets, source, ahead: VecDeque::new(), current: None })
     }
 
+    /// Hands all frames to `take`, until it breaks off.
+    fn each(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        while let Some(frame) = self.next()? {
+            // No secrets come between frames that are buffered.
+            if take(&frame).is_break() || (self.ahead.is_empty() && self.source.buffered_frames(&mut take).is_break()) {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(GO_ON)
+    }
+
     /// The next frame of the source, and the secrets before it.
-    #[inline]
     fn read(&mut self) -> Result<Option<Frame<'_>>> {
         let frame = self.source.next_frame()?.frame();
         self.keys.bring(&self.secrets);
@@ -274,7 +287,6 @@ impl<'a> File<'a> {
     }
 
     /// The next frame.
-    #[inline]
     fn next(&mut self) -> Result<Option<Frame<'_>>> {
         if let Some(kept) = self.ahead.pop_front() {
             return Ok(Some(self.current.insert(kept).frame()));

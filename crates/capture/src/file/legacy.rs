@@ -73,9 +73,9 @@ impl LegacyReader {
         &self.interface
     }
 
-    /// Returns the next record where the window holds all of it, which is the rule.
+    /// Returns the record at the beginning of these bytes where they hold all of it, which is the rule.
     #[inline]
-    pub(super) fn at_hand(&self, bytes: &[u8]) -> Option<FrameAt> {
+    pub(super) fn buffered(&self, bytes: &[u8]) -> Option<FrameAt> {
         let (fields, _) = bytes.first_chunk::<16>()?.as_chunks::<4>();
         let field = |at: usize| {
             let field = fields.get(at).copied().unwrap_or_default();
@@ -84,7 +84,6 @@ impl LegacyReader {
         let record = self.record_header.checked_add(field(2) as usize)?;
         (self.record_header == 16 && field(2) <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
             time_ns: u64::from(field(0)) * 1_000_000_000 + u64::from(field(1)) * self.fraction_ns,
-            timed: true,
             link: self.interface[0].link,
             interface: 0,
             original_len: field(3),
@@ -93,9 +92,8 @@ impl LegacyReader {
         })
     }
 
-    #[inline]
     pub(super) fn step(&self, window: &mut Window) -> io::Result<Step> {
-        match self.at_hand(window.bytes()) {
+        match self.buffered(window.bytes()) {
             Some(frame) => Ok(Step::Frame(frame)),
             None => self.search(window),
         }
@@ -127,7 +125,6 @@ impl LegacyReader {
         FrameAt {
             // At most 2^32 seconds and 2^32 microseconds: below 2^63.
             time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_usec) * self.fraction_ns,
-            timed: true,
             link: self.interface[0].link,
             interface: 0,
             original_len: record.origlen,

@@ -15,14 +15,15 @@ mod window;
 pub use input::Compression;
 pub use secrets::Secrets;
 
-use crate::{KernelStats, Next, Source, SourceError, Totals};
+use crate::{KernelStats, Next, Source, SourceError};
 use input::Input;
 use legacy::LegacyReader;
 use overhead_model::frame::{Frame, LinkType};
-use overhead_model::record::{self, Measured};
+use overhead_model::record::Measured;
 use pcapng::PcapngReader;
 use std::fmt;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::ops::Range;
 use std::path::Path;
 use window::Window;
@@ -34,7 +35,6 @@ pub struct FileSource {
     window: Window,
     format: FormatReader,
     delivered: usize,
-    totals: Totals,
     end: Option<FileEnd>,
 }
 
@@ -124,13 +124,23 @@ enum Step {
 /// A frame in the window.
 struct FrameAt {
     time_ns: u64,
-    timed: bool,
     link: LinkType,
     interface: u32,
     original_len: u32,
     data: Range<usize>,
     /// Length of the whole record, to be consumed once the frame was delivered.
     record: usize,
+}
+
+impl FrameAt {
+    /// Returns the frame, of the bytes from the record on. One that was recorded as longer than it was is as long as what
+    /// was captured of it.
+    #[inline]
+    fn frame(self, bytes: &[u8]) -> Frame<'_> {
+        let Self { time_ns, link, interface, original_len, data, .. } = self;
+        let bytes = bytes.get(data).unwrap_or_default();
+        Frame { time_ns, link, original_len: original_len.max(bytes.len() as u32), interface, bytes }
+    }
 }
 
 impl FileSource {
@@ -162,7 +172,7 @@ impl FileSource {
         let mut window = Window::new(input);
         let format = FormatReader::open(name, &mut window)?;
         let name = name.to_owned();
-        Ok(Self { name, compression, window, format, delivered: 0, totals: Totals::default(), end: None })
+        Ok(Self { name, compression, window, format, delivered: 0, end: None })
     }
 
     /// Returns what errors call this input: its path, or `standard input`.
@@ -225,9 +235,22 @@ impl FileSource {
         self.window.offset() + self.delivered as u64
     }
 
-    /// This file as the run record lists it, with the frames read so far; `path` as the user gave it.
-    pub fn input(&self, path: impl Into<String>) -> record::Input {
-        self.totals.input(path)
+    /// Hands the frames on that lie in the buffer, in order, until `take` breaks off. What is not one of these - the end, a
+    /// frame that has to be read first, a block of another kind - is for [`Source::next_frame`], and so is the first frame.
+    #[inline]
+    pub fn buffered_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+        let mut passed = std::mem::take(&mut self.delivered);
+        let mut flow = ControlFlow::Continue(());
+        let bytes = self.window.bytes();
+        while flow.is_continue()
+            && let Some(rest) = bytes.get(passed..)
+            && let Some(at) = self.format.buffered(rest)
+        {
+            passed += at.record;
+            flow = take(&at.frame(rest));
+        }
+        self.window.consume(passed);
+        flow
     }
 }
 
@@ -241,13 +264,7 @@ impl Source for FileSource {
         match self.format.step(&mut self.window) {
             Ok(Step::Frame(at)) => {
                 self.delivered = at.record;
-                let bytes = self.window.bytes().get(at.data).unwrap_or_default();
-                let overlong = bytes.len() > at.original_len as usize;
-                self.totals.overlong_frames += u64::from(overlong);
-                let original_len = if overlong { bytes.len() as u32 } else { at.original_len };
-                let frame = Frame { time_ns: at.time_ns, link: at.link, original_len, interface: at.interface, bytes };
-                self.totals.add(&frame, at.timed);
-                Ok(Next::Frame(frame))
+                Ok(Next::Frame(at.frame(self.window.bytes())))
             }
             Ok(Step::End(cut)) => {
                 self.end = Some(FileEnd { cut });
@@ -255,10 +272,6 @@ impl Source for FileSource {
             }
             Err(source) => Err(SourceError::Read { input: self.name.clone(), source }),
         }
-    }
-
-    fn totals(&self) -> &Totals {
-        &self.totals
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
@@ -272,7 +285,6 @@ impl fmt::Debug for FileSource {
             .field("name", &self.name)
             .field("format", &self.format())
             .field("compression", &self.compression)
-            .field("totals", &self.totals)
             .field("end", &self.end)
             .finish_non_exhaustive()
     }
@@ -302,7 +314,15 @@ impl FormatReader {
         }
     }
 
+    /// Returns the frame at the beginning of these bytes, where they hold all of it.
     #[inline]
+    fn buffered(&mut self, bytes: &[u8]) -> Option<FrameAt> {
+        match self {
+            Self::Legacy(reader) => reader.buffered(bytes),
+            Self::Pcapng(reader) => reader.buffered(bytes),
+        }
+    }
+
     fn step(&mut self, window: &mut Window) -> io::Result<Step> {
         match self {
             Self::Legacy(reader) => reader.step(window),

@@ -94,6 +94,23 @@ impl PcapngReader {
         })
     }
 
+    /// Returns the frame at the beginning of these bytes where they hold all of an enhanced packet block, which is the rule.
+    /// What is odd about it is for [`PcapngReader::step`] to say.
+    #[inline]
+    pub(super) fn buffered(&mut self, bytes: &[u8]) -> Option<FrameAt> {
+        if self.order.u32(bytes, 0)? != ENHANCED_PACKET {
+            return None;
+        }
+        let len = self.order.u32(bytes, 4)?;
+        let block = bytes.get(..len as usize).filter(|_| len <= MAX_PACKET_BLOCK_BYTES && len.is_multiple_of(4))?;
+        if self.order.u32(block, block.len().checked_sub(4)?)? != len {
+            return None;
+        }
+        let frame = self.enhanced_packet(block)?.ok()?;
+        self.time_ns = frame.time_ns;
+        Some(frame)
+    }
+
     pub(super) fn step(&mut self, window: &mut Window) -> io::Result<Step> {
         loop {
             if let Some(step) = self.block(window)? {
@@ -279,7 +296,7 @@ impl PcapngReader {
         let interface = self.interface(interface)?;
         let clock = self.clocks.get(interface).copied().ok_or("an interface without clock")?;
         let time_ns = clock.ns(u64::from(field(12)) << 32 | u64::from(field(16)));
-        self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameAt { time_ns, timed: true, ..frame })
+        self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameAt { time_ns, ..frame })
     }
 
     /// Section 4.4: original u32, data; the captured length is what interface 0 lets through.
@@ -311,7 +328,6 @@ impl PcapngReader {
         let link = self.interfaces.get(interface).ok_or("an interface without link type")?.link;
         Ok(FrameAt {
             time_ns: self.time_ns,
-            timed: false,
             link,
             interface: interface as u32,
             original_len: original,

@@ -134,6 +134,11 @@ impl LiveSource {
         })
     }
 
+    /// Returns what was delivered so far.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
     /// Link type of all its frames.
     pub fn link_type(&self) -> LinkType {
         self.link
@@ -249,7 +254,7 @@ impl Source for LiveSource {
                 }
                 let original_len = original_len.max(bytes.len() as u32);
                 let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes };
-                self.totals.add(&frame, true);
+                self.totals.add(&frame);
                 Ok(Next::Frame(frame))
             }
             Found::Nothing => {
@@ -258,10 +263,6 @@ impl Source for LiveSource {
                 Ok(if drained { Next::End } else { Next::Idle })
             }
         }
-    }
-
-    fn totals(&self) -> &Totals {
-        &self.totals
     }
 
     /// After a stop, or [`LiveSource::end_window`], the counters as they were then.

@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use overhead_capture::{FileEnd, FileSource, Next, Source, SourceError};
+use overhead_model::Frame;
 use std::io::Cursor;
+use std::ops::ControlFlow;
 
 /// Byte order to build in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,14 +116,33 @@ pub fn open(bytes: &[u8]) -> Result<FileSource, SourceError> {
     FileSource::from_reader("x.pcap", Cursor::new(bytes.to_vec()))
 }
 
-/// All frames, how the input ended, and the source.
+fn kept(frame: &Frame<'_>) -> Owned {
+    owned(frame.time_ns, frame.link.0, frame.original_len, frame.interface, frame.bytes)
+}
+
+/// All frames, those that are buffered in one go, and how the input ended.
+pub fn drain_buffered(mut source: FileSource) -> (Vec<Owned>, FileEnd) {
+    let mut frames = Vec::new();
+    while let Next::Frame(frame) = source.next_frame().unwrap() {
+        frames.push(kept(&frame));
+        while source
+            .buffered_frames(|frame| {
+                frames.push(kept(frame));
+                // Breaking off loses nothing.
+                if frames.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .is_break()
+        {}
+    }
+    (frames, source.end().unwrap().clone())
+}
+
+/// All frames, read one by one, how the input ended, and the source.
 pub fn drain(mut source: FileSource) -> (Vec<Owned>, FileEnd, FileSource) {
     let mut frames = Vec::new();
     loop {
         match source.next_frame().unwrap() {
-            Next::Frame(frame) => {
-                frames.push(owned(frame.time_ns, frame.link.0, frame.original_len, frame.interface, frame.bytes));
-            }
+            Next::Frame(frame) => frames.push(kept(&frame)),
             Next::Idle => panic!("a file is never idle"),
             Next::End => break,
         }
