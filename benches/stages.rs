@@ -16,6 +16,7 @@ use overhead_model::frame::Kept;
 use overhead_report::Aggregate;
 use std::hint::black_box;
 use std::io::Cursor;
+use std::ops::ControlFlow;
 
 /// The frames of the capture to the end of dissection.
 fn dissect<T: Tally>(frames: &[Kept], tally: T) -> T {
@@ -35,8 +36,15 @@ fn stages(c: &mut Criterion) {
         group.bench_function("1 read", |b| {
             b.iter(|| {
                 let mut source = FileSource::from_reader("memory", Cursor::new(file.clone())).expect("a capture");
-                while let Next::Frame(_) = source.next_frame().expect("a frame") {}
-                source.totals().frames
+                let mut frames = 0_u64;
+                while let Next::Frame(_) = source.next_frame().expect("a frame") {
+                    frames += 1;
+                    let _ = source.buffered_frames(|_| {
+                        frames += 1;
+                        ControlFlow::Continue(())
+                    });
+                }
+                frames
             });
         });
         group.bench_function("2 headers", |b| {

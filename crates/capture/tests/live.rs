@@ -147,13 +147,15 @@ fn a_port_filter_takes_in_a_whole_connection() {
     let mut writer = PcapngWriter::new("memory", Vec::new(), &WriterOptions::new(source.link_type())).unwrap();
     loop {
         match source.next_frame().unwrap() {
-            Next::Frame(frame) => writer.write(&frame).unwrap(),
+            Next::Frame(frame) => {
+                assert_eq!(frame.bytes.len(), frame.original_len as usize, "it is captured whole");
+                writer.write(&frame).unwrap();
+            }
             Next::Idle => writer.flush().unwrap(),
             Next::End => break,
         }
     }
     assert!(source.totals().wire_bytes > 100_000, "{:?}", source.totals());
-    assert_eq!(source.totals().truncated_frames, 0);
     assert_eq!(writer.frames(), source.totals().frames);
 }
 

@@ -4,7 +4,7 @@ use crate::bounds::{Company, Holdings};
 use crate::flow::{Finished, Flow};
 use crate::limits;
 use crate::moment::Moment;
-use crate::packet::Segment;
+use crate::packet::{Bare, Plain, Segment};
 use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
@@ -34,6 +34,8 @@ pub struct Connections<T> {
     flows: FastMap<Key, Box<Entry>>,
     /// Closed ones in order of their closing, to be forgotten in time.
     closing: VecDeque<(u64, Key)>,
+    /// Until after this time, none of them is.
+    next_retired_ns: u64,
     holdings: Holdings,
     /// Without payload, by number and in this order; those that have some by now are passed over.
     half_open: VecDeque<(u64, Key)>,
@@ -63,6 +65,29 @@ struct Entry {
 }
 
 impl Entry {
+    /// A segment goes the general way; true where it closes the connection.
+    #[inline(never)]
+    fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: Moment, tally: &mut T) -> bool {
+        tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
+        self.flow.segment(segment, at.number, tally);
+        self.unweighed = self.unweighed.saturating_add(segment.payload_len);
+        let closes = self.closed_ns.is_none() && self.flow.is_closed();
+        if closes {
+            self.closed_ns = Some(segment.time_ns);
+            self.flow.shrink(tally);
+            self.unweighed = u32::MAX;
+        }
+        closes
+    }
+
+    /// Finds out anew how many bytes are held, where it is time, and returns how many were before, where that changes.
+    #[inline]
+    fn weigh_if_due(&mut self) -> Option<usize> {
+        // Most frames are short, and what they leave behind is little: it is not worth adding up after each.
+        let is_due = self.unweighed > limits::UNWEIGHED || (self.held == 0 && self.unweighed > 0);
+        is_due.then(|| self.weigh()).filter(|before| *before != self.held)
+    }
+
     /// Finds out anew how many bytes are held, and returns how many were before.
     fn weigh(&mut self) -> usize {
         self.unweighed = 0;
@@ -88,6 +113,7 @@ impl<T: Tally> Connections<T> {
             totals: Totals::default(),
             flows: FastMap::default(),
             closing: VecDeque::new(),
+            next_retired_ns: u64::MAX,
             holdings: Holdings::default(),
             half_open: VecDeque::new(),
             idle: VecDeque::new(),
@@ -131,33 +157,51 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Takes in one segment.
-    #[inline]
     pub fn segment(&mut self, segment: &Segment<'_>, at: Moment) {
-        let key = Key::of(segment);
-        match self.flows.get_mut(&key) {
-            Some(entry) if !(entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(segment)) => {
-                let facts = facts(segment, entry.number, at.number);
-                self.tally.trace(Trace::Frame(facts));
-                entry.flow.segment(segment, at.number, &mut self.tally);
-                entry.unweighed = entry.unweighed.saturating_add(segment.payload_len);
-                if entry.closed_ns.is_none() && entry.flow.is_closed() {
-                    entry.closed_ns = Some(segment.time_ns);
-                    entry.flow.shrink(&mut self.tally);
-                    entry.unweighed = u32::MAX;
-                    self.closing.push_back((segment.time_ns, key));
-                }
-                // Most frames are short, and what they leave behind is little: it is not worth adding up after each.
-                if entry.unweighed > limits::UNWEIGHED || (entry.held == 0 && entry.unweighed > 0) {
-                    let before = entry.weigh();
-                    if entry.held != before {
+        let (key, is_from_lesser) = Key::of(segment.source, segment.destination);
+        self.take((key, is_from_lesser), segment.bare(), || *segment, at);
+    }
+
+    /// Takes in the segment of a frame with the usual headers.
+    #[inline]
+    pub fn plain(&mut self, plain: &Plain<'_>, at: Moment) {
+        self.take(Key::of_words(plain.ends()), plain.bare(), || plain.segment(), at);
+    }
+
+    /// Takes in a segment between ends of which the sender's is the lesser, or is not.
+    #[inline]
+    fn take<'a>(
+        &mut self,
+        (key, is_from_lesser): (Key, bool),
+        bare: Option<Bare<'_>>,
+        segment: impl FnOnce() -> Segment<'a>,
+        at: Moment,
+    ) {
+        if let Some(entry) = self.flows.get_mut(&key) {
+            // A connection that has ended recalls nothing any more.
+            let recalls = |bare| entry.flow.recall(is_from_lesser, &bare, at.number, &mut self.tally);
+            if !bare.is_some_and(recalls) {
+                let segment = segment();
+                if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
+                    self.first(&segment, key, at);
+                } else {
+                    if entry.go_on(&segment, at, &mut self.tally) {
+                        self.closing.push_back((segment.time_ns, key));
+                        let until_ns = segment.time_ns.saturating_add(limits::LINGER_NS);
+                        self.next_retired_ns = self.next_retired_ns.min(until_ns);
+                    }
+                    if let Some(before) = entry.weigh_if_due() {
                         self.holdings.change(before, entry.held);
                         self.keep_within_bounds();
                     }
                 }
             }
-            _ => self.first(segment, key, at),
+        } else {
+            self.first(&segment(), key, at);
         }
-        self.retire(at.clock_ns);
+        if at.clock_ns > self.next_retired_ns {
+            self.retire(at.clock_ns);
+        }
     }
 
     /// The first segment of a connection, which may follow another one between the same ends.
@@ -287,15 +331,14 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Ends connections that closed long ago.
-    #[inline]
+    #[cold]
     fn retire(&mut self, clock_ns: u64) {
-        while let Some(&(closed_ns, key)) = self.closing.front() {
-            if clock_ns.saturating_sub(closed_ns) <= limits::LINGER_NS {
-                return;
-            }
-            self.closing.pop_front();
+        let is_due = |&mut (closed_ns, _): &mut (u64, Key)| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS;
+        while let Some((closed_ns, key)) = self.closing.pop_front_if(is_due) {
             self.retire_one(closed_ns, key);
         }
+        let next = self.closing.front();
+        self.next_retired_ns = next.map_or(u64::MAX, |&(closed_ns, _)| closed_ns.saturating_add(limits::LINGER_NS));
     }
 
     /// Forgets the closing of connections that gave way to a successor, where they are many.
@@ -345,29 +388,39 @@ impl<T: Tally> Connections<T> {
 }
 
 /// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 only the first two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 struct Key([u64; 5]);
 
-impl Key {
+impl PartialEq for Key {
     #[inline]
-    fn of(segment: &Segment<'_>) -> Self {
-        match (segment.source, segment.destination) {
-            (SocketAddr::V4(a), SocketAddr::V4(b)) => {
-                let end = |end: std::net::SocketAddrV4| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port());
-                let (a, b) = (end(a), end(b));
-                Self([a.min(b), a.max(b), 0, 0, 0])
-            }
-            (a, b) => {
-                let end = |end: SocketAddr| match end {
-                    SocketAddr::V4(end) => (u128::from(end.ip().to_bits()), end.port()),
-                    SocketAddr::V6(end) => (end.ip().to_bits(), end.port()),
-                };
-                let (a, b) = (end(a), end(b));
-                let (a, b) = (a.min(b), a.max(b));
-                let ports = 1 << 32 | u64::from(a.1) << 16 | u64::from(b.1);
-                Self([(a.0 >> 64) as u64, a.0 as u64, (b.0 >> 64) as u64, b.0 as u64, ports])
-            }
+    fn eq(&self, other: &Self) -> bool {
+        let ([a, b, rest @ .., ports], [of_a, of_b, of_rest @ .., of_ports]) = (self.0, other.0);
+        // Word by word: a comparison of bytes would be a call.
+        (a, b, ports) == (of_a, of_b, of_ports) && (ports == 0 || rest == of_rest)
+    }
+}
+
+impl Key {
+    /// Of two ends, each in a word (IPv4): the key, and whether the first is the lesser.
+    #[inline]
+    fn of_words([a, b]: [u64; 2]) -> (Self, bool) {
+        (Self([a.min(b), a.max(b), 0, 0, 0]), a <= b)
+    }
+
+    /// The same of any ends.
+    fn of(a: SocketAddr, b: SocketAddr) -> (Self, bool) {
+        if let (SocketAddr::V4(a), SocketAddr::V4(b)) = (a, b) {
+            return Self::of_words([a, b].map(|end| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())));
         }
+        let end = |end: SocketAddr| match end {
+            SocketAddr::V4(end) => (u128::from(end.ip().to_bits()), end.port()),
+            SocketAddr::V6(end) => (end.ip().to_bits(), end.port()),
+        };
+        let (a, b) = (end(a), end(b));
+        let is_lesser = a <= b;
+        let (a, b) = (a.min(b), a.max(b));
+        let ports = 1 << 32 | u64::from(a.1) << 16 | u64::from(b.1);
+        (Self([(a.0 >> 64) as u64, a.0 as u64, (b.0 >> 64) as u64, b.0 as u64, ports]), is_lesser)
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Copies {
     /// Until there is a second place: frames with their times, to be told by their headers. In step with `sightings`.
     early: Vec<(Early, u64)>,
     first: Option<Place>,
+    /// The interface of the only place so far, where that is all that tells it apart.
+    only_interface: Option<u32>,
     /// Frames were seen at more than one place.
     several: bool,
     /// Frames to come before all that were remembered by their headers are forgotten.
@@ -65,6 +67,7 @@ impl Default for Copies {
             next: 0,
             early: vec![(Early::Digest(0), 0); limits::COPIES],
             first: None,
+            only_interface: None,
             several: false,
             by_header: 0,
         }
@@ -75,17 +78,20 @@ impl Copies {
     /// Returns whether `frame`, which holds `segment`, was seen at another place shortly before.
     #[inline]
     pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
-        // An Ethernet header says no more of the place.
-        if self.is_only_place(Place { interface: frame.interface, ..Place::default() }) {
+        if self.only_interface == Some(frame.interface) {
             self.remember_early(Early::Header(*plain.header), frame.time_ns);
             return false;
         }
-        self.has_plain_among_several(frame, plain)
+        self.has_plain_elsewhere(frame, plain)
     }
 
     #[inline(never)]
-    fn has_plain_among_several(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
-        self.has_segment(frame, &plain.segment())
+    fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
+        // An Ethernet header says no more of the place.
+        let place = Place { interface: frame.interface, ..Place::default() };
+        let is_copy = self.has_segment(frame, &plain.segment());
+        self.only_interface = (!self.several && self.first == Some(place)).then_some(frame.interface);
+        is_copy
     }
 
     /// The same of a segment with other headers.
@@ -121,7 +127,6 @@ impl Copies {
     }
 
     /// Returns whether all frames up to this one were seen at the same place.
-    #[inline]
     fn is_only_place(&mut self, place: Place) -> bool {
         !self.several && *self.first.get_or_insert(place) == place
     }
@@ -138,7 +143,7 @@ impl Copies {
     #[cold]
     fn expect_copies(&mut self) {
         let place = self.first.unwrap_or_default();
-        (self.several, self.by_header) = (true, limits::COPIES);
+        (self.several, self.only_interface, self.by_header) = (true, None, limits::COPIES);
         for (frame, time_ns) in std::mem::take(&mut self.early) {
             self.digests.push(match frame {
                 Early::Header(header) => of_headers(HEADERS, &of_plain_header(&header)).value(),

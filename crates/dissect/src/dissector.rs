@@ -169,15 +169,10 @@ impl<T: Tally> Dissector<T> {
             if !is_own {
                 return;
             }
-            let read;
-            let segment = match found {
-                Found::Plain(plain) => {
-                    read = plain.segment();
-                    &read
-                }
-                Found::Segment(segment) => segment,
-            };
-            connections.segment(segment, at);
+            match found {
+                Found::Plain(plain) => connections.plain(plain, at),
+                Found::Segment(segment) => connections.segment(segment, at),
+            }
         });
     }
 

@@ -79,6 +79,7 @@ impl Totals {
         }
     }
 
+    #[inline]
     pub(crate) fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.wire_bytes += u64::from(frame.original_len);
@@ -87,7 +88,16 @@ impl Totals {
             self.truncated_frames += 1;
             self.snap_bytes = self.snap_bytes.max(frame.bytes.len() as u64);
         }
-        self.first_ns = Some(self.first_ns.map_or(frame.time_ns, |first| first.min(frame.time_ns)));
-        self.last_ns = Some(self.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
+        if self.last_ns.is_some_and(|last| frame.time_ns >= last) {
+            self.last_ns = Some(frame.time_ns);
+        } else {
+            self.early_or_first(frame.time_ns);
+        }
+    }
+
+    #[cold]
+    fn early_or_first(&mut self, time_ns: u64) {
+        self.first_ns = Some(self.first_ns.map_or(time_ns, |first| first.min(time_ns)));
+        self.last_ns = Some(self.last_ns.map_or(time_ns, |last| last.max(time_ns)));
     }
 }

@@ -199,14 +199,13 @@ impl Reading {
         self.window.check()?;
         let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
         let mut inputs: Vec<Input> = self.files.iter().map(input).collect();
-        let mut window = None;
+        let (is_all, mut window) = (self.window.is_all(), None);
         let (mut left, mut outside) = (self.count.unwrap_or(u64::MAX), 0);
         let findings = inputs::read(&self.files, keys, |file, frame| {
             if left == 0 || dissection.is_over() {
                 return ControlFlow::Break(());
             }
-            let window = window.get_or_insert_with(|| self.window.of(frame.time_ns));
-            if !window.contains(&frame.time_ns) {
+            if !is_all && !window.get_or_insert_with(|| self.window.of(frame.time_ns)).contains(&frame.time_ns) {
                 outside += 1;
                 return ControlFlow::Continue(());
             }

@@ -56,7 +56,10 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     let (waiting, repeats) = (VecDeque::new(), Repeats::default());
     let mut reading = Reading { paths, keys, waiting, repeats, findings: Findings::default() };
     if let [path] = paths {
-        reading.alone(File::open(0, path, keys)?, None, &mut take)?;
+        let mut file = File::open(0, path, keys)?;
+        if file.each(|frame| take(0, frame))?.is_continue() {
+            reading.note_end(&file);
+        }
         return Ok(reading.findings);
     }
     let mut twins = Twins::default();

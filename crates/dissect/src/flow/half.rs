@@ -138,11 +138,18 @@ impl Half {
         self.acked
     }
 
+    /// Returns how many bytes of the stream are acknowledged, of those that were seen.
+    #[inline]
+    pub fn acked_bytes(&self) -> u64 {
+        self.acked.min(self.high).saturating_sub(ORIGIN)
+    }
+
     /// Bytes in holes that were given up and never filled.
     pub fn hole_bytes(&self) -> u64 {
         self.disorder().hole_bytes
     }
 
+    #[inline]
     fn offset(&self, seq: u32) -> Option<u64> {
         let distance = seq.wrapping_sub(self.next_seq?).cast_signed();
         Some(self.next.wrapping_add_signed(i64::from(distance)))
@@ -174,6 +181,7 @@ impl Half {
     }
 
     /// Takes in an acknowledgment number; what it has acknowledged for the first time.
+    #[inline]
     pub fn acknowledge(&mut self, ack: u32) -> Acked {
         let Some(offset) = self.offset(ack) else { return Acked::Nothing };
         let handshake = std::mem::take(&mut self.syn_open);
@@ -277,6 +285,7 @@ impl Half {
     }
 
     /// `len` bytes at `next` are being delivered, of which these were captured.
+    #[inline]
     pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
         if bytes.len() as u64 == len {
             self.recent.remember(self.next, bytes);
@@ -285,6 +294,7 @@ impl Half {
     }
 
     /// `len` bytes at `next` are being delivered.
+    #[inline]
     pub fn deliver(&mut self, len: u64) {
         self.next += len;
         self.next_seq = self.next_seq.map(|seq| seq.wrapping_add(len as u32));

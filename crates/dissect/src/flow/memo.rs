@@ -5,8 +5,9 @@
 //! that may differ, and with what it came to. Frames that match are then counted instead of decoded. They are kept until
 //! their turn is complete, so that one that goes on otherwise can still go the general way.
 
+use super::counts::Counts;
 use crate::ledger::{Book, Recorded, Recording, Repeat};
-use crate::packet::Headers;
+use crate::packet::{Bare, Headers};
 use overhead_decode::Free;
 use overhead_model::{Operation, RowId, Side, Tally};
 
@@ -33,7 +34,6 @@ pub struct Taken {
     pub side: Side,
     pub number: u64,
     pub time_ns: u64,
-    pub wire_len: u32,
     pub headers: Headers,
     /// Where its payload begins in the bytes of the turn, and how long it is; 0 for an acknowledgment.
     pub start: usize,
@@ -70,64 +70,47 @@ impl Frames {
 /// What a payload of a certain length is to be, in words of eight bytes of which bits may be free to differ.
 #[derive(Debug, Default)]
 struct Pattern {
-    /// Where words are compared, and how many one after the other.
-    stretches: Box<[(usize, usize)]>,
-    /// What they are to be, and the bits in which they are to be it.
-    words: Box<[(u64, u64)]>,
-    /// The same of the last word, which may overlap the one before.
-    last: (u64, u64),
-    /// Where digits are to be.
-    digits: Box<[usize]>,
+    words: Box<[Word]>,
+    /// The last word, which may overlap the one before.
+    last: Word,
+}
+
+/// What a word is to be, and the bits in which it is to be it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    index: usize,
+    value: u64,
+    mask: u64,
 }
 
 impl Pattern {
-    /// Of this payload, with these bits fixed, and with digits where they were.
-    fn new(payload: &[u8], mask: &[u8], digits: Vec<usize>) -> Self {
-        let (whole, _) = payload.as_chunks::<8>();
-        let (masks, _) = mask.as_chunks::<8>();
-        let (mut stretches, mut words) = (Vec::<(usize, usize)>::new(), Vec::new());
-        for (index, (word, mask)) in whole.iter().zip(masks).enumerate() {
-            let (word, mask) = (u64::from_le_bytes(*word), u64::from_le_bytes(*mask));
-            if mask == 0 {
-                continue;
-            }
-            words.push((word & mask, mask));
-            match stretches.last_mut() {
-                Some((at, count)) if *at + 8 * *count == 8 * index => *count += 1,
-                _ => stretches.push((8 * index, 1)),
-            }
-        }
-        let (last, of_last) = (last_word(payload), last_word(mask));
+    /// Of this payload, with these bits fixed.
+    fn new(payload: &[u8], mask: &[u8]) -> Self {
+        let word = |index, word, mask| Word { index, value: word & mask, mask };
+        let words = payload.as_chunks::<8>().0.iter().zip(mask.as_chunks::<8>().0).enumerate();
+        let words = words.map(|(at, (of, mask))| word(at, u64::from_le_bytes(*of), u64::from_le_bytes(*mask)));
         Self {
-            stretches: stretches.into(),
-            words: words.into(),
-            last: (last & of_last, of_last),
-            digits: digits.into(),
+            words: words.filter(|word| word.mask != 0).collect(),
+            last: word(0, last_word(payload), last_word(mask)),
         }
     }
 
     /// Returns whether a payload of the same length is like it.
     #[inline]
     fn matches(&self, payload: &[u8]) -> bool {
-        let mut differ = (last_word(payload) & self.last.1) ^ self.last.0;
-        let mut words = self.words.iter();
-        for &(at, count) in &self.stretches {
-            let (found, _) = payload.get(at..at + 8 * count).unwrap_or_default().as_chunks::<8>();
-            for (found, (word, mask)) in found.iter().zip(words.by_ref()) {
-                differ |= (u64::from_le_bytes(*found) & mask) ^ word;
-            }
+        let mut differ = (last_word(payload) & self.last.mask) ^ self.last.value;
+        let (found, _) = payload.as_chunks::<8>();
+        for word in &self.words {
+            let Some(found) = found.get(word.index) else { return false };
+            differ |= (u64::from_le_bytes(*found) & word.mask) ^ word.value;
         }
-        differ == 0 && self.digits.iter().all(|&at| payload.get(at).is_some_and(u8::is_ascii_digit))
-    }
-
-    fn held(&self) -> usize {
-        size_of_val(&*self.stretches) + size_of_val(&*self.words) + size_of_val(&*self.digits)
+        differ == 0
     }
 }
 
 /// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
 #[inline]
-fn last_word(bytes: &[u8]) -> u64 {
+pub fn last_word(bytes: &[u8]) -> u64 {
     if let Some(last) = bytes.last_chunk() {
         return u64::from_le_bytes(*last);
     }
@@ -150,11 +133,18 @@ struct Echo {
 #[derive(Debug)]
 struct Step {
     side: Side,
-    /// No later one has payload of the same side.
-    ends_side: bool,
     headers: Headers,
     len: usize,
     pattern: Pattern,
+    /// What else there is to its payload, where there is anything.
+    rules: Option<Box<Rules>>,
+}
+
+/// What bytes are to be that may differ.
+#[derive(Debug, Default)]
+struct Rules {
+    /// Where digits are to be.
+    digits: Box<[usize]>,
     echoes: Box<[Echo]>,
     /// Where ids are, and how long.
     ids: Box<[(usize, usize)]>,
@@ -165,10 +155,24 @@ impl Step {
     fn matches(&self, frame: &Candidate<'_>, before: &Frames) -> bool {
         frame.payload.len() == self.len
             && frame.side == self.side
-            && frame.headers == self.headers
+            && *frame.headers == self.headers
             && self.pattern.matches(frame.payload)
-            && self.echoes.iter().all(|echo| echo.matches(frame.payload, before))
-            && (self.ids.len() < 2 || self.are_distinct(frame.payload))
+            && self.rules.as_ref().is_none_or(|rules| rules.match_in(frame.payload, before))
+    }
+
+    fn held(&self) -> usize {
+        let rules = self.rules.as_ref().map_or(0, |rules| {
+            size_of::<Rules>() + size_of_val(&*rules.digits) + size_of_val(&*rules.echoes) + size_of_val(&*rules.ids)
+        });
+        size_of::<Self>() + size_of_val(&*self.pattern.words) + rules
+    }
+}
+
+impl Rules {
+    fn match_in(&self, payload: &[u8], before: &Frames) -> bool {
+        self.digits.iter().all(|&at| payload.get(at).is_some_and(u8::is_ascii_digit))
+            && self.echoes.iter().all(|echo| echo.matches(payload, before))
+            && (self.ids.len() < 2 || self.are_distinct(payload))
     }
 
     fn are_distinct(&self, payload: &[u8]) -> bool {
@@ -192,9 +196,16 @@ impl Echo {
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     pub side: Side,
-    pub headers: Headers,
+    pub headers: &'a Headers,
     /// Empty for an acknowledgment of all that the other side has sent.
     pub payload: &'a [u8],
+}
+
+impl<'a> Candidate<'a> {
+    #[inline]
+    pub fn of(side: Side, bare: &'a Bare<'_>) -> Self {
+        Self { side, headers: &bare.headers, payload: bare.payload }
+    }
 }
 
 /// Latencies of a turn: of so many operations of a row, from the time of one frame to that of another.
@@ -217,26 +228,32 @@ struct Turn {
     operations: Vec<(RowId, Operation, u64)>,
     latencies: Vec<Latency>,
     repeat: Repeat,
+    counts: Counts,
     /// How often it came again since that was told.
     count: u64,
 }
 
 impl Turn {
-    fn tell<T: Tally>(&mut self, tally: &mut T) {
+    /// Returns what it comes to that a frame matches which so many came before.
+    #[inline]
+    fn after(&self, before: usize) -> Match {
+        if self.steps.len() == before + 1 { Match::Whole(self.after) } else { Match::Part }
+    }
+
+    /// Tells the tally how often it came again, and adds that to the counts.
+    fn tell<T: Tally>(&mut self, counts: &mut Counts, tally: &mut T) {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
             for (row, operation, times) in &self.operations {
                 tally.operations(*row, operation, times * count);
             }
+            counts.add(&self.counts, count);
         }
     }
 
     fn held(&self) -> usize {
-        let of_step = |step: &Step| {
-            size_of::<Step>() + step.pattern.held() + size_of_val(&*step.echoes) + size_of_val(&*step.ids)
-        };
         size_of::<Self>()
-            + self.steps.iter().map(of_step).sum::<usize>()
+            + self.steps.iter().map(Step::held).sum::<usize>()
             + size_of_val(&*self.operations)
             + size_of_val(&*self.latencies)
             + self.repeat.held()
@@ -263,12 +280,19 @@ pub struct Memo {
     /// The turn being learnt began with the decoder in this version.
     learning: Option<u64>,
     pub quiet: Quiet,
+    /// How often the first turn came again since the books took it in.
+    due: u64,
+    /// How far each direction was acknowledged when its last payload came, and at the end of the last turn.
+    acked_before: [u64; 2],
+    acked: [u64; 2],
     /// Lengths and directions of the frames that turns began with that were not learnt, the latest first.
     seen: [u32; TURNS],
     credit: u32,
     rest: u32,
     /// Bytes of memory that the turns take.
     held: usize,
+    /// What came of turns that are forgotten by now.
+    counts: Counts,
 }
 
 impl Default for Memo {
@@ -279,10 +303,14 @@ impl Default for Memo {
             under_way,
             learning: None,
             quiet: Quiet::Unknown,
+            due: 0,
+            acked_before: [0; 2],
+            acked: [0; 2],
             seen: [0; TURNS],
             credit: CREDIT,
             rest: 0,
             held: 0,
+            counts: Counts::default(),
         }
     }
 }
@@ -311,22 +339,27 @@ impl Memo {
 
     /// Looks for a turn that goes on, or begins, with this frame. What matches is to be added to the frames under way.
     #[inline]
-    pub fn find(&mut self, frame: &Candidate<'_>, version: u64) -> Match {
-        let step = self.under_way.frames.len();
-        let matches = |turn: &Turn| {
-            turn.version == version && turn.steps.get(step).is_some_and(|step| step.matches(frame, &self.under_way))
-        };
-        let of = |turn: &Turn| if turn.steps.len() == step + 1 { Match::Whole(turn.after) } else { Match::Part };
+    pub fn find(&mut self, frame: &Candidate<'_>, version: u64, book: &mut Book) -> Match {
         match self.turns.first() {
-            Some(turn) if matches(turn) => of(turn),
-            _ => match self.turns.iter().skip(1).position(|turn| matches(turn) && self.begins(turn)) {
-                Some(index) => {
-                    self.turns.swap(0, index + 1);
-                    self.turns.first().map_or(Match::None, of)
-                }
-                None => Match::None,
-            },
+            Some(turn) if self.goes_on(turn, frame, version) => turn.after(self.under_way.frames.len()),
+            _ => self.find_other(frame, version, book),
         }
+    }
+
+    fn find_other(&mut self, frame: &Candidate<'_>, version: u64, book: &mut Book) -> Match {
+        let mut others = self.turns.iter().skip(1);
+        let Some(index) = others.position(|turn| self.goes_on(turn, frame, version) && self.begins(turn)) else {
+            return Match::None;
+        };
+        self.catch_up(book);
+        self.turns.swap(0, index + 1);
+        self.turns.first().map_or(Match::None, |turn| turn.after(self.under_way.frames.len()))
+    }
+
+    #[inline]
+    fn goes_on(&self, turn: &Turn, frame: &Candidate<'_>, version: u64) -> bool {
+        let step = turn.steps.get(self.under_way.frames.len());
+        turn.version == version && step.is_some_and(|step| step.matches(frame, &self.under_way))
     }
 
     /// Returns whether the frames under way are the first ones of this turn, too.
@@ -334,32 +367,40 @@ impl Memo {
         let mut before = turn.steps.iter().zip(&self.under_way.frames);
         before.all(|(step, frame)| {
             let payload = self.under_way.payload(frame);
-            step.matches(&Candidate { side: frame.side, headers: frame.headers, payload }, &self.under_way)
+            step.matches(&Candidate { side: frame.side, headers: &frame.headers, payload }, &self.under_way)
         })
     }
 
-    /// The turn under way is whole with a frame of this time, which acknowledges that much: the books take it in, and the
-    /// tally its latencies.
+    /// Payload of a direction came again, when that much of it was acknowledged.
     #[inline]
-    pub fn complete<T: Tally>(&mut self, last_ns: u64, last_acked: Option<u64>, book: &mut Book, tally: &mut T) {
+    pub fn came(&mut self, side: Side, acked: u64) {
+        self.acked_before[side as usize] = acked;
+    }
+
+    /// The turn under way is whole with a frame of this time, and so much is acknowledged of both directions: it is counted, and
+    /// the tally takes its latencies in.
+    #[inline]
+    pub fn complete<T: Tally>(&mut self, last_ns: u64, acked: [u64; 2], tally: &mut T) {
         self.credit = MOST_CREDIT.min(self.credit + 1);
         let Some(turn) = self.turns.first_mut() else { return };
-        turn.count += 1;
-        let acked = self.under_way.frames.iter().map(|frame| frame.acked).chain([last_acked]);
-        for (step, acked) in turn.steps.iter().zip(acked) {
-            if let Some(acked) = acked {
-                book.acknowledged(step.side.other(), acked);
-            }
-            if step.ends_side {
-                book.repeat(step.side, &turn.repeat);
-            }
-        }
-        book.repeat_counts(&turn.repeat);
+        (turn.count, self.due, self.acked) = (turn.count + 1, self.due + 1, acked);
         for &Latency { row, from, to, times } in &turn.latencies {
             let time_of = |index: usize| self.under_way.frames.get(index).map_or(last_ns, |frame| frame.time_ns);
             tally.latency(row, time_of(to).saturating_sub(time_of(from)), times);
         }
         self.under_way.clear();
+    }
+
+    /// The books take in what came again of the first turn: to be called before anything else is done to them.
+    pub fn catch_up(&mut self, book: &mut Book) {
+        let due = std::mem::take(&mut self.due);
+        let Some(turn) = self.turns.first().filter(|_| due > 0) else { return };
+        for side in Side::BOTH {
+            book.acknowledged(side, self.acked_before[side as usize]);
+            book.repeat(side, &turn.repeat, due);
+            book.acknowledged(side, self.acked[side as usize]);
+        }
+        book.repeat_counts(&turn.repeat, due);
     }
 
     /// Takes the frames under way out, to go the general way.
@@ -383,8 +424,9 @@ impl Memo {
         self.credit -= 1;
         if self.credit == 0 {
             // What there is does not come again often enough to be looked for.
-            self.tell(tally);
-            self.turns.clear();
+            for mut turn in self.turns.drain(..) {
+                turn.tell(&mut self.counts, tally);
+            }
             self.held = 0;
             (self.credit, self.rest) = (SECOND_CREDIT, REST);
             return false;
@@ -414,7 +456,7 @@ impl Memo {
             if self.turns.len() >= TURNS
                 && let Some(mut last) = self.turns.pop()
             {
-                last.tell(tally);
+                last.tell(&mut self.counts, tally);
                 self.held -= last.held();
             }
             self.held += turn.held();
@@ -423,9 +465,16 @@ impl Memo {
         self.under_way.clear();
     }
 
-    /// Tells of all turns that came again.
-    pub fn tell<T: Tally>(&mut self, tally: &mut T) {
-        self.turns.iter_mut().for_each(|turn| turn.tell(tally));
+    /// Tells the tally of all turns that came again, and returns what their frames come to.
+    pub fn tell<T: Tally>(&mut self, tally: &mut T) -> Counts {
+        let mut counts = std::mem::take(&mut self.counts);
+        self.turns.iter_mut().for_each(|turn| turn.tell(&mut counts, tally));
+        counts
+    }
+
+    /// Returns how many frames came in turns that came again, and are not told of.
+    pub fn hits(&self) -> u64 {
+        self.turns.iter().map(|turn| turn.count * turn.counts.frames).sum::<u64>() + self.counts.frames
     }
 
     /// Returns how many bytes of memory it holds, roughly.
@@ -466,12 +515,16 @@ fn turn([version, after]: [u64; 2], under_way: &Frames, recording: &Recording) -
     }
     let steps: Vec<Step> = (0..frames.len()).map(|index| step(index, under_way, recording)).collect::<Option<_>>()?;
     // Ids are told apart within a frame.
-    if steps.iter().filter(|step| !step.ids.is_empty()).count() > 1 {
+    if steps.iter().filter(|step| step.rules.as_ref().is_some_and(|rules| !rules.ids.is_empty())).count() > 1 {
         return None;
+    }
+    let mut counts = Counts::default();
+    for frame in frames {
+        counts.frame(frame.headers, frame.len);
     }
     operations.shrink_to_fit();
     latencies.shrink_to_fit();
-    Some(Turn { version, after, steps, operations, latencies, repeat, count: 0 })
+    Some(Turn { version, after, steps, operations, latencies, repeat, counts, count: 0 })
 }
 
 /// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
@@ -527,10 +580,10 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
             }
         }
     }
-    let pattern = Pattern::new(payload, &mask, digits);
+    let pattern = Pattern::new(payload, &mask);
     let (side, headers, len) = (frame.side, frame.headers, frame.len);
-    let mut later = under_way.frames.iter().skip(index + 1);
-    let ends_side = len > 0 && !later.any(|later| later.side == side && later.len > 0);
-    let step = Step { side, ends_side, headers, len, pattern, echoes: echoes.into(), ids: ids.into() };
-    step.matches(&Candidate { side, headers, payload }, under_way).then_some(step)
+    let is_ruled = !(digits.is_empty() && echoes.is_empty() && ids.is_empty());
+    let rules = is_ruled.then(|| Box::new(Rules { digits: digits.into(), echoes: echoes.into(), ids: ids.into() }));
+    let step = Step { side, headers, len, pattern, rules };
+    step.matches(&Candidate { side, headers: &headers, payload }, under_way).then_some(step)
 }

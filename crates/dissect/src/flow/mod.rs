@@ -1,5 +1,6 @@
 //! One TCP connection: segments in, ordered bytes to the decoder, every frame to the ledger.
 
+mod counts;
 mod half;
 mod memo;
 mod probe;
@@ -9,9 +10,10 @@ mod sniffing;
 
 use crate::ledger::{Arrival, Book, Ledger, Owner};
 use crate::limits;
-use crate::packet::{Headers, Segment};
+use crate::packet::Segment;
 use crate::select::Verdict;
 use crate::tls::KeyLog;
+use counts::Counts;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
@@ -31,24 +33,21 @@ use std::sync::Arc;
 pub struct Flow {
     /// By [`Side`] of their sender: client, server.
     ends: [SocketAddr; 2],
+    /// The client's is not the greater.
+    is_client_lesser: bool,
     halves: [Half; 2],
     book: Book,
     stage: Stage,
     decided_by: DecidedBy,
     mid_stream: bool,
     first_ns: u64,
-    frames: u64,
-    wire_bytes: u64,
-    tcp: TcpTotals,
-    tls: bool,
+    counts: Counts,
     /// By side, a byte sent into a window of 0 whose fate is open. Few connections have any.
     probes: [Option<Box<Probe>>; 2],
     /// The selected or well-known port, where one end has it.
     server_port: Option<u16>,
     /// By [`Side`], whether any frame of it was seen.
     seen: [bool; 2],
-    /// Frames with payload.
-    payload_frames: u64,
     /// Of a port of one protocol, and no bytes have shown yet that they are of it.
     unproven: bool,
     memory: Memory,
@@ -93,8 +92,10 @@ impl Flow {
             }
             candidates => Stage::Sniffing(Box::new(Sniffing::among(candidates.to_vec(), keys, shared))),
         };
+        let ends = if from_client { [source, destination] } else { [destination, source] };
         Self {
-            ends: if from_client { [source, destination] } else { [destination, source] },
+            ends,
+            is_client_lesser: ends[0] <= ends[1],
             halves: [Half::default(), Half::default()],
             book: Book::new(),
             unproven: matches!(stage, Stage::Decoding(_)),
@@ -102,14 +103,10 @@ impl Flow {
             decided_by,
             mid_stream,
             first_ns: segment.time_ns,
-            frames: 0,
-            wire_bytes: 0,
-            tcp: TcpTotals { connections: 1, ..TcpTotals::default() },
-            tls: false,
+            counts: Counts { tcp: TcpTotals { connections: 1, ..TcpTotals::default() }, ..Counts::default() },
             probes: [None, None],
             server_port: verdict.server_port,
             seen: [false; 2],
-            payload_frames: 0,
             memory: Memory::new(has_memo),
             hits: 0,
         }
@@ -123,7 +120,7 @@ impl Flow {
     /// Returns how many bytes of memory it holds, roughly; 0 as long as no payload was seen.
     #[inline]
     pub fn held(&self) -> usize {
-        if self.payload_frames == 0 {
+        if self.counts.payload_frames == 0 {
             return 0;
         }
         let stage = match &self.stage {
@@ -165,6 +162,7 @@ impl Flow {
     /// Client and server were taken for each other.
     fn swap_sides<T: Tally>(&mut self, tally: &mut T) {
         self.ends.swap(0, 1);
+        self.is_client_lesser = self.ends[0] <= self.ends[1];
         self.halves.swap(0, 1);
         self.probes.swap(0, 1);
         self.seen.swap(0, 1);
@@ -185,27 +183,22 @@ impl Flow {
         }
     }
 
-    /// Takes in one segment, which came in the frame of this number.
+    /// Takes in one segment, which came in the frame of this number, the general way.
     pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
-        if self.frames == 0 && matches!(self.stage, Stage::Decoding(_)) {
+        if self.counts.frames == 0 && matches!(self.stage, Stage::Decoding(_)) {
             tally.trace(Trace::Decoding);
         }
         self.book.at(number, segment.frames);
-        self.frames += 1;
-        self.wire_bytes += u64::from(segment.wire_len);
+        self.counts.frames += 1;
+        self.counts.wire_bytes += u64::from(segment.wire_len);
         if matches!(self.stage, Stage::Other) {
             return self.track_other(segment);
         }
-        let Headers { ip, tcp, .. } = segment.headers;
-        if ip + tcp + segment.payload_len > limits::ETHERNET_MTU {
-            self.oversize(segment);
-        }
+        self.counts.segment(segment.headers, segment.payload_len, segment.frames);
         self.settle_sides(segment, tally);
         let side = self.side_of(segment);
         self.seen[side as usize] = true;
-        if self.recall(side, segment, number, tally) {
-            return;
-        }
+        self.divert(side, segment, number, tally);
         if segment.flags.syn {
             self.halves[side as usize].syn(segment.seq);
         }
@@ -214,7 +207,6 @@ impl Flow {
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
-            self.payload_frames += 1;
             self.payload(side, segment, number, tally);
             if !self.seen[Side::Response as usize] {
                 self.abandon(tally);
@@ -228,7 +220,7 @@ impl Flow {
         }
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
-        if self.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
+        if self.counts.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
             self.decide_at_last(tally);
         }
     }
@@ -243,22 +235,6 @@ impl Flow {
                 self.book.note(Note::Abandoned);
             }
         }
-    }
-
-    /// Counts a frame that no Ethernet carries in one piece, and the headers of the further pieces.
-    #[cold]
-    fn oversize(&mut self, segment: &Segment<'_>) {
-        let Headers { link, ip, tcp } = segment.headers;
-        let room = limits::ETHERNET_MTU.saturating_sub(ip + tcp);
-        // A packet of several fragments was cut to size already.
-        if segment.frames > 1 || room == 0 {
-            return;
-        }
-        let further = segment.payload_len.div_ceil(room).saturating_sub(1);
-        self.tcp.oversize_frames += 1;
-        self.tcp.oversize_header_bytes += u64::from(further) * u64::from(link + ip + tcp);
-        let packet = u64::from(ip + tcp + segment.payload_len);
-        self.tcp.oversize_longest_bytes = self.tcp.oversize_longest_bytes.max(packet);
     }
 
     /// Keeps of other connections only what tells a successor.
@@ -306,7 +282,6 @@ impl Flow {
     }
 
     fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<Owner>, tally: &mut T) {
-        self.tcp.control_frames += 1;
         let flags = segment.flags;
         let owner = if flags.syn || flags.fin || flags.rst {
             Owner::Connect
@@ -322,8 +297,7 @@ impl Flow {
 
     fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
         let len = u64::from(segment.payload_len);
-        self.tcp.payload_bytes += len;
-        self.tcp.snapped_bytes += len - segment.payload.len() as u64;
+        self.counts.tcp.snapped_bytes += len - segment.payload.len() as u64;
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
         let start = match half.place(seq, len) {
@@ -349,7 +323,7 @@ impl Flow {
         if new > 0 {
             let half = &self.halves[side as usize];
             let late = new_parts.first().is_some_and(|part| part.start < half.high());
-            self.tcp.out_of_order_frames += u64::from(late);
+            self.counts.tcp.out_of_order_frames += u64::from(late);
             let frame = self.book.arrival(segment.time_ns, segment.headers, new);
             for part in &new_parts {
                 self.new_part(side, segment, start, part, frame, tally);
@@ -380,7 +354,7 @@ impl Flow {
         if repeated == 0 {
             return;
         }
-        self.tcp.retransmitted_bytes += repeated;
+        self.counts.tcp.retransmitted_bytes += repeated;
         let half = &self.halves[side as usize];
         let flags = segment.flags;
         let bare = !(flags.syn || flags.fin || flags.rst);
@@ -518,21 +492,20 @@ impl Flow {
         else {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
-            return Finished { tcp: None, other: self.wire_bytes, notes, hits: self.hits };
+            return Finished { tcp: None, other: self.counts.wire_bytes, notes, hits: self.hits };
         };
         engine.finish(&mut Ledger::new(&mut self.book, protocol, tally));
         self.book.finish(protocol, tally);
-        self.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
-        self.tls = self.book.is_noted(Note::Tls);
-        if self.payload_frames > 0 {
-            self.tcp.request_only += u64::from(self.seen == [true, false]);
-            self.tcp.response_only += u64::from(self.seen == [false, true]);
+        self.counts.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
+        if self.counts.payload_frames > 0 {
+            self.counts.tcp.request_only += u64::from(self.seen == [true, false]);
+            self.counts.tcp.response_only += u64::from(self.seen == [false, true]);
         }
-        if self.payload_frames >= limits::ONE_WAY_FRAMES && self.seen != [true; 2] {
+        if self.counts.payload_frames >= limits::ONE_WAY_FRAMES && self.seen != [true; 2] {
             self.book.note(Note::OneWay);
         }
         tally.connection(self.summary(protocol));
-        Finished { tcp: Some(self.tcp), other: 0, notes: self.book.take_notes(), hits: self.hits }
+        Finished { tcp: Some(self.counts.tcp), other: 0, notes: self.book.take_notes(), hits: self.hits }
     }
 
     fn summary(&self, protocol: Protocol) -> ConnectionSummary {
@@ -542,12 +515,12 @@ impl Flow {
             protocol,
             server_software: self.book.software(Side::Response).map(str::to_owned),
             client_software: self.book.software(Side::Request).map(str::to_owned),
-            tls: self.tls,
+            tls: self.book.is_noted(Note::Tls),
             server_decided_by: self.decided_by,
             first_ns: self.first_ns,
             operations: self.book.operations(),
-            wire_bytes: self.wire_bytes,
-            payload_bytes: self.tcp.payload_bytes.saturating_sub(self.tcp.retransmitted_bytes),
+            wire_bytes: self.counts.wire_bytes,
+            payload_bytes: self.counts.tcp.payload_bytes.saturating_sub(self.counts.tcp.retransmitted_bytes),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Where a connection takes frames in by what it remembers of turns like theirs; see [`memo`](super::memo).
 
-use super::half::{Acked, ORIGIN};
+use super::half::{Acked, Half};
 use super::memo::{Candidate, LEARN_AFTER, Match, Memo, Quiet, Taken};
 use super::{Flow, Stage};
 use crate::ledger::Owner;
-use crate::packet::Segment;
+use crate::packet::{Bare, Segment};
 use overhead_model::{Account, Side, Tally};
 
 /// What a connection remembers of its turns.
@@ -30,44 +30,43 @@ impl Memory {
 }
 
 impl Flow {
-    /// Takes a segment in that goes on with a turn like one before, or begins one; false where it is to go the general way,
-    /// and nothing is under way any more.
+    /// Takes a segment in that goes on with a turn like one before, or begins one, and returns whether it has. Any other goes the
+    /// general way: see [`Flow::segment`]. The sender's end is the lesser of both, or it is not.
     #[inline]
-    pub(super) fn recall<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) -> bool {
-        let Memory::On(memo) = &self.memory else { return false };
-        let frame = Candidate { side, headers: segment.headers, payload: segment.payload };
-        let is_plain = self.is_plain(side, segment);
-        if memo.is_learning() {
-            self.learn_on(is_plain, segment, &frame, number);
-            return false;
-        }
-        if is_plain && self.matches(segment, &frame, number, tally) {
-            return true;
-        }
-        self.fall_back(tally);
-        if let Memory::On(memo) = &mut self.memory {
-            if is_plain && segment.payload_len > 0 {
-                self.begin_to_learn(segment, &frame, number, tally);
-            } else {
-                memo.quiet = Quiet::Unknown;
+    pub fn recall<T: Tally>(&mut self, is_from_lesser: bool, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
+        let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
+        match &self.memory {
+            Memory::On(memo) if !memo.is_learning() => {
+                self.follows(side, bare) && self.matches(side, bare, number, tally)
             }
+            _ => false,
         }
-        false
     }
 
-    /// Returns whether nothing but the payload and the numbers of a segment could make a difference.
+    /// A segment goes the general way next. What waits of a turn goes first; and it may be part of one to be learnt.
+    pub(super) fn divert<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
+        let Memory::On(memo) = &self.memory else { return };
+        let bare = segment.bare().filter(|bare| self.follows(side, bare));
+        if memo.is_learning() {
+            return self.learn_on(side, bare.as_ref(), number);
+        }
+        self.fall_back(tally);
+        match bare {
+            Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number, tally),
+            _ => {
+                if let Memory::On(memo) = &mut self.memory {
+                    memo.quiet = Quiet::Unknown;
+                }
+            }
+        }
+    }
+
+    /// Returns whether a segment only goes on with what came before it.
     #[inline]
-    fn is_plain(&self, side: Side, segment: &Segment<'_>) -> bool {
-        let flags = segment.flags;
+    fn follows(&self, side: Side, bare: &Bare<'_>) -> bool {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
-        let is_data = segment.payload_len > 0;
-        flags.ack
-            && !(flags.syn || flags.fin || flags.rst)
-            && segment.frames == 1
-            && segment.window > 0
-            && segment.payload.len() as u64 == u64::from(segment.payload_len)
-            && half.is_next_seq(segment.seq)
-            && (is_data || other.is_acknowledged_by(segment.ack))
+        half.is_next_seq(bare.seq)
+            && (!bare.payload.is_empty() || other.is_acknowledged_by(bare.ack))
             && half.is_orderly()
             && other.is_orderly()
             && !half.fin_seen()
@@ -77,7 +76,7 @@ impl Flow {
 
     /// Returns whether the segment goes on with a turn that is known, or begins one; if so, takes it in.
     #[inline]
-    fn matches<T: Tally>(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64, tally: &mut T) -> bool {
+    fn matches<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
         let Memory::On(memo) = &mut self.memory else { return false };
         if memo.quiet == Quiet::Unknown {
             let number = match &self.stage {
@@ -87,10 +86,10 @@ impl Flow {
             memo.quiet = number.map_or(Quiet::No, Quiet::In);
         }
         let Quiet::In(version) = memo.quiet else { return false };
-        if frame.payload.is_empty() && !memo.is_under_way() {
+        if bare.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
-        let found = memo.find(frame, version);
+        let found = memo.find(&Candidate::of(side, bare), version, &mut self.book);
         match found {
             Match::None => return false,
             Match::Whole(after) if after != version => {
@@ -103,22 +102,18 @@ impl Flow {
             }
             Match::Whole(_) | Match::Part => {}
         }
-        self.hits += 1;
-        let side = frame.side;
         let other = &mut self.halves[side.other() as usize];
-        let is_news = other.acknowledge(segment.ack) == Acked::Bytes;
-        let acked = is_news.then(|| other.acked().min(other.high()).saturating_sub(ORIGIN));
-        if frame.payload.is_empty() {
-            self.tcp.control_frames += 1;
-        } else {
-            self.payload_frames += 1;
-            self.tcp.payload_bytes += u64::from(segment.payload_len);
-            self.halves[side as usize].deliver_bytes(segment.payload, u64::from(segment.payload_len));
+        let is_news = other.acknowledge(bare.ack) == Acked::Bytes;
+        let acked = is_news.then(|| other.acked_bytes());
+        if !bare.payload.is_empty() {
+            let half = &mut self.halves[side as usize];
+            memo.came(side, half.acked_bytes());
+            half.deliver_bytes(bare.payload, bare.payload.len() as u64);
         }
         if found == Match::Part {
-            memo.under_way.push(taken(frame, segment, number, acked), frame.payload);
+            memo.under_way.push(taken(side, bare, number, acked), bare.payload);
         } else {
-            memo.complete(segment.time_ns, acked, &mut self.book, tally);
+            memo.complete(bare.time_ns, self.halves.each_ref().map(Half::acked_bytes), tally);
         }
         true
     }
@@ -126,6 +121,7 @@ impl Flow {
     /// The turn under way goes on otherwise than those before: what was taken in of it goes the general way.
     pub(super) fn fall_back<T: Tally>(&mut self, tally: &mut T) {
         let Memory::On(memo) = &mut self.memory else { return };
+        memo.catch_up(&mut self.book);
         if !memo.is_under_way() {
             return;
         }
@@ -134,13 +130,14 @@ impl Flow {
         for frame in &under_way.frames {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
+            self.counts.frame(frame.headers, payload.len());
             if let Some(acked) = frame.acked {
                 self.book.acknowledged(frame.side.other(), acked);
             }
             if payload.is_empty() {
                 let last = frame.acked.unwrap_or_default().saturating_sub(1);
                 let owner = Owner::Byte(frame.side.other(), last);
-                self.book.charge(frame.side, owner, Account::Control, u64::from(frame.wire_len), tally);
+                self.book.charge(frame.side, owner, Account::Control, frame.headers.total(), tally);
             } else {
                 let arrival = self.book.arrival(frame.time_ns, frame.headers, payload.len() as u64);
                 self.book.slice(frame.side, arrival, payload.len() as u64);
@@ -151,24 +148,24 @@ impl Flow {
     }
 
     /// A segment that goes the general way next may begin a turn to be learnt.
-    fn begin_to_learn<T: Tally>(&mut self, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64, tally: &mut T) {
+    fn begin_to_learn<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, number: u64, tally: &mut T) {
         let Memory::On(memo) = &mut self.memory else { return };
         // Unknown where something was under way.
         if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
-            && memo.begin_learning(version, frame, tally)
+            && memo.begin_learning(version, &Candidate::of(side, bare), tally)
         {
             self.book.record();
-            if !memo.learn(taken(frame, segment, number, None), frame.payload) {
+            if !memo.learn(taken(side, bare, number, None), bare.payload) {
                 self.stop_learning();
             }
         }
     }
 
     /// A segment that goes the general way next is part of a turn that is being learnt, if it is like others.
-    fn learn_on(&mut self, is_plain: bool, segment: &Segment<'_>, frame: &Candidate<'_>, number: u64) {
+    fn learn_on(&mut self, side: Side, bare: Option<&Bare<'_>>, number: u64) {
         let Memory::On(memo) = &mut self.memory else { return };
         memo.quiet = Quiet::Unknown;
-        if !(is_plain && memo.learn(taken(frame, segment, number, None), frame.payload)) {
+        if !bare.is_some_and(|bare| memo.learn(taken(side, bare, number, None), bare.payload)) {
             self.stop_learning();
         }
     }
@@ -183,7 +180,7 @@ impl Flow {
     /// A segment with payload went the general way: where the turn being learnt is whole with it, the turn is kept.
     #[inline]
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
-        let is_time = self.payload_frames >= LEARN_AFTER && self.is_answered();
+        let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered();
         match &mut self.memory {
             Memory::On(memo) if memo.is_learning() => {
                 if let Stage::Decoding(decoding) = &self.stage
@@ -203,9 +200,9 @@ impl Flow {
         }
     }
 
-    /// Returns how many frames were taken in by memory.
+    /// Returns how many frames were taken in by memory, of turns that came again.
     pub fn hits(&self) -> u64 {
-        self.hits
+        self.hits + if let Memory::On(memo) = &self.memory { memo.hits() } else { 0 }
     }
 
     /// Forgets all turns.
@@ -220,20 +217,14 @@ impl Flow {
     /// Tells the tally of what came again.
     pub fn tell<T: Tally>(&mut self, tally: &mut T) {
         if let Memory::On(memo) = &mut self.memory {
-            memo.tell(tally);
+            let counts = memo.tell(tally);
+            self.hits += counts.frames;
+            self.counts.add(&counts, 1);
         }
     }
 }
 
-fn taken(frame: &Candidate<'_>, segment: &Segment<'_>, number: u64, acked: Option<u64>) -> Taken {
-    Taken {
-        side: frame.side,
-        number,
-        time_ns: segment.time_ns,
-        wire_len: segment.wire_len,
-        headers: frame.headers,
-        start: 0,
-        len: 0,
-        acked,
-    }
+fn taken(side: Side, bare: &Bare<'_>, number: u64, acked: Option<u64>) -> Taken {
+    let Bare { time_ns, headers, .. } = *bare;
+    Taken { side, number, time_ns, headers, start: 0, len: 0, acked }
 }

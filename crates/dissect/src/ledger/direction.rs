@@ -164,8 +164,8 @@ impl Direction {
     }
 
     /// The next `len` bytes go to so many operations of a row that have closed. Nothing else was announced.
-    #[inline]
-    pub fn repeat(&mut self, len: u64, row: RowId, count: u32) {
+    pub fn repeat(&mut self, len: u64, row: RowId, count: u64) {
+        let count = count.min(Closed::MOST.into()) as u32;
         let start = self.posted;
         self.posted += len;
         (self.end, self.begun) = (self.posted, self.posted);
@@ -179,7 +179,7 @@ impl Direction {
             }
             last.end = start;
         }
-        let closed = Closed { row, count: count.min(Closed::MOST) };
+        let closed = Closed { row, count };
         self.remembered += closed.count;
         self.runs.push_back(Run { end: self.posted, op: closed.op() });
     }

@@ -157,19 +157,28 @@ impl Book {
         }
     }
 
-    /// Takes in what a turn that came again has in one direction: whose its bytes were.
-    #[inline]
-    pub fn repeat(&mut self, side: Side, repeat: &Repeat) {
-        for &(len, row, count) in &repeat.runs[side as usize] {
-            self.directions[side as usize].repeat(len, row, count);
+    /// Takes in what a turn that came so many times again has in one direction: whose its bytes were.
+    pub fn repeat(&mut self, side: Side, repeat: &Repeat, times: u64) {
+        match *repeat.runs[side as usize] {
+            [] => {}
+            [(len, row, count)] => {
+                self.directions[side as usize].repeat(len * times, row, u64::from(count) * times);
+                self.forget_owners(side);
+            }
+            ref runs => {
+                for _ in 0..times {
+                    for &(len, row, count) in runs {
+                        self.directions[side as usize].repeat(len, row, count.into());
+                    }
+                    self.forget_owners(side);
+                }
+            }
         }
-        self.forget_owners(side);
     }
 
     /// Takes in the rest of it: how many operations there were.
-    #[inline]
-    pub fn repeat_counts(&mut self, repeat: &Repeat) {
-        self.operations += repeat.counted;
+    pub fn repeat_counts(&mut self, repeat: &Repeat, times: u64) {
+        self.operations += repeat.counted * times;
         if let Some(row) = repeat.latest
             && let Some(before) = self.latest.replace(Closed { row, count: 1 }.op())
         {

@@ -49,6 +49,11 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// Returns their sum.
+    pub fn total(self) -> u64 {
+        self.accounts().map(|(_, bytes)| u64::from(bytes)).iter().sum()
+    }
+
     /// Returns each length with its account.
     #[inline]
     pub fn accounts(self) -> [(Account, u32); 3] {
@@ -87,6 +92,38 @@ pub struct Segment<'a> {
     pub payload_len: u32,
     /// Its captured part.
     pub payload: &'a [u8],
+}
+
+/// A segment of which nothing but its numbers, its payload and the lengths of its headers can make a difference: an
+/// acknowledgment and no other flag that matters, from somebody who has room, in one frame that was captured whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare<'a> {
+    /// Capture time, Unix nanoseconds.
+    pub time_ns: u64,
+    /// Length of the whole frame on the wire.
+    pub wire_len: u32,
+    /// Lengths of its headers.
+    pub headers: Headers,
+    /// Sequence number of the first payload byte.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// Returns what there is to it but its flags; `None` where these say something, or something is missing.
+    #[inline]
+    pub fn bare(&self) -> Option<Bare<'a>> {
+        let Self { time_ns, wire_len, frames, headers, seq, ack, flags, window, payload_len, payload, .. } = *self;
+        let is_bare = flags.ack
+            && !(flags.syn || flags.fin || flags.rst)
+            && window > 0
+            && frames == 1
+            && payload.len() == payload_len as usize;
+        is_bare.then_some(Bare { time_ns, wire_len, headers, seq, ack, payload })
+    }
 }
 
 /// Which packet a fragment is a part of (RFC 791 section 3.2, RFC 8200 section 4.5).

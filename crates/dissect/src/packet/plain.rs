@@ -1,13 +1,19 @@
 //! The frame that most are: Ethernet, IPv4 without options or fragments, TCP. Anything else, and anything odd, is left to
 //! the [walk](super::walk), which gives the same for these.
 
-use super::{Headers, Segment};
+use super::{Bare, Headers, Segment};
 use overhead_model::{Frame, LinkType, TcpFlags};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 const TCP: usize = 20;
+
+/// Flags (RFC 9293 section 3.1).
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
 
 /// The IPv4 header of such a frame, and its TCP header without options.
 pub type PlainHeader = [u8; IP + TCP];
@@ -19,38 +25,35 @@ pub struct Plain<'a> {
     pub header: &'a PlainHeader,
     time_ns: u64,
     wire_len: u32,
-    padding: u32,
-    options: &'a [u8],
-    payload: &'a [u8],
+    /// The IP packet, as far as it was captured, and where its payload and it itself end on the wire.
+    packet: &'a [u8],
+    payload_at: usize,
+    end: usize,
 }
 
 impl<'a> Plain<'a> {
     /// Returns `None` for any other frame.
     #[inline]
     pub fn of(frame: &Frame<'a>) -> Option<Self> {
-        let bytes = frame.bytes;
-        let (ethernet, packet) = bytes.split_first_chunk::<ETHERNET>()?;
-        let header: &PlainHeader = packet.first_chunk()?;
-        let is_ip = frame.link == LinkType::ETHERNET && ethernet[12..] == [8, 0] && header[0] == 0x45;
-        let is_fragment = two(header, 6) & 0x3fff != 0;
-        if !is_ip || header[9] != 6 || is_fragment {
+        let headers: &[u8; ETHERNET + IP + TCP] = frame.bytes.first_chunk()?;
+        let header: &PlainHeader = headers.last_chunk()?;
+        // Ethernet's type, and the version and length of the IP header.
+        let is_ip = u32::from_be_bytes([headers[12], headers[13], headers[14], 0]) == 0x0800_4500;
+        // Flags and offset of fragments, and the protocol.
+        let is_whole_tcp = u32::from_be_bytes([header[6] & 0x3f, header[7], 0, header[9]]) == 6;
+        if frame.link != LinkType::ETHERNET || !is_ip || !is_whole_tcp {
             return None;
         }
-        let payload_at = IP + usize::from(header[IP + 12] >> 4) * 4;
-        // A length of 0, which offload leaves, fails this too.
+        let payload_at = IP + tcp_len(header);
+        // A length of 0, which offload leaves, is less, too.
         let end = usize::from(two(header, 2));
-        let padding = (frame.original_len as usize).checked_sub(ETHERNET + end)?;
-        if payload_at < IP + TCP || end < payload_at {
+        let is_within = ETHERNET + end <= frame.original_len as usize && ETHERNET + payload_at <= frame.bytes.len();
+        if payload_at < IP + TCP || end < payload_at || !is_within {
             return None;
         }
-        Some(Self {
-            header,
-            time_ns: frame.time_ns,
-            wire_len: frame.original_len,
-            padding: padding as u32,
-            options: packet.get(IP + TCP..payload_at)?,
-            payload: packet.get(payload_at..end.min(packet.len()))?,
-        })
+        let packet = frame.bytes.get(ETHERNET..)?;
+        let packet = packet.get(..end).unwrap_or(packet);
+        Some(Self { header, time_ns: frame.time_ns, wire_len: frame.original_len, packet, payload_at, end })
     }
 
     /// Returns the ports of its sender and its receiver.
@@ -67,17 +70,51 @@ impl<'a> Plain<'a> {
         [end(12, source), end(16, destination)]
     }
 
+    /// Returns the lengths of its headers.
+    #[inline]
+    fn headers(&self) -> Headers {
+        Headers { link: self.wire_len - self.end as u32, ip: IP as u32, tcp: (self.payload_at - IP) as u32 }
+    }
+
+    #[inline]
+    fn payload(&self) -> &'a [u8] {
+        self.packet.get(self.payload_at..).unwrap_or_default()
+    }
+
+    /// Returns what there is to its segment but numbers and payload; `None` where there is more: see [`Bare`].
+    #[inline]
+    pub fn bare(&self) -> Option<Bare<'a>> {
+        let is_bare = self.header[IP + 13] & (FIN | SYN | RST | ACK) == ACK
+            && two(self.header, IP + 14) > 0
+            && self.packet.len() == self.end;
+        is_bare.then(|| Bare {
+            time_ns: self.time_ns,
+            wire_len: self.wire_len,
+            headers: self.headers(),
+            seq: four(self.header, IP + 4),
+            ack: four(self.header, IP + 8),
+            payload: self.payload(),
+        })
+    }
+
     /// Returns its segment.
     #[inline]
     pub fn segment(&self) -> Segment<'a> {
-        let mut segment = segment(self.header);
-        segment.time_ns = self.time_ns;
-        segment.wire_len = self.wire_len;
-        segment.headers.link = ETHERNET as u32 + self.padding;
-        segment.options = self.options;
-        segment.payload = self.payload;
-        segment
+        Segment {
+            time_ns: self.time_ns,
+            wire_len: self.wire_len,
+            headers: self.headers(),
+            options: self.packet.get(IP + TCP..self.payload_at).unwrap_or_default(),
+            payload: self.payload(),
+            ..segment(self.header)
+        }
     }
+}
+
+/// Returns the length of the TCP header, as it says itself.
+#[inline]
+fn tcp_len(header: &PlainHeader) -> usize {
+    usize::from(header[IP + 12] >> 4) * 4
 }
 
 /// Returns what these headers say of a segment: without its time, its frame, its options and its payload.
@@ -86,7 +123,7 @@ pub fn segment(header: &PlainHeader) -> Segment<'static> {
     let end_of = |at: usize, port: usize| {
         SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from_bits(four(header, at)), two(header, port)))
     };
-    let (flags, tcp_len) = (header[IP + 13], u32::from(header[IP + 12] >> 4) * 4);
+    let (flags, tcp_len) = (header[IP + 13], tcp_len(header) as u32);
     Segment {
         time_ns: 0,
         wire_len: 0,
@@ -97,7 +134,7 @@ pub fn segment(header: &PlainHeader) -> Segment<'static> {
         ip_id: two(header, 4),
         seq: four(header, IP + 4),
         ack: four(header, IP + 8),
-        flags: TcpFlags { fin: flags & 1 != 0, syn: flags & 2 != 0, rst: flags & 4 != 0, ack: flags & 16 != 0 },
+        flags: TcpFlags { fin: flags & FIN != 0, syn: flags & SYN != 0, rst: flags & RST != 0, ack: flags & ACK != 0 },
         window: two(header, IP + 14),
         options: &[],
         payload_len: u32::from(two(header, 2)).saturating_sub(IP as u32 + tcp_len),
