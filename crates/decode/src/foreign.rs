@@ -10,8 +10,6 @@ pub enum Look {
     Ours(Protocol),
     /// `MySQL` or `MariaDB`.
     Mysql,
-    /// memcached, text or binary.
-    Memcached,
     /// HTTP/2.
     Http2,
     /// TLS whose beginning was not captured, or on a connection that had begun without.
@@ -29,7 +27,6 @@ impl fmt::Display for Look {
         f.write_str(match self {
             Self::Ours(protocol) => protocol.title(),
             Self::Mysql => "MySQL",
-            Self::Memcached => "memcached",
             Self::Http2 => "HTTP/2",
             Self::Tls => "TLS",
             Self::Kafka => "Kafka",

@@ -128,6 +128,19 @@ protocols! {
             "clickhouse": 8123,
         },
     }
+    /// memcached, text and binary.
+    Memcache {
+        name: "memcache",
+        title: "memcached",
+        ports: [11211],
+        schemes: ["memcache", "memcached"],
+        tls_schemes: [],
+        systems: {
+            "memcached": 11211,
+            "pogocache": 9401,
+            "memcache": 11211,
+        },
+    }
 }
 
 /// What there is to know of a protocol without reading a byte of it.
@@ -141,7 +154,7 @@ struct Facts {
 
 impl Protocol {
     /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
-    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Http, Self::Resp];
+    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Http, Self::Memcache, Self::Resp];
 
     /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {
