@@ -187,7 +187,7 @@ services_of() {
     for package in "$@"; do
         case $package in
             postgresql*) echo postgresql ;;
-            memcached | redis-server | valkey-server) echo "$package" ;;
+            redis-server | valkey-server) echo "$package" ;;
         esac
     done | sort -u
 }

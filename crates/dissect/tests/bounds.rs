@@ -90,9 +90,8 @@ fn a_capture_that_ends_behind_a_request_is_not_of_one_direction() {
 fn kinds_of_foreign_traffic_that_are_counted_apart_do_not_depend_on_their_order() {
     let frames = |ports: &mut dyn Iterator<Item = u16>| -> Vec<Captured> {
         let talk = |port: u16| {
-            let greeting =
-                b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15";
-            let mut frames = Talk::new().handshake().send(Side::Response, greeting).close().frames;
+            let question = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
+            let mut frames = Talk::new().handshake().send(Side::Request, question).close().frames;
             for frame in &mut frames {
                 let at = if frame.bytes[29] == 1 { 36 } else { 34 };
                 frame.bytes[at..at + 2].copy_from_slice(&port.to_be_bytes());
@@ -105,7 +104,7 @@ fn kinds_of_foreign_traffic_that_are_counted_apart_do_not_depend_on_their_order(
     let rising = dissect(&frames(&mut (10_000..10_100)), &selection);
     let falling = dissect(&frames(&mut (10_000..10_100).rev()), &selection);
     assert_eq!(rising.totals.notes, falling.totals.notes);
-    let first = Note::Foreign(Foreign { port: 10_000, look: Look::Mysql, expected: None });
+    let first = Note::Foreign(Foreign { port: 10_000, look: Look::Kafka, expected: None });
     assert_eq!(rising.totals.notes.get(&first), Some(&1));
     let further = rising.totals.notes.get(&Note::Foreign(Foreign::FURTHER)).copied();
     assert_eq!(further, Some(100 - limits::FOREIGN as u64));

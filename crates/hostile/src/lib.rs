@@ -9,7 +9,6 @@
 
 mod capture_file;
 mod check;
-mod checksum;
 mod conversation;
 mod memo;
 mod packet;

@@ -98,6 +98,23 @@ protocols! {
             "pgwire": 5432,
         },
     }
+    /// `MySQL` client/server protocol.
+    Mysql {
+        name: "mysql",
+        title: "MySQL",
+        ports: [3306],
+        schemes: ["mysql", "mariadb"],
+        tls_schemes: [],
+        systems: {
+            "mysql": 3306,
+            "mysqld": 3306,
+            "mariadb": 3306,
+            "percona": 3306,
+            "tidb": 4000,
+            "oceanbase": 2881,
+            "polardb-x": 8527,
+        },
+    }
     /// MongoDB wire protocol.
     Mongo {
         name: "mongo",
@@ -128,19 +145,6 @@ protocols! {
             "clickhouse": 8123,
         },
     }
-    /// memcached, text and binary.
-    Memcache {
-        name: "memcache",
-        title: "memcached",
-        ports: [11211],
-        schemes: ["memcache", "memcached"],
-        tls_schemes: [],
-        systems: {
-            "memcached": 11211,
-            "pogocache": 9401,
-            "memcache": 11211,
-        },
-    }
 }
 
 /// What there is to know of a protocol without reading a byte of it.
@@ -154,7 +158,7 @@ struct Facts {
 
 impl Protocol {
     /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
-    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Pgwire, Self::Http, Self::Memcache, Self::Resp];
+    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Resp];
 
     /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {
@@ -264,6 +268,10 @@ mod tests {
             (&["postgres", "postgresql", "pg", "PostgreSQL", "pgwire"], Protocol::Pgwire, 5432),
             (&["cockroach", "cockroachdb"], Protocol::Pgwire, 26257),
             (&["yugabyte", "yugabytedb"], Protocol::Pgwire, 5433),
+            (&["mysql", "mysqld", "mariadb", "Percona"], Protocol::Mysql, 3306),
+            (&["tidb"], Protocol::Mysql, 4000),
+            (&["oceanbase"], Protocol::Mysql, 2881),
+            (&["polardb-x"], Protocol::Mysql, 8527),
             (&["mongo", "mongodb", "mongod"], Protocol::Mongo, 27017),
         ] {
             for name in names {

@@ -355,9 +355,9 @@ mod tests {
         assert!(warning.starts_with("3 connections on port 6379 look like PostgreSQL, not like resp"), "{warning}");
         assert!(warning.ends_with("name it with --db postgres --port 6379"), "{warning}");
         assert_eq!(status, exit::PARTIAL);
-        let (warning, status) = said(Look::Mysql, None, 0);
-        assert!(warning.ends_with("MySQL is not decoded yet"), "{warning}");
+        let (warning, status) = said(Look::Kafka, None, 0);
+        assert!(warning.ends_with("Kafka is not decoded yet"), "{warning}");
         assert_eq!(status, exit::PARTIAL);
-        assert_eq!(said(Look::Mysql, None, 1).1, exit::COMPLETE);
+        assert_eq!(said(Look::Kafka, None, 1).1, exit::COMPLETE);
     }
 }

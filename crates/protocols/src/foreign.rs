@@ -4,7 +4,7 @@
 //! Everything here is a pure function of a few captured bytes. A verdict needs a structure that the expected protocol cannot
 //! have, or lengths that agree: "looks like" is said to a user who is about to believe a table.
 
-use super::{Sniff, facts, sniff};
+use super::{Sniff, facts, mysql, sniff};
 use overhead_decode::Look;
 use overhead_model::{Protocol, Side};
 
@@ -21,8 +21,9 @@ pub enum Judgement {
 
 /// Judges what `side` of a connection, which is expected to speak `protocol`, begins with.
 pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> Judgement {
-    if let Some(look) = marked(bytes) {
-        return Judgement::Foreign(look);
+    match marked(bytes) {
+        Some(look) if look != Look::Ours(protocol) => return Judgement::Foreign(look),
+        _ => {}
     }
     if is_definite(sniff(protocol, bytes)) {
         return Judgement::Expected;
@@ -69,14 +70,7 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
 pub fn look(bytes: &[u8]) -> Option<(Look, Side)> {
     let by_side = |side: Side| structured(side, bytes).map(|look| (look, side));
     let marked = marked(bytes).map(|look| (look, if is_servers(bytes) { Side::Response } else { Side::Request }));
-    let ours = || {
-        Protocol::ALL.into_iter().find_map(|protocol| match sniff(protocol, bytes) {
-            Sniff::Request => Some((Look::Ours(protocol), Side::Request)),
-            Sniff::Response => Some((Look::Ours(protocol), Side::Response)),
-            Sniff::No | Sniff::More | Sniff::Perhaps(_) => None,
-        })
-    };
-    marked.or_else(|| by_side(Side::Request)).or_else(|| by_side(Side::Response)).or_else(ours)
+    marked.or_else(|| by_side(Side::Request)).or_else(|| by_side(Side::Response))
 }
 
 fn is_definite(sniff: Sniff) -> bool {
@@ -85,18 +79,18 @@ fn is_definite(sniff: Sniff) -> bool {
 
 /// Of the marked ones, those that a server sends.
 fn is_servers(bytes: &[u8]) -> bool {
-    is_mysql_greeting(bytes)
+    mysql::is_greeting(bytes)
 }
 
-/// Protocols that begin with a mark that no message of ours begins with.
+/// Protocols that begin with a mark that no message of the others begins with.
 fn marked(bytes: &[u8]) -> Option<Look> {
     if bytes.starts_with(b"SSH-") {
         Some(Look::Ssh)
     } else if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
         // RFC 9113 section 3.4.
         Some(Look::Http2)
-    } else if is_mysql_greeting(bytes) {
-        Some(Look::Mysql)
+    } else if mysql::is_greeting(bytes) {
+        Some(Look::Ours(Protocol::Mysql))
     } else {
         None
     }
@@ -104,17 +98,23 @@ fn marked(bytes: &[u8]) -> Option<Look> {
 
 /// Protocols told by lengths that agree, or by words that one side alone says.
 fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
-    let is_mysql = match side {
-        Side::Request => is_mysql_request(bytes),
-        Side::Response => is_mysql_response(bytes),
+    let memcached = match side {
+        Side::Request => is_memcached_request(bytes),
+        Side::Response => is_memcached_response(bytes),
     };
-    if is_mysql {
-        Some(Look::Mysql)
+    if memcached {
+        Some(Look::Memcached)
     } else if side == Side::Request && is_kafka_request(bytes) {
         Some(Look::Kafka)
     } else {
         None
     }
+}
+
+/// The first line, without its end; `None` where it does not end within `bytes`.
+fn line(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    bytes.get(..end)?.strip_suffix(b"\r")
 }
 
 /// RFC 8446 section 5.1: a record's type, version and length.
@@ -123,68 +123,65 @@ fn is_tls(bytes: &[u8]) -> bool {
     (1..=(1 << 14) + 2048).contains(&(usize::from(high) << 8 | usize::from(low)))
 }
 
-/// Length and sequence number of the packet that `bytes` begin with ("`MySQL` Packets" in its manual), and what follows them.
-fn mysql_packet(bytes: &[u8]) -> Option<(usize, u8, &[u8])> {
-    let ([a, b, c, sequence], body) = bytes.split_first_chunk()?;
-    Some((usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16, *sequence, body))
+fn number(word: &[u8]) -> bool {
+    !word.is_empty() && word.len() <= 20 && word.iter().all(u8::is_ascii_digit)
 }
 
-/// `HandshakeV10` (its version text begins with a digit), or the error that a server sends in its place.
-fn is_mysql_greeting(bytes: &[u8]) -> bool {
-    let Some((len, 0, body)) = mysql_packet(bytes) else { return false };
-    match body {
-        [10, version @ ..] => {
-            let text = version.split(|&byte| byte == 0).next().unwrap_or_default();
-            let is_text = text.iter().all(u8::is_ascii_graphic);
-            (40..256).contains(&len) && text.len() >= 5 && is_text && text.first().is_some_and(u8::is_ascii_digit)
+/// A command that stores (`set key flags exptime bytes [noreply]`), a meta command with its flags, or a binary header.
+///
+/// `get key` is a command of Redis too: the answer decides.
+fn is_memcached_request(bytes: &[u8]) -> bool {
+    if bytes.first() == Some(&0x80) {
+        return is_memcached_header(bytes);
+    }
+    let Some(line) = line(bytes) else { return false };
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').take(8).collect();
+    match words.as_slice() {
+        [b"set" | b"add" | b"replace" | b"append" | b"prepend", _, flags, time, len, rest @ ..] => {
+            let time = time.strip_prefix(b"-").unwrap_or(time);
+            number(flags) && number(time) && number(len) && matches!(rest, [] | [b"noreply"])
         }
-        // Error 1040, 1129, 1130: too many connections, host blocked, host not allowed.
-        [0xff, low, high, text @ ..] => {
-            let code = u16::from_le_bytes([*low, *high]);
-            matches!(code, 1040 | 1129 | 1130) && (10..512).contains(&len) && text.iter().take(16).all(u8::is_ascii)
+        [b"cas", _, flags, time, len, unique, rest @ ..] => {
+            [flags, time, len, unique].into_iter().copied().all(number) && matches!(rest, [] | [b"noreply"])
         }
+        [b"mg" | b"md" | b"ma" | b"me" | b"gets" | b"gat" | b"gats", _, ..] | [b"mn"] => true,
+        [b"ms", _, len, ..] => number(len),
         _ => false,
     }
 }
 
-/// A login (`HandshakeResponse41`) or a command.
-fn is_mysql_request(bytes: &[u8]) -> bool {
-    let Some((len, sequence, body)) = mysql_packet(bytes) else { return false };
-    match (sequence, body) {
-        // Capabilities with `CLIENT_PROTOCOL_41`, size of packets, character set, 23 zeros (MariaDB uses the last four).
-        (1 | 2, [_, capabilities, _, _, _, _, _, _, _, zeros @ ..]) => {
-            let zeros = zeros.get(..19).unwrap_or_default();
-            capabilities & 2 > 0 && len >= 32 && zeros.len() == 19 && zeros.iter().all(|&byte| byte == 0)
-        }
-        // COM_QUIT, COM_STATISTICS, COM_PING.
-        (0, [1 | 9 | 14]) => len == 1,
-        // COM_INIT_DB, COM_QUERY, COM_STMT_PREPARE: text.
-        (0, [2 | 3 | 22, text @ ..]) => {
-            let is_text = text.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace());
-            !text.is_empty() && len > text.len() && is_text && (len == 1 + text.len() || text.len() >= 32)
-        }
-        // COM_STMT_EXECUTE: id, flags, and once.
-        (0, [23, _, _, _, _, 0..=7, 1, 0, 0, 0, ..]) => len >= 10,
-        // COM_STMT_CLOSE, COM_STMT_RESET: id.
-        (0, [25 | 26, _, _, _, _, ..]) => len == 5,
-        _ => false,
+/// What a server of memcached says, and none of Redis does.
+fn is_memcached_response(bytes: &[u8]) -> bool {
+    const WORDS: [&[u8]; 13] = [
+        b"STORED",
+        b"NOT_STORED",
+        b"EXISTS",
+        b"NOT_FOUND",
+        b"END",
+        b"DELETED",
+        b"TOUCHED",
+        b"ERROR",
+        b"OK",
+        b"HD",
+        b"EN",
+        b"NF",
+        b"NS",
+    ];
+    const PREFIXES: [&[u8]; 6] = [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA "];
+    if bytes.first() == Some(&0x81) {
+        return is_memcached_header(bytes);
     }
+    line(bytes).is_some_and(|line| WORDS.contains(&line)) || PREFIXES.iter().any(|prefix| bytes.starts_with(prefix))
 }
 
-/// The answer to a command: `OK`, an error, or how many columns there are and the first one's definition.
-fn is_mysql_response(bytes: &[u8]) -> bool {
-    let Some((len, 1, body)) = mysql_packet(bytes) else { return false };
-    match body {
-        // Rows and id of less than 251, status, warnings; nothing behind them.
-        [0, 0..=250, 0..=250, _, _, _, _] => len == 7,
-        [0xff, _, 3..=16, b'#', state @ ..] => {
-            (9..512).contains(&len) && state.iter().take(5).all(u8::is_ascii_alphanumeric)
-        }
-        [1..=250, column @ ..] if len == 1 => {
-            matches!(mysql_packet(column), Some((20.., 2, [3, b'd', b'e', b'f', ..])))
-        }
-        _ => false,
-    }
+/// Binary protocol: magic, opcode, length of the key, length of the extras, 0, status or bucket, length of all.
+fn is_memcached_header(bytes: &[u8]) -> bool {
+    let Some(&[_, opcode, key_high, key_low, extras, kind, _, _, a, b, c, d]) = bytes.first_chunk::<12>() else {
+        return false;
+    };
+    let key = u32::from(u16::from_be_bytes([key_high, key_low]));
+    let body = u32::from_be_bytes([a, b, c, d]);
+    opcode <= 0x57 && kind == 0 && extras <= 32 && key <= 250 && body >= key + u32::from(extras) && body <= 64 << 20
 }
 
 /// Length, API key, version, correlation id, and the client's name with its length.
@@ -207,7 +204,6 @@ mod tests {
     use super::*;
 
     const RESP: Protocol = Protocol::Resp;
-    const MEMCACHED: Look = Look::Ours(Protocol::Memcache);
 
     fn look_at(side: Side, bytes: &[u8]) -> Option<Look> {
         match judge(RESP, side, bytes, false) {
@@ -224,15 +220,15 @@ mod tests {
         let kafka = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
         let hello = b"\x17\x03\x03\0\x29\0\x01\x02\x03\x04";
         let cases: [(Look, Side, &[u8]); 17] = [
-            (Look::Mysql, Side::Response, greeting),
-            (Look::Mysql, Side::Request, login),
-            (Look::Mysql, Side::Request, b"\x09\0\0\0\x03SELECT 1"),
-            (Look::Mysql, Side::Response, answer),
-            (Look::Mysql, Side::Response, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
-            (MEMCACHED, Side::Request, b"set key 0 60 5\r\nhello\r\n"),
-            (MEMCACHED, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
-            (MEMCACHED, Side::Response, b"STORED\r\n"),
-            (MEMCACHED, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
+            (Look::Ours(Protocol::Mysql), Side::Response, greeting),
+            (Look::Ours(Protocol::Mysql), Side::Request, login),
+            (Look::Ours(Protocol::Mysql), Side::Request, b"\x09\0\0\0\x03SELECT 1"),
+            (Look::Ours(Protocol::Mysql), Side::Response, answer),
+            (Look::Ours(Protocol::Mysql), Side::Response, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
+            (Look::Memcached, Side::Request, b"set key 0 60 5\r\nhello\r\n"),
+            (Look::Memcached, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
+            (Look::Memcached, Side::Response, b"STORED\r\n"),
+            (Look::Memcached, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
             (Look::Ours(Protocol::Http), Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
             (Look::Ours(Protocol::Http), Side::Response, b"HTTP/1.1 200 OK\r\n"),
             (Look::Http2, Side::Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -282,8 +278,8 @@ mod tests {
     #[test]
     fn one_end_of_a_connection_is_enough_to_see_which_is_the_server() {
         assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some((Look::Http2, Side::Request)));
-        assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((MEMCACHED, Side::Request)));
-        assert_eq!(look(b"STORED\r\n"), Some((MEMCACHED, Side::Response)));
+        assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((Look::Memcached, Side::Request)));
+        assert_eq!(look(b"STORED\r\n"), Some((Look::Memcached, Side::Response)));
         assert_eq!(look(b"+OK\r\n"), None);
     }
 }

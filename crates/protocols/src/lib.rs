@@ -12,10 +12,11 @@ pub mod cql;
 mod foreign;
 pub mod http;
 pub mod limits;
-pub mod memcache;
 pub mod mongo;
+pub mod mysql;
 pub mod pgwire;
 pub mod resp;
+mod verb;
 
 pub use cql::SharedStatements;
 pub use foreign::{Judgement, judge, judge_both, look};
@@ -58,9 +59,9 @@ pub struct Facts {
     pub is_text: bool,
     /// Whether what one connection brings may change how another is decoded.
     pub know_of_one_another: bool,
-    /// The smallest thing that its servers answer without a login.
+    /// The smallest thing that its servers answer without a login; empty where the server speaks first.
     pub greeting: &'static [u8],
-    /// The smallest answer to it that a server may give.
+    /// The smallest answer to it that a server may give, or what it says first.
     pub answer: &'static [u8],
     /// Returns whether the first bytes of an answer are one to [`Facts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
@@ -185,6 +186,6 @@ registry! {
     Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
     Http => http::Http, |_, _| http::Http::new();
-    Memcache => memcache::Memcache, |_, _| memcache::Memcache::new();
+    Mysql => mysql::Mysql, |mid_stream, shared| mysql::Mysql::sharing(mid_stream, shared);
     Mongo => mongo::Mongo, |mid_stream, shared| mongo::Mongo::sharing(mid_stream, shared);
 }

@@ -259,8 +259,9 @@ enum Told {
 
 /// Tells which of `candidates` the `starts` are of, by side; the side that spoke `first`, where that was captured.
 fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> Told {
-    // Some messages of MySQL could be of PostgreSQL.
-    if starts.iter().any(|start| look(start).is_some_and(|(look, _)| look == Look::Mysql)) {
+    // Some messages of one protocol could be of another, which does not have its mark.
+    let is_other = |look: Look| matches!(look, Look::Ours(marked) if !candidates.contains(&marked));
+    if starts.iter().any(|start| look(start).is_some_and(|(look, _)| is_other(look))) {
         return Told::Foreign;
     }
     let mut is_open = false;

@@ -3,6 +3,7 @@
 pub(crate) mod bson;
 mod http;
 mod memo;
+pub(crate) mod mysql;
 mod recorded;
 mod spelt;
 
@@ -42,6 +43,7 @@ fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
         Protocol::Cql => cql(),
         Protocol::Http => encode(&http::exchanges(), None),
         Protocol::Mongo => encode(&spelt::mongo(), None),
+        Protocol::Mysql => encode(&mysql::exchanges(), None),
         _ => Vec::new(),
     };
     [greeting, more].concat()

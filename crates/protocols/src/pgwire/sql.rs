@@ -1,48 +1,6 @@
 //! The verb of an SQL text, found without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
 
-/// Longest verb that is told apart; no command's first word is longer.
-const LENGTH: usize = 23;
-
-/// The first word of a statement in upper case; empty where it is not known or the statement is empty. Aligned, it is copied
-/// as words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(8))]
-pub(super) struct Verb {
-    len: u8,
-    text: [u8; LENGTH],
-}
-
-impl Verb {
-    /// From the first word of `text`.
-    pub fn of_word(text: &[u8]) -> Self {
-        let mut verb = Self::default();
-        for (slot, byte) in verb.text.iter_mut().zip(text) {
-            if !byte.is_ascii_alphabetic() && *byte != b'_' {
-                break;
-            }
-            *slot = byte.to_ascii_uppercase();
-            verb.len += 1;
-        }
-        verb
-    }
-
-    /// Returns the word.
-    pub fn as_str(&self) -> &str {
-        let word = self.text.get(..usize::from(self.len)).unwrap_or_default();
-        std::str::from_utf8(word).unwrap_or_default()
-    }
-
-    /// Returns whether it is this word, which is in upper case.
-    #[inline]
-    pub fn is(&self, word: &[u8]) -> bool {
-        self.text.get(..usize::from(self.len)) == Some(word)
-    }
-
-    /// Returns whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
+pub(super) use crate::verb::Verb;
 
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
 pub(super) fn verb(sql: &[u8]) -> Verb {

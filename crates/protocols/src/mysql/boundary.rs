@@ -1,0 +1,239 @@
+//! What provably begins a packet of either direction.
+//!
+//! A packet's header says little: the proof is a layout whose lengths agree with it, or a text.
+
+use super::command;
+use super::pair::Kind;
+use super::wire::{self, FULL, HEADER, capability, header, lenenc_at, u16_at};
+use crate::Sniff;
+use crate::limits::{BOUNDARY_WINDOW, SNIFF};
+use overhead_decode::Boundary;
+
+/// Payload of the longest greeting that is believed.
+const GREETING: u64 = 512;
+/// Error numbers that servers send: their own from 1000 on, of a plugin or a router below 16,384.
+const ERRORS: std::ops::Range<u16> = 1000..16_384;
+/// Bytes of a text that are enough to believe it.
+const TEXT: usize = 24;
+
+/// Returns what the first bytes of a direction look like.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    if is_greeting(bytes) || of_response(bytes, None) == Boundary::Yes {
+        return Sniff::Response;
+    }
+    match of_request(bytes) {
+        Boundary::Yes => Sniff::Request,
+        Boundary::No if of_response(bytes, None) == Boundary::No => Sniff::No,
+        _ if bytes.len() >= SNIFF => Sniff::No,
+        _ => Sniff::More,
+    }
+}
+
+/// Returns whether a packet that begins so, of this length, is a greeting.
+pub(super) fn is_greeting_of(first: Option<u8>, len: u64) -> bool {
+    matches!(first, Some(9 | 10)) && (20..GREETING).contains(&len)
+}
+
+/// Returns whether these are the first bytes of a server: its greeting, or the error that it sends in its place.
+pub fn is_greeting(bytes: &[u8]) -> bool {
+    greets(bytes) == Boundary::Yes
+}
+
+/// Judges a packet by what a greeting has to be.
+fn greets(bytes: &[u8]) -> Boundary {
+    let Some((len, sequence)) = header(bytes) else { return Boundary::More };
+    if sequence != 0 {
+        return Boundary::No;
+    }
+    match bytes.get(HEADER as usize..).unwrap_or_default() {
+        [] => more_if((10..512).contains(&len)),
+        [first @ (9 | 10), version @ ..] if is_greeting_of(Some(*first), len) => {
+            let end = version.iter().position(|&byte| byte == 0);
+            let text = version.get(..end.unwrap_or(version.len())).unwrap_or_default();
+            let is_text = text.iter().all(|byte| (b' '..0x7f).contains(byte));
+            match (is_text && text.first().is_none_or(u8::is_ascii_digit), end) {
+                (true, Some(5..)) => Boundary::Yes,
+                (true, None) => more_if(bytes.len() < BOUNDARY_WINDOW),
+                _ => Boundary::No,
+            }
+        }
+        // Too many connections, host blocked, host not allowed.
+        [wire::ERR, inside @ ..] if (10..512).contains(&len) => match inside.split_first_chunk() {
+            None => Boundary::More,
+            Some((code, text)) if matches!(u16::from_le_bytes(*code), 1040 | 1129 | 1130) => {
+                let is_text = text.iter().take(7).all(u8::is_ascii);
+                if is_text && text.len() < 7 { Boundary::More } else { yes_if(is_text) }
+            }
+            Some(_) => Boundary::No,
+        },
+        _ => Boundary::No,
+    }
+}
+
+/// Returns whether these bytes begin a login: capabilities of version 4.1, and zeros where they have to be.
+pub(super) fn is_login(bytes: &[u8]) -> bool {
+    let (Some((len, 1 | 2)), Some(payload)) = (header(bytes), bytes.get(HEADER as usize..)) else { return false };
+    let has_41 = u16_at(payload, 0).is_some_and(|flags| u64::from(flags) & capability::PROTOCOL_41 != 0);
+    let zeros = payload.get(9..28).unwrap_or_default();
+    has_41 && len >= super::handshake::LOGIN && zeros.len() == 19 && zeros.iter().all(|&byte| byte == 0)
+}
+
+/// Returns whether `bytes` begin a packet of a client.
+pub(super) fn of_request(bytes: &[u8]) -> Boundary {
+    if is_login(bytes) {
+        return Boundary::Yes;
+    }
+    let Some((len, sequence)) = header(bytes) else { return more_if(true) };
+    let payload = bytes.get(HEADER as usize..).unwrap_or_default();
+    match (sequence, payload) {
+        (1 | 2, _) => more_if(bytes.len() < 32 && len >= super::handshake::LOGIN),
+        (0, []) => more_if(len > 0),
+        (0, [code, inside @ ..]) if command::fits(*code, len) => inside_of(*code, len, inside),
+        _ => Boundary::No,
+    }
+}
+
+/// Judges a command by what is behind its first byte.
+fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
+    match code {
+        // Counts of attributes, of which there are none.
+        command::QUERY if inside.first() == Some(&0) => match inside {
+            [_, 1, behind @ ..] => text(len.saturating_sub(3), behind),
+            _ => more_if(inside.len() < 2),
+        },
+        command::QUERY | command::STMT_PREPARE | command::INIT_DB | 5 | 6 => text(len - 1, inside),
+        command::FIELD_LIST | command::CHANGE_USER => {
+            let end = inside.iter().position(|&byte| byte == 0);
+            text(end.map_or(len, |end| end as u64), inside)
+        }
+        command::STMT_EXECUTE => match inside.get(4..9) {
+            Some([flags, 1, 0, 0, 0]) => yes_if(*flags < 16),
+            None => Boundary::More,
+            _ => Boundary::No,
+        },
+        // Few rows at once, of a statement that is one of few.
+        command::STMT_FETCH => match inside {
+            [_, _, _, 0, _, _, _, 0, ..] => Boundary::Yes,
+            _ => more_if(inside.len() < 8),
+        },
+        // An id that is one of few.
+        command::STMT_CLOSE | command::STMT_RESET => match inside {
+            [_, _, _, 0, ..] => Boundary::Yes,
+            _ => more_if(inside.len() < 4),
+        },
+        27 => match inside {
+            [0 | 1, 0, ..] => Boundary::Yes,
+            _ => more_if(inside.len() < 2),
+        },
+        command::STMT_SEND_LONG_DATA | command::STMT_BULK_EXECUTE => match inside {
+            [_, _, 0, 0, _, 0, ..] => yes_if(len < FULL),
+            _ => more_if(inside.len() < 6),
+        },
+        _ => yes_if(len == 1),
+    }
+}
+
+/// A text of so many bytes: all of it, or enough to be one.
+fn text(len: u64, bytes: &[u8]) -> Boundary {
+    let enough = usize::try_from(len).unwrap_or(TEXT).min(TEXT);
+    let seen = bytes.get(..enough.min(bytes.len())).unwrap_or_default();
+    if len == 0 || !seen.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace()) {
+        return Boundary::No;
+    }
+    if seen.len() == enough { Boundary::Yes } else { Boundary::More }
+}
+
+/// Returns whether `bytes` begin a packet of a server that begins an answer; `awaited` says what kind of answer is due.
+pub(super) fn of_response(bytes: &[u8], awaited: Option<Kind>) -> Boundary {
+    let Some((len, sequence)) = header(bytes) else { return more_if(true) };
+    let payload = bytes.get(HEADER as usize..).unwrap_or_default();
+    let is_login = matches!(awaited, Some(Kind::Login | Kind::ChangeUser));
+    match (sequence, payload.first()) {
+        (0, None | Some(9 | 10)) => greets(bytes),
+        (1, None) => more_if(len > 0 && len < FULL),
+        (1, Some(_)) => begins_answer(len, payload, awaited),
+        (2..=8, None) if is_login => more_if((1..1024).contains(&len)),
+        (2..=8, Some(&wire::OK)) if is_login => of_ok(len, payload),
+        (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => yes_if((1..1024).contains(&len)),
+        _ => Boundary::No,
+    }
+}
+
+fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
+    match payload {
+        [wire::OK, ..] if awaited == Some(Kind::Fetch) => yes_if(len >= 2),
+        [wire::OK, ..] if awaited == Some(Kind::Prepare) || matches!(len, 12 | 13) => match payload.get(9) {
+            None => more_if(matches!(len, 12 | 13)),
+            // A filler of that; of an `OK` packet, part of its text.
+            Some(0) => yes_if(matches!(len, 12 | 13)),
+            Some(_) => of_ok(len, payload),
+        },
+        [wire::OK, ..] => of_ok(len, payload),
+        [wire::ERR, low, high, behind @ ..] => {
+            let is_known = ERRORS.contains(&u16::from_le_bytes([*low, *high]));
+            let (state, text) = match behind {
+                [b'#', state @ ..] => (state.get(..5.min(state.len())).unwrap_or_default(), state.get(5..)),
+                _ => (&b""[..], Some(behind)),
+            };
+            let is_text = text.unwrap_or_default().iter().take(8).all(|byte| *byte >= b' ');
+            let is_code = is_known && (4..4096).contains(&len);
+            let is_sound = is_code && state.iter().all(u8::is_ascii_alphanumeric) && is_text;
+            let is_enough = behind.len() as u64 >= len.saturating_sub(3).min(14);
+            if is_sound && !is_enough { Boundary::More } else { yes_if(is_sound) }
+        }
+        [wire::ERR, ..] => Boundary::More,
+        [wire::EOF, ..] => yes_if(len == 5 || len == 1),
+        _ if awaited == Some(Kind::Text) => text(len, payload),
+        [1..=250 | 0xfc, ..] => of_column_count(len, payload),
+        [wire::LOCAL_INFILE, name @ ..] => text(len - 1, name),
+        _ => Boundary::No,
+    }
+}
+
+/// `OK`: rows, id, status, warnings, and behind them a text, with or without its length.
+fn of_ok(len: u64, payload: &[u8]) -> Boundary {
+    let behind = |from: usize| {
+        let (_, used) = lenenc_at(payload.get(from..)?)?;
+        Some(from + used)
+    };
+    let Some(status) = behind(1).and_then(behind) else { return more_if(payload.len() < 19 && len >= 7) };
+    let Some(flags) = u16_at(payload, status) else { return more_if(len >= status as u64 + 4) };
+    let left = len.checked_sub(status as u64 + 4);
+    let Some(warnings) = u16_at(payload, status + 2) else { return more_if(len >= status as u64 + 4) };
+    let info = payload.get(status + 4..).unwrap_or_default();
+    let is_text = info.iter().skip(1).take(8).all(|byte| *byte >= b' ');
+    // Nobody has more warnings.
+    match left.filter(|_| warnings < 0x1000) {
+        Some(0) => Boundary::Yes,
+        Some(1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => Boundary::Yes,
+        Some(left @ 1..1024) if is_text && (info.len() as u64) < left.min(9) => Boundary::More,
+        Some(1..1024) => yes_if(is_text),
+        _ => Boundary::No,
+    }
+}
+
+/// The number of columns, and the first one's definition, or a row.
+fn of_column_count(len: u64, payload: &[u8]) -> Boundary {
+    let Some((count, used)) = lenenc_at(payload) else { return Boundary::More };
+    let extra = len.checked_sub(used as u64);
+    if !matches!(extra, Some(0 | 1)) || count == 0 {
+        return Boundary::No;
+    }
+    let next = usize::try_from(len).ok().and_then(|len| payload.get(len..)).unwrap_or_default();
+    let is_undefined = extra == Some(1) && payload.get(used) == Some(&0);
+    match (header(next), next.get(HEADER as usize..).unwrap_or_default()) {
+        (None, _) => Boundary::More,
+        (Some((1.., 2)), _) if is_undefined => Boundary::Yes,
+        (Some((4.., 2)), [3, b'd', b'e', b'f', ..]) => Boundary::Yes,
+        (Some((4.., 2)), inside) => more_if(inside.len() < 4 && b"\x03def".starts_with(inside)),
+        _ => Boundary::No,
+    }
+}
+
+fn yes_if(is_so: bool) -> Boundary {
+    if is_so { Boundary::Yes } else { Boundary::No }
+}
+
+fn more_if(is_so: bool) -> Boundary {
+    if is_so { Boundary::More } else { Boundary::No }
+}

@@ -1,0 +1,208 @@
+//! Packets to operations.
+//!
+//! The server answers one command after the other, so that a queue of what is still to be answered pairs exactly, pipelines
+//! included. The handshake is an operation like the others, which the server begins.
+
+use super::sql;
+use crate::limits;
+use crate::verb::Verb;
+use overhead_decode::{Malformed, OpId, Out, Reader};
+use overhead_model::{Class, Outcome};
+use std::collections::VecDeque;
+
+/// What an answer looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of a login, up to `OK` or an error: the server's greeting, then both sides in turn.
+    Login,
+    /// Of `COM_CHANGE_USER`, as of a login.
+    ChangeUser,
+    /// `OK`, an error, or results, with rows of text or in binary; `None` where the request was not seen.
+    Result { is_binary: Option<bool> },
+    /// Of `COM_STMT_PREPARE`: the statement's id, and definitions.
+    Prepare,
+    /// Rows in binary without definitions.
+    Fetch,
+    /// Definitions up to an `EOF` packet.
+    FieldList,
+    /// A text.
+    Text,
+    /// The events of a binary log, without end.
+    Stream,
+}
+
+/// An operation that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub op: OpId,
+    pub kind: Kind,
+    /// The statement that is executed or fetched.
+    pub statement: Option<u32>,
+    /// What is prepared: its verb, and whether it does nothing but `SET`.
+    pub prepares: (Verb, bool),
+    /// It makes the server forget all statements.
+    pub resets: bool,
+    /// Some of the answer has come.
+    pub is_answered: bool,
+    /// What it comes to once the answer is whole. Of an answer whose request was not seen, [`Outcome::NoReply`].
+    pub outcome: Outcome,
+}
+
+impl Pending {
+    fn new(op: OpId, kind: Kind) -> Self {
+        Self {
+            op,
+            kind,
+            statement: None,
+            prepares: (Verb::default(), false),
+            resets: false,
+            is_answered: false,
+            outcome: Outcome::Ok,
+        }
+    }
+}
+
+/// Pairing state of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Pairing {
+    queue: VecDeque<Pending>,
+    /// Packets of the client without counterpart.
+    stray: Option<OpId>,
+    /// Operations in the queue may have been answered out of sight.
+    is_doubtful: bool,
+    /// The client sends commands before it has the answers to earlier ones.
+    pipelines: bool,
+}
+
+impl Pairing {
+    /// Returns whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.stray.is_none() && !self.is_doubtful
+    }
+
+    /// Returns what the next packet of the server answers.
+    #[inline]
+    pub fn front(&mut self) -> Option<&mut Pending> {
+        self.queue.front_mut()
+    }
+
+    /// Returns the kind of what the next packet of the server answers.
+    #[inline]
+    pub fn kind(&self) -> Option<Kind> {
+        self.queue.front().map(|front| front.kind)
+    }
+
+    /// Returns the statement that is prepared by the last command of the kind, where it is not answered yet.
+    pub fn prepares_last(&self) -> Option<Named> {
+        let last = self.queue.iter().rev().find(|pending| pending.kind == Kind::Prepare)?;
+        let (verb, is_settings) = last.prepares;
+        Some(Named { verb, is_settings })
+    }
+
+    /// Returns whether what waits was answered out of sight, for the client goes on: most wait for answers.
+    pub fn is_given_up(&self) -> bool {
+        self.is_doubtful && !self.pipelines && !self.queue.is_empty()
+    }
+
+    /// A command: opens an operation and charges it.
+    pub fn open<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
+        self.end_stray(out);
+        self.pipelines |= !self.queue.is_empty();
+        self.is_doubtful = false;
+        let op = out.open();
+        out.charge(op);
+        op
+    }
+
+    /// Queues an operation for its answer.
+    pub fn expect(&mut self, op: OpId, kind: Kind) -> Result<&mut Pending, Malformed> {
+        if self.queue.len() >= limits::OUTSTANDING {
+            return Err(Malformed("more requests without a response than are followed"));
+        }
+        self.queue.push_back(Pending::new(op, kind));
+        self.queue.back_mut().ok_or(Malformed("a queue that keeps nothing"))
+    }
+
+    /// An answer to a request that was not seen: opens an operation for it, and charges it.
+    pub fn stray_answer<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
+        let op = out.orphan("(response)");
+        let pending = Pending { outcome: Outcome::NoReply, ..Pending::new(op, Kind::Result { is_binary: None }) };
+        self.queue.push_front(pending);
+        op
+    }
+
+    /// Charges a stretch of packets of the client without counterpart.
+    pub fn charge_stray<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let op = *self.stray.get_or_insert_with(|| out.orphan("(request)"));
+        out.charge(op);
+    }
+
+    fn end_stray<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if let Some(op) = self.stray.take() {
+            out.close(op, Outcome::NoReply);
+        }
+    }
+
+    /// The answer at the front is whole: closes its operation.
+    pub fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<Pending> {
+        let front = self.queue.pop_front()?;
+        self.is_doubtful &= !self.queue.is_empty();
+        out.close(front.op, front.outcome);
+        Some(front)
+    }
+
+    /// Bytes were lost: what waits may be answered without being seen.
+    pub fn doubt(&mut self) {
+        self.is_doubtful |= !self.queue.is_empty();
+    }
+
+    /// Nothing that waits will be seen answered.
+    pub fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for pending in self.queue.drain(..) {
+            let is_stray = pending.outcome == Outcome::NoReply;
+            out.close(pending.op, if is_stray { Outcome::NoReply } else { Outcome::Unanswered });
+        }
+        self.is_doubtful = false;
+    }
+
+    /// The connection is over: a stream of events is answered as far as there was one.
+    pub fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.end_stray(out);
+        while self.queue.front().is_some_and(|front| front.kind == Kind::Stream && front.is_answered) {
+            self.answered(out);
+        }
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.queue.capacity() * size_of::<Pending>()
+    }
+}
+
+/// What a statement in text is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    pub verb: Verb,
+    pub is_settings: bool,
+}
+
+impl Named {
+    /// From the text of a statement.
+    pub fn of(text: &[u8]) -> Self {
+        let verb = sql::verb(text);
+        Self { verb, is_settings: verb.is(b"SET") && sql::is_settings(text) }
+    }
+
+    /// Labels an operation that executes it. `unknown` is its name where there is no verb.
+    pub fn label<R: Reader>(
+        self,
+        op: OpId,
+        (unknown, via): (&str, &'static str),
+        has_begun: bool,
+        out: &mut Out<'_, R>,
+    ) {
+        let class = if self.is_settings && !has_begun { Class::Setup } else { Class::Workload };
+        let name = if self.verb.is_empty() { unknown } else { self.verb.as_str() };
+        out.label(op, class, name, via);
+    }
+}

@@ -1,0 +1,345 @@
+//! Commands to postings.
+
+use super::command::{self, Command};
+use super::decode::{Continued, Plain};
+use super::pair::Named;
+use super::session::{LAST_PREPARED, Statement};
+use super::values::{Layout, present, untyped, values};
+use super::wire::{capability, lenenc, lenenc_text};
+use crate::limits;
+use overhead_decode::{Cursor, Malformed, OpId, Reader, Short};
+use overhead_model::{Account, Class};
+
+/// `COM_STMT_EXECUTE`: the number of parameters stands behind the flags, though there are none to bind.
+const PARAMETER_COUNT_AVAILABLE: u8 = 8;
+/// `COM_STMT_BULK_EXECUTE`: types are sent.
+const SEND_TYPES: u16 = 128;
+
+/// What a command came to.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// What is left of its last field, where another packet continues it.
+    pub rest: Option<Continued>,
+    /// The statement that is executed or fetched.
+    pub statement: Option<u32>,
+    /// What is prepared.
+    pub prepares: Option<Named>,
+}
+
+impl Sent {
+    /// All that follows is of one account.
+    fn all(account: Account, field: &'static str) -> Self {
+        Self { rest: Some(Continued::All(account, field)), ..Self::default() }
+    }
+}
+
+impl Plain {
+    /// A command, behind the packet's header; `op` is charged with it. Labels the operation and queues it for its answer.
+    pub(super) fn command<R: Reader>(
+        &mut self,
+        (op, code, command): (OpId, u8, Command),
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<Option<Continued>, Malformed> {
+        c.out().label(op, self.class_of(command), command.name, via_of(code));
+        let sent = self.body(op, code, c, is_continued).unwrap_or_default();
+        let Some(kind) = command.kind else { return Ok(sent.rest) };
+        let pending = self.pairing.expect(op, kind)?;
+        pending.statement = sent.statement;
+        pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
+        if let Some(Named { verb, is_settings }) = sent.prepares {
+            pending.prepares = (verb, is_settings);
+        }
+        Ok(sent.rest)
+    }
+
+    fn class_of(&self, command: Command) -> Class {
+        let is_workload = command.class == Class::Workload;
+        if is_workload && self.session.replicates { Class::Background } else { command.class }
+    }
+
+    fn body<R: Reader>(
+        &mut self,
+        op: OpId,
+        code: u8,
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<Sent, Short> {
+        c.skip(1, Account::Framing, "command")?;
+        match code {
+            command::QUERY => self.query(op, c, is_continued),
+            command::STMT_PREPARE => {
+                let named = Named::of(c.peek());
+                text(c);
+                Ok(Sent { prepares: Some(named), ..Sent::all(Account::Query, "statement") })
+            }
+            command::STMT_EXECUTE => self.execute(op, c, is_continued),
+            command::STMT_BULK_EXECUTE => self.bulk(op, c),
+            command::STMT_SEND_LONG_DATA => self.long_data(c),
+            command::STMT_CLOSE => {
+                let id = c.u32_le(Account::Metadata, "statement id")?;
+                if self.session.statement(id).is_some() {
+                    self.session.change(|session| session.closed(id));
+                }
+                Ok(Sent::default())
+            }
+            command::STMT_RESET => {
+                let id = c.u32_le(Account::Metadata, "statement id")?;
+                self.forget_sent_ahead(id);
+                Ok(Sent::default())
+            }
+            command::STMT_FETCH => {
+                let id = c.u32_le(Account::Metadata, "statement id")?;
+                c.skip(4, Account::Metadata, "row limit")?;
+                Ok(Sent { statement: Some(id), ..Sent::default() })
+            }
+            command::INIT_DB => {
+                c.rest(Account::Metadata, "database name");
+                Ok(Sent::default())
+            }
+            5 | 6 => {
+                c.rest(Account::Schema, "database name");
+                Ok(Sent::default())
+            }
+            command::FIELD_LIST => {
+                super::wire::nul_text(c, Account::Schema, "table name")?;
+                c.rest(Account::Schema, "pattern");
+                Ok(Sent::default())
+            }
+            command::CHANGE_USER => {
+                super::handshake::change_user(c, &self.session)?;
+                Ok(Sent::default())
+            }
+            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID | command::REGISTER_REPLICA | 19 => {
+                self.session.put(|session| &mut session.replicates, true);
+                c.rest(Account::Metadata, "position");
+                Ok(Sent::default())
+            }
+            _ => {
+                c.rest(Account::Metadata, "argument");
+                Ok(Sent::default())
+            }
+        }
+    }
+
+    /// `COM_QUERY`: attributes where there are any, and a text.
+    fn query<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Sent, Short> {
+        // No text begins like this.
+        let looks_so = || c.peek().get(1) == Some(&1) && c.peek().first().is_some_and(|count| *count < b'\t');
+        if self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or_else(looks_so) {
+            c.out().enter("attributes");
+            let count = lenenc(c, Account::Framing, "parameter count")?;
+            lenenc(c, Account::Framing, "parameter set count")?;
+            if count > 0 {
+                let nulls = c.take(count.div_ceil(8), Account::Framing, "null bitmap")?;
+                c.skip(1, Account::Metadata, "new parameters")?;
+                let types = parameter_types(c, count, true)?;
+                values(c, &mut present(&types, nulls, 0), is_continued)?;
+            }
+            c.out().leave();
+        }
+        let named = Named::of(c.peek());
+        text(c);
+        let has_begun = self.session.has_begun;
+        if self.session.replicates {
+            c.out().label(
+                op,
+                Class::Background,
+                if named.verb.is_empty() { "QUERY" } else { named.verb.as_str() },
+                "text",
+            );
+        } else {
+            named.label(op, ("QUERY", "text"), has_begun, c.out());
+        }
+        self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
+        Ok(Sent::all(Account::Query, "statement"))
+    }
+
+    /// `COM_STMT_EXECUTE`.
+    fn execute<R: Reader>(
+        &mut self,
+        op: OpId,
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<Sent, Short> {
+        let id = c.u32_le(Account::Metadata, "statement id")?;
+        self.label_execution(op, id, "prepared", c);
+        let flags = c.u8(Account::Metadata, "flags")?;
+        c.skip(4, Account::Metadata, "iteration count")?;
+        let sent = Sent { statement: Some(id), ..Sent::default() };
+        if c.remaining() == 0 {
+            self.forget_sent_ahead(id);
+            return Ok(sent);
+        }
+        let Some(statement) = self.known(id) else {
+            // How many parameters there are is not known, and so neither what is a value.
+            return Ok(Sent { rest: is_continued.then_some(Continued::Undecoded), ..sent });
+        };
+        let mut count = u64::from(statement.parameters);
+        let has_names =
+            self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or(flags & PARAMETER_COUNT_AVAILABLE != 0);
+        if has_names && (count > 0 || flags & PARAMETER_COUNT_AVAILABLE != 0) {
+            count = lenenc(c, Account::Framing, "parameter count")?;
+        }
+        if count == 0 {
+            return Ok(sent);
+        }
+        let rest = self.parameters(id, (count, has_names), c, is_continued)?;
+        Ok(Sent { rest, ..sent })
+    }
+
+    /// Parameters of an execution: which are null, their types, where these are new, and their values.
+    fn parameters<R: Reader>(
+        &mut self,
+        id: u32,
+        (count, has_names): (u64, bool),
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<Option<Continued>, Short> {
+        let nulls = c.take(count.div_ceil(8), Account::Framing, "null bitmap")?;
+        let is_bound = c.u8(Account::Metadata, "new parameters")? == 1;
+        if is_bound {
+            let types = parameter_types(c, count, has_names)?;
+            if self.session.statement(id).is_some_and(|statement| statement.bound != types) {
+                self.session.change(|session| {
+                    if let Some(statement) = session.statement_mut(id) {
+                        statement.bound = types;
+                    }
+                });
+            }
+        }
+        let Some(statement) = self.session.statement(id) else { return Err(Short) };
+        let mut nulls = std::borrow::Cow::Borrowed(nulls);
+        for &index in &statement.sent_ahead {
+            // What was sent ahead is not here.
+            if let Some(byte) = nulls.to_mut().get_mut(usize::from(index) / 8) {
+                *byte |= 1 << (index % 8);
+            }
+        }
+        let mut layouts = present(&statement.bound, &nulls, 0);
+        c.out().enter("parameters");
+        let read = values(c, &mut layouts, is_continued)?;
+        let rest = Continued::of(read, layouts);
+        untyped(c);
+        c.out().leave();
+        self.forget_sent_ahead(id);
+        Ok(rest.filter(|_| is_continued))
+    }
+
+    /// `COM_STMT_BULK_EXECUTE` of `MariaDB`: rows of parameters, each with a byte that says whether it is null.
+    fn bulk<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+        let id = c.u32_le(Account::Metadata, "statement id")?;
+        self.label_execution(op, id, "bulk", c);
+        let sent = Sent { statement: Some(id), rest: Some(Continued::Undecoded), ..Sent::default() };
+        let flags = c.array(Account::Metadata, "flags").map(u16::from_le_bytes)?;
+        let Some(count) = self.known(id).map(|known| known.parameters) else { return Ok(sent) };
+        if flags & SEND_TYPES != 0 {
+            let types = parameter_types(c, u64::from(count), false)?;
+            if self.session.statement(id).is_some_and(|statement| statement.bound != types) {
+                self.session.change(|session| {
+                    if let Some(statement) = session.statement_mut(id) {
+                        statement.bound = types;
+                    }
+                });
+            }
+        }
+        let Some(statement) = self.session.statement(id) else { return Ok(sent) };
+        let layouts: Option<Vec<Layout>> = statement.bound.iter().map(|&kind| Layout::of(kind)).collect();
+        let Some(layouts) = layouts.filter(|layouts| !layouts.is_empty()) else {
+            untyped(c);
+            return Ok(sent);
+        };
+        while c.remaining() > 0 {
+            for &layout in &layouts {
+                if c.u8(Account::Framing, "indicator")? == 0 {
+                    values(c, &mut std::iter::once(layout), false)?;
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// `COM_STMT_SEND_LONG_DATA`: a part of one parameter.
+    fn long_data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+        let id = c.u32_le(Account::Metadata, "statement id")?;
+        let index = c.array(Account::Metadata, "parameter number").map(u16::from_le_bytes)?;
+        c.rest(Account::Data, "value");
+        let is_new = self.session.statement(id).is_some_and(|known| !known.sent_ahead.contains(&index));
+        if is_new {
+            self.session.change(|session| {
+                if let Some(statement) = session.statement_mut(id) {
+                    statement.sent_ahead.push(index);
+                }
+            });
+        }
+        Ok(Sent::all(Account::Data, "value"))
+    }
+
+    /// An execution ends what was sent ahead for it.
+    fn forget_sent_ahead(&mut self, id: u32) {
+        if self.session.statement(id).is_some_and(|statement| !statement.sent_ahead.is_empty()) {
+            self.session.change(|session| {
+                if let Some(statement) = session.statement_mut(id) {
+                    statement.sent_ahead.clear();
+                }
+            });
+        }
+    }
+
+    /// Returns the statement with this id, where it is known what it is.
+    fn known(&self, id: u32) -> Option<&Statement> {
+        let is_open = id == LAST_PREPARED && self.pairing.prepares_last().is_some();
+        self.session.statement(id).filter(|_| !is_open)
+    }
+
+    /// Names an execution by the statement.
+    fn label_execution<R: Reader>(&mut self, op: OpId, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
+        let has_begun = self.session.has_begun;
+        let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
+        let known = known.or_else(|| {
+            let Statement { verb, is_settings, .. } = *self.session.statement(id)?;
+            Some(Named { verb, is_settings })
+        });
+        let named = known.unwrap_or(Named { verb: crate::verb::Verb::default(), is_settings: false });
+        named.label(op, ("EXECUTE", via), has_begun, c.out());
+        self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
+    }
+}
+
+/// How a command is sent.
+fn via_of(code: u8) -> &'static str {
+    match code {
+        command::QUERY => "text",
+        command::STMT_BULK_EXECUTE => "bulk",
+        command::STMT_PREPARE
+        | command::STMT_EXECUTE
+        | command::STMT_SEND_LONG_DATA
+        | command::STMT_CLOSE
+        | command::STMT_RESET
+        | command::STMT_FETCH => "prepared",
+        _ => "",
+    }
+}
+
+/// The text of a statement, up to the end.
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) {
+    let text = c.peek();
+    c.out().free_numbers(text);
+    c.rest(Account::Query, "statement");
+}
+
+/// Types of parameters, with their names where there are any; gives the types.
+fn parameter_types<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, count: u64, has_names: bool) -> Result<Vec<u8>, Short> {
+    let most = usize::try_from(count).ok().filter(|&count| count <= limits::PARAMETERS * 4).ok_or(Short)?;
+    if !has_names {
+        let pairs = c.take(2 * count, Account::Schema, "parameter type")?;
+        return Ok(pairs.chunks_exact(2).filter_map(|pair| pair.first().copied()).collect());
+    }
+    let mut types = Vec::with_capacity(most.min(c.peek().len()));
+    for _ in 0..count {
+        let [kind, _] = c.array(Account::Schema, "parameter type")?;
+        types.push(kind);
+        lenenc_text(c, Account::Schema, "parameter name")?;
+    }
+    Ok(types)
+}

@@ -1,0 +1,538 @@
+//! Answers to postings: `OK`, errors, results, definitions, rows ("Generic Response Packets", "Text Resultset", "Binary
+//! Protocol Resultset" in `MySQL`'s manual).
+
+use super::decode::{Continued, Plain};
+use super::pair::{Kind, Pending};
+use super::session::Statement;
+use super::values::{Layout, present, untyped, value, values};
+use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
+use overhead_decode::{Cursor, Free, Reader, Short};
+use overhead_model::{Account, Outcome};
+
+/// Columns that a result may have (`MAX_FIELDS` of the server).
+const COLUMNS: u64 = 4096;
+
+/// What the next packet of the server is, of the answer at the front of the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The first one of an answer or of a further result.
+    #[default]
+    First,
+    /// The definition of a column, of so many that are left.
+    Columns(u64),
+    /// An `EOF` packet behind the definitions, where there is one, or a row.
+    Defined,
+    Rows,
+    /// The definition of a parameter, of so many that are left, and of so many columns afterwards.
+    Parameters(u64, u64),
+    /// An `EOF` packet behind the definitions of parameters, and so many columns.
+    Parameterized(u64),
+    /// The definition of a column of a statement.
+    PreparedColumns(u64),
+    /// The last `EOF` packet of a statement.
+    Prepared,
+    /// The client sends a file, and is answered.
+    Infile,
+    /// It cannot be told what the packets are.
+    Blind,
+}
+
+/// Whether an answer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    More,
+    /// The answer is whole.
+    Done,
+}
+
+/// A packet of the server behind its header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    /// Its first byte; `None` where it is empty or was not captured.
+    pub first: Option<u8>,
+    pub len: u64,
+    /// Another one continues it.
+    pub is_continued: bool,
+}
+
+impl Packet {
+    /// Returns whether it ends definitions or rows.
+    fn is_end(self) -> bool {
+        self.first == Some(wire::EOF) && !self.is_continued
+    }
+
+    fn is_eof(self) -> bool {
+        self.first == Some(wire::EOF) && self.len <= wire::EOF_LENGTH
+    }
+}
+
+impl Plain {
+    /// A packet of an answer.
+    pub(super) fn answer<R: Reader>(
+        &mut self,
+        kind: Kind,
+        packet: Packet,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<Next, Short> {
+        let Some(first) = packet.first.or_else(|| (packet.len == 0).then_some(0)) else {
+            self.stage = Stage::Blind;
+            return Err(Short);
+        };
+        if first == wire::ERR && self.stage != Stage::Blind {
+            return Ok(self.error(c));
+        }
+        match (self.stage, kind) {
+            (Stage::Rows, _) | (Stage::First, Kind::FieldList) if packet.is_end() => self.end_result(packet, c),
+            (Stage::Rows, _) => self.row(packet, c),
+            (Stage::First | Stage::Infile, Kind::Login | Kind::ChangeUser) => self.authentication(first, c),
+            (Stage::First, Kind::Prepare) => self.prepare_ok(c),
+            (Stage::First, Kind::Fetch) => {
+                self.recall_columns();
+                self.is_binary = Some(true);
+                self.stage = Stage::Rows;
+                if packet.is_end() { self.end_result(packet, c) } else { self.row(packet, c) }
+            }
+            (Stage::First, Kind::FieldList) => self.column(true, c).map(|_| Next::More),
+            (Stage::First, Kind::Text) => {
+                c.rest(Account::Data, "text");
+                Ok(Next::Done)
+            }
+            (Stage::First, Kind::Stream) => {
+                let end = event(packet, c);
+                self.rest_of_row = packet.is_continued.then_some(Continued::All(Account::Data, "event"));
+                Ok(end)
+            }
+            (Stage::First | Stage::Infile, Kind::Result { is_binary }) => self.result(is_binary, packet, first, c),
+            (Stage::Columns(left), _) => {
+                let kind = self.column(false, c)?;
+                self.columns.push(kind);
+                self.stage = if left > 1 { Stage::Columns(left - 1) } else { self.defined() };
+                Ok(Next::More)
+            }
+            (Stage::Defined, _) => self.behind_definitions(packet, c),
+            (Stage::Parameters(..) | Stage::Parameterized(_) | Stage::PreparedColumns(_) | Stage::Prepared, _) => {
+                self.definitions(packet, c)
+            }
+            (Stage::Infile | Stage::Blind, _) => Err(Short),
+        }
+    }
+
+    /// The first packet of a result.
+    fn result<R: Reader>(
+        &mut self,
+        is_binary: Option<bool>,
+        packet: Packet,
+        first: u8,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<Next, Short> {
+        // A count of no columns is never sent, but for definitions that are left out: then it is two bytes.
+        match first {
+            wire::OK => self.ok(c),
+            wire::EOF if packet.is_end() => self.end_result(packet, c),
+            wire::LOCAL_INFILE => {
+                c.out().enter("file request");
+                c.skip(1, Account::Framing, "header")?;
+                c.rest(Account::Metadata, "file name");
+                c.out().leave();
+                self.stage = Stage::Infile;
+                Ok(Next::More)
+            }
+            _ => {
+                let count = lenenc(c, Account::Framing, "column count")?;
+                let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
+                self.is_binary = is_binary;
+                if count == 0 || count > COLUMNS {
+                    self.stage = Stage::Blind;
+                    return Err(Short);
+                }
+                self.columns.clear();
+                self.column_count = count;
+                self.is_defined = follows;
+                if follows {
+                    self.stage = Stage::Columns(count);
+                } else {
+                    self.recall_columns();
+                    self.stage = self.defined();
+                }
+                Ok(Next::More)
+            }
+        }
+    }
+
+    /// What follows definitions of columns.
+    fn defined(&mut self) -> Stage {
+        self.remember_columns();
+        if self.session.has_eof() == Some(false) { Stage::Rows } else { Stage::Defined }
+    }
+
+    /// The packet behind definitions: an `EOF` packet, where servers send one. Where that is not known, it tells.
+    fn behind_definitions<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        self.stage = Stage::Rows;
+        if self.session.has_eof().is_none() {
+            self.session.put(|session| &mut session.is_eof_seen, Some(packet.is_eof()));
+        }
+        if !packet.is_eof() {
+            return if packet.is_end() { self.end_result(packet, c) } else { self.row(packet, c) };
+        }
+        let flags = eof(packet, c)?;
+        // A cursor was opened: rows are fetched.
+        if flags & status::CURSOR_EXISTS != 0 { Ok(self.ended(flags)) } else { Ok(Next::More) }
+    }
+
+    /// A row.
+    fn row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        let is_binary = *self.is_binary.get_or_insert_with(|| {
+            let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
+            packet.first == Some(wire::OK) && !super::values::is_text_row(c.peek(), cells)
+        });
+        c.out().enter("row");
+        let read = if is_binary { self.binary_row(packet, c) } else { self.text_row(packet, c) };
+        c.out().leave();
+        read.map(|()| Next::More)
+    }
+
+    fn text_row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
+        let mut layouts = std::iter::repeat_n(Layout::Text, cells);
+        let read = values(c, &mut layouts, packet.is_continued)?;
+        self.rest_of_row = Continued::of(read, layouts).filter(|_| packet.is_continued);
+        Ok(())
+    }
+
+    fn binary_row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        c.skip(1, Account::Framing, "header")?;
+        if self.column_count == 0 {
+            // Of a statement that was prepared and executed out of sight.
+            untyped(c);
+            self.rest_of_row = packet.is_continued.then_some(Continued::All(Account::Data, "value"));
+            return Ok(());
+        }
+        let nulls = c.take((self.column_count + 9) / 8, Account::Framing, "null bitmap")?;
+        let mut layouts = present(&self.columns, nulls, 2);
+        let read = values(c, &mut layouts, packet.is_continued)?;
+        self.rest_of_row = Continued::of(read, layouts).filter(|_| packet.is_continued);
+        if self.rest_of_row.is_none() {
+            untyped(c);
+        }
+        Ok(())
+    }
+
+    /// The definition of a column; gives its type.
+    fn column<R: Reader>(&mut self, has_default: bool, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+        c.out().enter("column");
+        let kind = if self.session.is_old() { old_column(c)? } else { self.new_column(c)? };
+        if has_default && c.remaining() > 0 {
+            if c.peek().first() == Some(&wire::LOCAL_INFILE) {
+                c.skip(1, Account::Framing, "null")?;
+            } else {
+                lenenc_text(c, Account::Schema, "default")?;
+            }
+        }
+        c.out().leave();
+        Ok(kind)
+    }
+
+    fn new_column<R: Reader>(&self, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+        for field in ["catalog", "schema", "table", "original table", "name", "original name"] {
+            lenenc_text(c, Account::Schema, field)?;
+        }
+        // Behind the names come twelve bytes with their length, and in front of them may be the type in words.
+        let is_extended = || c.peek().first() != Some(&12);
+        if self.session.has(capability::EXTENDED_METADATA).unwrap_or_else(is_extended) {
+            lenenc_text(c, Account::Schema, "extended type")?;
+        }
+        lenenc(c, Account::Framing, "length")?;
+        c.skip(2, Account::Schema, "character set")?;
+        c.skip(4, Account::Schema, "longest value")?;
+        let kind = c.u8(Account::Schema, "type")?;
+        c.skip(2, Account::Schema, "flags")?;
+        c.skip(1, Account::Schema, "decimals")?;
+        c.skip(2, Account::Framing, "filler")?;
+        Ok(kind)
+    }
+
+    /// Keeps the types of a result's columns for its statement, which may be executed without definitions, or fetched from.
+    fn remember_columns(&mut self) {
+        let Some(id) = self.pairing.front().filter(|_| self.is_defined).and_then(|front| front.statement) else {
+            return;
+        };
+        if self.session.statement(id).is_some_and(|known| known.columns != self.columns) {
+            let columns = self.columns.clone();
+            self.session.change(|session| {
+                if let Some(statement) = session.statement_mut(id) {
+                    statement.columns = columns;
+                }
+            });
+        }
+    }
+
+    /// The columns of a result without definitions are those that its statement had before.
+    fn recall_columns(&mut self) {
+        self.columns.clear();
+        let id = self.pairing.front().and_then(|front| front.statement);
+        if let Some(statement) = id.and_then(|id| self.session.statement(id)) {
+            self.columns.extend_from_slice(&statement.columns);
+        }
+        if self.pairing.kind() == Some(Kind::Fetch) {
+            self.column_count = self.columns.len() as u64;
+        }
+    }
+
+    /// The packet behind rows or definitions: `EOF`, or the `OK` that took its place.
+    fn end_result<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        if !packet.is_eof() {
+            return self.ok(c);
+        }
+        eof(packet, c).map(|flags| self.ended(flags))
+    }
+
+    /// A result is over; another one may follow.
+    fn ended(&mut self, flags: u16) -> Next {
+        self.stage = Stage::First;
+        if flags & status::MORE_RESULTS != 0 { Next::More } else { Next::Done }
+    }
+
+    /// An `OK` packet.
+    pub(super) fn ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        c.out().enter("OK");
+        c.skip(1, Account::Status, "header")?;
+        lenenc_free(c, Account::Status, "affected rows")?;
+        lenenc_free(c, Account::Status, "last insert id")?;
+        let mut flags = 0;
+        let is_old = self.session.is_old();
+        if !is_old || self.session.has(capability::TRANSACTIONS) == Some(true) {
+            flags = c.array(Account::Status, "status flags").map(u16::from_le_bytes)?;
+        }
+        if !is_old && c.remaining() >= 2 {
+            c.skip(2, Account::Status, "warnings")?;
+        }
+        let has_state = flags & status::SESSION_STATE_CHANGED != 0;
+        if has_state && self.session.has(capability::SESSION_TRACK) != Some(false) && c.remaining() > 0 {
+            let len = lenenc(c, Account::Status, "length")?;
+            c.skip(len, Account::Status, "info")?;
+            if c.remaining() > 0 {
+                lenenc_text(c, Account::Metadata, "session state")?;
+            }
+        }
+        let info = c.peek();
+        c.out().free_numbers(info);
+        c.rest(Account::Status, "info");
+        c.out().leave();
+        Ok(self.ended(flags))
+    }
+
+    /// An error, or a report of progress.
+    pub(super) fn error<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Next {
+        let is_progress = u16_at(c.peek(), 1) == Some(wire::PROGRESS) && !self.session.is_old();
+        c.out().enter(if is_progress { "progress" } else { "error" });
+        c.rest(Account::Status, if is_progress { "report" } else { "message" });
+        c.out().leave();
+        if is_progress {
+            return Next::More;
+        }
+        if let Some(front) = self.pairing.front() {
+            front.outcome = Outcome::Error;
+        }
+        self.stage = Stage::First;
+        Next::Done
+    }
+
+    /// Authentication: `OK`, another plugin to be used, more data.
+    fn authentication<R: Reader>(&mut self, first: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        match first {
+            wire::OK => self.ok(c),
+            wire::EOF if c.remaining() > 1 => {
+                c.out().enter("authentication switch");
+                c.skip(1, Account::Framing, "header")?;
+                wire::nul_text(c, Account::Metadata, "authentication plugin")?;
+                c.rest(Account::Metadata, "authentication data");
+                c.out().leave();
+                Ok(Next::More)
+            }
+            _ => {
+                c.skip(1, Account::Framing, "header")?;
+                c.rest(Account::Metadata, "authentication data");
+                Ok(Next::More)
+            }
+        }
+    }
+
+    /// The first packet that answers `COM_STMT_PREPARE`.
+    fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        c.out().enter("prepared");
+        c.skip(1, Account::Status, "header")?;
+        let id = c.u32_le(Account::Metadata, "statement id")?;
+        let columns = c.array(Account::Framing, "column count").map(u16::from_le_bytes)?;
+        let parameters = c.array(Account::Framing, "parameter count").map(u16::from_le_bytes)?;
+        c.skip(1.min(c.remaining()), Account::Framing, "filler")?;
+        c.skip(2.min(c.remaining()), Account::Status, "warnings")?;
+        let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
+        c.out().leave();
+        let Some(&mut Pending { prepares: (verb, is_settings), .. }) = self.pairing.front() else { return Err(Short) };
+        let statement = Statement { verb, is_settings, parameters, ..Statement::default() };
+        self.session.change(|session| session.prepared(id, statement));
+        self.columns.clear();
+        self.prepared = id;
+        let (parameters, columns) = if follows { (u64::from(parameters), u64::from(columns)) } else { (0, 0) };
+        Ok(self.define(parameters, columns, false))
+    }
+
+    /// What follows in the definitions of a statement: so many parameters, then so many columns. `behind` where definitions
+    /// were just passed, so that an `EOF` packet may follow.
+    fn define(&mut self, parameters: u64, columns: u64, behind: bool) -> Next {
+        let may_have_eof = behind && self.session.has_eof() != Some(false);
+        self.stage = match (parameters, columns) {
+            (1.., _) => Stage::Parameters(parameters, columns),
+            (0, 1..) if may_have_eof && self.columns.is_empty() => Stage::Parameterized(columns),
+            (0, 1..) => Stage::PreparedColumns(columns),
+            (0, 0) if may_have_eof => Stage::Prepared,
+            (0, 0) => return self.statement_defined(),
+        };
+        Next::More
+    }
+
+    fn definitions<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+        match self.stage {
+            Stage::Parameters(left, columns) => {
+                self.column(false, c)?;
+                Ok(self.define(left - 1, columns, true))
+            }
+            Stage::Parameterized(columns) if packet.is_eof() => {
+                self.tell_eof(true);
+                eof(packet, c)?;
+                self.stage = Stage::PreparedColumns(columns);
+                Ok(Next::More)
+            }
+            Stage::PreparedColumns(left) | Stage::Parameterized(left) => {
+                if matches!(self.stage, Stage::Parameterized(_)) {
+                    self.tell_eof(false);
+                }
+                let kind = self.column(false, c)?;
+                self.columns.push(kind);
+                Ok(self.define(0, left - 1, true))
+            }
+            _ => {
+                self.tell_eof(true);
+                eof(packet, c)?;
+                Ok(self.statement_defined())
+            }
+        }
+    }
+
+    fn tell_eof(&mut self, is_seen: bool) {
+        if self.session.has_eof().is_none() {
+            self.session.put(|session| &mut session.is_eof_seen, Some(is_seen));
+        }
+    }
+
+    /// All definitions of a statement were seen.
+    fn statement_defined(&mut self) -> Next {
+        let (id, columns) = (self.prepared, std::mem::take(&mut self.columns));
+        if !columns.is_empty() {
+            self.session.change(|session| {
+                if let Some(statement) = session.statement_mut(id) {
+                    statement.columns = columns;
+                }
+            });
+        }
+        self.stage = Stage::First;
+        Next::Done
+    }
+
+    /// Returns whether the answer at the front may be over: it is if no `EOF` packet follows.
+    pub(super) fn may_be_over(&self) -> bool {
+        self.stage == Stage::Prepared && self.session.has_eof().is_none()
+    }
+
+    /// The answer at the front is over: no `EOF` packet followed.
+    pub(super) fn end_without_eof(&mut self) {
+        self.tell_eof(false);
+        self.statement_defined();
+    }
+
+    /// What is left of a row, in the packet that continues it.
+    pub(super) fn continue_row<R: Reader>(
+        &mut self,
+        rest: Continued,
+        is_continued: bool,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<(), Short> {
+        c.out().enter("row");
+        self.rest_of_row = rest.go_on(c, is_continued)?;
+        c.out().leave();
+        Ok(())
+    }
+}
+
+impl Continued {
+    /// What is left of values that were read in part.
+    pub(super) fn of(read: super::values::Read, layouts: impl Iterator<Item = Layout>) -> Option<Self> {
+        match read {
+            super::values::Read::All => None,
+            super::values::Read::Partly(left) => Some(Self::Values(left, layouts.collect())),
+        }
+    }
+
+    /// Posts what a packet has of it; gives what is left for the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`Short`] where the packet ends too early.
+    pub(super) fn go_on<R: Reader>(
+        self,
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<Option<Self>, Short> {
+        match self {
+            Self::All(account, field) => {
+                let left = c.remaining();
+                c.out().free(0, left, Free::Any);
+                c.rest(account, field);
+                Ok(is_continued.then_some(self))
+            }
+            Self::Undecoded => Ok(is_continued.then_some(self)),
+            Self::Values(left, layouts) => {
+                if let Some(left) = value(c, left, is_continued)? {
+                    return Ok(Some(Self::Values(left, layouts)));
+                }
+                let mut layouts = layouts.into_iter();
+                let read = values(c, &mut layouts, is_continued)?;
+                Ok(Self::of(read, layouts).filter(|_| is_continued))
+            }
+        }
+    }
+}
+
+/// The definition of a column before version 4.1; gives its type.
+fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+    lenenc_text(c, Account::Schema, "table")?;
+    lenenc_text(c, Account::Schema, "name")?;
+    lenenc_text(c, Account::Schema, "longest value")?;
+    let kind = lenenc_text(c, Account::Schema, "type")?.first().copied().ok_or(Short)?;
+    lenenc_text(c, Account::Schema, "flags")?;
+    Ok(kind)
+}
+
+/// An `EOF` packet; gives its status flags.
+fn eof<R: Reader>(packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
+    let flags = if packet.len >= wire::EOF_LENGTH { u16_at(c.peek(), 3).ok_or(Short)? } else { 0 };
+    c.rest(Account::Status, "EOF");
+    Ok(flags)
+}
+
+/// An event of a binary log behind a byte that says that it is one; its header has 19 bytes.
+fn event<R: Reader>(packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Next {
+    if packet.is_end() {
+        c.rest(Account::Status, "EOF");
+        return Next::Done;
+    }
+    c.out().enter("event");
+    let _ = c.skip(1.min(c.remaining()), Account::Framing, "header");
+    if c.peek().first() == Some(&super::command::SEMI_SYNC) {
+        let _ = c.skip(2, Account::Metadata, "semi-synchronous");
+    }
+    let _ = c.skip(19.min(c.remaining()), Account::Metadata, "event header");
+    c.rest(Account::Data, "event");
+    c.out().leave();
+    Next::More
+}

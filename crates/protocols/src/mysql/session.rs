@@ -1,0 +1,110 @@
+//! What a connection remembers: what was negotiated, and prepared statements.
+
+use super::wire::capability;
+use crate::limits;
+use crate::verb::Verb;
+use std::collections::BTreeMap;
+
+/// Names the statement that was prepared last (`MariaDB`'s direct execution).
+pub(super) const LAST_PREPARED: u32 = u32::MAX;
+
+/// State that outlives an operation.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// The client's capabilities, of those that the server has; `None` where the login was not seen.
+    pub capabilities: Option<u64>,
+    /// Whether an `EOF` packet stands behind column definitions, where the login was not seen and a result has told.
+    pub is_eof_seen: Option<bool>,
+    /// A statement other than `SET` was sent, or may have been.
+    pub has_begun: bool,
+    /// The connection is that of a replica.
+    pub replicates: bool,
+    statements: BTreeMap<u32, Statement>,
+    /// What was prepared last.
+    pub last_prepared: Option<u32>,
+}
+
+/// A prepared statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Statement {
+    pub verb: Verb,
+    /// It does nothing but `SET`.
+    pub is_settings: bool,
+    /// How many parameters it has.
+    pub parameters: u16,
+    /// Types of its parameters, as they were bound last.
+    pub bound: Vec<u8>,
+    /// Parameters that were sent ahead by `COM_STMT_SEND_LONG_DATA`.
+    pub sent_ahead: Vec<u16>,
+    /// Types of the columns of its result.
+    pub columns: Vec<u8>,
+}
+
+impl Session {
+    /// Returns whether the client has this capability; `None` where the login was not seen.
+    pub fn has(&self, capability: u64) -> Option<bool> {
+        self.capabilities.map(|capabilities| capabilities & capability != 0)
+    }
+
+    /// Returns whether results are as before version 4.1.
+    pub fn is_old(&self) -> bool {
+        self.has(capability::PROTOCOL_41) == Some(false)
+    }
+
+    /// Returns whether an `EOF` packet stands behind column definitions; `None` where that is not known.
+    pub fn has_eof(&self) -> Option<bool> {
+        self.has(capability::DEPRECATE_EOF).map(|is_deprecated| !is_deprecated).or(self.is_eof_seen)
+    }
+
+    /// Returns the statement with this id.
+    pub fn statement(&self, id: u32) -> Option<&Statement> {
+        self.statements.get(&self.resolve(id))
+    }
+
+    /// Returns the same, to be changed.
+    pub fn statement_mut(&mut self, id: u32) -> Option<&mut Statement> {
+        let id = self.resolve(id);
+        self.statements.get_mut(&id)
+    }
+
+    fn resolve(&self, id: u32) -> u32 {
+        if id == LAST_PREPARED { self.last_prepared.unwrap_or(id) } else { id }
+    }
+
+    /// Remembers a statement; beyond the limit, the one with the lowest id is forgotten, which is the oldest.
+    pub fn prepared(&mut self, id: u32, statement: Statement) {
+        self.statements.insert(id, statement);
+        self.last_prepared = Some(id);
+        if self.statements.len() > limits::STATEMENTS {
+            self.statements.pop_first();
+        }
+    }
+
+    /// Forgets a statement.
+    pub fn closed(&mut self, id: u32) {
+        self.statements.remove(&id);
+    }
+
+    /// Forgets all statements, as the server does where the session begins anew.
+    pub fn reset(&mut self) {
+        self.statements.clear();
+        self.last_prepared = None;
+    }
+
+    /// Returns whether there are statements.
+    pub fn has_statements(&self) -> bool {
+        !self.statements.is_empty()
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.statements.len() * (size_of::<Statement>() + 3 * size_of::<u32>())
+            + self.statements.values().map(Statement::held).sum::<usize>()
+    }
+}
+
+impl Statement {
+    fn held(&self) -> usize {
+        self.bound.capacity() + 2 * self.sent_ahead.capacity() + self.columns.capacity()
+    }
+}

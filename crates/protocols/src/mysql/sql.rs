@@ -1,0 +1,164 @@
+//! The verb of an SQL text, found without a grammar (lexical structure: manual of `MySQL`, chapter 11, "Comments" 11.7).
+
+use crate::verb::Verb;
+
+/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
+pub(super) fn verb(sql: &[u8]) -> Verb {
+    let mut words = Words::new(sql);
+    let Some(first) = words.next_word() else { return Verb::default() };
+    if !first.eq_ignore_ascii_case(b"WITH") {
+        return Verb::of_word(first);
+    }
+    let depth = words.depth;
+    while let Some(word) = words.next_word() {
+        let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"VALUES", b"TABLE"];
+        if words.depth <= depth && main.iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
+            return Verb::of_word(word);
+        }
+    }
+    Verb::of_word(first)
+}
+
+/// Returns whether `sql` does nothing but `SET`.
+pub(super) fn is_settings(sql: &[u8]) -> bool {
+    let mut words = Words::new(sql);
+    let mut any = false;
+    while let Some(word) = words.next_word() {
+        if !word.eq_ignore_ascii_case(b"SET") {
+            return false;
+        }
+        any = true;
+        words.end_statement();
+    }
+    any
+}
+
+/// Words of an SQL text outside of comments and quotes. What stands in a comment that servers execute (`/*!40101 … */`) is text
+/// like any other.
+struct Words<'a> {
+    rest: &'a [u8],
+    /// Parentheses that are open.
+    depth: usize,
+    /// A semicolon was passed over.
+    is_ended: bool,
+}
+
+impl<'a> Words<'a> {
+    fn new(rest: &'a [u8]) -> Self {
+        Self { rest, depth: 0, is_ended: false }
+    }
+
+    /// Returns the next word; `None` at the end.
+    fn next_word(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let rest = self.rest;
+            let first = *rest.first()?;
+            if first.is_ascii_alphabetic() || first == b'_' {
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 128..);
+                let end = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+                self.pass(end);
+                return rest.get(..end);
+            }
+            self.pass_symbol(first);
+        }
+    }
+
+    /// Passes over what is left of the current statement.
+    fn end_statement(&mut self) {
+        self.is_ended = false;
+        while let (false, Some(&first)) = (self.is_ended, self.rest.first()) {
+            self.pass_symbol(first);
+        }
+    }
+
+    fn pass(&mut self, n: usize) {
+        self.rest = self.rest.get(n..).unwrap_or_default();
+    }
+
+    /// Passes over everything up to and with the first `end`, from position `from`.
+    fn pass_to(&mut self, from: usize, end: &[u8]) {
+        let inside = self.rest.get(from..).unwrap_or_default();
+        let found = inside.windows(end.len()).position(|window| window == end);
+        self.pass(found.map_or(self.rest.len(), |at| from + at + end.len()));
+    }
+
+    /// Passes over one comment, quoted text or other byte.
+    fn pass_symbol(&mut self, first: u8) {
+        match (first, self.rest.get(1..).unwrap_or_default()) {
+            (b'#', _) => self.pass_to(1, b"\n"),
+            // Two dashes are a comment where white space, or nothing, follows.
+            (b'-', [b'-', behind @ ..]) if behind.first().is_none_or(|byte| *byte <= b' ') => self.pass_to(2, b"\n"),
+            (b'/', [b'*', b'!', ..]) => self.pass_version(3),
+            (b'/', [b'*', b'M', b'!', ..]) => self.pass_version(4),
+            (b'/', [b'*', ..]) => self.pass_to(2, b"*/"),
+            (b'\'' | b'"' | b'`', _) => self.pass_quoted(first),
+            _ => {
+                match first {
+                    b'(' => self.depth += 1,
+                    b')' => self.depth = self.depth.saturating_sub(1),
+                    b';' => self.is_ended = true,
+                    _ => {}
+                }
+                self.pass(1);
+            }
+        }
+    }
+
+    /// Passes over the beginning of a comment that is executed, with the version from which on it is.
+    fn pass_version(&mut self, mark: usize) {
+        self.pass(mark);
+        let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.pass(digits);
+    }
+
+    /// A quote twice is one within, and so is one behind a backslash, but for names.
+    fn pass_quoted(&mut self, quote: u8) {
+        self.pass(1);
+        while let Some(&byte) = self.rest.first() {
+            let doubled = byte == quote && self.rest.get(1) == Some(&quote);
+            let escaped = byte == b'\\' && quote != b'`';
+            self.pass(if doubled || escaped { 2 } else { 1 });
+            if byte == quote && !doubled {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verb_stands_behind_comments_and_parentheses() {
+        for (sql, expected) in [
+            ("select 1", "SELECT"),
+            (" \r\n\tINSERT INTO t VALUES (1)", "INSERT"),
+            ("(SELECT 1) UNION (SELECT 2)", "SELECT"),
+            ("/* mysql-connector-j */SHOW VARIABLES", "SHOW"),
+            ("-- a comment\nUPDATE t SET a = 1", "UPDATE"),
+            ("--1", ""),
+            ("# a comment\nDELETE FROM t", "DELETE"),
+            ("/*!40101 SET NAMES utf8 */", "SET"),
+            ("/*M!100100 SELECT 1 */", "SELECT"),
+            ("/*!SELECT 1 */", "SELECT"),
+            ("WITH c AS (SELECT 1) UPDATE t, c SET a = 1", "UPDATE"),
+            ("WITH RECURSIVE `select` AS (SELECT 1) SELECT 2", "SELECT"),
+            ("", ""),
+            ("/* never ends", ""),
+            ("BEGIN", "BEGIN"),
+        ] {
+            assert_eq!(verb(sql.as_bytes()).as_str(), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn settings_are_statements_of_set_alone() {
+        assert!(is_settings(b"SET NAMES utf8"));
+        assert!(is_settings(b"SET a = 'x;select'; /*!40101 SET b = 1 */;"));
+        assert!(!is_settings(b"SET a = 1; SELECT 1"));
+        assert!(!is_settings(b"SHOW VARIABLES"));
+        assert!(!is_settings(b""));
+        assert!(is_settings(b"SET a = 'it''s \\' ;', b = `;`"));
+    }
+}

@@ -1,0 +1,39 @@
+//! Conversations, each named after its situation.
+
+use super::*;
+use overhead_decode::transcript::{Transcript, check};
+use overhead_decode::{Engine, Note};
+use wire::capability;
+
+mod build;
+mod compression;
+mod hostile;
+mod prepared;
+mod queries;
+mod sessions;
+
+use build::*;
+
+/// Returns the summary of a conversation behind a login with these capabilities, without the login.
+fn summary(capabilities: u64, talk: &[(Side, &[u8])]) -> Vec<String> {
+    said(capabilities, talk).summary().split_off(1)
+}
+
+/// Returns all that is said of a conversation behind a login with these capabilities.
+fn said(capabilities: u64, talk: &[(Side, &[u8])]) -> Transcript {
+    let login = login(capabilities);
+    let mut whole: Vec<(Side, &[u8])> = login.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    whole.extend_from_slice(talk);
+    check(|| Mysql::new(false), &whole)
+}
+
+/// Returns all that is said of a conversation whose handshake was not captured.
+fn mid_stream(talk: &[(Side, &[u8])]) -> Transcript {
+    let mut engine = Engine::new(Mysql::new(true), true);
+    let mut transcript = Transcript::default();
+    for (side, bytes) in talk {
+        engine.bytes(*side, bytes, &mut transcript);
+    }
+    engine.finish(&mut transcript);
+    transcript
+}

@@ -1,0 +1,112 @@
+//! Compressed packets.
+
+use super::*;
+use std::io::Write as _;
+
+/// A compressed packet whose content is compressed by zlib.
+fn zlib(sequence: u8, content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(content).unwrap();
+    laid(sequence, content.len(), &encoder.finish().unwrap())
+}
+
+fn zstd(sequence: u8, content: &[u8]) -> Vec<u8> {
+    laid(sequence, content.len(), &::zstd::bulk::compress(content, 3).unwrap())
+}
+
+/// One whose content is not compressed.
+fn stored(sequence: u8, content: &[u8]) -> Vec<u8> {
+    laid(sequence, 0, content)
+}
+
+fn laid(sequence: u8, content: usize, wire: &[u8]) -> Vec<u8> {
+    let (wire_length, length) = ((wire.len() as u32).to_le_bytes(), (content as u32).to_le_bytes());
+    [&wire_length[..3], &[sequence], &length[..3], wire].concat()
+}
+
+fn rows() -> Vec<u8> {
+    let cell = text(&[b'x'; 200]);
+    let rows: Vec<Vec<u8>> = (0..40).map(|_| cell.clone()).collect();
+    packets(1, &[vec![vec![1], column(253)], rows, vec![end(2)]].concat())
+}
+
+const COMPRESSED: u64 = MODERN | capability::COMPRESS;
+
+#[test]
+fn content_is_posted_in_proportion() {
+    for compress in [zlib, zstd] {
+        let (request, response) = (stored(0, &query("SELECT a FROM t")), compress(1, &rows()));
+        let transcript = said(COMPRESSED, &[(C, &request), (S, &response)]);
+        let op = &transcript.ops[1];
+        assert_eq!(op.posted(C), "framing 12, query 15");
+        assert_eq!(op.outcome, Some(overhead_model::Outcome::Ok));
+        assert_eq!(op.amounts[1].total(), response.len() as u64);
+        assert!(op.amounts[1][overhead_model::Account::Data] > 20, "{}", op.posted(S));
+        assert_eq!(transcript.notes, [Note::ProRata]);
+    }
+}
+
+#[test]
+fn packets_end_anywhere_in_the_content() {
+    let rows = rows();
+    let pieces: Vec<Vec<u8>> = rows.chunks(1000).zip(1..).map(|(piece, number)| zlib(number, piece)).collect();
+    let mut talk: Vec<(Side, Vec<u8>)> = vec![(C, stored(0, &query("SELECT a FROM t")))];
+    talk.extend(pieces.into_iter().map(|piece| (S, piece)));
+    talk.push((C, stored(0, &packet(0, b"\x0e"))));
+    talk.push((S, stored(1, &packet(1, &ok(0, 0, 2)))));
+    let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    let transcript = said(COMPRESSED, &talk);
+    let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
+    let ok = Some(overhead_model::Outcome::Ok);
+    assert_eq!(outcomes, [("STARTUP", ok), ("SELECT", ok), ("PING", ok)]);
+}
+
+#[test]
+fn commands_share_a_packet() {
+    let requests = [query("SELECT 1"), packet(0, b"\x19\x01\0\0\0"), packet(0, b"\x0e")].concat();
+    let answers = [packet(1, &err()), packet(1, &ok(0, 0, 2))].concat();
+    let summary = summary(COMPRESSED, &[(C, &stored(0, &requests)), (S, &stored(1, &answers))]);
+    assert_eq!(
+        summary,
+        [
+            "workload SELECT [text] error: framing 9, query 8 | framing 8, status 15",
+            "setup CLOSE [prepared] noreply: framing 7, metadata 4 | ",
+            "workload PING [] ok: framing 6 | framing 7, status 7"
+        ]
+    );
+}
+
+#[test]
+fn without_a_login_the_first_packet_tells() {
+    let rows = zlib(1, &rows());
+    for talk in [
+        vec![(C, stored(0, &query("SELECT a FROM t"))), (S, rows.clone())],
+        vec![(S, rows.clone()), (C, stored(0, &query("SELECT a FROM t"))), (S, rows)],
+    ] {
+        let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+        let transcript = mid_stream(&talk);
+        let select = transcript.ops.iter().find(|op| op.name() == "SELECT").unwrap();
+        assert_eq!(select.outcome, Some(overhead_model::Outcome::Ok), "{:?}", transcript.summary());
+        assert!(transcript.notes.iter().all(|note| *note == Note::ProRata), "{:?}", transcript.notes);
+    }
+}
+
+#[test]
+fn what_does_not_decompress_is_unknown_and_the_next_packet_is_found() {
+    let mut broken = zlib(1, &rows());
+    let middle = broken.len() / 2;
+    broken[middle] ^= 0xff;
+    let talk = [
+        (C, stored(0, &query("SELECT a FROM t"))),
+        (S, broken),
+        (C, stored(0, &query("SELECT 1"))),
+        (S, stored(1, &packet(1, &err()))),
+    ];
+    let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    let transcript = said(COMPRESSED, &talk);
+    let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
+    let (un, error) = (Some(overhead_model::Outcome::Unanswered), Some(overhead_model::Outcome::Error));
+    assert_eq!(outcomes[1], ("SELECT", un), "{:?}", transcript.summary());
+    assert_eq!(outcomes.last(), Some(&("SELECT", error)), "{:?}", transcript.summary());
+    assert!(transcript.notes.contains(&Note::UndecodedMessage));
+}

@@ -1,0 +1,206 @@
+//! Damage, long packets, losses, and properties that hold for any bytes.
+
+use super::super::pair::Kind;
+use super::*;
+use overhead_model::{Account, Outcome};
+use proptest::prelude::*;
+
+/// Runs a conversation in which some bytes are on the wire but cannot be read.
+fn with_opaque(pieces: &[(Side, &[u8], u64)]) -> Transcript {
+    let mut engine = Engine::new(Mysql::new(false), false);
+    let mut transcript = Transcript::default();
+    for (side, bytes) in login(MODERN) {
+        engine.bytes(side, &bytes, &mut transcript);
+    }
+    for (side, bytes, opaque) in pieces {
+        engine.bytes(*side, bytes, &mut transcript);
+        engine.opaque(*side, *opaque, &mut transcript);
+    }
+    engine.finish(&mut transcript);
+    transcript
+}
+
+#[test]
+fn a_text_that_was_cut_off_is_a_query_all_the_same() {
+    let request = query("SELECT a FROM t WHERE b = 'something that is long'");
+    let (head, tail) = request.split_at(20);
+    let transcript = with_opaque(&[(C, head, tail.len() as u64), (S, &packet(1, &err()), 0)]);
+    let line = transcript.summary().pop().unwrap();
+    assert_eq!(line, "workload SELECT [text] error: framing 5, query 50 | framing 4, status 15");
+}
+
+#[test]
+fn a_row_that_was_cut_off_costs_nothing_but_itself() {
+    let head = packets(1, &[vec![1], column(253)]);
+    let row = packet(3, &text(&[b'x'; 100]));
+    let (seen, lost) = row.split_at(10);
+    let rest = packet(4, &end(2));
+    let transcript =
+        with_opaque(&[(C, &query("SELECT a FROM t"), 0), (S, &head, 0), (S, seen, lost.len() as u64), (S, &rest, 0)]);
+    let line = transcript.summary().pop().unwrap();
+    assert!(line.contains("SELECT [text] ok"), "{line}");
+    assert!(line.contains("data 100"), "{line}");
+}
+
+#[test]
+fn after_a_loss_the_next_answer_is_found() {
+    let head = packets(1, &[vec![1], column(253)]);
+    let talk = [
+        (C, query("SELECT a FROM t"), 0),
+        (S, head, 5000),
+        (S, packets(77, &[text(b"a row amid others"), end(2)]), 0),
+        (C, query("SELECT 1"), 0),
+        (S, packet(1, &err()), 0),
+        (C, packet(0, b"\x0e"), 0),
+        (S, packet(1, &ok(0, 0, 2)), 0),
+    ];
+    let talk: Vec<(Side, &[u8], u64)> =
+        talk.iter().map(|(side, bytes, opaque)| (*side, bytes.as_slice(), *opaque)).collect();
+    let transcript = with_opaque(&talk);
+    let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
+    assert!(outcomes.contains(&("SELECT", Some(Outcome::Error))), "{:?}", transcript.summary());
+    assert!(outcomes.contains(&("PING", Some(Outcome::Ok))), "{:?}", transcript.summary());
+    assert!(transcript.notes.contains(&Note::LostBoundary));
+}
+
+#[test]
+fn after_a_lost_request_the_next_one_has_its_own_answer() {
+    let talk = [
+        (C, query("SELECT 1"), 0),
+        (S, packet(1, &err()), 0),
+        (C, b"\x10".to_vec(), 30),
+        (S, packet(1, &ok(0, 0, 2)), 0),
+        (C, packet(0, b"\x0e"), 0),
+        (S, packet(1, &ok(0, 0, 2)), 0),
+    ];
+    let talk: Vec<(Side, &[u8], u64)> =
+        talk.iter().map(|(side, bytes, opaque)| (*side, bytes.as_slice(), *opaque)).collect();
+    let transcript = with_opaque(&talk);
+    let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
+    assert_eq!(outcomes.last(), Some(&("PING", Some(Outcome::Ok))), "{:?}", transcript.summary());
+    assert!(outcomes.contains(&("(response)", Some(Outcome::NoReply))), "{outcomes:?}");
+}
+
+#[test]
+fn a_statement_and_a_cell_go_on_in_further_packets() {
+    let long = [&b"\x03INSERT INTO t VALUES ('"[..], &vec![b'x'; 0xff_ffff], b"')"].concat();
+    let (first, second) = long.split_at(0xff_ffff);
+    let cells = [lenenc(0x100_0010), vec![b'y'; 0x100_0010], text(b"last")].concat();
+    let (start, rest) = cells.split_at(0xff_ffff);
+    let rows = packets(2, &[vec![2], column(253), column(253), start.to_vec(), rest.to_vec(), end(2)]);
+    let talk: [(Side, &[u8]); 4] = [
+        (C, &packets(0, &[first.to_vec(), second.to_vec()])),
+        (S, &packet(2, &ok(1, 0, 2))),
+        (C, &query("SELECT a, b FROM t")),
+        (S, &rows),
+    ];
+    let mut engine = Engine::new(Mysql::new(false), false);
+    let mut transcript = Transcript::default();
+    for (side, bytes) in login(MODERN) {
+        engine.bytes(side, &bytes, &mut transcript);
+    }
+    for (side, bytes) in talk {
+        engine.bytes(side, bytes, &mut transcript);
+    }
+    engine.finish(&mut transcript);
+    let (insert, select) = (&transcript.ops[1], &transcript.ops[2]);
+    assert_eq!(insert.outcome, Some(Outcome::Ok));
+    assert_eq!(insert.amounts[0][Account::Query], long.len() as u64 - 1);
+    assert_eq!(select.outcome, Some(Outcome::Ok));
+    assert_eq!(select.amounts[1][Account::Data], 0x100_0010 + 4);
+    assert_eq!(select.amounts[1][Account::Unknown], 0);
+}
+
+#[test]
+fn sniffing_knows_both_sides() {
+    assert_eq!(sniff(&greeting(MODERN)), crate::Sniff::Response);
+    assert_eq!(sniff(&login_packet(MODERN)), crate::Sniff::Request);
+    assert_eq!(sniff(&query("SELECT 1")), crate::Sniff::Request);
+    assert_eq!(sniff(&packet(1, &ok(0, 0, 2))), crate::Sniff::Response);
+    assert_eq!(sniff(&packets(1, &[vec![1], column(3)])), crate::Sniff::Response);
+    assert_eq!(sniff(b"GET / HTTP/1.1\r\n"), crate::Sniff::No);
+    assert_eq!(sniff(b"*1\r\n$4\r\nPING\r\n"), crate::Sniff::No);
+    assert_eq!(sniff(b"\0\0\0\x08\x04\xd2\x16\x2f"), crate::Sniff::No);
+}
+
+/// Pieces of conversations, in any order.
+fn piece() -> impl Strategy<Value = (Side, Vec<u8>)> {
+    let pieces = [
+        (C, query("SELECT 1")),
+        (C, prepare("SELECT ?")),
+        (C, execute(1, 0, b"\0\x01\x03\0\x01\0\0\0")),
+        (C, packet(0, b"\x1c\x01\0\0\0\x02\0\0\0")),
+        (C, packet(0, b"\x18\x01\0\0\0\0\0x")),
+        (C, packet(0, b"\x19\x01\0\0\0")),
+        (C, packet(0, b"\x1f")),
+        (C, packet(0, b"\xfa\x01\0\0\0\x80\0\x03\0\0\x07\0\0\0")),
+        (C, packet(3, b"stray")),
+        (S, greeting(MODERN)),
+        (C, login_packet(MODERN)),
+        (S, packet(2, &ok(0, 0, 2))),
+        (S, packets(1, &[prepared(1, 1, 1), column(3), eof(2), column(3), eof(2)])),
+        (S, packets(1, &[vec![1], column(3), text(b"1"), end(2)])),
+        (S, packets(1, &[vec![1], column(3), eof(2), vec![0, 0, 1, 0, 0, 0], eof(2)])),
+        (S, packet(1, &ok(0, 0, 2))),
+        (S, packet(1, &ok(0, 0, 10))),
+        (S, packet(1, &err())),
+        (S, packet(1, b"\xfbfile")),
+        (S, packet(1, &eof(0x42))),
+    ];
+    let damaged = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..40))
+        .prop_map(|(of_client, bytes)| (if of_client { C } else { S }, bytes));
+    prop_oneof![9 => prop::sample::select(pieces.to_vec()), 1 => damaged]
+}
+
+proptest! {
+    #[test]
+    fn what_few_bytes_tell_more_bytes_do_not_take_back(
+        (side, mut bytes) in piece(),
+        (at, with) in (0..64_usize, any::<u8>()),
+        awaited in prop::sample::select(vec![
+            None,
+            Some(Kind::Login),
+            Some(Kind::Prepare),
+            Some(Kind::Fetch),
+            Some(Kind::Text),
+        ]),
+    ) {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = with;
+        }
+        let of = |bytes: &[u8]| match side {
+            Side::Request => boundary::of_request(bytes),
+            Side::Response => boundary::of_response(bytes, awaited),
+        };
+        let (mut told, mut compressed) = (Boundary::More, Boundary::More);
+        for end in 0..=bytes.len() {
+            let (now, now_compressed) = (of(&bytes[..end]), compressed::begins(side, &bytes[..end]));
+            prop_assert!(told == Boundary::More || told == now, "{told:?}, then {now:?} of {:?}", &bytes[..end]);
+            prop_assert!(compressed == Boundary::More || compressed == now_compressed, "{:?}", &bytes[..end]);
+            (told, compressed) = (now, now_compressed);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_order_of_packets_is_posted_alike_however_it_is_cut(
+        pieces in prop::collection::vec(piece(), 0..8),
+        mid_stream in any::<bool>(),
+        capabilities in prop::sample::select(vec![USUAL, MODERN, MODERN | capability::COMPRESS]),
+    ) {
+        let login = login(capabilities);
+        let login = login.iter().filter(|_| !mid_stream);
+        let talk: Vec<(Side, &[u8])> =
+            login.chain(&pieces).map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+        check(|| Mysql::new(mid_stream), &talk);
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200), side in any::<bool>()) {
+        let side = if side { C } else { S };
+        check(|| Mysql::new(false), &[(side, &bytes)]);
+        sniff(&bytes);
+    }
+}

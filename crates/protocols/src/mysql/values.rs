@@ -1,0 +1,128 @@
+//! Values: cells of rows, in text and in binary, and parameters.
+//!
+//! In text, each cell has its length before it; a null is one byte. In binary, a bitmap says which are null, and numbers
+//! have the length of their type ("Binary Protocol Value" in `MySQL`'s manual).
+
+use super::wire::{LOCAL_INFILE, lenenc};
+use overhead_decode::{Cursor, Free, Note, Reader, Short};
+use overhead_model::Account;
+
+/// How a value lies in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// So many bytes.
+    Fixed(u8),
+    /// A length and as many bytes; dates and times too, whose length is one byte.
+    Counted,
+    /// As [`Layout::Counted`], or a null: a cell in text.
+    Text,
+}
+
+impl Layout {
+    /// Returns the layout of a value of this type in binary; `None` for a type that no manual knows.
+    pub fn of(kind: u8) -> Option<Self> {
+        Some(match kind {
+            // NULL.
+            6 => Self::Fixed(0),
+            // TINY, BOOL.
+            1 | 244 => Self::Fixed(1),
+            // SHORT, YEAR.
+            2 | 13 => Self::Fixed(2),
+            // LONG, FLOAT, INT24.
+            3 | 4 | 9 => Self::Fixed(4),
+            // DOUBLE, LONGLONG.
+            5 | 8 => Self::Fixed(8),
+            // DECIMAL, TIMESTAMP, DATE, TIME, DATETIME, NEWDATE, VARCHAR, BIT; VECTOR, JSON, NEWDECIMAL, ENUM, SET, BLOBs,
+            // VAR_STRING, STRING, GEOMETRY.
+            0 | 7 | 10..=12 | 14..=19 | 242 | 245..=255 => Self::Counted,
+            _ => return None,
+        })
+    }
+}
+
+/// How far values were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// All of them.
+    All,
+    /// The packet ended, and another one continues it: so many bytes of the last value are in there.
+    Partly(u64),
+}
+
+/// Posts values, one for each layout. `is_continued` where another packet continues this one.
+///
+/// # Errors
+///
+/// [`Short`] where the packet ends before them, or not all lengths were captured.
+#[inline]
+pub(super) fn values<R: Reader>(
+    c: &mut Cursor<'_, '_, '_, R>,
+    layouts: &mut impl Iterator<Item = Layout>,
+    is_continued: bool,
+) -> Result<Read, Short> {
+    for layout in layouts {
+        let len = match layout {
+            Layout::Fixed(len) => u64::from(len),
+            Layout::Text if c.peek().first() == Some(&LOCAL_INFILE) => {
+                c.skip(1, Account::Framing, "null")?;
+                continue;
+            }
+            Layout::Text | Layout::Counted => lenenc(c, Account::Framing, "length")?,
+        };
+        if let Some(left) = value(c, len, is_continued)? {
+            return Ok(Read::Partly(left));
+        }
+    }
+    Ok(Read::All)
+}
+
+/// Posts one value, or what this packet has of it: then, returns how much is left.
+///
+/// # Errors
+///
+/// [`Short`] where the packet ends before it.
+#[inline]
+pub(super) fn value<R: Reader>(
+    c: &mut Cursor<'_, '_, '_, R>,
+    len: u64,
+    is_continued: bool,
+) -> Result<Option<u64>, Short> {
+    let here = len.min(c.remaining());
+    if here < len && !is_continued {
+        return Err(Short);
+    }
+    c.skip_free(here, Account::Data, "value", Free::Any)?;
+    Ok((is_continued && c.remaining() == 0).then_some(len - here))
+}
+
+/// The layouts of those values in binary that are not null, by their types and a bitmap whose first bits, `offset` of them, are
+/// of nobody. Ends before a type that is not known.
+pub(super) fn present<'t>(types: &'t [u8], nulls: &'t [u8], offset: usize) -> impl Iterator<Item = Layout> + 't {
+    let is_null = move |index: usize| {
+        let bit = index + offset;
+        nulls.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0)
+    };
+    types.iter().enumerate().filter(move |(index, _)| !is_null(*index)).map_while(|(_, &kind)| Layout::of(kind))
+}
+
+/// Posts what is left as values of unknown types.
+pub(super) fn untyped<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) {
+    if c.remaining() > 0 {
+        c.out().note(Note::UntypedValue);
+        c.rest(Account::Data, "value");
+    }
+}
+
+/// Returns whether `row` is one of text with so many cells.
+pub(super) fn is_text_row(mut row: &[u8], cells: usize) -> bool {
+    for _ in 0..cells {
+        let len = match row.first() {
+            Some(&LOCAL_INFILE) => Some((0, 1)),
+            _ => super::wire::lenenc_at(row),
+        };
+        let behind = len.and_then(|(len, used)| row.get(used..)?.get(usize::try_from(len).ok()?..));
+        let Some(behind) = behind else { return false };
+        row = behind;
+    }
+    row.is_empty()
+}

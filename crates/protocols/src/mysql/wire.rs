@@ -1,0 +1,147 @@
+//! Constants of the protocol, packet headers, and integers and texts whose length stands before them.
+
+use overhead_decode::{Cursor, Free, Reader, Short};
+use overhead_model::Account;
+
+/// Bytes of a packet's header: length u24, sequence number u8.
+pub(super) const HEADER: u64 = 4;
+/// Length of a packet that another one continues.
+pub(super) const FULL: u64 = 0xff_ffff;
+
+/// First byte of an `OK` packet, and of a row in binary.
+pub(super) const OK: u8 = 0;
+/// First byte of a packet that asks for a file of the client's, and a null in a row of text.
+pub(super) const LOCAL_INFILE: u8 = 0xfb;
+/// First byte of an `EOF` packet, and of the `OK` packet that took its place.
+pub(super) const EOF: u8 = 0xfe;
+/// First byte of an error.
+pub(super) const ERR: u8 = 0xff;
+
+/// Longest `EOF` packet: 5 bytes, 1 before version 4.1.
+pub(super) const EOF_LENGTH: u64 = 5;
+
+/// `MariaDB` reports progress by an error with this number.
+pub(super) const PROGRESS: u16 = 0xffff;
+
+/// Capability flags, `MariaDB`'s own from bit 32 on ("Capabilities Flags" in `MySQL`'s manual, "Connecting" in `MariaDB`'s).
+pub(super) mod capability {
+    /// Of `MySQL` alone: without it, the flags from bit 32 on are `MariaDB`'s.
+    pub const LONG_PASSWORD: u64 = 1;
+    pub const CONNECT_WITH_DB: u64 = 1 << 3;
+    pub const COMPRESS: u64 = 1 << 5;
+    pub const PROTOCOL_41: u64 = 1 << 9;
+    pub const SSL: u64 = 1 << 11;
+    pub const TRANSACTIONS: u64 = 1 << 13;
+    pub const SECURE_CONNECTION: u64 = 1 << 15;
+    pub const PLUGIN_AUTH: u64 = 1 << 19;
+    pub const CONNECT_ATTRS: u64 = 1 << 20;
+    pub const LENENC_AUTH: u64 = 1 << 21;
+    pub const SESSION_TRACK: u64 = 1 << 23;
+    pub const DEPRECATE_EOF: u64 = 1 << 24;
+    pub const ZSTD: u64 = 1 << 26;
+    pub const QUERY_ATTRIBUTES: u64 = 1 << 27;
+    pub const EXTENDED_METADATA: u64 = 1 << 35;
+}
+
+/// Status flags of `OK` and `EOF` packets.
+pub(super) mod status {
+    pub const MORE_RESULTS: u16 = 0x0008;
+    pub const CURSOR_EXISTS: u16 = 0x0040;
+    pub const SESSION_STATE_CHANGED: u16 = 0x4000;
+}
+
+/// Length and sequence number of the packet that begins with `bytes`; `None` where more are needed.
+pub(super) fn header(bytes: &[u8]) -> Option<(u64, u8)> {
+    let [a, b, c, sequence] = *bytes.first_chunk()?;
+    Some((u64::from(u32::from_le_bytes([a, b, c, 0])), sequence))
+}
+
+/// Two bytes, little-endian, where there are as many.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|two| u16::from_le_bytes(*two))
+}
+
+/// Four bytes, little-endian, where there are as many.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
+}
+
+/// The integer of variable length that `bytes` begin with ("`Protocol::LengthEncodedInteger`"), and how many they are; `None`
+/// for what is none, and where more are needed.
+pub(super) fn lenenc_at(bytes: &[u8]) -> Option<(u64, usize)> {
+    let behind = |n: usize| {
+        let mut eight = [0; 8];
+        eight.get_mut(..n)?.copy_from_slice(bytes.get(1..1 + n)?);
+        Some((u64::from_le_bytes(eight), 1 + n))
+    };
+    match *bytes.first()? {
+        short @ 0..=0xfa => Some((u64::from(short), 1)),
+        0xfc => behind(2),
+        0xfd => behind(3),
+        0xfe => behind(8),
+        _ => None,
+    }
+}
+
+/// Posts and gives an integer of variable length.
+///
+/// # Errors
+///
+/// [`Short`] where there is none, or not all of it was captured.
+pub(super) fn lenenc<R: Reader>(
+    c: &mut Cursor<'_, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<u64, Short> {
+    let (value, len) = lenenc_at(c.peek()).ok_or(Short)?;
+    c.skip(len as u64, account, field)?;
+    Ok(value)
+}
+
+/// Posts an integer of variable length whose value nobody looks at, so that equally long ones are the same.
+///
+/// # Errors
+///
+/// As [`lenenc`].
+pub(super) fn lenenc_free<R: Reader>(
+    c: &mut Cursor<'_, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<(), Short> {
+    let (_, len) = lenenc_at(c.peek()).ok_or(Short)?;
+    if len > 1 {
+        c.out().free(1, len as u64 - 1, Free::Any);
+    }
+    c.skip(len as u64, account, field)
+}
+
+/// Posts a length to `framing` and as many bytes to `account`, and gives those that were captured.
+///
+/// # Errors
+///
+/// [`Short`] where the packet has fewer.
+pub(super) fn lenenc_text<'a, R: Reader>(
+    c: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<&'a [u8], Short> {
+    let len = lenenc(c, Account::Framing, "length")?;
+    c.text(len, account, field)
+}
+
+/// Posts a text and the NUL behind it; all that is left where there is none.
+///
+/// # Errors
+///
+/// [`Short`] where what is left was not captured as a whole.
+pub(super) fn nul_text<'a, R: Reader>(
+    c: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> Result<&'a [u8], Short> {
+    let here = c.peek();
+    match c.c_string(account, field) {
+        Err(Short) if here.len() as u64 == c.remaining() => c.text(here.len() as u64, account, field),
+        text => text,
+    }
+}

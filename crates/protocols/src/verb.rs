@@ -1,0 +1,45 @@
+//! The verb of an SQL statement, whichever dialect it is in.
+
+/// Longest verb that is told apart; no command's first word is longer.
+const LENGTH: usize = 23;
+
+/// The first word of a statement in upper case; empty where it is not known or the statement is empty. Aligned, it is copied
+/// as words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(8))]
+pub(crate) struct Verb {
+    len: u8,
+    text: [u8; LENGTH],
+}
+
+impl Verb {
+    /// From the first word of `text`.
+    pub fn of_word(text: &[u8]) -> Self {
+        let mut verb = Self::default();
+        for (slot, byte) in verb.text.iter_mut().zip(text) {
+            if !byte.is_ascii_alphabetic() && *byte != b'_' {
+                break;
+            }
+            *slot = byte.to_ascii_uppercase();
+            verb.len += 1;
+        }
+        verb
+    }
+
+    /// Returns the word.
+    pub fn as_str(&self) -> &str {
+        let word = self.text.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(word).unwrap_or_default()
+    }
+
+    /// Returns whether it is this word, which is in upper case.
+    #[inline]
+    pub fn is(&self, word: &[u8]) -> bool {
+        self.text.get(..usize::from(self.len)) == Some(word)
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
