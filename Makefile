@@ -12,7 +12,7 @@ help: ## this list
 demo: ## install what is missing, measure a private Redis and PostgreSQL, draw the figures
 	lab/demo
 
-comparison: ## Redis, PostgreSQL, Cassandra and FerretDB side by side, measured and explained, into docs/comparison
+comparison: ## databases, caches and key-value servers side by side, measured and explained, into docs/comparison; one: lab/comparison caches
 	lab/comparison
 
 test: ## everything that CI runs: lints, docs, tests, live tests against real servers

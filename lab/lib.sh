@@ -255,7 +255,9 @@ server_main() {
         pid) server_running && server_pid ;;
         version) version ;;
         inside) exec "${INSIDE[@]}" "${@:2}" ;;
-        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|pid|version|inside COMMAND…" ;;
+        # The command that `inside` puts first, a word a line.
+        within) printf '%s\n' "${INSIDE[@]}" | sed '/^$/d' ;;
+        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|pid|version|within|inside COMMAND…" ;;
     esac
 }
 

@@ -254,10 +254,15 @@ fn recorded() -> Vec<(String, Value)> {
 /// The records below `docs`, with counters of real runs.
 fn committed() -> Vec<(String, Value)> {
     let mut records = Vec::new();
-    for folder in ["docs/comparison/runs", "docs/comparison/load"] {
-        for entry in fs::read_dir(root().join(folder)).unwrap() {
-            let path = entry.unwrap().path().join("run.json");
-            records.push((path.display().to_string(), serde_json::from_slice(&fs::read(&path).unwrap()).unwrap()));
+    let mut folders = vec![root().join("docs/comparison")];
+    while let Some(folder) = folders.pop() {
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        for path in paths {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.ends_with("run.json") {
+                records.push((path.display().to_string(), serde_json::from_slice(&fs::read(&path).unwrap()).unwrap()));
+            }
         }
     }
     records

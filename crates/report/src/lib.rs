@@ -24,7 +24,7 @@ pub mod text;
 
 pub use aggregate::{Aggregate, RunFacts, build_run};
 pub use error::ReportError;
-pub use figure::{FigureOptions, ImageFormat, draw};
+pub use figure::{FigureOptions, ImageFormat, LineFigure, draw, draw_lines};
 pub use folder::{FileOwner, OutputFolder};
 pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report};
 pub use run::{NamedRun, load_named_run, load_run};

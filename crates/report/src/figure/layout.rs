@@ -11,8 +11,8 @@ use super::scene::{Anchor, Face, Mark, Scene, words};
 use crate::bounds::AT_LEAST;
 
 /// Width of the image: 800 shown at a blog's 700 keeps 11-pixel text above 9.
-const WIDTH: f64 = 800.0;
-const MARGIN: f64 = 20.0;
+pub(super) const WIDTH: f64 = 800.0;
+pub(super) const MARGIN: f64 = 20.0;
 /// Between panels.
 const GUTTER: f64 = 22.0;
 /// Left of a panel whose bars are those of several rows.
@@ -22,11 +22,11 @@ const ABSENT_WIDTH: f64 = 162.0;
 /// Part of the width with bars that the first panel takes.
 const FIRST_PANEL: f64 = 0.5;
 
-const TITLE: Face = Face::new(20.0, Weight::Bold, INK);
-const HEADING: Face = Face::new(13.0, Weight::Bold, INK);
-const UNIT: Face = Face::new(11.0, Weight::Regular, MUTED);
-const TICK: Face = Face::new(10.5, Weight::Regular, MUTED);
-const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
+pub(super) const TITLE: Face = Face::new(20.0, Weight::Bold, INK);
+pub(super) const HEADING: Face = Face::new(13.0, Weight::Bold, INK);
+pub(super) const UNIT: Face = Face::new(11.0, Weight::Regular, MUTED);
+pub(super) const TICK: Face = Face::new(10.5, Weight::Regular, MUTED);
+pub(super) const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
 const RUN: Face = Face::new(12.5, Weight::Bold, INK);
 const OPERATION: Face = Face::new(12.5, Weight::Regular, INK);
 const OPERATION_TOTAL: Face = Face::new(12.5, Weight::Bold, INK);
@@ -47,12 +47,12 @@ const RUN_GAP: f64 = 9.0;
 const REMAINDER: f64 = 16.0;
 
 /// Legend entries: swatch, space after it, space after the label, line height.
-const SWATCH: f64 = 10.0;
-const SWATCH_GAP: f64 = 4.0;
+pub(super) const SWATCH: f64 = 10.0;
+pub(super) const SWATCH_GAP: f64 = 4.0;
 const ENTRY_GAP: f64 = 11.0;
 const LEGEND_LEADING: f64 = 16.0;
 
-const CAPTION_LEADING: f64 = 15.5;
+pub(super) const CAPTION_LEADING: f64 = 15.5;
 const PARAGRAPH_GAP: f64 = 4.0;
 
 /// Base line of text below the top of a bar, so that it stands in the middle.
@@ -136,7 +136,7 @@ fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> PanelPlace {
 }
 
 /// Returns a step of 1, 2 or 5 times a power of ten that makes about `count` of them.
-fn step(max: f64, count: f64) -> f64 {
+pub(super) fn step(max: f64, count: f64) -> f64 {
     if max <= 0.0 {
         return 1.0;
     }
@@ -399,7 +399,7 @@ fn absent_bar(scene: &mut Scene, place: &PanelPlace, reason: &str, y: f64) {
     scene.text(&text, (place.zero + 4.0, y + BAR_BASELINE), Anchor::Start, SMALL);
 }
 
-fn paragraphs(scene: &mut Scene, caption: &[Paragraph], top: f64) -> f64 {
+pub(super) fn paragraphs(scene: &mut Scene, caption: &[Paragraph], top: f64) -> f64 {
     let mut y = top;
     scene.line((MARGIN, top - 20.0), (WIDTH - MARGIN, top - 20.0), INK);
     for paragraph in caption {

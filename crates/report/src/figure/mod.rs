@@ -5,6 +5,7 @@ mod caption;
 mod chart;
 mod font;
 mod layout;
+mod lines;
 mod paint;
 mod pairs;
 mod palette;
@@ -14,6 +15,7 @@ mod scene;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
+pub use lines::{LineFigure, draw_lines};
 pub(crate) use pairs::{PairFigure, PairPanel, PairRow, draw_pairs};
 #[cfg(test)]
 use scene::Scene;

@@ -33,6 +33,19 @@ impl BackendStyle for Solid {
     }
 }
 
+/// Stroke of so many device pixels.
+struct Stroke(Rgb, u32);
+
+impl BackendStyle for Stroke {
+    fn color(&self) -> BackendColor {
+        color(self.0, 1.0)
+    }
+
+    fn stroke_width(&self) -> u32 {
+        self.1
+    }
+}
+
 fn color(Rgb(r, g, b): Rgb, alpha: f64) -> BackendColor {
     BackendColor { alpha, rgb: (r, g, b) }
 }
@@ -99,6 +112,10 @@ fn shapes_and_text<B: DrawingBackend>(backend: &mut B, scene: &Scene, text: fn(&
             }
             Mark::Line { from, to, color } => {
                 backend.draw_line(corner(from.0, from.1), corner(to.0, to.1), &Solid(*color))?;
+            }
+            Mark::ThickLine { from, to, thickness, color } => {
+                let stroke = Stroke(*color, device(*thickness).unsigned_abs());
+                backend.draw_path([corner(from.0, from.1), corner(to.0, to.1)], &stroke)?;
             }
             Mark::Text(line) => text(backend, line)?,
         }

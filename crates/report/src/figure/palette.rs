@@ -19,6 +19,18 @@ pub(crate) const WARNING: Rgb = Rgb(163, 38, 30);
 pub(crate) const USER: Rgb = Rgb(156, 198, 224);
 pub(crate) const KERNEL: Rgb = Rgb(46, 94, 140);
 
+/// Lines, in the order in which they are named: hues that readers who see few of them can still tell apart.
+pub(crate) const LINES: [Rgb; 8] = [
+    Rgb(0, 114, 178),
+    Rgb(213, 94, 0),
+    Rgb(0, 158, 115),
+    Rgb(204, 121, 167),
+    Rgb(230, 159, 0),
+    Rgb(86, 180, 233),
+    Rgb(60, 60, 60),
+    Rgb(150, 150, 150),
+];
+
 /// System calls, each with one colour and one place in the stack, in every figure. What receives is blue, what sends orange,
 /// what waits green, what registers and sets up yellow, what synchronises and sleeps pink, files and memory brown; within a
 /// family they differ in lightness. A call that is not here is drawn with the others.

@@ -17,6 +17,7 @@ pub(crate) struct Scene {
 pub(crate) enum Mark {
     Rect { x: f64, y: f64, width: f64, height: f64, fill: Rgb },
     Line { from: (f64, f64), to: (f64, f64), color: Rgb },
+    ThickLine { from: (f64, f64), to: (f64, f64), thickness: f64, color: Rgb },
     Text(Text),
 }
 
@@ -80,6 +81,10 @@ impl Scene {
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: Rgb) {
         self.marks.push(Mark::Line { from, to, color });
+    }
+
+    pub(crate) fn thick_line(&mut self, from: (f64, f64), to: (f64, f64), thickness: f64, color: Rgb) {
+        self.marks.push(Mark::ThickLine { from, to, thickness, color });
     }
 
     pub(crate) fn text(&mut self, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {

@@ -8,7 +8,7 @@ mod facts;
 pub(crate) mod grid;
 mod legend;
 pub(crate) mod markdown;
-pub(crate) mod number;
+pub mod number;
 mod table;
 
 pub use columns::{LatencyFigure, OperationColumn};

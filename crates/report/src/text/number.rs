@@ -22,7 +22,7 @@ pub(crate) fn decimal(value: f64) -> String {
 }
 
 /// `digits` after the point, thousands separated. Not for negative values.
-pub(crate) fn with_digits(value: f64, digits: usize) -> String {
+pub fn with_digits(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     match text.split_once('.') {
         Some((whole, fraction)) => format!("{}.{fraction}", group(whole)),
@@ -31,13 +31,13 @@ pub(crate) fn with_digits(value: f64, digits: usize) -> String {
 }
 
 /// Whole bytes as such, means of mixed sizes with one digit.
-pub(crate) fn bytes_label(value: f64) -> String {
+pub fn bytes_label(value: f64) -> String {
     let is_whole = (value - value.round()).abs() < 0.05;
     with_digits(value, usize::from(!is_whole && value < 1_000.0))
 }
 
 /// About three significant digits: `0.032`, `3.21`, `32.1`, `1,234`.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     match value {
         v if v == 0.0 || v >= 100.0 => with_digits(v, 0),
         v if v >= 10.0 => with_digits(v, 1),

@@ -1,0 +1,247 @@
+//! A figure of lines: a quantity at a few named places, such as percentiles or lengths of a pipeline, one line for each of
+//! several systems.
+
+use super::caption::{self, Paragraph};
+use super::layout::{
+    CAPTION_LEADING, HEADING, LEGEND, MARGIN, SWATCH, SWATCH_GAP, TICK, TITLE, UNIT, WIDTH, paragraphs,
+};
+use super::palette::{self, AXIS, GRID};
+use super::scene::{Anchor, Scene};
+use super::{ImageFormat, paint};
+use crate::error::ReportError;
+use crate::text::number::with_digits;
+
+/// What is drawn.
+#[derive(Clone, Debug, Default)]
+pub struct LineFigure {
+    /// Heading.
+    pub title: String,
+    /// What it shows, for those who do not see it.
+    pub description: String,
+    /// What the places are.
+    pub x_title: String,
+    /// The quantity with its unit.
+    pub y_title: String,
+    /// Equal distances are equal ratios; values that are not above zero are left out.
+    pub logarithmic: bool,
+    /// Names of the places, from left to right.
+    pub places: Vec<String>,
+    /// Lines, each with its name and a value for each place, or none.
+    pub lines: Vec<(String, Vec<Option<f64>>)>,
+    /// How it was measured, below the figure.
+    pub note: String,
+}
+
+/// Height of the field that lines are drawn in.
+const HEIGHT: f64 = 300.0;
+/// Room left of it for the labels of the axis.
+const LABELS: f64 = 52.0;
+/// Room on either side of the first and of the last place.
+const INSET: f64 = 28.0;
+const ROW: f64 = 17.0;
+const THICKNESS: f64 = 2.0;
+/// Side of the square at a value.
+const POINT: f64 = 6.0;
+
+/// Returns the figure as SVG and as PNG.
+///
+/// # Errors
+///
+/// [`ReportError::NoRuns`] without any value to draw or with more lines than there are colours, and those of drawing.
+pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
+    let axis = Axis::of(figure).ok_or(ReportError::NoRuns)?;
+    if figure.lines.len() > palette::LINES.len() {
+        return Err(ReportError::Drawing(format!(
+            "{} lines in a figure that has room for {}",
+            figure.lines.len(),
+            palette::LINES.len()
+        )));
+    }
+    let scene = scene(figure, &axis);
+    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
+    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
+}
+
+/// The vertical axis.
+struct Axis {
+    from: f64,
+    to: f64,
+    logarithmic: bool,
+    ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// Returns the axis on which all values of a figure lie; `None` without any.
+    fn of(figure: &LineFigure) -> Option<Self> {
+        let values = figure.lines.iter().flat_map(|(_, values)| values).flatten().copied();
+        let values: Vec<f64> =
+            values.filter(|value| value.is_finite() && (!figure.logarithmic || *value > 0.0)).collect();
+        let max = values.iter().copied().max_by(f64::total_cmp)?;
+        let min = values.iter().copied().min_by(f64::total_cmp)?;
+        Some(if figure.logarithmic { Self::of_ratios(min, max) } else { Self::of_amounts(max) })
+    }
+
+    fn of_amounts(max: f64) -> Self {
+        let step = super::layout::step(max, 5.0);
+        let count = (max / step).ceil().max(1.0);
+        let ticks = (0..=count as u32).map(|at| f64::from(at) * step).collect();
+        Self { from: 0.0, to: count * step, logarithmic: false, ticks }
+    }
+
+    /// Steps of 1, 2 and 5 times a power of ten; of powers of ten alone where that would be many.
+    fn of_ratios(min: f64, max: f64) -> Self {
+        let decades = min.log10().floor() as i32..=max.log10().ceil() as i32;
+        let leading: &[f64] = if max / min > 1e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let all = decades.flat_map(|power| leading.iter().map(move |digit| digit * 10_f64.powi(power)));
+        let all: Vec<f64> = all.collect();
+        let from = all.iter().copied().filter(|tick| *tick <= min).fold(min, |_, tick| tick);
+        let to = all.iter().copied().find(|tick| *tick >= max && *tick > from).unwrap_or(max);
+        Self { from, to, logarithmic: true, ticks: all.into_iter().filter(|tick| (from..=to).contains(tick)).collect() }
+    }
+
+    /// Returns how far up a value lies, from 0 to 1; `None` for what this axis cannot show.
+    fn height(&self, value: f64) -> Option<f64> {
+        if !value.is_finite() || (self.logarithmic && value <= 0.0) {
+            return None;
+        }
+        let place = |value: f64| if self.logarithmic { value.log10() } else { value };
+        Some((place(value) - place(self.from)) / (place(self.to) - place(self.from)))
+    }
+}
+
+fn scene(figure: &LineFigure, axis: &Axis) -> Scene {
+    let mut scene = Scene { width: WIDTH, ..Scene::default() };
+    scene.text(&TITLE.fitted(&figure.title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
+    scene.text(&figure.y_title, (MARGIN, MARGIN + 44.0), Anchor::Start, HEADING);
+    let legend_bottom = legend(&mut scene, figure, MARGIN + 64.0);
+    let top = legend_bottom + 18.0;
+    let bottom = top + HEIGHT;
+    grid(&mut scene, axis, top);
+    let span = WIDTH - 2.0 * MARGIN - LABELS - 2.0 * INSET;
+    let apart = span / (figure.places.len().max(2) - 1) as f64;
+    let x_of = |at: usize| MARGIN + LABELS + INSET + at as f64 * apart;
+    for (at, name) in figure.places.iter().enumerate() {
+        scene.line((x_of(at), bottom), (x_of(at), bottom + 4.0), AXIS);
+        scene.text(&TICK.fitted(name, apart), (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
+    }
+    scene.text(&figure.x_title, (x_of(0) + span / 2.0, bottom + 34.0), Anchor::Middle, UNIT);
+    for ((_, values), color) in figure.lines.iter().zip(palette::LINES) {
+        let height = |(at, value): (usize, &Option<f64>)| {
+            value.and_then(|value| axis.height(value)).map(|part| (x_of(at), bottom - part * HEIGHT))
+        };
+        let points: Vec<Option<(f64, f64)>> = values.iter().enumerate().map(height).collect();
+        for (from, to) in points.iter().zip(points.iter().skip(1)).filter_map(|(from, to)| from.zip(*to)) {
+            scene.thick_line(from, to, THICKNESS, color);
+        }
+        for (x, y) in points.into_iter().flatten() {
+            scene.rect((x - POINT / 2.0, y - POINT / 2.0), (POINT, POINT), color);
+        }
+    }
+    let note: Paragraph = caption::note("How to read:", &figure.note);
+    scene.height = paragraphs(&mut scene, &[note], bottom + 66.0) + MARGIN - CAPTION_LEADING;
+    scene
+}
+
+/// Names of the lines with their colours. Returns the base line of the last row.
+fn legend(scene: &mut Scene, figure: &LineFigure, baseline: f64) -> f64 {
+    let (mut x, mut y) = (MARGIN, baseline);
+    for ((name, _), color) in figure.lines.iter().zip(palette::LINES) {
+        let width = SWATCH + SWATCH_GAP + LEGEND.width(name) + 16.0;
+        if x > MARGIN && x + width > WIDTH - MARGIN {
+            (x, y) = (MARGIN, y + ROW);
+        }
+        scene.rect((x, y - SWATCH + 1.0), (SWATCH, SWATCH), color);
+        scene.text(name, (x + SWATCH + SWATCH_GAP, y), Anchor::Start, LEGEND);
+        x += width;
+    }
+    y
+}
+
+/// Lines across the field, each with its value.
+fn grid(scene: &mut Scene, axis: &Axis, top: f64) {
+    for tick in &axis.ticks {
+        let Some(part) = axis.height(*tick) else { continue };
+        let y = top + HEIGHT * (1.0 - part);
+        let color = if part == 0.0 { AXIS } else { GRID };
+        scene.line((MARGIN + LABELS, y), (WIDTH - MARGIN, y), color);
+        scene.text(&tick_label(*tick), (MARGIN + LABELS - 6.0, y + 3.5), Anchor::End, TICK);
+    }
+}
+
+/// As many digits as it takes: a tick is 1, 2 or 5 times a power of ten, or a multiple of one.
+fn tick_label(tick: f64) -> String {
+    let digits = (0..6).find(|digits| (tick * 10_f64.powi(*digits)).fract().abs() < 1e-6).unwrap_or(6);
+    with_digits(tick, digits as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Mark;
+    use super::*;
+
+    fn figure(logarithmic: bool) -> LineFigure {
+        LineFigure {
+            title: "Latency".to_owned(),
+            description: "Lines".to_owned(),
+            x_title: "percentile".to_owned(),
+            y_title: "µs".to_owned(),
+            logarithmic,
+            places: ["p50", "p99", "max"].map(str::to_owned).to_vec(),
+            lines: vec![
+                ("Redis 7".to_owned(), vec![Some(80.0), Some(200.0), Some(9_000.0)]),
+                ("Valkey 9".to_owned(), vec![Some(70.0), None, Some(3_000.0)]),
+            ],
+            note: "made up.".to_owned(),
+        }
+    }
+
+    /// Tops of the squares at the values.
+    fn points(figure: &LineFigure) -> Vec<(f64, f64)> {
+        let scene = scene(figure, &Axis::of(figure).unwrap());
+        let squares = scene.marks.iter().filter_map(|mark| match mark {
+            Mark::Rect { x, y, width, .. } if *width == POINT => Some((*x, *y)),
+            _ => None,
+        });
+        squares.collect()
+    }
+
+    #[test]
+    fn a_value_stands_at_its_place_and_an_absent_one_nowhere() {
+        for logarithmic in [false, true] {
+            let points = points(&figure(logarithmic));
+            assert_eq!(points.len(), 5);
+            assert!(points[0].1 > points[1].1 && points[1].1 > points[2].1, "more is higher");
+            assert!(points[3].1 >= points[0].1, "70 is not above 80");
+            assert_eq!((points[3].0, points[4].0), (points[0].0, points[2].0));
+        }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_begins_and_ends_at_ticks_around_all_values() {
+        for (min, max) in [(70.0, 9_000.0), (1.0, 1.0), (0.03, 0.9), (5.0, 5_000_000.0)] {
+            let axis = Axis::of_ratios(min, max);
+            assert!(axis.from <= min && axis.to >= max && axis.from < axis.to, "{min} to {max}");
+            assert!((2..=12).contains(&axis.ticks.len()), "{:?}", axis.ticks);
+            assert!(axis.ticks.iter().all(|tick| (0.0..=1.0).contains(&axis.height(*tick).unwrap())));
+        }
+    }
+
+    #[test]
+    fn ticks_have_as_many_digits_as_they_need() {
+        assert_eq!(
+            [0.0, 0.05, 0.3, 1.0, 2.5, 20.0, 5e6].map(tick_label),
+            ["0", "0.05", "0.3", "1", "2.5", "20", "5,000,000"]
+        );
+    }
+
+    #[test]
+    fn both_formats_are_drawn_and_nothing_to_draw_is_an_error() {
+        let [(_, svg), (_, png)] = draw_lines(&figure(true)).unwrap();
+        let svg = String::from_utf8(svg).unwrap();
+        assert!(roxmltree::Document::parse(&svg).is_ok() && svg.contains("Valkey 9"));
+        assert!(png.starts_with(b"\x89PNG"));
+        let mut empty = figure(true);
+        empty.lines = vec![("nothing".to_owned(), vec![None, Some(0.0), None])];
+        assert!(draw_lines(&empty).is_err());
+    }
+}

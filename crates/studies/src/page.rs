@@ -1,0 +1,116 @@
+//! A template rendered over the records of a study.
+
+use crate::drawing::{self, Figure, Files};
+use crate::records::Study;
+use crate::{distribution, number, query};
+use anyhow::{Result, ensure};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::{Environment, Error, UndefinedBehavior, context};
+use overhead_model::Run;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Words of a page at most, without its tables and commands.
+const WORDS: usize = 1_500;
+
+/// What a template made.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Markdown.
+    pub text: String,
+    /// Names within `figures/`, and contents.
+    pub figures: Files,
+}
+
+/// Returns the page.
+///
+/// # Errors
+///
+/// What the template asks for and the records do not have, and a page of more than [`WORDS`] words.
+pub(crate) fn render(template: &str, study: Study) -> Result<Page> {
+    let files: Arc<Mutex<Files>> = Arc::default();
+    let cells = Value::from(Serde(cells(&study)));
+    let conditions = Value::from(Serde(&study.conditions));
+    let runs: Arc<Vec<Run>> = Arc::new(study.cells.into_iter().map(|cell| cell.run).collect());
+    let mut environment = environment()?;
+    add_queries(&mut environment, &cells);
+    add_figures(&mut environment, &runs, &files);
+    let text = environment.render_named_str("template", template, context! { cells, conditions })?;
+    let text = text.trim().to_owned() + "\n";
+    let words = words(&text);
+    ensure!(words <= WORDS, "the page has {words} words, and may have {WORDS}");
+    let figures = std::mem::take(&mut *files.lock().unwrap_or_else(PoisonError::into_inner));
+    let names: BTreeSet<&String> = figures.iter().map(|(name, _)| name).collect();
+    ensure!(names.len() == figures.len(), "two figures have one name");
+    Ok(Page { text, figures })
+}
+
+/// The cells as templates see them; `index` tells which of the runs is theirs.
+fn cells(study: &Study) -> Vec<serde_json::Value> {
+    let numbered = |(index, mut cell): (usize, serde_json::Value)| {
+        if let Some(members) = cell.as_object_mut() {
+            members.insert("index".to_owned(), json!(index));
+        }
+        cell
+    };
+    study.cells.iter().map(crate::cell::Cell::value).enumerate().map(numbered).collect()
+}
+
+fn environment() -> Result<Environment<'static>, Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.add_filter("bytes", |value: Value| number::bytes(&value));
+    environment.add_filter("signed", |value: Value| number::signed(&value));
+    environment.add_filter("digits", |value: Value| number::digits(&value));
+    environment.add_filter("whole", |value: Value| number::whole(&value));
+    environment.add_filter("us", |value: Value| number::microseconds(&value));
+    environment.add_filter("percent", |value: Value| number::percent(&value));
+    environment.add_filter("within", |entries: Value, bound: f64| distribution::within(&entries, bound));
+    environment.add_filter("percentile", |entries: Value, percent: f64| distribution::percentile(&entries, percent));
+    Ok(environment)
+}
+
+/// `cell(…)` is the one with these labels, `cells_with(…)` are all of them; `has(…)` tells whether there is any.
+fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
+    let all = cells.clone();
+    environment.add_function("cell", move |labels: Kwargs| query::only(&all, &labels));
+    let all = cells.clone();
+    environment.add_function("cells_with", move |labels: Kwargs| query::matching(&all, &labels));
+    let all = cells.clone();
+    environment
+        .add_function("has", move |labels: Kwargs| query::matching(&all, &labels).map(|found| !found.is_empty()));
+}
+
+/// `bars(…)` and `lines(…)` draw, and stand for the figure in the page.
+fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, files: &Arc<Mutex<Files>>) {
+    let (runs, kept) = (Arc::clone(runs), Arc::clone(files));
+    environment.add_function("bars", move |options: Kwargs| keep(&kept, drawing::bars(&runs, &options)));
+    let kept = Arc::clone(files);
+    environment.add_function("lines", move |options: Kwargs| keep(&kept, drawing::lines(&options)));
+}
+
+fn keep(files: &Mutex<Files>, figure: Result<Figure, Error>) -> Result<String, Error> {
+    let (markdown, new) = figure?;
+    files.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+    Ok(markdown)
+}
+
+/// Words of what is read from beginning to end: not of tables, commands and figures.
+fn words(text: &str) -> usize {
+    let mut inside = false;
+    let mut count = 0;
+    for line in text.lines() {
+        let fence = line.starts_with("```");
+        inside ^= fence;
+        if !inside && !fence && !line.starts_with('|') && !line.starts_with("![") {
+            count += line.split_whitespace().count();
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests;
