@@ -8,7 +8,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use overhead_benches::{CAPTURES, Count, frames, path};
-use overhead_capture::{FileSource, Next, Source};
+use overhead_capture::FileSource;
 use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::Tally;
@@ -37,8 +37,7 @@ fn stages(c: &mut Criterion) {
             b.iter(|| {
                 let mut source = FileSource::from_reader("memory", Cursor::new(file.clone())).expect("a capture");
                 let mut frames = 0_u64;
-                while let Next::Frame(_) = source.next_frame().expect("a frame") {
-                    frames += 1;
+                while source.fill().expect("a capture") {
                     let _ = source.buffered_frames(|_| {
                         frames += 1;
                         ControlFlow::Continue(())

@@ -1,7 +1,7 @@
 //! The current connections, and which of them a segment belongs to.
 
 use crate::bounds::{Company, Holdings};
-use crate::flow::{Finished, Flow};
+use crate::flow::{Finished, Flow, Turns};
 use crate::limits;
 use crate::moment::Moment;
 use crate::packet::{Bare, Plain, Segment};
@@ -28,8 +28,8 @@ pub struct Connections<T> {
     /// What all threads hold; absent where there is one.
     company: Option<Arc<Company>>,
     tally: T,
-    /// Frames may be taken from the memo.
-    memo: bool,
+    /// What connections share of their memos; absent where they have none.
+    turns: Option<Turns>,
     totals: Totals,
     flows: FastMap<Key, Box<Entry>>,
     /// Closed ones in order of their closing, to be forgotten in time.
@@ -109,7 +109,7 @@ impl<T: Tally> Connections<T> {
             shared: Shared::default(),
             company: None,
             tally,
-            memo: true,
+            turns: Some(Turns::default()),
             totals: Totals::default(),
             flows: FastMap::default(),
             closing: VecDeque::new(),
@@ -141,7 +141,7 @@ impl<T: Tally> Connections<T> {
     /// Takes nothing from the memo: every frame goes the general way. The result is the same, which is what this is to show.
     #[must_use]
     pub fn without_memo(mut self) -> Self {
-        self.memo = false;
+        self.turns = None;
         self
     }
 
@@ -179,8 +179,8 @@ impl<T: Tally> Connections<T> {
     ) {
         if let Some(entry) = self.flows.get_mut(&key) {
             // A connection that has ended recalls nothing any more.
-            let recalls = |bare| entry.flow.recall(is_from_lesser, &bare, at.number, &mut self.tally);
-            if !bare.is_some_and(recalls) {
+            let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
+            if !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
                 if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
                     self.first(&segment, key, at);
@@ -214,7 +214,7 @@ impl<T: Tally> Connections<T> {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
-        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.memo);
+        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
         self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected }));
         if selected {
             self.holdings.begin();

@@ -57,7 +57,7 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     let mut reading = Reading { paths, keys, waiting, repeats, findings: Findings::default() };
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
-        if file.each(|frame| take(0, frame))?.is_continue() {
+        if file.rest(|frame| take(0, frame))?.is_continue() {
             reading.note_end(&file);
         }
         return Ok(reading.findings);
@@ -271,22 +271,38 @@ impl<'a> File<'a> {
         Ok(Self { index, keys, secrets, source, ahead: VecDeque::new(), current: None })
     }
 
-    /// Hands all frames to `take`, until it breaks off.
+    /// Hands all frames to `take`, until it breaks off: first those that were read before their time.
     fn each(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
-        while let Some(frame) = self.next()? {
-            // No secrets come between frames that are buffered.
-            if take(&frame).is_break() || (self.ahead.is_empty() && self.source.buffered_frames(&mut take).is_break()) {
+        while let Some(kept) = self.ahead.pop_front() {
+            if take(&kept.frame()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.rest(take)
+    }
+
+    /// Hands the frames that were not read yet to `take`, until it breaks off.
+    fn rest(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        // No secrets come between frames that are buffered.
+        while self.fill()? {
+            if self.source.buffered_frames(&mut take).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(GO_ON)
     }
 
+    /// Reads on to the next frame of the source, and takes the secrets before it; false where there is none.
+    fn fill(&mut self) -> Result<bool> {
+        let is_there = self.source.fill()?;
+        self.keys.bring(&self.secrets);
+        Ok(is_there)
+    }
+
     /// The next frame of the source, and the secrets before it.
     fn read(&mut self) -> Result<Option<Frame<'_>>> {
-        let frame = self.source.next_frame()?.frame();
-        self.keys.bring(&self.secrets);
-        Ok(frame)
+        self.fill()?;
+        Ok(self.source.next_frame()?.frame())
     }
 
     /// The next frame.

@@ -76,17 +76,15 @@ impl LegacyReader {
     /// Returns the record at the beginning of these bytes where they hold all of it, which is the rule.
     #[inline]
     pub(super) fn buffered(&self, bytes: &[u8]) -> Option<FrameAt> {
-        let (fields, _) = bytes.first_chunk::<16>()?.as_chunks::<4>();
-        let field = |at: usize| {
-            let field = fields.get(at).copied().unwrap_or_default();
-            if self.big_endian { u32::from_be_bytes(field) } else { u32::from_le_bytes(field) }
-        };
-        let record = self.record_header.checked_add(field(2) as usize)?;
-        (self.record_header == 16 && field(2) <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
-            time_ns: u64::from(field(0)) * 1_000_000_000 + u64::from(field(1)) * self.fraction_ns,
+        let fields: &[[u8; 4]; 4] = bytes.as_chunks().0.first_chunk()?;
+        let [seconds, fraction, captured, original_len] =
+            if self.big_endian { fields.map(u32::from_be_bytes) } else { fields.map(u32::from_le_bytes) };
+        let record = self.record_header.checked_add(captured as usize)?;
+        (self.record_header == 16 && captured <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
+            time_ns: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns,
             link: self.interface[0].link,
             interface: 0,
-            original_len: field(3),
+            original_len,
             record,
             data: self.record_header..record,
         })

@@ -35,6 +35,8 @@ pub struct FileSource {
     window: Window,
     format: FormatReader,
     delivered: usize,
+    /// The frame that was read last, as long as it is not delivered.
+    next: Option<FrameAt>,
     end: Option<FileEnd>,
 }
 
@@ -172,7 +174,7 @@ impl FileSource {
         let mut window = Window::new(input);
         let format = FormatReader::open(name, &mut window)?;
         let name = name.to_owned();
-        Ok(Self { name, compression, window, format, delivered: 0, end: None })
+        Ok(Self { name, compression, window, format, delivered: 0, next: None, end: None })
     }
 
     /// Returns what errors call this input: its path, or `standard input`.
@@ -235,16 +237,34 @@ impl FileSource {
         self.window.offset() + self.delivered as u64
     }
 
-    /// Hands the frames on that lie in the buffer, in order, until `take` breaks off. What is not one of these - the end, a
-    /// frame that has to be read first, a block of another kind - is for [`Source::next_frame`], and so is the first frame.
+    /// Reads on, as far as it takes, to the next frame; false where there is none. What is delivered next is that frame.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::next_frame`].
+    pub fn fill(&mut self) -> Result<bool, SourceError> {
+        if self.end.is_some() || self.next.is_some() {
+            return Ok(self.next.is_some());
+        }
+        self.window.consume(std::mem::take(&mut self.delivered));
+        match self.format.step(&mut self.window) {
+            Ok(Step::Frame(at)) => self.next = Some(at),
+            Ok(Step::End(cut)) => self.end = Some(FileEnd { cut }),
+            Err(source) => return Err(SourceError::Read { input: self.name.clone(), source }),
+        }
+        Ok(self.next.is_some())
+    }
+
+    /// Delivers the frames that are in the buffer, in order, until `take` breaks off. What is not one of these - the end, a
+    /// frame that has to be read first, a block of another kind - is for [`FileSource::fill`].
     #[inline]
     pub fn buffered_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut passed = std::mem::take(&mut self.delivered);
-        let mut flow = ControlFlow::Continue(());
+        let (mut flow, mut next) = (ControlFlow::Continue(()), self.next.take());
         let bytes = self.window.bytes();
         while flow.is_continue()
             && let Some(rest) = bytes.get(passed..)
-            && let Some(at) = self.format.buffered(rest)
+            && let Some(at) = next.take().or_else(|| self.format.buffered(rest))
         {
             passed += at.record;
             flow = take(&at.frame(rest));
@@ -255,23 +275,11 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    #[inline]
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
-        if self.end.is_some() {
-            return Ok(Next::End);
-        }
-        self.window.consume(std::mem::take(&mut self.delivered));
-        match self.format.step(&mut self.window) {
-            Ok(Step::Frame(at)) => {
-                self.delivered = at.record;
-                Ok(Next::Frame(at.frame(self.window.bytes())))
-            }
-            Ok(Step::End(cut)) => {
-                self.end = Some(FileEnd { cut });
-                Ok(Next::End)
-            }
-            Err(source) => Err(SourceError::Read { input: self.name.clone(), source }),
-        }
+        self.fill()?;
+        let Some(at) = self.next.take() else { return Ok(Next::End) };
+        self.delivered = at.record;
+        Ok(Next::Frame(at.frame(self.window.bytes())))
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {

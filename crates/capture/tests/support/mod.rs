@@ -123,8 +123,8 @@ fn kept(frame: &Frame<'_>) -> Owned {
 /// All frames, those that are buffered in one go, and how the input ended.
 pub fn drain_buffered(mut source: FileSource) -> (Vec<Owned>, FileEnd) {
     let mut frames = Vec::new();
-    while let Next::Frame(frame) = source.next_frame().unwrap() {
-        frames.push(kept(&frame));
+    while source.fill().unwrap() {
+        assert!(source.fill().unwrap(), "nothing is passed over");
         while source
             .buffered_frames(|frame| {
                 frames.push(kept(frame));

@@ -5,13 +5,30 @@ use crate::packet::Headers;
 use overhead_model::record::TcpTotals;
 
 /// Counts of frames and of what is in them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub frames: u64,
+    /// Of them, those of turns that came again.
+    pub recalled: u64,
     pub wire_bytes: u64,
-    /// Frames with payload.
+    /// Frames with payload, and without.
     pub payload_frames: u64,
-    pub tcp: TcpTotals,
+    control_frames: u64,
+    /// Payload, repeats included.
+    payload_bytes: u64,
+    /// Absent where there is nothing of the kind, as in most connections.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few connections have any of; see [`TcpTotals`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rare {
+    pub retransmitted_bytes: u64,
+    pub out_of_order_frames: u64,
+    pub snapped_bytes: u64,
+    oversize_frames: u64,
+    oversize_header_bytes: u64,
+    oversize_longest_bytes: u64,
 }
 
 impl Counts {
@@ -19,7 +36,7 @@ impl Counts {
     #[inline]
     pub fn frame(&mut self, headers: Headers, payload_len: usize) {
         self.frames += 1;
-        self.wire_bytes += u64::from(headers.link + headers.ip + headers.tcp) + payload_len as u64;
+        self.wire_bytes += headers.total() + payload_len as u64;
         self.segment(headers, payload_len as u32, 1);
     }
 
@@ -28,9 +45,9 @@ impl Counts {
     pub fn segment(&mut self, headers: Headers, payload_len: u32, frames: u32) {
         if payload_len > 0 {
             self.payload_frames += 1;
-            self.tcp.payload_bytes += u64::from(payload_len);
+            self.payload_bytes += u64::from(payload_len);
         } else {
-            self.tcp.control_frames += 1;
+            self.control_frames += 1;
         }
         // A packet of several fragments was cut to size already.
         if headers.ip + headers.tcp + payload_len > limits::ETHERNET_MTU && frames == 1 {
@@ -46,23 +63,48 @@ impl Counts {
             return;
         }
         let further = payload_len.div_ceil(room).saturating_sub(1);
-        self.tcp.oversize_frames += 1;
-        self.tcp.oversize_header_bytes += u64::from(further) * u64::from(link + ip + tcp);
-        self.tcp.oversize_longest_bytes = self.tcp.oversize_longest_bytes.max(u64::from(ip + tcp + payload_len));
+        let rare = self.rare();
+        rare.oversize_frames += 1;
+        rare.oversize_header_bytes += u64::from(further) * u64::from(link + ip + tcp);
+        rare.oversize_longest_bytes = rare.oversize_longest_bytes.max(u64::from(ip + tcp + payload_len));
     }
 
-    /// Adds what came so many times.
-    pub fn add(&mut self, part: &Self, times: u64) {
+    /// Returns the counts of what few connections have any of, to be added to.
+    pub fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Adds what a turn comes to that came so many times again, once at least. Of what is rare, only frames that are too long
+    /// are in turns.
+    pub fn add_turns(&mut self, part: &Self, times: u64) {
         self.frames += part.frames * times;
+        self.recalled += part.frames * times;
         self.wire_bytes += part.wire_bytes * times;
         self.payload_frames += part.payload_frames * times;
-        let (sum, tcp) = (&mut self.tcp, &part.tcp);
-        sum.payload_bytes += tcp.payload_bytes * times;
-        sum.control_frames += tcp.control_frames * times;
-        sum.oversize_frames += tcp.oversize_frames * times;
-        sum.oversize_header_bytes += tcp.oversize_header_bytes * times;
-        if times > 0 {
-            sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(tcp.oversize_longest_bytes);
+        self.control_frames += part.control_frames * times;
+        self.payload_bytes += part.payload_bytes * times;
+        if let Some(part) = &part.rare {
+            let sum = self.rare();
+            sum.oversize_frames += part.oversize_frames * times;
+            sum.oversize_header_bytes += part.oversize_header_bytes * times;
+            sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(part.oversize_longest_bytes);
+        }
+    }
+
+    /// Returns the totals of one connection.
+    pub fn totals(&self) -> TcpTotals {
+        let rare = self.rare.as_deref().copied().unwrap_or_default();
+        TcpTotals {
+            connections: 1,
+            payload_bytes: self.payload_bytes,
+            retransmitted_bytes: rare.retransmitted_bytes,
+            out_of_order_frames: rare.out_of_order_frames,
+            control_frames: self.control_frames,
+            snapped_bytes: rare.snapped_bytes,
+            oversize_frames: rare.oversize_frames,
+            oversize_header_bytes: rare.oversize_header_bytes,
+            oversize_longest_bytes: rare.oversize_longest_bytes,
+            ..TcpTotals::default()
         }
     }
 }

@@ -7,6 +7,8 @@ mod probe;
 mod recall;
 mod recent;
 mod sniffing;
+mod turn;
+mod turns;
 
 use crate::ledger::{Arrival, Book, Ledger, Owner};
 use crate::limits;
@@ -27,6 +29,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
+pub use turns::Turns;
 
 /// State of one connection.
 #[derive(Debug)]
@@ -51,8 +54,6 @@ pub struct Flow {
     /// Of a port of one protocol, and no bytes have shown yet that they are of it.
     unproven: bool,
     memory: Memory,
-    /// Frames that were taken in by memory.
-    hits: u64,
 }
 
 /// What a finished flow leaves behind.
@@ -69,13 +70,14 @@ pub struct Finished {
 }
 
 impl Flow {
-    /// Returns a connection whose first segment is `segment`; with `has_memo`, turns like earlier ones are counted, not decoded.
+    /// Returns a connection whose first segment is `segment`; where there is room for turns, those like
+    /// earlier ones are counted, not decoded.
     pub fn new(
         segment: &Segment<'_>,
         verdict: &Verdict,
         keys: Option<Arc<KeyLog>>,
         shared: Shared,
-        has_memo: bool,
+        turns: Option<Turns>,
     ) -> Self {
         let (source, destination) = (segment.source, segment.destination);
         let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
@@ -103,12 +105,11 @@ impl Flow {
             decided_by,
             mid_stream,
             first_ns: segment.time_ns,
-            counts: Counts { tcp: TcpTotals { connections: 1, ..TcpTotals::default() }, ..Counts::default() },
+            counts: Counts::default(),
             probes: [None, None],
             server_port: verdict.server_port,
             seen: [false; 2],
-            memory: Memory::new(has_memo),
-            hits: 0,
+            memory: Memory::new(turns),
         }
     }
 
@@ -297,7 +298,9 @@ impl Flow {
 
     fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
         let len = u64::from(segment.payload_len);
-        self.counts.tcp.snapped_bytes += len - segment.payload.len() as u64;
+        if segment.payload.len() as u64 != len {
+            self.counts.rare().snapped_bytes += len - segment.payload.len() as u64;
+        }
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
         let start = match half.place(seq, len) {
@@ -323,7 +326,9 @@ impl Flow {
         if new > 0 {
             let half = &self.halves[side as usize];
             let late = new_parts.first().is_some_and(|part| part.start < half.high());
-            self.counts.tcp.out_of_order_frames += u64::from(late);
+            if late {
+                self.counts.rare().out_of_order_frames += 1;
+            }
             let frame = self.book.arrival(segment.time_ns, segment.headers, new);
             for part in &new_parts {
                 self.new_part(side, segment, start, part, frame, tally);
@@ -354,7 +359,7 @@ impl Flow {
         if repeated == 0 {
             return;
         }
-        self.counts.tcp.retransmitted_bytes += repeated;
+        self.counts.rare().retransmitted_bytes += repeated;
         let half = &self.halves[side as usize];
         let flags = segment.flags;
         let bare = !(flags.syn || flags.fin || flags.rst);
@@ -492,23 +497,24 @@ impl Flow {
         else {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
-            return Finished { tcp: None, other: self.counts.wire_bytes, notes, hits: self.hits };
+            return Finished { tcp: None, other: self.counts.wire_bytes, notes, hits: self.hits() };
         };
         engine.finish(&mut Ledger::new(&mut self.book, protocol, tally));
         self.book.finish(protocol, tally);
-        self.counts.tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
+        let mut tcp = self.counts.totals();
+        tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
         if self.counts.payload_frames > 0 {
-            self.counts.tcp.request_only += u64::from(self.seen == [true, false]);
-            self.counts.tcp.response_only += u64::from(self.seen == [false, true]);
+            tcp.request_only = u64::from(self.seen == [true, false]);
+            tcp.response_only = u64::from(self.seen == [false, true]);
         }
         if self.counts.payload_frames >= limits::ONE_WAY_FRAMES && self.seen != [true; 2] {
             self.book.note(Note::OneWay);
         }
-        tally.connection(self.summary(protocol));
-        Finished { tcp: Some(self.counts.tcp), other: 0, notes: self.book.take_notes(), hits: self.hits }
+        tally.connection(self.summary(protocol, &tcp));
+        Finished { tcp: Some(tcp), other: 0, notes: self.book.take_notes(), hits: self.hits() }
     }
 
-    fn summary(&self, protocol: Protocol) -> ConnectionSummary {
+    fn summary(&self, protocol: Protocol, tcp: &TcpTotals) -> ConnectionSummary {
         ConnectionSummary {
             client: self.ends[0],
             server: self.ends[1],
@@ -520,7 +526,7 @@ impl Flow {
             first_ns: self.first_ns,
             operations: self.book.operations(),
             wire_bytes: self.counts.wire_bytes,
-            payload_bytes: self.counts.tcp.payload_bytes.saturating_sub(self.counts.tcp.retransmitted_bytes),
+            payload_bytes: tcp.payload_bytes.saturating_sub(tcp.retransmitted_bytes),
         }
     }
 }

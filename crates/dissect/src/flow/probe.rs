@@ -69,7 +69,7 @@ impl Flow {
     /// The byte was dropped: its frame was control.
     pub(super) fn reject_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let Some(probe) = self.probes[side as usize].take() else { return };
-        self.counts.tcp.retransmitted_bytes += 1;
+        self.counts.rare().retransmitted_bytes += 1;
         let here = self.book.at(probe.number, probe.frames);
         self.book.charge(side, Owner::Latest, Account::Control, u64::from(probe.wire_len), tally);
         self.book.at(here.0, here.1);

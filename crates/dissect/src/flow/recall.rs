@@ -1,7 +1,9 @@
 //! Where a connection takes frames in by what it remembers of turns like theirs; see [`memo`](super::memo).
 
 use super::half::{Acked, Half};
-use super::memo::{Candidate, LEARN_AFTER, Match, Memo, Quiet, Taken};
+use super::memo::{LEARN_AFTER, Match, Memo, Quiet};
+use super::turn::Taken;
+use super::turns::Turns;
 use super::{Flow, Stage};
 use crate::ledger::Owner;
 use crate::packet::{Bare, Segment};
@@ -12,16 +14,16 @@ use overhead_model::{Account, Side, Tally};
 pub enum Memory {
     /// Nothing, now and later.
     Off,
-    /// Nothing yet.
-    Later,
+    /// Nothing yet; later, turns that connections have in common.
+    Later(Turns),
     /// These.
     On(Box<Memo>),
 }
 
 impl Memory {
-    /// Remembers turns once there are some, where that is wanted.
-    pub fn new(is_wanted: bool) -> Self {
-        if is_wanted { Self::Later } else { Self::Off }
+    /// Remembers turns once there are some, where that is wanted, and shares them.
+    pub fn new(turns: Option<Turns>) -> Self {
+        turns.map_or(Self::Off, Self::Later)
     }
 
     pub fn held(&self) -> usize {
@@ -89,7 +91,7 @@ impl Flow {
         if bare.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
-        let found = memo.find(&Candidate::of(side, bare), version, &mut self.book);
+        let found = memo.find(side, bare, version, &mut self.book);
         match found {
             Match::None => return false,
             Match::Whole(after) if after != version => {
@@ -152,7 +154,7 @@ impl Flow {
         let Memory::On(memo) = &mut self.memory else { return };
         // Unknown where something was under way.
         if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
-            && memo.begin_learning(version, &Candidate::of(side, bare), tally)
+            && memo.begin_learning(version, side, bare.payload.len(), &mut self.counts, tally)
         {
             self.book.record();
             if !memo.learn(taken(side, bare, number, None), bare.payload) {
@@ -188,13 +190,14 @@ impl Flow {
                     && let Some(version) = decoding.engine.quiet()
                 {
                     if let Some(recording) = self.book.recorded() {
-                        memo.keep(version, &recording, tally);
+                        memo.keep(version, &recording, &mut self.counts, tally);
                     }
                     memo.quiet = Quiet::In(version);
                 }
             }
-            Memory::Later if is_time => {
-                self.memory = if tally.listener().is_some() { Memory::Off } else { Memory::On(Box::default()) };
+            Memory::Later(turns) if is_time => {
+                let memo = || Memory::On(Box::new(Memo::new(turns.clone())));
+                self.memory = if tally.listener().is_some() { Memory::Off } else { memo() };
             }
             _ => {}
         }
@@ -202,24 +205,23 @@ impl Flow {
 
     /// Returns how many frames were taken in by memory, of turns that came again.
     pub fn hits(&self) -> u64 {
-        self.hits + if let Memory::On(memo) = &self.memory { memo.hits() } else { 0 }
+        self.counts.recalled + if let Memory::On(memo) = &self.memory { memo.hits() } else { 0 }
     }
 
     /// Forgets all turns.
     pub(super) fn forget<T: Tally>(&mut self, tally: &mut T) {
-        if matches!(self.memory, Memory::On(_)) {
+        if let Memory::On(memo) = &self.memory {
+            let turns = memo.shared();
             self.stop_learning();
             self.tell(tally);
-            self.memory = Memory::Later;
+            self.memory = Memory::Later(turns);
         }
     }
 
     /// Tells the tally of what came again.
     pub fn tell<T: Tally>(&mut self, tally: &mut T) {
         if let Memory::On(memo) = &mut self.memory {
-            let counts = memo.tell(tally);
-            self.hits += counts.frames;
-            self.counts.add(&counts, 1);
+            memo.tell(&mut self.counts, tally);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes delivered last, as far as that needs no room: to tell whether a retransmission repeats or contradicts them.
 
-use super::memo::last_word;
+use super::turn::last_word;
 use crate::limits;
 
 /// An odd number without a pattern (the fractional part of the golden ratio).
@@ -9,7 +9,8 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A delivered segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
-    start: u64,
+    /// Offset, of which 32 bits tell as much as a sequence number does.
+    start: u32,
     len: u32,
     digest: u32,
 }
@@ -18,24 +19,24 @@ struct Piece {
 #[derive(Debug, Default)]
 pub struct Recent {
     kept: [Piece; limits::RECENT],
-    next: usize,
+    next: u8,
 }
 
 impl Recent {
     /// `bytes` were delivered at `start`.
     #[inline]
     pub fn remember(&mut self, start: u64, bytes: &[u8]) {
-        if let Some(piece) = self.kept.get_mut(self.next) {
-            *piece = Piece { start, len: bytes.len() as u32, digest: digest(bytes) };
+        if let Some(piece) = self.kept.get_mut(usize::from(self.next)) {
+            *piece = Piece { start: start as u32, len: bytes.len() as u32, digest: digest(bytes) };
         }
-        self.next = (self.next + 1) % limits::RECENT;
+        self.next = (self.next + 1) % limits::RECENT as u8;
     }
 
     /// Returns whether `bytes`, which are to lie at `start`, hold a remembered segment with other bytes than it had.
     pub fn contradicts(&self, start: u64, bytes: &[u8]) -> bool {
         self.kept.iter().filter(|piece| piece.len > 0).any(|piece| {
-            let from = piece.start.checked_sub(start).and_then(|from| usize::try_from(from).ok());
-            let within = from.and_then(|from| bytes.get(from..from.checked_add(piece.len as usize)?));
+            let from = piece.start.wrapping_sub(start as u32) as usize;
+            let within = bytes.get(from..from.saturating_add(piece.len as usize));
             within.is_some_and(|bytes| digest(bytes) != piece.digest)
         })
     }

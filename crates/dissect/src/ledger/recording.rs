@@ -46,19 +46,12 @@ pub struct Recording {
 }
 
 /// What the books take in when a turn comes again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
     /// Bytes in each direction, in runs: how many, of which row the operations were that have them, and how many these.
     runs: [Box<[(u64, RowId, u32)]>; 2],
     counted: u64,
     latest: Option<RowId>,
-}
-
-impl Repeat {
-    /// Returns how many bytes of memory it holds beyond its own size.
-    pub fn held(&self) -> usize {
-        self.runs.iter().map(|runs| size_of_val(&**runs)).sum()
-    }
 }
 
 impl Recording {

@@ -38,7 +38,7 @@ pub enum Packet<'a> {
 
 /// Lengths in bytes of a segment's headers. Trailing padding counts as `link`. Of a segment that came in several
 /// fragments, those of all its frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Headers {
     /// Link-layer header, tags and padding.
     pub link: u32,

@@ -1,0 +1,329 @@
+//! A turn: the frames that it is made of, each with a mask of the bytes that may differ, and what it came to.
+
+use super::counts::Counts;
+use crate::ledger::{Recorded, Recording, Repeat};
+use crate::packet::{Bare, Headers};
+use overhead_decode::Free;
+use overhead_model::{Operation, RowId, Side, Tally};
+use std::hash::{Hash, Hasher};
+
+/// A frame of a turn under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    pub side: Side,
+    pub number: u64,
+    pub time_ns: u64,
+    pub headers: Headers,
+    /// Where its payload begins in the bytes of the turn, and how long it is; 0 for an acknowledgment.
+    pub start: usize,
+    pub len: usize,
+    /// How far it acknowledges the other direction, where that is further than before.
+    pub acked: Option<u64>,
+}
+
+/// The frames of a turn so far.
+#[derive(Debug, Default)]
+pub struct Frames {
+    pub frames: Vec<Taken>,
+    pub bytes: Vec<u8>,
+}
+
+impl Frames {
+    pub fn clear(&mut self) {
+        self.frames.clear();
+        self.bytes.clear();
+    }
+
+    /// Adds a frame behind the others.
+    pub fn push(&mut self, frame: Taken, payload: &[u8]) {
+        if self.frames.capacity() == 0 {
+            // Most turns have two frames, and the last one is not kept.
+            self.frames.reserve_exact(1);
+        }
+        self.frames.push(Taken { start: self.bytes.len(), len: payload.len(), ..frame });
+        self.bytes.extend_from_slice(payload);
+    }
+
+    /// Returns the payload of a frame.
+    pub fn payload(&self, frame: &Taken) -> &[u8] {
+        self.bytes.get(frame.start..frame.start + frame.len).unwrap_or_default()
+    }
+}
+
+/// What a payload of a certain length is to be, in words of eight bytes of which bits may be free to differ.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+struct Pattern {
+    words: Box<[Word]>,
+    /// The last word, which may overlap the one before.
+    last: Word,
+}
+
+/// What a word is to be, and the bits in which it is to be it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Word {
+    index: usize,
+    value: u64,
+    mask: u64,
+}
+
+impl Pattern {
+    /// Of this payload, with these bits fixed.
+    fn new(payload: &[u8], mask: &[u8]) -> Self {
+        let word = |index, word, mask| Word { index, value: word & mask, mask };
+        let words = payload.as_chunks::<8>().0.iter().zip(mask.as_chunks::<8>().0).enumerate();
+        let words = words.map(|(at, (of, mask))| word(at, u64::from_le_bytes(*of), u64::from_le_bytes(*mask)));
+        Self {
+            words: words.filter(|word| word.mask != 0).collect(),
+            last: word(0, last_word(payload), last_word(mask)),
+        }
+    }
+
+    /// Returns whether a payload of the same length is like it.
+    #[inline]
+    fn matches(&self, payload: &[u8]) -> bool {
+        let mut differ = (last_word(payload) & self.last.mask) ^ self.last.value;
+        let (found, _) = payload.as_chunks::<8>();
+        for word in &self.words {
+            let Some(found) = found.get(word.index) else { return false };
+            differ |= (u64::from_le_bytes(*found) & word.mask) ^ word.value;
+        }
+        differ == 0
+    }
+}
+
+/// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
+#[inline]
+pub fn last_word(bytes: &[u8]) -> u64 {
+    if let Some(last) = bytes.last_chunk() {
+        return u64::from_le_bytes(*last);
+    }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
+        _ => bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+/// Bytes that are to equal those of an earlier frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Echo {
+    at: usize,
+    len: usize,
+    of_frame: usize,
+    of_at: usize,
+}
+
+/// What a frame of a turn is to be.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Step {
+    side: Side,
+    headers: Headers,
+    len: usize,
+    pattern: Pattern,
+    /// What else there is to its payload, where there is anything.
+    rules: Option<Box<Rules>>,
+}
+
+/// What bytes are to be that may differ.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+struct Rules {
+    /// Where digits are to be.
+    digits: Box<[usize]>,
+    echoes: Box<[Echo]>,
+    /// Where ids are, and how long.
+    ids: Box<[(usize, usize)]>,
+}
+
+impl Step {
+    #[inline]
+    fn matches(&self, side: Side, headers: Headers, payload: &[u8], before: &Frames) -> bool {
+        payload.len() == self.len
+            && side == self.side
+            && headers == self.headers
+            && self.pattern.matches(payload)
+            && self.rules.as_ref().is_none_or(|rules| rules.match_in(payload, before))
+    }
+}
+
+impl Rules {
+    fn match_in(&self, payload: &[u8], before: &Frames) -> bool {
+        self.digits.iter().all(|&at| payload.get(at).is_some_and(u8::is_ascii_digit))
+            && self.echoes.iter().all(|echo| echo.matches(payload, before))
+            && (self.ids.len() < 2 || self.are_distinct(payload))
+    }
+
+    fn are_distinct(&self, payload: &[u8]) -> bool {
+        let id = |&(at, len): &(usize, usize)| payload.get(at..at + len);
+        self.ids
+            .iter()
+            .enumerate()
+            .all(|(index, one)| self.ids.iter().skip(index + 1).all(|other| id(one) != id(other)))
+    }
+}
+
+impl Echo {
+    fn matches(&self, payload: &[u8], before: &Frames) -> bool {
+        let Self { at, len, of_frame, of_at } = *self;
+        let of = before.frames.get(of_frame).map(|frame| before.payload(frame)).unwrap_or_default();
+        payload.get(at..at + len) == of.get(of_at..of_at + len)
+    }
+}
+
+/// Latencies of a turn: of so many operations of a row, from the time of one frame to that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    pub row: RowId,
+    /// Which frames, from 0.
+    pub from: usize,
+    pub to: usize,
+    pub times: u64,
+}
+
+/// A turn that may come again, on any connection whose decoder is in the same state.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Turn {
+    steps: Vec<Step>,
+    /// Operations, latencies apart, and how many of each.
+    operations: Vec<(RowId, Operation, u64)>,
+    pub latencies: Vec<Latency>,
+    pub repeat: Repeat,
+    pub counts: Counts,
+}
+
+impl Turn {
+    /// Returns how many frames it has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Returns whether a segment from `side` is like its next frame, where those before are like its first ones.
+    #[inline]
+    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
+        let step = self.steps.get(before.frames.len());
+        step.is_some_and(|step| step.matches(side, bare.headers, bare.payload, before))
+    }
+
+    /// Returns whether these frames are like its first ones.
+    pub fn begins_with(&self, frames: &Frames) -> bool {
+        let mut before = self.steps.iter().zip(&frames.frames);
+        before.all(|(step, frame)| step.matches(frame.side, frame.headers, frames.payload(frame), frames))
+    }
+
+    /// Tells the tally that it came so many times again, once at least, and adds that to the counts.
+    pub fn tell<T: Tally>(&self, times: u64, counts: &mut Counts, tally: &mut T) {
+        for (row, operation, of_each) in &self.operations {
+            tally.operations(*row, operation, of_each * times);
+        }
+        counts.add_turns(&self.counts, times);
+    }
+}
+
+/// Takes in what tells it from most others.
+impl Hash for Turn {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.steps.hash(state);
+        self.operations.iter().for_each(|(row, ..)| row.0.hash(state));
+    }
+}
+
+/// Returns what is to be kept of a turn; `None` where it cannot be told again.
+pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
+    let repeat = recording.repeat()?;
+    let frames = &under_way.frames;
+    let at = |side: Side, time_ns: Option<u64>| {
+        let mut found = frames
+            .iter()
+            .enumerate()
+            .filter(|(_, frame)| frame.side == side && frame.len > 0 && Some(frame.time_ns) == time_ns);
+        let (index, _) = found.next()?;
+        if found.next().is_some() { None } else { Some(index) }
+    };
+    let (mut operations, mut latencies) = (Vec::new(), Vec::<Latency>::new());
+    for Recorded { row, operation, first_ns, last_ns, .. } in &recording.operations {
+        if operation.latency_ns.is_some() {
+            let (from, to) = (at(Side::Request, *first_ns)?, at(Side::Response, *last_ns)?);
+            match latencies.iter_mut().find(|kept| (kept.row, kept.from, kept.to) == (*row, from, to)) {
+                Some(kept) => kept.times += 1,
+                None => latencies.push(Latency { row: *row, from, to, times: 1 }),
+            }
+        }
+        let bare = Operation { latency_ns: None, ..*operation };
+        match operations.iter_mut().find(|(of, kept, _)| of == row && *kept == bare) {
+            Some((_, _, times)) => *times += 1,
+            None => operations.push((*row, bare, 1)),
+        }
+    }
+    let steps: Vec<Step> = (0..frames.len()).map(|index| step(index, under_way, recording)).collect::<Option<_>>()?;
+    // Ids are told apart within a frame.
+    if steps.iter().filter(|step| step.rules.as_ref().is_some_and(|rules| !rules.ids.is_empty())).count() > 1 {
+        return None;
+    }
+    let mut counts = Counts::default();
+    for frame in frames {
+        counts.frame(frame.headers, frame.len);
+    }
+    operations.shrink_to_fit();
+    latencies.shrink_to_fit();
+    Some(Turn { steps, operations, latencies, repeat, counts })
+}
+
+/// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
+fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
+    let frame = under_way.frames.get(index)?;
+    let payload = under_way.payload(frame);
+    // Where the frame begins in what was recorded of its side.
+    let start_of = |index: usize, side: Side| -> u64 {
+        under_way.frames.iter().take(index).filter(|frame| frame.side == side).map(|frame| frame.len as u64).sum()
+    };
+    let start = start_of(index, frame.side);
+    let (mut mask, mut digits) = (vec![0xff_u8; payload.len()], Vec::new());
+    let (mut echoes, mut ids) = (Vec::new(), Vec::new());
+    for free in recording.free.iter().filter(|free| free.side == frame.side) {
+        let from = usize::try_from(free.offset.saturating_sub(start)).ok()?;
+        let to = usize::try_from((free.offset + free.len).saturating_sub(start)).ok()?.min(payload.len());
+        let is_whole = free.offset >= start && (to - from.min(to)) as u64 == free.len;
+        match free.free {
+            Free::Any => mask.get_mut(from..to).unwrap_or_default().fill(0),
+            Free::Digits => {
+                for at in from..to {
+                    if payload[at].is_ascii_digit() {
+                        mask[at] = 0;
+                        digits.push(at);
+                    }
+                }
+            }
+            Free::Id(_) if !is_whole => {}
+            Free::Id(bits) => {
+                let asked = recording.free.iter().find(|asked| {
+                    (asked.side, asked.op, asked.len) == (Side::Request, free.op, free.len)
+                        && matches!(asked.free, Free::Id(_))
+                });
+                let place = asked.filter(|_| free.side == Side::Response).and_then(|asked| {
+                    let mut before = under_way.frames.iter().enumerate().take(index);
+                    before.find_map(|(of_frame, frame)| {
+                        let start = start_of(of_frame, Side::Request);
+                        let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
+                        let lies_in = frame.side == Side::Request && of_at + to - from <= frame.len;
+                        lies_in.then_some(Echo { at: from, len: to - from, of_frame, of_at })
+                    })
+                });
+                match (free.side, place) {
+                    (Side::Response, None) => continue,
+                    (Side::Response, Some(echo)) => echoes.push(echo),
+                    (Side::Request, _) => ids.push((from, to - from)),
+                }
+                let range = mask.get_mut(from..to).unwrap_or_default();
+                range.fill(0);
+                if let Some(first) = range.first_mut() {
+                    *first = !bits;
+                }
+            }
+        }
+    }
+    let pattern = Pattern::new(payload, &mask);
+    let (side, headers, len) = (frame.side, frame.headers, frame.len);
+    let is_ruled = !(digits.is_empty() && echoes.is_empty() && ids.is_empty());
+    let rules = is_ruled.then(|| Box::new(Rules { digits: digits.into(), echoes: echoes.into(), ids: ids.into() }));
+    let step = Step { side, headers, len, pattern, rules };
+    step.matches(side, headers, payload, under_way).then_some(step)
+}
