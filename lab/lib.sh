@@ -187,7 +187,7 @@ services_of() {
     for package in "$@"; do
         case $package in
             postgresql*) echo postgresql ;;
-            redis-server | valkey-server) echo "$package" ;;
+            memcached | redis-server | valkey-server) echo "$package" ;;
         esac
     done | sort -u
 }

@@ -8,8 +8,6 @@ use std::fmt;
 pub enum Look {
     /// One of the protocols that are decoded.
     Ours(Protocol),
-    /// memcached, text or binary.
-    Memcached,
     /// HTTP/2.
     Http2,
     /// TLS whose beginning was not captured, or on a connection that had begun without.
@@ -26,7 +24,6 @@ impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ours(protocol) => protocol.title(),
-            Self::Memcached => "memcached",
             Self::Http2 => "HTTP/2",
             Self::Tls => "TLS",
             Self::Kafka => "Kafka",

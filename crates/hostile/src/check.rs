@@ -1,6 +1,7 @@
 //! Conversations through the engine: every byte is posted once, to an operation that is open, and it does not matter how
 //! TCP cut the stream.
 
+use crate::checksum::mix;
 use crate::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_decode::{Note, OpId, Reader, free};
 use overhead_dissect::Engine;
@@ -121,11 +122,6 @@ impl Fields {
             }
         }
     }
-}
-
-/// Folds a value into a checksum (FNV-1a's way, a word at a time).
-fn mix(sum: u64, value: u64) -> u64 {
-    (sum ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23)
 }
 
 fn mix_name(sum: u64, name: &str) -> u64 {

@@ -9,6 +9,7 @@
 
 mod capture_file;
 mod check;
+mod checksum;
 mod conversation;
 mod memo;
 mod packet;

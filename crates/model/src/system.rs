@@ -145,6 +145,19 @@ protocols! {
             "clickhouse": 8123,
         },
     }
+    /// memcached, text and binary.
+    Memcache {
+        name: "memcache",
+        title: "memcached",
+        ports: [11211],
+        schemes: ["memcache", "memcached"],
+        tls_schemes: [],
+        systems: {
+            "memcached": 11211,
+            "pogocache": 9401,
+            "memcache": 11211,
+        },
+    }
 }
 
 /// What there is to know of a protocol without reading a byte of it.
@@ -158,7 +171,8 @@ struct Facts {
 
 impl Protocol {
     /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
-    pub const ALL: [Self; Self::COUNT] = [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Resp];
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Memcache, Self::Resp];
 
     /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {

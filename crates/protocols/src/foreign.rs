@@ -70,7 +70,14 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
 pub fn look(bytes: &[u8]) -> Option<(Look, Side)> {
     let by_side = |side: Side| structured(side, bytes).map(|look| (look, side));
     let marked = marked(bytes).map(|look| (look, if is_servers(bytes) { Side::Response } else { Side::Request }));
-    marked.or_else(|| by_side(Side::Request)).or_else(|| by_side(Side::Response))
+    let ours = || {
+        Protocol::ALL.into_iter().find_map(|protocol| match sniff(protocol, bytes) {
+            Sniff::Request => Some((Look::Ours(protocol), Side::Request)),
+            Sniff::Response => Some((Look::Ours(protocol), Side::Response)),
+            Sniff::No | Sniff::More | Sniff::Perhaps(_) => None,
+        })
+    };
+    marked.or_else(|| by_side(Side::Request)).or_else(|| by_side(Side::Response)).or_else(ours)
 }
 
 fn is_definite(sniff: Sniff) -> bool {
@@ -98,90 +105,13 @@ fn marked(bytes: &[u8]) -> Option<Look> {
 
 /// Protocols told by lengths that agree, or by words that one side alone says.
 fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
-    let memcached = match side {
-        Side::Request => is_memcached_request(bytes),
-        Side::Response => is_memcached_response(bytes),
-    };
-    if memcached {
-        Some(Look::Memcached)
-    } else if side == Side::Request && is_kafka_request(bytes) {
-        Some(Look::Kafka)
-    } else {
-        None
-    }
-}
-
-/// The first line, without its end; `None` where it does not end within `bytes`.
-fn line(bytes: &[u8]) -> Option<&[u8]> {
-    let end = bytes.iter().position(|&byte| byte == b'\n')?;
-    bytes.get(..end)?.strip_suffix(b"\r")
+    if side == Side::Request && is_kafka_request(bytes) { Some(Look::Kafka) } else { None }
 }
 
 /// RFC 8446 section 5.1: a record's type, version and length.
 fn is_tls(bytes: &[u8]) -> bool {
     let [20..=23, 3, 0..=4, high, low, ..] = *bytes else { return false };
     (1..=(1 << 14) + 2048).contains(&(usize::from(high) << 8 | usize::from(low)))
-}
-
-fn number(word: &[u8]) -> bool {
-    !word.is_empty() && word.len() <= 20 && word.iter().all(u8::is_ascii_digit)
-}
-
-/// A command that stores (`set key flags exptime bytes [noreply]`), a meta command with its flags, or a binary header.
-///
-/// `get key` is a command of Redis too: the answer decides.
-fn is_memcached_request(bytes: &[u8]) -> bool {
-    if bytes.first() == Some(&0x80) {
-        return is_memcached_header(bytes);
-    }
-    let Some(line) = line(bytes) else { return false };
-    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').take(8).collect();
-    match words.as_slice() {
-        [b"set" | b"add" | b"replace" | b"append" | b"prepend", _, flags, time, len, rest @ ..] => {
-            let time = time.strip_prefix(b"-").unwrap_or(time);
-            number(flags) && number(time) && number(len) && matches!(rest, [] | [b"noreply"])
-        }
-        [b"cas", _, flags, time, len, unique, rest @ ..] => {
-            [flags, time, len, unique].into_iter().copied().all(number) && matches!(rest, [] | [b"noreply"])
-        }
-        [b"mg" | b"md" | b"ma" | b"me" | b"gets" | b"gat" | b"gats", _, ..] | [b"mn"] => true,
-        [b"ms", _, len, ..] => number(len),
-        _ => false,
-    }
-}
-
-/// What a server of memcached says, and none of Redis does.
-fn is_memcached_response(bytes: &[u8]) -> bool {
-    const WORDS: [&[u8]; 13] = [
-        b"STORED",
-        b"NOT_STORED",
-        b"EXISTS",
-        b"NOT_FOUND",
-        b"END",
-        b"DELETED",
-        b"TOUCHED",
-        b"ERROR",
-        b"OK",
-        b"HD",
-        b"EN",
-        b"NF",
-        b"NS",
-    ];
-    const PREFIXES: [&[u8]; 6] = [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA "];
-    if bytes.first() == Some(&0x81) {
-        return is_memcached_header(bytes);
-    }
-    line(bytes).is_some_and(|line| WORDS.contains(&line)) || PREFIXES.iter().any(|prefix| bytes.starts_with(prefix))
-}
-
-/// Binary protocol: magic, opcode, length of the key, length of the extras, 0, status or bucket, length of all.
-fn is_memcached_header(bytes: &[u8]) -> bool {
-    let Some(&[_, opcode, key_high, key_low, extras, kind, _, _, a, b, c, d]) = bytes.first_chunk::<12>() else {
-        return false;
-    };
-    let key = u32::from(u16::from_be_bytes([key_high, key_low]));
-    let body = u32::from_be_bytes([a, b, c, d]);
-    opcode <= 0x57 && kind == 0 && extras <= 32 && key <= 250 && body >= key + u32::from(extras) && body <= 64 << 20
 }
 
 /// Length, API key, version, correlation id, and the client's name with its length.
@@ -204,6 +134,7 @@ mod tests {
     use super::*;
 
     const RESP: Protocol = Protocol::Resp;
+    const MEMCACHED: Look = Look::Ours(Protocol::Memcache);
 
     fn look_at(side: Side, bytes: &[u8]) -> Option<Look> {
         match judge(RESP, side, bytes, false) {
@@ -225,10 +156,10 @@ mod tests {
             (Look::Ours(Protocol::Mysql), Side::Request, b"\x09\0\0\0\x03SELECT 1"),
             (Look::Ours(Protocol::Mysql), Side::Response, answer),
             (Look::Ours(Protocol::Mysql), Side::Response, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
-            (Look::Memcached, Side::Request, b"set key 0 60 5\r\nhello\r\n"),
-            (Look::Memcached, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
-            (Look::Memcached, Side::Response, b"STORED\r\n"),
-            (Look::Memcached, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
+            (MEMCACHED, Side::Request, b"set key 0 60 5\r\nhello\r\n"),
+            (MEMCACHED, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
+            (MEMCACHED, Side::Response, b"STORED\r\n"),
+            (MEMCACHED, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
             (Look::Ours(Protocol::Http), Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
             (Look::Ours(Protocol::Http), Side::Response, b"HTTP/1.1 200 OK\r\n"),
             (Look::Http2, Side::Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -278,8 +209,8 @@ mod tests {
     #[test]
     fn one_end_of_a_connection_is_enough_to_see_which_is_the_server() {
         assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some((Look::Http2, Side::Request)));
-        assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((Look::Memcached, Side::Request)));
-        assert_eq!(look(b"STORED\r\n"), Some((Look::Memcached, Side::Response)));
+        assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((MEMCACHED, Side::Request)));
+        assert_eq!(look(b"STORED\r\n"), Some((MEMCACHED, Side::Response)));
         assert_eq!(look(b"+OK\r\n"), None);
     }
 }

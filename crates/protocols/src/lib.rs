@@ -12,6 +12,7 @@ pub mod cql;
 mod foreign;
 pub mod http;
 pub mod limits;
+pub mod memcache;
 pub mod mongo;
 pub mod mysql;
 pub mod pgwire;
@@ -186,6 +187,7 @@ registry! {
     Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
     Http => http::Http, |_, _| http::Http::new();
+    Memcache => memcache::Memcache, |_, _| memcache::Memcache::new();
     Mysql => mysql::Mysql, |mid_stream, shared| mysql::Mysql::sharing(mid_stream, shared);
     Mongo => mongo::Mongo, |mid_stream, shared| mongo::Mongo::sharing(mid_stream, shared);
 }

@@ -25,3 +25,7 @@ pub const PARAMETERS: usize = 16 << 10;
 
 /// Copies of one PostgreSQL query text whose formats are remembered; nobody sends as many in one.
 pub const STATEMENT_COPIES: usize = 64;
+
+/// Requests of memcached that wait and need no answer, as those that fetch keys one by one without hearing of misses; the first
+/// are taken as not answered beyond it. Clients put thousands of keys in one batch.
+pub const QUIET: usize = 64 << 10;

@@ -55,11 +55,14 @@ impl Change {
 
 /// Writes ids anew where the protocol has them; now and then, all of them the same.
 fn renumber(protocol: Protocol, request: &mut [u8], response: &mut [u8], words: &mut Words) {
+    let is_binary = request.first() == Some(&0x80);
     let places: &[(usize, usize)] = match protocol {
         // The stream, which is not negative in what a client sends.
         Protocol::Cql => &[(2, 2)],
         // The message's own, and that of the one it answers.
         Protocol::Mongo => &[(4, 4), (8, 4)],
+        // The opaque, of binary messages.
+        Protocol::Memcache if is_binary => &[(12, 4)],
         _ => return,
     };
     let (only, mut ids) = (words.below(4) == 0, BTreeMap::<Vec<u8>, Vec<u8>>::new());
@@ -93,6 +96,7 @@ fn starts(protocol: Protocol, bytes: &[u8]) -> Vec<usize> {
         starts.push(at);
         let len = match protocol {
             Protocol::Cql => rest.get(5..9).map_or(0, |len| 9 + number(len.iter())),
+            Protocol::Memcache => rest.get(8..12).map_or(0, |len| 24 + number(len.iter())),
             _ => rest.get(..4).map_or(0, |len| number(len.iter().rev())),
         };
         at += len.max(9);

@@ -161,15 +161,12 @@ impl Script {
 
     /// Says the latest turn, after which a response that waited comes first.
     fn say(&mut self, connection: usize, is_held: bool) {
-        let Talk { turn, held, .. } = &mut self.talks[connection];
-        let waited = std::mem::take(held);
-        let response = [waited.as_slice(), &turn.response].concat();
-        let request = turn.request.clone();
-        if is_held {
-            *held = response;
-            self.wire.say(connection, Side::Request, &request);
-        } else {
-            self.wire.turn(connection, &Turn { request, response });
+        let Talk { turn: Turn { request, response }, held, .. } = &mut self.talks[connection];
+        self.wire.say(connection, Side::Request, request);
+        held.extend_from_slice(response);
+        if !is_held {
+            self.wire.say(connection, Side::Response, held);
+            held.clear();
         }
     }
 

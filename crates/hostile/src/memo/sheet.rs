@@ -1,5 +1,6 @@
 //! A tally that keeps everything it is told, so that two of them can be compared.
 
+use crate::checksum;
 use overhead_model::{Class, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
 
 /// Rows, operations and connections, as far as their order does not matter.
@@ -16,6 +17,8 @@ struct Row {
     operations: Vec<Operation>,
     latencies: Vec<u64>,
     late: [SideTotals; 2],
+    /// The sum of checksums of the operations and latencies, which is the same in any order.
+    checksum: u64,
 }
 
 impl Sheet {
@@ -30,33 +33,48 @@ impl Sheet {
     pub fn assert_is(mut self, mut other: Self) {
         self.sort();
         other.sort();
-        for (one, two) in self.rows.iter().zip(&other.rows) {
-            assert_eq!(two, one, "a row with the memo, and without it");
+        let is_same = |(one, two): (&Row, &Row)| {
+            (&one.key, &one.late, one.checksum) == (&two.key, &two.late, two.checksum)
+                && (one.operations.len(), one.latencies.len()) == (two.operations.len(), two.latencies.len())
+        };
+        if self.rows.len() != other.rows.len() || !self.rows.iter().zip(&other.rows).all(is_same) {
+            differ(self.rows, other.rows);
         }
-        assert_eq!(other.rows.len(), self.rows.len(), "rows with the memo, and without it");
         assert_eq!(other.connections, self.connections, "connections with the memo, and without it");
     }
 
     fn sort(&mut self) {
         // A row may be asked for and never come to anything.
         self.rows.retain(|row| !row.operations.is_empty() || row.late != <[SideTotals; 2]>::default());
-        for row in &mut self.rows {
-            row.operations.sort_by_cached_key(order);
-            row.latencies.sort_unstable();
-        }
         self.rows.sort_unstable_by(|one, two| one.key.cmp(&two.key));
         self.connections.sort_by_key(|connection| (connection.first_ns, connection.client, connection.server));
     }
 }
 
+/// Panics with the first row that is not the same in both, operations in any order.
+#[cold]
+fn differ(mut rows: Vec<Row>, mut others: Vec<Row>) {
+    rows.iter_mut().chain(&mut others).for_each(Row::sort);
+    for (one, two) in rows.iter().zip(&others) {
+        assert_eq!(two, one, "a row with the memo, and without it");
+    }
+    assert_eq!(others.len(), rows.len(), "rows with the memo, and without it");
+}
+
+impl Row {
+    fn sort(&mut self) {
+        self.operations.sort_by_cached_key(|operation| numbers(operation).collect::<Vec<_>>());
+        self.latencies.sort_unstable();
+    }
+}
+
 /// What two operations differ in, if they do, as numbers.
-fn order(operation: &Operation) -> [u64; 30] {
-    let mut all = [0; 30];
-    let of_side =
-        |side: &SideTotals| side.amounts.iter().map(|(_, bytes)| bytes).chain([side.frames]).collect::<Vec<_>>();
-    let numbers = operation.sides.iter().flat_map(of_side).chain([operation.outcome as u64]);
-    all.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
-    all
+fn numbers(operation: &Operation) -> impl Iterator<Item = u64> {
+    let of_side = |side| {
+        let SideTotals { amounts, frames }: &SideTotals = side;
+        amounts.iter().map(|(_, bytes)| bytes).chain([*frames])
+    };
+    operation.sides.iter().flat_map(of_side).chain([operation.outcome as u64])
 }
 
 impl Tally for Sheet {
@@ -71,6 +89,7 @@ impl Tally for Sheet {
                 operations: Vec::new(),
                 latencies: Vec::new(),
                 late: <[SideTotals; 2]>::default(),
+                checksum: 0,
             });
             self.rows.len() - 1
         });
@@ -80,11 +99,15 @@ impl Tally for Sheet {
     fn operation(&mut self, row: RowId, operation: &Operation) {
         let row = &mut self.rows[row.0 as usize];
         row.latencies.extend(operation.latency_ns);
+        let of_latency = operation.latency_ns.map_or(0, |latency_ns| checksum::of(std::iter::once(latency_ns)));
+        row.checksum = row.checksum.wrapping_add(checksum::of(numbers(operation))).wrapping_add(of_latency);
         row.operations.push(Operation { latency_ns: None, ..*operation });
     }
 
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
-        self.rows[row.0 as usize].latencies.extend((0..times).map(|_| latency_ns));
+        let row = &mut self.rows[row.0 as usize];
+        row.latencies.extend((0..times).map(|_| latency_ns));
+        row.checksum = row.checksum.wrapping_add(checksum::of(std::iter::once(latency_ns)).wrapping_mul(times));
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {

@@ -5,6 +5,7 @@
 
 mod cql;
 mod http;
+mod memcache;
 mod mongo;
 mod mysql;
 mod pgwire;
@@ -29,6 +30,7 @@ pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words)
         Protocol::Cql => cql::make(kind, lengths, words),
         Protocol::Http => http::make(kind, lengths, words),
         Protocol::Mongo => mongo::make(kind, lengths, words),
+        Protocol::Memcache => memcache::make(kind, lengths, words),
         Protocol::Mysql => mysql::make(kind, lengths, words),
         // Others repeat what was recorded of them, and ask the smallest thing that there is to ask.
         #[allow(unreachable_patterns, reason = "reached by a protocol that has no turns of its own")]
@@ -44,7 +46,7 @@ pub(crate) const fn start(protocol: Protocol) -> &'static [u8] {
         Protocol::Cql => &[0, 2],
         Protocol::Mongo => &[0],
         Protocol::Mysql => &[0, 1, 2],
-        Protocol::Resp | Protocol::Http => &[],
+        _ => &[],
     }
 }
 

@@ -1,0 +1,181 @@
+//! Lines of a server, and the values behind them.
+
+use super::pair::{Ask, Target, Word};
+use super::{Memcache, Stage, Value, meta, wire};
+use overhead_decode::{Input, Malformed, Out, Reader, Step};
+use overhead_model::{Account, Class, Outcome, Side};
+
+impl Memcache {
+    /// Decodes the next line of a server.
+    pub(super) fn answer<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        let Some(line) = wire::line(input.bytes, &mut self.scanned[1])? else {
+            return if input.opaque > 0 { Err(Malformed("a line without an end")) } else { Ok(Some(Step::More)) };
+        };
+        let (text, end) = wire::text(line);
+        if !wire::is_text(text) {
+            return Err(Malformed("an answer that is no line of text"));
+        }
+        input.advance(line.len() as u64);
+        let name = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let word = word(name, text);
+        if self.is_logged(text) {
+            self.log(text, end, out);
+            return Ok(None);
+        }
+        let is_told = self.pairing.has_quiet();
+        let target = match self.target {
+            Some(target) => target,
+            None => self.pairing.answer(word, || meta::answered(text), out),
+        };
+        out.charge(target.op);
+        self.target = Some(target);
+        post(word, name, text, is_told, out);
+        out.post(Account::Framing, "CRLF", end);
+        self.take_effect(word, text, target, out)?;
+        Ok(None)
+    }
+
+    /// What a line is followed by, and what follows from it.
+    fn take_effect<R: Reader>(
+        &mut self,
+        word: Word,
+        text: &[u8],
+        target: Target,
+        out: &mut Out<'_, R>,
+    ) -> Result<(), Malformed> {
+        match word {
+            Word::Value => self.begin_value(wire::words(text).nth(3), false)?,
+            Word::Fetched => self.begin_value(wire::words(text).nth(1), true)?,
+            Word::Item => hear_version(text.strip_prefix(b"STAT version "), out),
+            _ => {
+                if word == Word::Version {
+                    hear_version(text.strip_prefix(b"VERSION "), out);
+                }
+                self.is_watching |= target.ask == Ask::Watch && word == Word::Other;
+                if word == Word::Error {
+                    self.target = Some(Target { outcome: Outcome::Error, ..target });
+                }
+                self.end_answer(out);
+            }
+        }
+        Ok(())
+    }
+
+    /// A value of this length follows.
+    fn begin_value(&mut self, length: Option<&[u8]>, is_last: bool) -> Result<(), Malformed> {
+        let left = length.and_then(wire::number).filter(|&left| left <= wire::VALUE);
+        let left = left.ok_or(Malformed("the length of a value"))?;
+        self.response = Stage::Value(Value { left, account: Account::Data, free: true, has_end: true, is_last });
+        Ok(())
+    }
+
+    /// Returns whether a line is one of the log that a client watches.
+    fn is_logged(&self, text: &[u8]) -> bool {
+        self.is_watching && self.target.is_none() && (self.pairing.is_empty() || text.starts_with(b"ts="))
+    }
+
+    fn log<R: Reader>(&self, text: &[u8], end: u64, out: &mut Out<'_, R>) {
+        let op = out.open();
+        out.charge(op);
+        let (_, via) = self.label("watch");
+        out.label(op, Class::Background, "watch", via);
+        out.post(Account::Data, "log line", text.len() as u64);
+        out.post(Account::Framing, "CRLF", end);
+        out.close(op, Outcome::Unsolicited);
+        out.release();
+    }
+}
+
+/// What a line says by its first word.
+fn word(name: &[u8], text: &[u8]) -> Word {
+    match name {
+        b"VALUE" => Word::Value,
+        b"END" => Word::End,
+        b"STORED" | b"NOT_STORED" | b"EXISTS" => Word::Stored,
+        b"VA" => Word::Fetched,
+        b"HD" => Word::Done,
+        b"EN" => Word::Miss,
+        b"NF" => Word::Absent,
+        b"NS" | b"EX" => Word::Refused,
+        b"MN" => Word::Noop,
+        b"ME" => Word::Debug,
+        b"DELETED" => Word::Deleted,
+        b"TOUCHED" => Word::Touched,
+        b"NOT_FOUND" => Word::NotFound,
+        b"VERSION" => Word::Version,
+        // The last two are of `lru_crawler mgdump` and `lru_crawler metadump`.
+        b"STAT" | b"ITEM" | b"PREFIX" | b"mg" => Word::Item,
+        _ if name.starts_with(b"key=") => Word::Item,
+        _ if [&b"ERROR"[..], b"CLIENT_ERROR", b"SERVER_ERROR"].iter().any(|error| text.starts_with(error)) => {
+            Word::Error
+        }
+        [b'0'..=b'9', ..] if text.trim_ascii_end().iter().all(u8::is_ascii_digit) => Word::Number,
+        _ => Word::Other,
+    }
+}
+
+/// Posts a line that begins with `name`, without its end. It `is_told` by what it says where others may have no answer.
+fn post<R: Reader>(word: Word, name: &[u8], text: &[u8], is_told: bool, out: &mut Out<'_, R>) {
+    out.set_read(is_told);
+    match word {
+        Word::Value => wire::each_word(text, out, post_value),
+        Word::Fetched | Word::Done | Word::Miss | Word::Absent | Word::Refused | Word::Noop => {
+            post_meta(name, text, out);
+        }
+        Word::Debug | Word::Item | Word::Version => {
+            let after = if word == Word::Item && name.contains(&b'=') { 0 } else { name.len() };
+            out.post(Account::Framing, "word", after as u64);
+            let spaces = text.len().min(after + 1) - after;
+            out.post(Account::Framing, "space", if after > 0 { spaces as u64 } else { 0 });
+            let behind = if after > 0 { after + spaces } else { 0 };
+            let field = if word == Word::Version { "version" } else { "item" };
+            out.post(Account::Data, field, (text.len() - behind) as u64);
+        }
+        Word::End => {
+            out.post(Account::Framing, "word", name.len() as u64);
+            out.post(Account::Data, "item", (text.len() - name.len()) as u64);
+        }
+        Word::Number => wire::post_word(text, Account::Status, "number", 19, out),
+        _ => out.post(Account::Status, "status", text.len() as u64),
+    }
+    out.set_read(false);
+}
+
+/// Posts a word of `VALUE <key> <flags> <bytes> [<cas>]`.
+fn post_value<R: Reader>(place: usize, word: &[u8], out: &mut Out<'_, R>) {
+    use wire::Role::{Argument, Flags, Key, Length, Unique};
+    match place {
+        0 => out.post(Account::Framing, "word", word.len() as u64),
+        1 => Key.post(word, out),
+        2 => Flags.post(word, out),
+        3 => Length.post(word, out),
+        4 => Unique.post(word, out),
+        _ => Argument.post(word, out),
+    }
+}
+
+/// Posts an answer to a meta command: what came of it, the length of the value behind it, flags.
+fn post_meta<R: Reader>(name: &[u8], text: &[u8], out: &mut Out<'_, R>) {
+    let is_framing = matches!(name, b"VA" | b"EN");
+    wire::each_word(text, out, |place, word, out| match place {
+        0 if is_framing => out.post(Account::Framing, "word", word.len() as u64),
+        0 => out.post(Account::Status, "status", word.len() as u64),
+        1 if name == b"VA" => wire::Role::Length.post(word, out),
+        _ => meta::post_flag(word, out),
+    });
+}
+
+/// The server says its version; others than memcached say their name before it.
+pub(super) fn hear_version<R: Reader>(version: Option<&[u8]>, out: &mut Out<'_, R>) {
+    let Some(version) = version.filter(|version| !version.is_empty() && version.len() <= 64) else { return };
+    let version = String::from_utf8_lossy(version);
+    if version.starts_with(|first: char| first.is_ascii_digit()) {
+        out.software(Side::Response, &format!("memcached {version}"));
+    } else {
+        out.software(Side::Response, &version);
+    }
+}

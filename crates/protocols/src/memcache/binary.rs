@@ -1,0 +1,180 @@
+//! Messages of the binary protocol: a header of 24 bytes, extras, a key, a value.
+
+use super::opcodes::{self, Extras, Opcode};
+use super::pair::{Ask, Pending, Target};
+use super::{Memcache, Sent, Stage, Value, answer};
+use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short, Step};
+use overhead_model::{Account, Outcome, Side};
+
+const HEADER: u64 = 24;
+
+/// Versions of servers are not longer.
+const VERSION: u64 = 256;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    opcode: u8,
+    key: u64,
+    extras: u64,
+    /// Of an answer.
+    status: u16,
+    /// Extras, key and value together.
+    body: u64,
+    opaque: u32,
+}
+
+impl Header {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let &[_, opcode, k0, k1, extras, _, s0, s1, b0, b1, b2, b3, o0, o1, o2, o3] = bytes.first_chunk::<16>()?;
+        Some(Self {
+            opcode,
+            key: u64::from(u16::from_be_bytes([k0, k1])),
+            extras: u64::from(extras),
+            status: u16::from_be_bytes([s0, s1]),
+            body: u64::from(u32::from_be_bytes([b0, b1, b2, b3])),
+            opaque: u32::from_be_bytes([o0, o1, o2, o3]),
+        })
+    }
+
+    fn value(&self) -> u64 {
+        self.body - self.extras - self.key
+    }
+}
+
+impl Memcache {
+    /// Decodes a header with extras and key; a value follows by itself.
+    pub(super) fn binary<R: Reader>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        let Some(header) = Header::of(input.bytes) else {
+            return if input.opaque > 0 {
+                Err(Malformed("a header that was not captured"))
+            } else {
+                Ok(Some(Step::More))
+            };
+        };
+        if header.body < header.key + header.extras {
+            return Err(Malformed("a body shorter than its parts"));
+        }
+        let is_version = side == Side::Response && header.opcode == opcodes::VERSION && header.value() <= VERSION;
+        let total = HEADER + if is_version { header.body } else { header.extras + header.key };
+        if input.available() < total {
+            return Ok(Some(Step::Need(total)));
+        }
+        match side {
+            Side::Request => self.binary_request(header, *input, out)?,
+            Side::Response => self.binary_answer(header, is_version, *input, out),
+        }
+        input.advance(total);
+        Ok(None)
+    }
+
+    fn binary_request<R: Reader>(
+        &mut self,
+        header: Header,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<(), Malformed> {
+        let Opcode { name, quiet, extras } = opcodes::of(header.opcode);
+        let op = out.open();
+        out.charge(op);
+        let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
+        let _ = post_header(Side::Request, &mut cursor).and_then(|()| post_extras(extras, header.extras, &mut cursor));
+        let is_sasl = opcodes::is_sasl(header.opcode);
+        let (account, field) = if is_sasl { (Account::Metadata, "mechanism") } else { (Account::Data, "key") };
+        let _ = cursor.skip_free(header.key, account, field, Free::Any);
+        cursor.finish();
+        let pending =
+            Pending { op, ask: Ask::Binary(header.opcode), quiet, fetches: false, id: u64::from(header.opaque) };
+        self.pairing.push(pending, out)?;
+        self.sent = Some(Sent { op, name, is_silent: false, answered: None });
+        let account = if is_sasl { Account::Metadata } else { Account::Data };
+        self.begin(Side::Request, header.value(), account, out);
+        Ok(())
+    }
+
+    fn binary_answer<R: Reader>(&mut self, header: Header, is_version: bool, input: Input<'_>, out: &mut Out<'_, R>) {
+        let (ask, id) = (Ask::Binary(header.opcode), u64::from(header.opaque));
+        if self.target.is_some_and(|target| !target.is_orphan && (target.ask, target.id) != (ask, id)) {
+            self.end_answer(out);
+        }
+        let target = match self.target {
+            Some(target) => target,
+            None => self.pairing.binary_answer(header.opcode, header.opaque, out),
+        };
+        out.charge(target.op);
+        let is_error = opcodes::is_error(header.status);
+        self.target = Some(Target { outcome: if is_error { Outcome::Error } else { Outcome::Ok }, ..target });
+        let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
+        let _ = post_header(Side::Response, &mut cursor);
+        let _ = cursor.skip_free(header.extras, Account::Metadata, "client flags", Free::Any);
+        let _ = cursor.skip_free(header.key, Account::Data, "key", Free::Any);
+        cursor.finish();
+        let has_status = header.status != 0 || opcodes::counts(header.opcode);
+        let account = match header.opcode {
+            opcode if opcodes::is_sasl(opcode) => Account::Metadata,
+            _ if has_status => Account::Status,
+            _ => Account::Data,
+        };
+        if is_version {
+            let value = input.bytes.get((HEADER + header.extras + header.key) as usize..).unwrap_or_default();
+            let value = value.get(..header.value() as usize).filter(|_| header.status == 0);
+            out.post(account, "value", header.value());
+            answer::hear_version(value, out);
+            return self.end_answer(out);
+        }
+        let goes_on = header.opcode == opcodes::STATS && header.status == 0 && header.body > 0;
+        if goes_on && header.value() == 0 {
+            return;
+        }
+        self.begin(Side::Response, header.value(), account, out);
+        if goes_on && let Stage::Value(value) = &mut self.response {
+            value.is_last = false;
+        }
+    }
+
+    /// A value follows, or none: then the message is over.
+    fn begin<R: Reader>(&mut self, side: Side, left: u64, account: Account, out: &mut Out<'_, R>) {
+        if left > 0 {
+            *self.stage(side) = Stage::Value(Value { left, account, free: true, has_end: false, is_last: true });
+        } else if side == Side::Request {
+            self.end_request(out);
+        } else {
+            self.end_answer(out);
+        }
+    }
+}
+
+/// Posts the fields of a header.
+fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    cursor.skip(1, Account::Framing, "magic")?;
+    cursor.skip(1, Account::Query, "opcode")?;
+    cursor.skip(4, Account::Framing, "lengths")?;
+    match side {
+        Side::Request => cursor.skip_free(2, Account::Metadata, "vbucket", Free::Any)?,
+        Side::Response => cursor.skip(2, Account::Status, "status")?,
+    }
+    cursor.skip(4, Account::Framing, "body length")?;
+    cursor.skip_free(4, Account::Metadata, "opaque", Free::Id(0xff))?;
+    cursor.skip_free(8, Account::Metadata, "CAS", Free::Any)
+}
+
+/// Posts so many bytes of extras.
+fn post_extras<R: Reader>(extras: Extras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    match (extras, len) {
+        (Extras::Store, 8) => {
+            cursor.skip_free(4, Account::Metadata, "client flags", Free::Any)?;
+            cursor.skip_free(4, Account::Data, "time to live", Free::Any)
+        }
+        (Extras::Count, 20) => {
+            cursor.skip_free(16, Account::Data, "delta", Free::Any)?;
+            cursor.skip_free(4, Account::Data, "time to live", Free::Any)
+        }
+        (Extras::Time, 4) => cursor.skip_free(4, Account::Data, "time to live", Free::Any),
+        _ => cursor.skip_free(len, Account::Metadata, "extras", Free::Any),
+    }
+}

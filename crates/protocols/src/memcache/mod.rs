@@ -1,0 +1,279 @@
+//! memcached: the text protocol with its meta commands, and the binary protocol.
+//!
+//! Specifications: `doc/protocol.txt` and `doc/protocol-binary.txt` of memcached.
+//!
+//! ```text
+//! text      get <key>*\r\n                                        VALUE <key> <flags> <bytes> [<cas>]\r\n <data>\r\n … END\r\n
+//!           set <key> <flags> <exptime> <bytes> [noreply]\r\n     STORED\r\n
+//!           <data>\r\n
+//! meta      mg <key> <flag>*\r\n                                  VA <bytes> <flag>*\r\n <data>\r\n, HD <flag>*\r\n, EN\r\n
+//!           ms <key> <bytes> <flag>*\r\n <data>\r\n               HD <flag>*\r\n
+//! binary    0x80 opcode keylen(2) extlen datatype vbucket(2) bodylen(4) opaque(4) cas(8)   extras key value
+//!           0x81 opcode keylen(2) extlen datatype status(2)  bodylen(4) opaque(4) cas(8)   extras key value
+//! ```
+//!
+//! The first byte of a connection says which of the two it speaks, as it does to servers. A value ends where its length says, and a
+//! line is a command whatever it holds: after a mistake of the client, decoding goes on where a server would.
+
+mod answer;
+mod binary;
+mod meta;
+mod opcodes;
+mod pair;
+mod probe;
+#[cfg(test)]
+mod tests;
+mod text;
+mod wire;
+
+use super::Facts;
+use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_model::{Account, Outcome, Side};
+use pair::{Pairing, Target};
+
+pub use probe::sniff;
+
+/// What there is to say of it beside how it is decoded.
+pub(super) const FACTS: Facts = Facts {
+    sniff,
+    is_text: true,
+    know_of_one_another: false,
+    greeting: b"version\r\n",
+    answer: b"VERSION 1.6.18\r\n",
+    is_greeted: |answer| answer.starts_with(b"VERSION ") || answer.starts_with(b"CLIENT_ERROR unauthenticated"),
+};
+
+/// Which of the two protocols a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Text,
+    Binary,
+}
+
+/// State of one connection.
+#[derive(Debug)]
+pub struct Memcache {
+    /// Absent before the first byte.
+    mode: Option<Mode>,
+    request: Stage,
+    response: Stage,
+    /// The request whose value is being sent.
+    sent: Option<Sent>,
+    /// Whose answer is being read.
+    target: Option<Target>,
+    pairing: Pairing,
+    /// The server sends what it logs.
+    is_watching: bool,
+    /// Bytes at the current position, by side, that hold no end of a line.
+    scanned: [usize; 2],
+}
+
+/// How far a direction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Between messages, or between lines.
+    Idle,
+    /// Among the words of a line that fetches.
+    Words(Words),
+    /// Within a value.
+    Value(Value),
+}
+
+/// A line that is read word by word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Words {
+    op: OpId,
+    name: &'static str,
+    /// Of the next word.
+    place: usize,
+}
+
+/// A value, or what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Value {
+    left: u64,
+    account: Account,
+    free: bool,
+    /// A line's end follows.
+    has_end: bool,
+    /// The message ends with it.
+    is_last: bool,
+}
+
+/// A request that is named, and whose value is not there as a whole.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    op: OpId,
+    name: &'static str,
+    /// It will not be answered.
+    is_silent: bool,
+    /// How it was answered already.
+    answered: Option<Outcome>,
+}
+
+impl Memcache {
+    /// Returns a decoder for a new connection, whether or not its start was captured.
+    pub fn new() -> Self {
+        Self {
+            mode: None,
+            request: Stage::Idle,
+            response: Stage::Idle,
+            sent: None,
+            target: None,
+            pairing: Pairing::new(),
+            is_watching: false,
+            scanned: [0; 2],
+        }
+    }
+
+    /// Returns how far `side` is.
+    fn stage(&mut self, side: Side) -> &mut Stage {
+        match side {
+            Side::Request => &mut self.request,
+            Side::Response => &mut self.response,
+        }
+    }
+
+    /// Decodes the next line, header or piece of a value; the step that stops it where there is none.
+    fn element<R: Reader>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        if let Stage::Value(value) = *self.stage(side) {
+            return Ok(self.value(side, value, input, out));
+        }
+        let Some(&first) = input.bytes.first() else { return Err(Malformed("what was not captured")) };
+        let magic = if side == Side::Request { wire::REQUEST } else { wire::RESPONSE };
+        let mode = *self.mode.get_or_insert(if first == magic { Mode::Binary } else { Mode::Text });
+        match (mode, side) {
+            (Mode::Binary, _) if first != magic => Err(Malformed("a binary message without its magic byte")),
+            (Mode::Binary, _) => self.binary(side, input, out),
+            (Mode::Text, Side::Request) => self.command(input, out),
+            (Mode::Text, Side::Response) => self.answer(input, out),
+        }
+    }
+
+    /// Posts what there is of a value and of the line's end behind it.
+    fn value<R: Reader>(
+        &mut self,
+        side: Side,
+        value: Value,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Option<Step> {
+        let taken = value.left.min(input.available());
+        if value.free {
+            out.post_free(value.account, "value", taken, Free::Any);
+        } else {
+            out.post(value.account, "value", taken);
+        }
+        input.advance(taken);
+        let left = value.left - taken;
+        *self.stage(side) = Stage::Value(Value { left, ..value });
+        if left > 0 {
+            return Some(Step::More);
+        }
+        if value.has_end {
+            if input.available() < 2 {
+                return Some(Step::Need(2));
+            }
+            let end = input.bytes.get(..2).unwrap_or(input.bytes);
+            // Servers read on behind two bytes, whatever they are (`CLIENT_ERROR bad data chunk`).
+            let account = if b"\r\n".starts_with(end) { Account::Framing } else { Account::Data };
+            out.post(account, "CRLF", 2);
+            input.advance(2);
+        }
+        *self.stage(side) = Stage::Idle;
+        match side {
+            Side::Request => self.end_request(out),
+            Side::Response if value.is_last => self.end_answer(out),
+            Side::Response => {}
+        }
+        None
+    }
+
+    /// A request is there as a whole that `sent` was said of.
+    fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if let Some(Sent { op, name, is_silent, answered }) = self.sent.take() {
+            let (class, via) = self.label(name);
+            out.label(op, class, name, via);
+            if let Some(outcome) = answered.or(is_silent.then_some(Outcome::NoReply)) {
+                out.close(op, outcome);
+            }
+        }
+        out.release();
+    }
+
+    /// The answer that is being read is over.
+    fn end_answer<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let Some(target) = self.target.take() else { return };
+        match &mut self.sent {
+            // The value that it refuses is still to come.
+            Some(sent) if sent.op == target.op => sent.answered = Some(target.outcome),
+            _ => out.close(target.op, if target.is_orphan { Outcome::NoReply } else { target.outcome }),
+        }
+        out.release();
+    }
+}
+
+impl Default for Memcache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder for Memcache {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let mut left = input;
+        let mut step = Step::Progress;
+        while left.available() > 0 {
+            if let Some(blocked) = self.element(side, &mut left, out)? {
+                step = blocked;
+                break;
+            }
+        }
+        // What a step needs is counted from its start; where something was consumed, the next call asks again.
+        Ok(if left.available() < input.available() { Step::Progress } else { step })
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        probe::boundary(side, bytes)
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.scanned[side as usize] = 0;
+        let stage = std::mem::replace(self.stage(side), Stage::Idle);
+        match side {
+            Side::Request => {
+                if let Stage::Words(words) = stage {
+                    self.end_words(words, out);
+                }
+                self.end_request(out);
+            }
+            Side::Response => {
+                if let Some(target) = &mut self.target {
+                    target.outcome = Outcome::Unanswered;
+                }
+                self.end_answer(out);
+                self.pairing.lost(self.sent.map(|sent| sent.op), out);
+            }
+        }
+    }
+
+    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.end(out);
+    }
+
+    fn quiet(&self) -> Option<u64> {
+        let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _ } = self;
+        let stages = *request == Stage::Idle && *response == Stage::Idle;
+        let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
+        between.then_some(mode.map_or(0, |mode| 1 + mode as u64))
+    }
+
+    fn held(&self) -> usize {
+        self.pairing.held()
+    }
+}

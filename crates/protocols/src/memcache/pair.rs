@@ -1,0 +1,301 @@
+//! Requests to operations: which answer is whose.
+//!
+//! Servers answer in order. What is not answered in every case (`q` of meta commands, binary opcodes in `Q`) is told by the next
+//! answer that cannot be its own: by its word, by the opaque or key that it repeats, or by opcode and opaque.
+
+use crate::limits;
+use overhead_decode::{Malformed, OpId, Out, Reader};
+use overhead_model::Outcome;
+use std::collections::VecDeque;
+
+/// What a request asks for, as far as it says which answers it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// `VALUE` blocks up to `END`.
+    Values,
+    Store,
+    Delete,
+    Count,
+    Touch,
+    /// Lines up to `END`, or one line.
+    List,
+    Version,
+    Watch,
+    Quit,
+    MetaGet,
+    MetaSet,
+    MetaDelete,
+    MetaCount,
+    /// Arithmetic that makes what is not there, and answers that even where it is quiet.
+    MetaCreate,
+    MetaNoop,
+    MetaDebug,
+    /// One line, whichever.
+    Other,
+    /// A command that no server of memcached has.
+    Unknown,
+    /// A binary request with this opcode.
+    Binary(u8),
+}
+
+/// What the first word of an answer says of what it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// `VALUE`.
+    Value,
+    /// `END`.
+    End,
+    /// `STAT` and other lines of a list.
+    Item,
+    /// `STORED`, `NOT_STORED`, `EXISTS`.
+    Stored,
+    Deleted,
+    Touched,
+    NotFound,
+    Number,
+    Version,
+    /// `VA`.
+    Fetched,
+    /// `HD`.
+    Done,
+    /// `EN`.
+    Miss,
+    /// `NF`.
+    Absent,
+    /// `NS`, `EX`.
+    Refused,
+    /// `ME`.
+    Debug,
+    /// `MN`.
+    Noop,
+    Error,
+    /// Any other line.
+    Other,
+}
+
+impl Ask {
+    /// Returns whether an answer that begins so can be one to this.
+    fn may_be(self, word: Word) -> bool {
+        if self == Self::Unknown {
+            return true;
+        }
+        match word {
+            Word::Value => self == Self::Values,
+            Word::End => matches!(self, Self::Values | Self::List),
+            Word::Item => self == Self::List,
+            Word::Stored => self == Self::Store,
+            Word::Deleted => self == Self::Delete,
+            Word::Touched => self == Self::Touch,
+            Word::NotFound => matches!(self, Self::Store | Self::Delete | Self::Count | Self::Touch),
+            Word::Number => self == Self::Count,
+            Word::Version => self == Self::Version,
+            Word::Fetched => matches!(self, Self::MetaGet | Self::MetaCount | Self::MetaCreate),
+            Word::Done => {
+                matches!(self, Self::MetaGet | Self::MetaSet | Self::MetaDelete | Self::MetaCount | Self::MetaCreate)
+            }
+            // Servers before 1.6.10 answered `mn` so.
+            Word::Miss => matches!(self, Self::MetaGet | Self::MetaDebug | Self::MetaNoop | Self::List),
+            Word::Absent | Word::Refused => {
+                matches!(self, Self::MetaSet | Self::MetaDelete | Self::MetaCount | Self::MetaCreate)
+            }
+            Word::Debug => self == Self::MetaDebug,
+            Word::Noop => self == Self::MetaNoop,
+            Word::Error => true,
+            Word::Other => !matches!(self, Self::Values | Self::MetaNoop | Self::MetaDebug | Self::Version),
+        }
+    }
+
+    /// Returns whether a quiet one has such an answer at all: hits of what fetches, and what went wrong for others.
+    fn may_be_quietly(self, word: Word) -> bool {
+        match self {
+            Self::MetaGet => matches!(word, Word::Fetched | Word::Done | Word::Error),
+            Self::MetaCreate => self.may_be(word),
+            _ => self.may_be(word) && !matches!(word, Word::Fetched | Word::Done),
+        }
+    }
+}
+
+/// The id of a request that waited alone.
+pub(super) const UNTOLD: u64 = u64::MAX;
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub op: OpId,
+    pub ask: Ask,
+    /// It has an answer in some cases alone.
+    pub quiet: bool,
+    /// A meta command that asks for the value.
+    pub fetches: bool,
+    /// By which its answer is told from others, where any could be another's: a fingerprint of the opaque or key that is repeated (0:
+    /// neither is), or a binary opaque. [`UNTOLD`] where it was not looked for.
+    pub id: u64,
+}
+
+impl Pending {
+    /// Returns whether an answer that begins so can be one to this.
+    fn may_be(&self, word: Word) -> bool {
+        let has_value = match word {
+            Word::Fetched => self.fetches,
+            Word::Done => !self.fetches,
+            _ => true,
+        };
+        has_value && if self.quiet { self.ask.may_be_quietly(word) } else { self.ask.may_be(word) }
+    }
+}
+
+/// The request that an answer is being read to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub op: OpId,
+    pub ask: Ask,
+    /// As in [`Pending`].
+    pub id: u64,
+    /// How it ends, as far as was read.
+    pub outcome: Outcome,
+    /// Nothing asked for it.
+    pub is_orphan: bool,
+}
+
+/// Requests that wait, in order.
+#[derive(Debug)]
+pub(super) struct Pairing {
+    pending: VecDeque<Pending>,
+    /// Of these, the quiet ones.
+    quiet: usize,
+    /// How many that wait are looked at for an answer: fewer after nothing was found, until none waits.
+    reach: usize,
+}
+
+/// How many are looked at where an answer was not found before.
+const NEAR: usize = 64;
+
+impl Pairing {
+    /// No request waits. There is room for one: most clients wait for each answer.
+    pub fn new() -> Self {
+        Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET }
+    }
+
+    /// Returns whether no request waits.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Returns whether any waits that need not be answered, so that an answer must say more than that it is the next.
+    pub fn has_quiet(&self) -> bool {
+        self.quiet > 0
+    }
+
+    /// A request waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] where more wait than can be kept.
+    pub fn push<R: Reader>(&mut self, pending: Pending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
+            self.pop(Outcome::NoReply, out);
+        }
+        if self.pending.len() >= limits::OUTSTANDING {
+            return Err(Malformed("more requests wait for answers than can be kept"));
+        }
+        self.quiet += usize::from(pending.quiet);
+        self.pending.push_back(pending);
+        Ok(())
+    }
+
+    /// Takes out the request that an answer is to which begins with `word`. `id` says what the answer repeats (0: nothing), where
+    /// that is needed.
+    pub fn answer<R: Reader>(&mut self, word: Word, id: impl Fn() -> u64, out: &mut Out<'_, R>) -> Target {
+        let front = self.pending.front().copied();
+        let place = match front {
+            Some(front) if !front.quiet && front.may_be(word) => Some(0),
+            Some(_) => {
+                let id = if self.has_quiet() { id() } else { 0 };
+                let may_be = |it: &Pending| it.may_be(word);
+                // What was not asked for is not repeated; nor is a request quietly answered that does not repeat what was.
+                let same =
+                    |it: &Pending| it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word == Word::Error);
+                // One that has to be answered is, whatever is repeated.
+                self.find(|it| may_be(it) && same(it)).or_else(|| self.find(|it| may_be(it) && !it.quiet))
+            }
+            None => None,
+        };
+        self.take(place, true, out)
+    }
+
+    /// The same of a binary answer.
+    pub fn binary_answer<R: Reader>(&mut self, opcode: u8, opaque: u32, out: &mut Out<'_, R>) -> Target {
+        let (ask, id) = (Ask::Binary(opcode), u64::from(opaque));
+        let place = self.find(|it| it.ask == ask && it.id == id);
+        self.take(place, false, out)
+    }
+
+    fn find(&mut self, is_it: impl Fn(&Pending) -> bool) -> Option<usize> {
+        let place = self.pending.iter().take(self.reach).position(is_it);
+        if place.is_none() {
+            self.reach = NEAR;
+        }
+        place
+    }
+
+    /// Takes out the request at `place`. Those before it that need no answer have none, and nor have others where answers come
+    /// `in_order`.
+    fn take<R: Reader>(&mut self, place: Option<usize>, in_order: bool, out: &mut Out<'_, R>) -> Target {
+        let Some(mut place) = place else {
+            let op = out.orphan("RESPONSE");
+            return Target { op, ask: Ask::Unknown, id: 0, outcome: Outcome::Ok, is_orphan: true };
+        };
+        while place > 0 && self.pending.front().is_some_and(|front| front.quiet || in_order) {
+            let quiet = self.pending.front().is_some_and(|front| front.quiet);
+            self.pop(if quiet { Outcome::NoReply } else { Outcome::Unanswered }, out);
+            place -= 1;
+        }
+        let found = self.pending.remove(place).unwrap_or(Pending {
+            op: OpId(0),
+            ask: Ask::Unknown,
+            quiet: false,
+            fetches: false,
+            id: 0,
+        });
+        self.quiet -= usize::from(found.quiet);
+        if self.pending.is_empty() {
+            self.reach = limits::QUIET;
+        }
+        out.charge(found.op);
+        Target { op: found.op, ask: found.ask, id: found.id, outcome: Outcome::Ok, is_orphan: false }
+    }
+
+    fn pop<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
+        if let Some(front) = self.pending.pop_front() {
+            self.quiet -= usize::from(front.quiet);
+            out.close(front.op, outcome);
+        }
+    }
+
+    /// Answers were lost: what waits cannot be told from what was answered in the loss. Keeps the one whose request `is_sent`
+    /// still, if it waits.
+    pub fn lost<R: Reader>(&mut self, is_sent: Option<OpId>, out: &mut Out<'_, R>) {
+        let kept = self.pending.back().copied().filter(|last| Some(last.op) == is_sent);
+        if kept.is_some() {
+            self.pending.pop_back();
+        }
+        for pending in self.pending.drain(..) {
+            out.close(pending.op, Outcome::Unanswered);
+        }
+        self.pending.extend(kept);
+        (self.quiet, self.reach) = (usize::from(kept.is_some_and(|kept| kept.quiet)), limits::QUIET);
+    }
+
+    /// The connection is over: what needed no answer has none.
+    pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        for pending in self.pending.drain(..).filter(|pending| pending.quiet) {
+            out.close(pending.op, Outcome::NoReply);
+        }
+        self.quiet = 0;
+    }
+
+    /// Returns about how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.pending.capacity() * size_of::<Pending>()
+    }
+}

@@ -1,0 +1,141 @@
+//! What the first bytes look like, and where a message begins.
+
+use super::wire::{self, Command};
+use crate::Sniff;
+use crate::limits::{BOUNDARY_WINDOW, SNIFF};
+use overhead_decode::Boundary;
+use overhead_model::Side;
+
+/// Returns what the first bytes of a direction look like. Commands that Redis has too, and words that other servers say, are
+/// certain with both directions alone.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    match bytes {
+        [] => Sniff::More,
+        [wire::REQUEST | wire::RESPONSE, ..] => match header(bytes) {
+            Some(true) if bytes[0] == wire::REQUEST => Sniff::Request,
+            Some(true) => Sniff::Response,
+            Some(false) => Sniff::No,
+            None => Sniff::More,
+        },
+        _ => text(bytes),
+    }
+}
+
+fn text(bytes: &[u8]) -> Sniff {
+    if let Some(certain) = answer(bytes) {
+        return if certain { Sniff::Response } else { Sniff::Perhaps(Side::Response) };
+    }
+    let Some(line) = line(bytes) else {
+        let is_text = wire::is_text(bytes.strip_suffix(b"\r").unwrap_or(bytes));
+        let is_long = bytes.len() >= SNIFF;
+        return match bytes.split(|&byte| byte == b' ').next() {
+            Some(word) if is_long && Command::named(word).is_some() => Sniff::Perhaps(Side::Request),
+            _ if is_text && !is_long => Sniff::More,
+            _ => Sniff::No,
+        };
+    };
+    let words = wire::Line::of(line);
+    match Command::named(words.get(0)) {
+        Some(_) if !wire::is_text(line) => Sniff::No,
+        Some(command) if is_certain(command, &words) => Sniff::Request,
+        Some(_) => Sniff::Perhaps(Side::Request),
+        None => Sniff::No,
+    }
+}
+
+/// Returns whether nothing else that is known begins so: storage with all its numbers, and commands that Redis does not have.
+fn is_certain(command: &Command, words: &wire::Line<'_>) -> bool {
+    match command.name {
+        "set" | "add" | "replace" | "append" | "prepend" | "cas" => {
+            let has_rest = words.count == if command.name == "cas" { 6 } else { 5 } || command.is_silent(words);
+            command.value(words).is_some() && has_rest
+        }
+        "ms" => command.value(words).is_some(),
+        "mn" => words.count == 1,
+        "mg" | "md" | "ma" | "me" | "gets" | "gat" | "gats" => words.count > 1,
+        _ => false,
+    }
+}
+
+/// Returns whether bytes begin an answer, and whether that is certain; `None` where they do not.
+fn answer(bytes: &[u8]) -> Option<bool> {
+    const PREFIXES: [&[u8]; 6] = [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA "];
+    // Answers to meta commands with flags, and what is said to who tends a server.
+    const RARE: [&[u8]; 19] = [
+        b"HD ",
+        b"EN ",
+        b"NF ",
+        b"NS ",
+        b"EX ",
+        b"ME ",
+        b"ITEM ",
+        b"PREFIX ",
+        b"key=",
+        b"ts=",
+        b"RESET",
+        b"BUSY ",
+        b"BADCLASS ",
+        b"NOSPARE ",
+        b"NOTFULL ",
+        b"UNSAFE ",
+        b"SAME ",
+        b"NOTSTARTED ",
+        b"MEMLIMIT_",
+    ];
+    const WORDS: [&[u8]; 12] = [
+        b"STORED",
+        b"NOT_STORED",
+        b"EXISTS",
+        b"NOT_FOUND",
+        b"END",
+        b"DELETED",
+        b"TOUCHED",
+        b"HD",
+        b"EN",
+        b"NF",
+        b"NS",
+        b"MN",
+    ];
+    if PREFIXES.iter().any(|prefix| bytes.starts_with(prefix)) {
+        return Some(true);
+    }
+    let line = line(bytes)?;
+    let may_be = RARE.iter().any(|prefix| line.starts_with(prefix));
+    let is_number = (1..=20).contains(&line.len()) && line.iter().all(u8::is_ascii_digit);
+    if WORDS.contains(&line) {
+        Some(true)
+    } else {
+        (may_be || is_number || matches!(line, b"OK" | b"EX") || line.starts_with(b"ERROR")).then_some(false)
+    }
+}
+
+/// Returns whether the header that bytes begin with can be one; `None` where there are too few of them. Magic, opcode, length of the
+/// key, of the extras, data type, vbucket or status, length of all.
+fn header(bytes: &[u8]) -> Option<bool> {
+    let &[_, opcode, key_high, key_low, extras, kind, _, _, a, b, c, d] = bytes.first_chunk()?;
+    let key = u32::from(u16::from_be_bytes([key_high, key_low]));
+    let body = u32::from_be_bytes([a, b, c, d]);
+    let fits = body >= key + u32::from(extras) && body <= 64 << 20;
+    Some(opcode <= 0x57 && kind == 0 && extras <= 32 && key <= 250 && fits)
+}
+
+/// Returns the first line, without its end.
+fn line(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    let line = bytes.get(..end)?;
+    Some(line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Whether bytes in the midst of a stream begin a message.
+pub(super) fn boundary(side: Side, bytes: &[u8]) -> Boundary {
+    // Asked at every byte: what lies further ahead must not be looked at each time.
+    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
+    let begins = match (side, sniff(bytes)) {
+        (_, Sniff::More) => return Boundary::More,
+        (Side::Request, Sniff::Request | Sniff::Perhaps(Side::Request)) | (Side::Response, Sniff::Response) => true,
+        // A number may stand in any value.
+        (Side::Response, Sniff::Perhaps(Side::Response)) => !bytes.first().is_some_and(u8::is_ascii_digit),
+        _ => false,
+    };
+    if begins { Boundary::Yes } else { Boundary::No }
+}

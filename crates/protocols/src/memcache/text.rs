@@ -1,0 +1,186 @@
+//! Command lines, and the values behind them.
+
+use super::pair::{Ask, Pending, UNTOLD};
+use super::wire::{self, Command, Line};
+use super::{Memcache, Mode, Sent, Stage, Value, Words};
+use crate::limits;
+use overhead_decode::{Input, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_model::{Account, Class, Outcome};
+
+/// Commands that fetch may name any number of keys, on a line of any length: it is taken in word by word.
+const FETCH: [&str; 4] = ["get", "gets", "gat", "gats"];
+
+/// Name of what no server has a command for.
+const UNKNOWN: &str = "(unknown)";
+
+impl Memcache {
+    /// Returns class and way of sending of the operations of this name.
+    pub(super) fn label(&self, name: &str) -> (Class, &'static str) {
+        let class = match name {
+            "quit" | "bin sasl_list_mechs" | "bin sasl_auth" | "bin sasl_step" => Class::Setup,
+            _ => Class::Workload,
+        };
+        (class, if self.mode == Some(Mode::Binary) { "binary" } else { "text" })
+    }
+
+    /// Decodes the next line of a client, or what there is of one that fetches.
+    pub(super) fn command<R: Reader>(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        if let Stage::Words(words) = self.request {
+            return self.words(words, input, out);
+        }
+        let blank = input.bytes.iter().take_while(|&&byte| byte == b' ').count();
+        let behind = input.bytes.get(blank..).unwrap_or_default();
+        let is_word =
+            |name: &&&str| behind.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b' '));
+        if let Some(name) = FETCH.iter().find(is_word) {
+            let op = out.open();
+            out.charge(op);
+            out.post(Account::Framing, "space", blank as u64);
+            out.post(Account::Query, "command", name.len() as u64);
+            input.advance((blank + name.len()) as u64);
+            self.scanned[0] = 0;
+            self.request = Stage::Words(Words { op, name, place: 1 });
+            return Ok(None);
+        }
+        let Some(line) = wire::line(input.bytes, &mut self.scanned[0])? else {
+            return if input.opaque > 0 { Err(Malformed("a line without an end")) } else { Ok(Some(Step::More)) };
+        };
+        self.line(line, out)?;
+        input.advance(line.len() as u64);
+        Ok(None)
+    }
+
+    /// Takes in words of a line that fetches.
+    fn words<R: Reader>(
+        &mut self,
+        mut words: Words,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        let command = Command::named(words.name.as_bytes()).ok_or(Malformed("a command without a name"))?;
+        loop {
+            let blank = input.bytes.iter().take_while(|&&byte| byte == b' ').count();
+            out.post(Account::Framing, "space", blank as u64);
+            input.advance(blank as u64);
+            let Some(end) = input.bytes.iter().position(|&byte| byte == b' ' || byte == b'\n') else { break };
+            let (word, behind) = input.bytes.split_at(end);
+            let is_over = behind.first() == Some(&b'\n');
+            let text = if is_over { word.strip_suffix(b"\r").unwrap_or(word) } else { word };
+            command.role(words.place).post(text, out);
+            input.advance(text.len() as u64);
+            if is_over {
+                let end = (word.len() - text.len() + 1) as u64;
+                out.post(Account::Framing, "CRLF", end);
+                input.advance(end);
+                self.request = Stage::Idle;
+                self.end_words(words, out);
+                return Ok(None);
+            }
+            words.place += 1;
+        }
+        self.request = Stage::Words(words);
+        if input.bytes.len() > limits::LINE || input.opaque > 0 {
+            return Err(Malformed("a word without an end"));
+        }
+        Ok(Some(Step::More))
+    }
+
+    /// A line that fetches is over.
+    pub(super) fn end_words<R: Reader>(&mut self, Words { op, name, .. }: Words, out: &mut Out<'_, R>) {
+        let (class, via) = self.label(name);
+        out.label(op, class, name, via);
+        if self.pairing.push(Pending { op, ask: Ask::Values, quiet: false, fetches: false, id: UNTOLD }, out).is_err() {
+            out.close(op, Outcome::Unanswered);
+        }
+        out.release();
+    }
+
+    /// A whole line, with its end.
+    fn line<R: Reader>(&mut self, line: &[u8], out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let (text, end) = wire::text(line);
+        let words = Line::of(text);
+        let op = out.open();
+        out.charge(op);
+        let command = Command::named(words.get(0));
+        let is_meta = command.is_some_and(|command| is_meta(command.ask));
+        let ask = command.map_or(Ask::Unknown, |command| command.ask);
+        let mut pending = Pending { op, ask, quiet: false, fetches: false, id: UNTOLD };
+        let mut silent = false;
+        match command {
+            Some(command) if is_meta => pending = self.meta_line(command, text, pending, out),
+            Some(command) => {
+                silent = command.is_silent(&words);
+                pending.quiet = command.name == "shutdown";
+                post_words(command, text, silent.then_some(words.count - 1), out);
+            }
+            None => post_unknown(text, out),
+        }
+        out.post(Account::Framing, "CRLF", end);
+        if ask == Ask::Quit {
+            self.quit(op, out);
+            return Ok(());
+        }
+        if !silent {
+            self.pairing.push(pending, out)?;
+        }
+        let value = command.and_then(|command| Some((command.name, command.value(&words)?)));
+        if let Some((name, left)) = value {
+            self.sent = Some(Sent { op, name, is_silent: silent, answered: None });
+            let value = Value { left, account: Account::Data, free: true, has_end: true, is_last: true };
+            self.request = Stage::Value(value);
+            return Ok(());
+        }
+        let name = match command {
+            Some(command) => command.name,
+            None => {
+                std::str::from_utf8(words.get(0)).ok().filter(|word| wire::is_name(word.as_bytes())).unwrap_or(UNKNOWN)
+            }
+        };
+        let (class, via) = self.label(name);
+        out.label(op, class, name, via);
+        if silent {
+            out.close(op, Outcome::NoReply);
+        }
+        out.release();
+        Ok(())
+    }
+
+    /// The client says that it goes. Nothing answers, nor could: as with the farewell of TLS, there is no operation.
+    fn quit<R: Reader>(&mut self, op: OpId, out: &mut Out<'_, R>) {
+        let (class, via) = self.label("quit");
+        out.label(op, class, "quit", via);
+        out.close(op, Outcome::Unsolicited);
+        out.release();
+    }
+}
+
+fn is_meta(ask: Ask) -> bool {
+    use Ask::{MetaCount, MetaDebug, MetaDelete, MetaGet, MetaSet};
+    matches!(ask, MetaGet | MetaSet | MetaDelete | MetaCount | MetaDebug)
+}
+
+/// Posts the words of a line; the one at `noreply` is that.
+fn post_words<R: Reader>(command: &Command, text: &[u8], noreply: Option<usize>, out: &mut Out<'_, R>) {
+    wire::each_word(text, out, |place, word, out| match place {
+        0 => out.post(Account::Query, "command", word.len() as u64),
+        _ if Some(place) == noreply => out.post(Account::Query, "noreply", word.len() as u64),
+        _ => command.role(place).post(word, out),
+    });
+}
+
+/// Posts a line that is no command, to servers too.
+fn post_unknown<R: Reader>(text: &[u8], out: &mut Out<'_, R>) {
+    if wire::is_text(text) {
+        wire::each_word(text, out, |place, word, out| {
+            let (account, field) = if place == 0 { (Account::Query, "command") } else { (Account::Data, "argument") };
+            out.post(account, field, word.len() as u64);
+        });
+    } else {
+        out.note(Note::UndecodedMessage);
+        out.post(Account::Unknown, "line", text.len() as u64);
+    }
+}
