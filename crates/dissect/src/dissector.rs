@@ -2,7 +2,7 @@
 
 use crate::connections::Connections;
 use crate::copies::Copies;
-use crate::fragments::{Fragments, Outcome};
+use crate::fragments::{FragmentOutcome, Fragments};
 use crate::moment::Moment;
 use crate::packet::{self, Fragment, Packet, Plain, Segment};
 use crate::route::Share;
@@ -80,7 +80,7 @@ impl Frames {
     }
 
     fn add(&mut self, fragment: &Fragment<'_>) -> Option<packet::Datagram> {
-        let Outcome { whole, discarded } = self.fragments.add(fragment);
+        let FragmentOutcome { whole, discarded } = self.fragments.add(fragment);
         self.totals.other += discarded;
         whole
     }

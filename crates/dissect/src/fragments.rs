@@ -19,7 +19,7 @@ pub struct Fragments {
 #[derive(Debug)]
 struct Set {
     first_ns: u64,
-    parts: BTreeMap<u32, Part>,
+    parts: BTreeMap<u32, FragmentPart>,
     kept_bytes: usize,
     /// Sum of the parts' lengths.
     len: u32,
@@ -34,7 +34,7 @@ struct Set {
 }
 
 #[derive(Debug)]
-struct Part {
+struct FragmentPart {
     len: u32,
     bytes: Vec<u8>,
     protocol: u8,
@@ -42,7 +42,7 @@ struct Part {
 
 /// What became of a fragment.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct FragmentOutcome {
     /// The packet that it completed.
     pub whole: Option<Datagram>,
     /// Bytes of frames that are part of no packet.
@@ -51,10 +51,10 @@ pub struct Outcome {
 
 impl Fragments {
     /// Takes in a fragment.
-    pub fn add(&mut self, fragment: &Fragment<'_>) -> Outcome {
+    pub fn add(&mut self, fragment: &Fragment<'_>) -> FragmentOutcome {
         let mut discarded = self.expire(fragment.time_ns);
         if !is_sane(fragment) {
-            return Outcome { whole: None, discarded: discarded + u64::from(fragment.wire_len) };
+            return FragmentOutcome { whole: None, discarded: discarded + u64::from(fragment.wire_len) };
         }
         let key = fragment.key;
         let set = self.sets.entry(key).or_insert_with(|| {
@@ -69,12 +69,12 @@ impl Fragments {
                 self.kept_bytes += fragment.bytes.len();
                 if set.is_complete() {
                     let whole = self.remove(&key).map(|set| set.assemble(key, fragment.time_ns));
-                    return Outcome { whole, discarded };
+                    return FragmentOutcome { whole, discarded };
                 }
                 discarded += self.make_room();
             }
         }
-        Outcome { whole: None, discarded }
+        FragmentOutcome { whole: None, discarded }
     }
 
     /// Gives up what is still incomplete; gives the bytes of its frames.
@@ -166,7 +166,7 @@ impl Set {
 
     fn insert(&mut self, fragment: &Fragment<'_>) {
         let Fragment { len, protocol, .. } = *fragment;
-        self.parts.insert(fragment.offset, Part { len, bytes: fragment.bytes.to_vec(), protocol });
+        self.parts.insert(fragment.offset, FragmentPart { len, bytes: fragment.bytes.to_vec(), protocol });
         self.kept_bytes += fragment.bytes.len();
         self.len += len;
         if !fragment.more {
@@ -293,7 +293,7 @@ mod tests {
                 let bytes = vec![0; units * 8 + if more { 0 } else { rest }];
                 let fragment = fragment(id, offset * 8, more, &bytes);
                 seen += u64::from(fragment.wire_len);
-                let Outcome { whole, discarded } = fragments.add(&fragment);
+                let FragmentOutcome { whole, discarded } = fragments.add(&fragment);
                 posted += discarded;
                 if let Some(whole) = whole {
                     prop_assert_eq!(whole.link + whole.ip + whole.len, whole.wire_len);

@@ -1,7 +1,7 @@
 //! `capture SCRIPT FILE`: writes the capture that a script of the target `memo` describes, to look at what failed.
 
 use overhead_capture::{PcapngWriter, WriterOptions};
-use overhead_hostile::Capture;
+use overhead_hostile::ScriptedCapture;
 use overhead_model::LinkType;
 use std::env;
 use std::error::Error;
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [script, file] = arguments.as_slice() else {
         return Err("usage: capture SCRIPT FILE".into());
     };
-    let capture = Capture::decode(&fs::read(script)?);
+    let capture = ScriptedCapture::decode(&fs::read(script)?);
     let options = WriterOptions::new(LinkType::ETHERNET);
     let mut writer = PcapngWriter::new(&file.to_string_lossy(), File::create(file)?, &options)?;
     for frame in capture.frames() {

@@ -55,9 +55,9 @@ fn wrap(turns: &mut Vec<Turn>, segments: Segments) {
     turns.splice(..0, opening);
 }
 
-fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> Heard {
+fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> DecoderOutput {
     let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &Shared::default()), mid_stream);
-    let mut heard = Heard::default();
+    let mut output = DecoderOutput::default();
     for turn in turns {
         match turn {
             Turn::Bytes(side, bytes) => {
@@ -67,23 +67,23 @@ fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> Heard
                     Cut::Seven => 7,
                     Cut::Bytewise => 1,
                 };
-                bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut heard));
+                bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut output));
             }
             Turn::Opaque(side, n) if cut == Cut::Seven && *n > 7 => {
-                engine.opaque(*side, 7, &mut heard);
-                engine.opaque(*side, n - 7, &mut heard);
+                engine.opaque(*side, 7, &mut output);
+                engine.opaque(*side, n - 7, &mut output);
             }
-            Turn::Opaque(side, n) => engine.opaque(*side, *n, &mut heard),
+            Turn::Opaque(side, n) => engine.opaque(*side, *n, &mut output),
         }
     }
-    engine.finish(&mut heard);
-    heard.fields.iter_mut().for_each(Fields::end_run);
-    heard
+    engine.finish(&mut output);
+    output.fields.iter_mut().for_each(Fields::end_run);
+    output
 }
 
 /// What a decoder said, as far as it must not depend on how the stream was cut.
 #[derive(Debug, Default)]
-struct Heard {
+struct DecoderOutput {
     ops: Vec<Op>,
     fields: [Fields; 2],
     notes: Vec<Note>,
@@ -128,7 +128,7 @@ fn mix_name(sum: u64, name: &str) -> u64 {
     name.bytes().fold(sum, |sum, byte| mix(sum, u64::from(byte)))
 }
 
-impl Heard {
+impl DecoderOutput {
     fn op(&mut self, op: OpId) -> &mut Op {
         &mut self.ops[op.0 as usize]
     }
@@ -138,7 +138,7 @@ impl Heard {
     }
 }
 
-impl Reader for Heard {
+impl Reader for DecoderOutput {
     fn open(&mut self) -> OpId {
         self.ops.push(Op::default());
         OpId(self.ops.len() as u64 - 1)

@@ -17,7 +17,7 @@ mod reassembler;
 mod seeds;
 mod sum;
 
-pub use memo::Capture;
+pub use memo::ScriptedCapture;
 pub use seeds::{random_script, seeds};
 
 use overhead_model::Protocol;

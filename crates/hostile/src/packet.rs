@@ -7,7 +7,7 @@ const TCP: usize = 20;
 
 /// What a frame's headers say.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Headers {
+pub(crate) struct FrameHeaders {
     /// Which connection, in the addresses.
     pub connection: u8,
     /// Of the client and of the server.
@@ -25,7 +25,7 @@ pub(crate) struct Headers {
     pub window: u16,
 }
 
-impl Headers {
+impl FrameHeaders {
     /// Writes them in place of what `bytes` holds, for `len` bytes of payload that `side` sends.
     pub fn write(&self, side: Side, len: usize, bytes: &mut Vec<u8>) {
         let (connection, from_server) = (self.connection, u8::from(side == Side::Response));

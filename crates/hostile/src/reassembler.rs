@@ -12,7 +12,7 @@
 //! time:  since the frame before, in µs; from 250, in steps of 20 s
 //! ```
 
-use crate::packet::Headers;
+use crate::packet::FrameHeaders;
 use crate::sum::{Sum, settle};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Frame, LinkType, Protocol, Side};
@@ -80,7 +80,7 @@ impl Wire {
     fn headers(&mut self, what: u8, flags: u8, (seq, ack): (u32, u32), len: usize) {
         let side = if what & 1 == 0 { Side::Request } else { Side::Response };
         let (ipv6, no_length) = (what & 128 != 0, what & 64 != 0);
-        let about = Headers {
+        let about = FrameHeaders {
             connection: what >> 1 & 1,
             ports: self.ports,
             ipv6,
@@ -89,7 +89,7 @@ impl Wire {
             ack,
             flags,
             window: 0xffff,
-            ..Headers::default()
+            ..FrameHeaders::default()
         };
         about.write(side, len, &mut self.bytes);
     }

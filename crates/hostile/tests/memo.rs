@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use overhead_hostile::{Capture, Target, random_script, seeds};
+use overhead_hostile::{ScriptedCapture, Target, random_script, seeds};
 use overhead_model::Side;
 use overhead_report::Aggregate;
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use std::path::Path;
 /// Scripts that are made up.
 const SCRIPTS: u64 = 3_000;
 
-fn captures() -> Vec<Capture> {
+fn captures() -> Vec<ScriptedCapture> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    seeds(Target::Memo, &fixtures).unwrap().iter().map(|script| Capture::decode(script)).collect()
+    seeds(Target::Memo, &fixtures).unwrap().iter().map(|script| ScriptedCapture::decode(script)).collect()
 }
 
 /// The rows with their distributions, which a count of equal operations must not distort.
@@ -51,7 +51,7 @@ fn scripts() -> u64 {
 #[test]
 fn the_memo_is_hit() {
     let mut taken = BTreeMap::new();
-    let made_up = (0..SCRIPTS / 4).map(|number| Capture::decode(&random_script(number)));
+    let made_up = (0..SCRIPTS / 4).map(|number| ScriptedCapture::decode(&random_script(number)));
     for capture in captures().into_iter().chain(made_up) {
         let (_, _, hits) = capture.dissect(Aggregate::new(), true);
         let sum: &mut (u64, u64) = taken.entry(capture.protocol()).or_default();

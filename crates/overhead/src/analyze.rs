@@ -2,10 +2,10 @@
 
 use crate::cli::{Output, Which};
 use crate::divide::{Dissect, Division};
-use crate::exit::Fault;
+use crate::exit::StatusFault;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::runs::KeptRun;
-use crate::time::Window;
+use crate::time::TimeWindow;
 use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print};
 use anyhow::{Context, Result};
@@ -46,7 +46,7 @@ pub struct Reading {
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
-    window: Window,
+    window: TimeWindow,
     /// Also sum up the fields of the messages, in a second reading
     #[arg(long)]
     fields: bool,
@@ -77,7 +77,7 @@ impl Analyze {
             _ => None,
         };
         if self.write && kept.is_none() {
-            return Err(Fault::usage(
+            return Err(StatusFault::usage(
                 "--write puts a record into its run folder: name one, and nothing else".to_owned(),
             )
             .into());
@@ -129,7 +129,7 @@ impl Reading {
         let started = Instant::now();
         if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
             let file = file.display();
-            return Err(Fault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
+            return Err(StatusFault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
         }
         let mut warnings = Warnings::default();
         let threads = self.threads();

@@ -13,7 +13,7 @@ const PROGRAM: &str = "overhead-bench";
 
 /// What is passed on.
 #[derive(Args, Debug)]
-pub struct Bench {
+pub struct BenchArgs {
     /// Print help
     #[arg(short, long)]
     help: bool,
@@ -22,7 +22,7 @@ pub struct Bench {
     arguments: Vec<OsString>,
 }
 
-impl Bench {
+impl BenchArgs {
     /// Becomes that program; comes back only where it cannot be started.
     pub fn run(self) -> Result<u8> {
         let help = self.help.then(|| OsString::from("--help"));

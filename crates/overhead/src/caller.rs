@@ -16,7 +16,7 @@ pub fn owner() -> Option<FileOwner> {
 #[cfg(feature = "live")]
 mod user {
     use super::owner;
-    use crate::exit::Fault;
+    use crate::exit::StatusFault;
     use anyhow::{Context, Result};
     use nix::unistd::{self, getgrouplist};
     use rustix::process::{Gid, Uid};
@@ -49,12 +49,12 @@ mod user {
                 Err(_) => unistd::User::from_name(name),
             };
             let found = found.with_context(|| format!("--user {name}: the list of users cannot be read"))?;
-            let found = found.ok_or_else(|| Fault::usage(format!("--user {name}: there is no such user")))?;
+            let found = found.ok_or_else(|| StatusFault::usage(format!("--user {name}: there is no such user")))?;
             if found.uid == unistd::geteuid() {
                 return Ok(None);
             }
             if !unistd::geteuid().is_root() {
-                return Err(Fault::usage(format!(
+                return Err(StatusFault::usage(format!(
                     "--user {name}: only root can run a command as another user: run with sudo"
                 ))
                 .into());

@@ -1,6 +1,6 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
-use crate::exit::Fault;
+use crate::exit::StatusFault;
 use crate::{analyze, compare, explain, print, report};
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -20,7 +20,7 @@ struct Cli {
     #[arg(short, long, global = true, action = ArgAction::HelpShort)]
     help: Option<bool>,
     #[command(subcommand)]
-    command: Command,
+    command: Verb,
 }
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record s
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum Verb {
     /// Capture live traffic, and count the kernel's work, until Ctrl-C or while a command runs
     #[cfg(feature = "live")]
     Capture(crate::capture::CaptureArgs),
@@ -45,9 +45,9 @@ pub enum Command {
     /// Show one operation byte by byte: every field with its account
     Explain(explain::Explain),
     /// Put the reference workload on a database, and measure it from the client's side
-    Bench(crate::bench::Bench),
+    Bench(crate::bench::BenchArgs),
     /// Draw runs side by side: figure and Markdown table
-    Report(report::Report),
+    Report(report::ReportArgs),
     /// Set one run against another: which accounts, fields and system calls make the difference per operation
     Compare(compare::Compare),
     /// Say what this machine can measure, and what would enable the rest
@@ -58,7 +58,7 @@ pub enum Command {
     Generate(crate::generate::Generate),
 }
 
-impl Command {
+impl Verb {
     /// Does it; gives the exit status.
     pub fn run(self) -> Result<u8> {
         match self {
@@ -82,7 +82,7 @@ pub fn command() -> clap::Command {
 }
 
 /// Reads the command line.
-pub fn parse() -> Result<Command> {
+pub fn parse() -> Result<Verb> {
     let mut command = Cli::command();
     if no_color() {
         command = command.color(ColorChoice::Never);
@@ -96,7 +96,7 @@ pub fn parse() -> Result<Command> {
 }
 
 /// Returns what to say of a command to capture that `--` is missing before.
-fn without_dashes(error: &clap::Error, words: &[String]) -> Option<Fault> {
+fn without_dashes(error: &clap::Error, words: &[String]) -> Option<StatusFault> {
     let is_capture = words.get(1).is_some_and(|verb| verb == "capture");
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if !is_capture || error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
@@ -104,7 +104,7 @@ fn without_dashes(error: &clap::Error, words: &[String]) -> Option<Fault> {
     }
     let (before, after) = words.split_at(words.iter().position(|found| found == word)?);
     let (before, after) = (before.get(1..)?.join(" "), after.join(" "));
-    Some(Fault::usage(format!("put -- before the command: overhead {before} -- {after}")))
+    Some(StatusFault::usage(format!("put -- before the command: overhead {before} -- {after}")))
 }
 
 /// The name of a system that is to be found out.
@@ -180,9 +180,9 @@ impl Which {
     }
 }
 
-fn unknown_system(name: &str) -> Fault {
+fn unknown_system(name: &str) -> StatusFault {
     let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-    Fault::usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
+    StatusFault::usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
 }
 
 /// How to print a result.
@@ -255,7 +255,7 @@ impl Output {
     pub fn check(&self) -> Result<()> {
         self.chosen()?;
         if !self.columns.is_empty() && !matches!(self.format, Format::Table | Format::Markdown) {
-            return Err(Fault::usage(
+            return Err(StatusFault::usage(
                 "--columns is for --format table and markdown; csv and json have everything".to_owned(),
             )
             .into());
@@ -264,9 +264,9 @@ impl Output {
     }
 }
 
-fn unknown_column(name: &str) -> Fault {
+fn unknown_column(name: &str) -> StatusFault {
     let known: Vec<&str> = OperationColumn::names().collect();
-    Fault::usage(format!("--columns {name}: no such column; choose from {}", known.join(", ")))
+    StatusFault::usage(format!("--columns {name}: no such column; choose from {}", known.join(", ")))
 }
 
 impl Color {

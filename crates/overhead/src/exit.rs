@@ -10,13 +10,13 @@ use std::process::ExitCode;
 
 /// A fault with an exit status of its own.
 #[derive(Debug)]
-pub struct Fault {
+pub struct StatusFault {
     /// The status.
     pub status: u8,
     message: String,
 }
 
-impl Fault {
+impl StatusFault {
     /// Returns a wrong command line that clap could not know of.
     pub fn usage(message: String) -> Self {
         Self { status: USAGE, message }
@@ -29,13 +29,13 @@ impl Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for StatusFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for StatusFault {}
 
 /// Prints what went wrong, if anything did, and gives the status. A reader that went away is not an error.
 pub fn code(result: Result<u8, Error>) -> ExitCode {
@@ -52,7 +52,7 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
         return ExitCode::from(COMPLETE);
     }
     say!("overhead: {}", sentence(&*error));
-    ExitCode::from(error.downcast_ref().map_or(FAILED, |fault: &Fault| fault.status))
+    ExitCode::from(error.downcast_ref().map_or(FAILED, |fault: &StatusFault| fault.status))
 }
 
 fn is_broken_pipe(error: &Error) -> bool {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
-pub struct Report {
+pub struct ReportArgs {
     /// Run folders, records written by `analyze --format json`, or captures
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Report {
     force: bool,
 }
 
-impl Report {
+impl ReportArgs {
     /// Reads the records, draws them and says where the result lies.
     pub fn run(self) -> Result<u8> {
         let (runs, status) = self.load()?;

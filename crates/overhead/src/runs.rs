@@ -3,7 +3,7 @@
 use crate::analyze::Reading;
 use crate::caller;
 use crate::cli::Which;
-use crate::exit::Fault;
+use crate::exit::StatusFault;
 use crate::keys::KeyFiles;
 use crate::ledger::Circumstances;
 use crate::warnings::Warnings;
@@ -47,7 +47,7 @@ impl KeptRun {
             let packets = packets(path, &run);
             if packets.is_empty() {
                 let path = path.display();
-                return Err(Fault::usage(format!(
+                return Err(StatusFault::usage(format!(
                     "{path}: there are no packets to read again: name the capture itself, or see the record with `overhead report {path}`"
                 ))
                 .into());

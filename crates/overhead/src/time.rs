@@ -1,6 +1,6 @@
 //! Times on the command line: durations, and moments of a capture.
 
-use crate::exit::Fault;
+use crate::exit::StatusFault;
 use clap::Args;
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub fn some_time(text: &str) -> Result<Duration, String> {
 
 /// A time within a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum TimePoint {
     /// Unix nanoseconds.
     At(u64),
     /// Nanoseconds after the first frame.
@@ -41,30 +41,30 @@ pub enum Moment {
 
 /// A window of time: frames outside of it are as if they had not been captured.
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub struct Window {
+pub struct TimeWindow {
     /// Leave out what is before: +2s or 1.5s after the first frame, 2026-01-31T12:00:00Z, or Unix seconds
     #[arg(long, value_name = "T", value_parser = moment)]
-    from: Option<Moment>,
+    from: Option<TimePoint>,
     /// Leave out this moment and what is after
     #[arg(long, value_name = "T", value_parser = moment)]
-    to: Option<Moment>,
+    to: Option<TimePoint>,
     /// Leave out this time after the first frame, while caches fill and connections are made
     #[arg(long, value_name = "T", value_parser = duration, conflicts_with = "from")]
     warmup: Option<Duration>,
 }
 
-impl Window {
+impl TimeWindow {
     /// Returns whether no frame is outside of it.
     pub const fn is_all(&self) -> bool {
         self.from.is_none() && self.to.is_none() && self.warmup.is_none()
     }
 
     /// Refuses windows that no frame can be in.
-    pub fn check(&self) -> Result<(), Fault> {
-        use Moment::{After, At};
+    pub fn check(&self) -> Result<(), StatusFault> {
+        use TimePoint::{After, At};
         match (self.begin(), self.to) {
             (Some(At(from)), Some(At(to))) | (Some(After(from)), Some(After(to))) if from >= to => {
-                Err(Fault::usage("--from is not before --to: nothing would be left".to_owned()))
+                Err(StatusFault::usage("--from is not before --to: nothing would be left".to_owned()))
             }
             _ => Ok(()),
         }
@@ -72,9 +72,9 @@ impl Window {
 
     /// Returns what it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
     pub fn of(&self, first_ns: u64) -> impl RangeBounds<u64> + use<> {
-        let absolute = |moment: Moment| match moment {
-            Moment::At(ns) => ns,
-            Moment::After(ns) => first_ns.saturating_add(ns),
+        let absolute = |moment: TimePoint| match moment {
+            TimePoint::At(ns) => ns,
+            TimePoint::After(ns) => first_ns.saturating_add(ns),
         };
         // A broken time stamp may be the latest that there is.
         let to = self.to.map_or(Bound::Unbounded, |to| Bound::Excluded(absolute(to)));
@@ -90,21 +90,21 @@ impl Window {
         }
     }
 
-    fn begin(&self) -> Option<Moment> {
-        let warmup = |time: Duration| Moment::After(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    fn begin(&self) -> Option<TimePoint> {
+        let warmup = |time: Duration| TimePoint::After(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         self.from.or(self.warmup.map(warmup))
     }
 }
 
 /// `+2s` and `1.5s` after the first frame; `1700000000.25` and `2026-01-31T12:00:00Z` by the clock.
-fn moment(text: &str) -> Result<Moment, String> {
+fn moment(text: &str) -> Result<TimePoint, String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if digits(whole) && digits(fraction) {
         let nanoseconds = format!("{fraction:0<9}").get(..9).and_then(|digits| digits.parse::<u64>().ok());
         let seconds = whole.parse::<u64>().ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
         let sum = seconds.zip(nanoseconds).and_then(|(seconds, rest)| seconds.checked_add(rest));
-        return sum.map(Moment::At).ok_or_else(|| format!("{text} is too far in the future"));
+        return sum.map(TimePoint::At).ok_or_else(|| format!("{text} is too far in the future"));
     }
     if let Some(text) = text.strip_prefix('+') {
         return after(text);
@@ -112,14 +112,14 @@ fn moment(text: &str) -> Result<Moment, String> {
     if text.bytes().take(4).all(|byte| byte.is_ascii_digit()) && text.contains(['T', 't']) {
         let time: jiff::Timestamp =
             text.parse().map_err(|error| format!("{error}: give it as 2026-01-31T12:00:00Z"))?;
-        return u64::try_from(time.as_nanosecond()).map(Moment::At).map_err(|_| format!("{text} is before 1970"));
+        return u64::try_from(time.as_nanosecond()).map(TimePoint::At).map_err(|_| format!("{text} is before 1970"));
     }
     after(text).map_err(|_| format!("{text} is not a time: give +2s, 1.5s, 2026-01-31T12:00:00Z or Unix seconds"))
 }
 
-fn after(text: &str) -> Result<Moment, String> {
+fn after(text: &str) -> Result<TimePoint, String> {
     let nanoseconds = u64::try_from(duration(text)?.as_nanos());
-    nanoseconds.map(Moment::After).map_err(|_| format!("{text} is too long"))
+    nanoseconds.map(TimePoint::After).map_err(|_| format!("{text} is too long"))
 }
 
 #[cfg(test)]
@@ -137,15 +137,15 @@ mod tests {
 
     #[test]
     fn moments_are_absolute_or_after_the_first_frame() {
-        assert_eq!(moment("+2s"), Ok(Moment::After(2_000_000_000)));
-        assert_eq!(moment("+2"), Ok(Moment::After(2_000_000_000)));
-        assert_eq!(moment("1.5s"), Ok(Moment::After(1_500_000_000)));
-        assert_eq!(moment("250us"), Ok(Moment::After(250_000)));
-        assert_eq!(moment("1700000000"), Ok(Moment::At(1_700_000_000_000_000_000)));
-        assert_eq!(moment("1700000000.123456789"), Ok(Moment::At(1_700_000_000_123_456_789)));
-        assert_eq!(moment("1700000000.5"), Ok(Moment::At(1_700_000_000_500_000_000)));
-        assert_eq!(moment("2023-11-14T22:13:20.25Z"), Ok(Moment::At(1_700_000_000_250_000_000)));
-        assert_eq!(moment("2023-11-15T00:13:20+02:00"), Ok(Moment::At(1_700_000_000_000_000_000)));
+        assert_eq!(moment("+2s"), Ok(TimePoint::After(2_000_000_000)));
+        assert_eq!(moment("+2"), Ok(TimePoint::After(2_000_000_000)));
+        assert_eq!(moment("1.5s"), Ok(TimePoint::After(1_500_000_000)));
+        assert_eq!(moment("250us"), Ok(TimePoint::After(250_000)));
+        assert_eq!(moment("1700000000"), Ok(TimePoint::At(1_700_000_000_000_000_000)));
+        assert_eq!(moment("1700000000.123456789"), Ok(TimePoint::At(1_700_000_000_123_456_789)));
+        assert_eq!(moment("1700000000.5"), Ok(TimePoint::At(1_700_000_000_500_000_000)));
+        assert_eq!(moment("2023-11-14T22:13:20.25Z"), Ok(TimePoint::At(1_700_000_000_250_000_000)));
+        assert_eq!(moment("2023-11-15T00:13:20+02:00"), Ok(TimePoint::At(1_700_000_000_000_000_000)));
         for wrong in ["", "+", "yesterday", "2023-11-14", "2023-11-14T22:13:20", "-3s", "99999999999999", "1.2.3"] {
             assert!(moment(wrong).is_err(), "{wrong}");
         }
@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn a_window_is_half_open() {
-        let window = Window { from: Some(Moment::After(5)), to: Some(Moment::At(110)), warmup: None };
+        let window = TimeWindow { from: Some(TimePoint::After(5)), to: Some(TimePoint::At(110)), warmup: None };
         let inside = |time_ns| window.of(100).contains(&time_ns);
         assert_eq!([104, 105, 109, 110].map(inside), [false, true, true, false]);
-        let window = Window { warmup: Some(Duration::from_nanos(5)), ..Window::default() };
+        let window = TimeWindow { warmup: Some(Duration::from_nanos(5)), ..TimeWindow::default() };
         let inside = |time_ns| window.of(100).contains(&time_ns);
         assert_eq!([100, 104, 105, 109].map(inside), [false, false, true, true]);
-        assert!([0, u64::MAX].iter().all(|time_ns| Window::default().of(7).contains(time_ns)));
+        assert!([0, u64::MAX].iter().all(|time_ns| TimeWindow::default().of(7).contains(time_ns)));
         assert!(window.check().is_ok());
-        assert!(Window { from: Some(Moment::At(9)), to: Some(Moment::At(9)), warmup: None }.check().is_err());
+        assert!(TimeWindow { from: Some(TimePoint::At(9)), to: Some(TimePoint::At(9)), warmup: None }.check().is_err());
     }
 }

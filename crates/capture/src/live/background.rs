@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A thread that runs in the background never keeps another from running, and may not run at all while there are enough of
 /// them: whoever waits for it calls [`Background::hurry`].
 #[derive(Clone, Debug, Default)]
-pub struct Background(Arc<Mutex<State>>);
+pub struct Background(Arc<Mutex<BackgroundState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct BackgroundState {
     /// The thread's number; `None` while there is none, and where it could not come back from the background.
     thread: Option<libc::pid_t>,
     behind: bool,

@@ -211,7 +211,7 @@ impl LiveSource {
 }
 
 /// What there was in the ring.
-enum Found<'a> {
+enum RingFound<'a> {
     /// A frame: its time, its original length, and what was captured of it.
     Frame(u64, u32, &'a [u8]),
     Nothing,
@@ -236,18 +236,18 @@ impl Source for LiveSource {
         let next = match &mut self.ring {
             Some(ring) if ahead == Some(Ahead::Frame) => {
                 let frame = ring.frame();
-                Found::Frame(frame.time_ns, frame.original_len, frame.bytes)
+                RingFound::Frame(frame.time_ns, frame.original_len, frame.bytes)
             }
-            Some(_) => Found::Nothing,
+            Some(_) => RingFound::Nothing,
             None => match self.capture.next_packet() {
-                Ok(packet) => Found::Frame(time_ns(&packet.header.ts), packet.header.len, packet.data),
-                Err(pcap::Error::TimeoutExpired) => Found::Nothing,
+                Ok(packet) => RingFound::Frame(time_ns(&packet.header.ts), packet.header.len, packet.data),
+                Err(pcap::Error::TimeoutExpired) => RingFound::Nothing,
                 Err(pcap::Error::NoMorePackets) => return Ok(Next::End),
                 Err(error) => return Err(error::live(&self.interface, &error)),
             },
         };
         match next {
-            Found::Frame(time_ns, original_len, bytes) => {
+            RingFound::Frame(time_ns, original_len, bytes) => {
                 self.waits = false;
                 if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
                     return Ok(Next::End);
@@ -257,7 +257,7 @@ impl Source for LiveSource {
                 self.totals.add(&frame);
                 Ok(Next::Frame(frame))
             }
-            Found::Nothing => {
+            RingFound::Nothing => {
                 self.waits = true;
                 let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
                 Ok(if drained { Next::End } else { Next::Idle })

@@ -74,7 +74,7 @@ pub(super) struct Ring {
     left: u32,
     /// Where the next of them stands.
     next: usize,
-    current: Place,
+    current: BlockPlace,
     /// Blocks have been seen to be as long as they should be.
     is_proven: bool,
     tries: u32,
@@ -85,7 +85,7 @@ pub(super) struct Ring {
 
 /// The frame that was read last, in its block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct BlockPlace {
     time_ns: u64,
     original_len: u32,
     start: usize,
@@ -107,7 +107,7 @@ impl Ring {
             is_held: false,
             left: 0,
             next: 0,
-            current: Place::default(),
+            current: BlockPlace::default(),
             is_proven: false,
             tries: 0,
             since_ns,
@@ -135,7 +135,7 @@ impl Ring {
     /// Returns the frame that [`Ring::advance`] moved to.
     #[inline]
     pub fn frame(&mut self) -> RingFrame<'_> {
-        let Place { time_ns, original_len, start, end } = self.current;
+        let BlockPlace { time_ns, original_len, start, end } = self.current;
         let bytes = self.blocks.bytes(self.block).and_then(|bytes| bytes.get(start..end)).unwrap_or_default();
         RingFrame { time_ns, original_len, bytes }
     }
@@ -169,7 +169,7 @@ impl Ring {
         let word = |at: usize| word(header, at);
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let start = self.next + usize::from(half(24));
-        let mut place = Place {
+        let mut place = BlockPlace {
             time_ns: u64::from(word(4)) * 1_000_000_000 + u64::from(word(8)),
             original_len: word(16),
             start,
@@ -188,7 +188,7 @@ impl Ring {
     }
 }
 
-impl Place {
+impl BlockPlace {
     /// Moves the addresses towards the start of the block and puts the tag behind them; the kernel leaves room for that.
     #[cold]
     fn put_back(&mut self, block: &mut [u8], protocol: u16, tag: u16) {

@@ -8,10 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Ends a capture from another thread.
 #[derive(Clone, Debug)]
-pub struct StopHandle(Arc<Shared>);
+pub struct StopHandle(Arc<StopState>);
 
 #[derive(Debug)]
-struct Shared {
+struct StopState {
     /// Unix nanoseconds of the stop; 0 while there was none.
     at_ns: AtomicU64,
     wake: OwnedFd,
@@ -40,7 +40,7 @@ pub(super) struct Stop(StopHandle);
 impl Stop {
     pub(super) fn new() -> std::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(StopHandle(Arc::new(Shared { at_ns: AtomicU64::new(0), wake }))))
+        Ok(Self(StopHandle(Arc::new(StopState { at_ns: AtomicU64::new(0), wake }))))
     }
 
     pub(super) fn handle(&self) -> StopHandle {

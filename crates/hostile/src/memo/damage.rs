@@ -1,6 +1,6 @@
 //! What can happen to frames on their way, and to a connection.
 
-use super::wire::{ACK, FIN, Planned, RST, Wire};
+use super::wire::{ACK, FIN, FrameList, Planned, RST};
 use super::words::Words;
 use overhead_model::Side;
 
@@ -8,7 +8,7 @@ use overhead_model::Side;
 pub(crate) const KINDS: u8 = 14;
 
 /// Does damage of a kind to a connection or to one of the latest frames: `place` counts from the end, `how` says more.
-pub(crate) fn apply(wire: &mut Wire, connection: usize, kind: u8, (place, how): (usize, u8), words: &mut Words) {
+pub(crate) fn apply(wire: &mut FrameList, connection: usize, kind: u8, (place, how): (usize, u8), words: &mut Words) {
     let at = wire.frames.len().checked_sub(1 + place);
     match (kind, at) {
         (0, Some(at)) if at > 0 => wire.frames.swap(at, at - 1),
@@ -38,7 +38,7 @@ pub(crate) fn apply(wire: &mut Wire, connection: usize, kind: u8, (place, how): 
 }
 
 /// The payload goes in two frames.
-fn cut(wire: &mut Wire, at: usize, how: u8) {
+fn cut(wire: &mut FrameList, at: usize, how: u8) {
     let frame = &mut wire.frames[at];
     if frame.payload.len() < 2 || frame.snapped > 0 {
         return;
@@ -51,7 +51,7 @@ fn cut(wire: &mut Wire, at: usize, how: u8) {
 }
 
 /// The payload comes once more later, or some of it, perhaps with more behind it or with other bytes.
-fn repeat(wire: &mut Wire, at: usize, how: u8, words: &mut Words) {
+fn repeat(wire: &mut FrameList, at: usize, how: u8, words: &mut Words) {
     let mut frame = wire.frames[at].clone();
     if how & 1 != 0 {
         let begin = frame.payload.len() / 2;
@@ -79,7 +79,7 @@ fn spoil(frame: &mut Planned, how: u8, words: &mut Words) {
 }
 
 /// The frame takes in what the same side sends next.
-fn merge(wire: &mut Wire, at: usize) {
+fn merge(wire: &mut FrameList, at: usize) {
     let Planned { connection, side, headers, ref payload, .. } = wire.frames[at];
     let end = headers.seq.wrapping_add(payload.len() as u32);
     let is_next = |next: &Planned| (next.connection, next.side, next.headers.seq) == (connection, side, end);
@@ -90,7 +90,7 @@ fn merge(wire: &mut Wire, at: usize) {
 }
 
 /// A keep-alive, a window of 0, a probe of it, or an acknowledgement of nothing new.
-fn probe(wire: &mut Wire, connection: usize, how: u8) {
+fn probe(wire: &mut FrameList, connection: usize, how: u8) {
     let side = if how & 1 == 0 { Side::Request } else { Side::Response };
     let next = wire.links[connection].next;
     wire.send(connection, side, ACK, b"");
@@ -112,7 +112,7 @@ fn probe(wire: &mut Wire, connection: usize, how: u8) {
 }
 
 /// One side, or both, or a reset, ends the connection.
-fn end(wire: &mut Wire, connection: usize, how: u8) {
+fn end(wire: &mut FrameList, connection: usize, how: u8) {
     if how & 4 != 0 {
         let side = if how & 1 == 0 { Side::Request } else { Side::Response };
         return wire.send(connection, side, RST | ACK, b"");
@@ -126,7 +126,7 @@ fn end(wire: &mut Wire, connection: usize, how: u8) {
 }
 
 /// A further connection between the same ports, with its handshake or without, or the ends change their parts.
-fn begin_anew(wire: &mut Wire, connection: usize, how: u8, words: &mut Words) {
+fn begin_anew(wire: &mut FrameList, connection: usize, how: u8, words: &mut Words) {
     let link = &mut wire.links[connection];
     link.next = [words.below(1 << 31) as u32, words.below(1 << 31) as u32];
     if how & 2 != 0 {
@@ -138,7 +138,7 @@ fn begin_anew(wire: &mut Wire, connection: usize, how: u8, words: &mut Words) {
 }
 
 /// Bytes go by that no frame has.
-fn miss(wire: &mut Wire, connection: usize, how: u8, words: &mut Words) {
+fn miss(wire: &mut FrameList, connection: usize, how: u8, words: &mut Words) {
     let side = usize::from(how & 1);
     let next = &mut wire.links[connection].next[side];
     *next = next.wrapping_add(if how & 8 == 0 { words.below(64) as u32 } else { words.below(1 << 31) as u32 });

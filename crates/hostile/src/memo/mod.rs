@@ -11,24 +11,24 @@ pub(crate) mod turns;
 mod wire;
 mod words;
 
-pub(crate) use script::Step;
+pub(crate) use script::ScriptStep;
 pub(crate) use words::Words;
 
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::{Frame, LinkType, Protocol, Tally};
 use script::Script;
 use sheet::Sheet;
-use wire::Packet;
+use wire::WrittenPacket;
 
 /// A capture, and which connections of it are dissected.
 #[derive(Debug)]
-pub struct Capture {
+pub struct ScriptedCapture {
     protocol: Protocol,
     selection: Selection,
-    packets: Vec<Packet>,
+    packets: Vec<WrittenPacket>,
 }
 
-impl Capture {
+impl ScriptedCapture {
     /// Makes the capture that a script describes; any bytes are one.
     pub fn decode(input: &[u8]) -> Self {
         Script::run(input)
@@ -81,7 +81,7 @@ impl Capture {
 ///
 /// Where the memo makes a difference, or the ledger does not balance.
 pub(crate) fn run(input: &[u8]) -> u64 {
-    let capture = Capture::decode(input);
+    let capture = ScriptedCapture::decode(input);
     let (general, totals, none) = capture.dissect(Sheet::default(), false);
     let (memo, with_memo, hits) = capture.dissect(Sheet::default(), true);
     assert_eq!(none, 0, "frames taken from the memo that is off");
@@ -101,10 +101,10 @@ mod tests {
     fn turns_are_well_formed() {
         for (protocol, start) in Protocol::ALL.map(|protocol| (protocol, turns::start(protocol))) {
             for (kind, lengths) in (0..16).flat_map(|kind| (0..16).map(move |lengths| (kind, lengths))) {
-                let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| Step::Turn(kind, 0, 0)).collect();
-                let mut script = Step::encode(protocol, [0x10, 0], &steps);
+                let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| ScriptStep::Turn(kind, 0, 0)).collect();
+                let mut script = ScriptStep::encode(protocol, [0x10, 0], &steps);
                 script.splice(script.len() - 1.., [lengths]);
-                let (_, totals, _) = Capture::decode(&script).dissect(Sheet::default(), false);
+                let (_, totals, _) = ScriptedCapture::decode(&script).dissect(Sheet::default(), false);
                 // What is compressed without a word on how cannot be decoded, and is not meant to be.
                 let is_odd = protocol == Protocol::Cql && kind == 15 && lengths % 4 == 0;
                 let notes: Vec<_> = totals.notes.keys().filter(|note| **note != Note::UntypedValue).collect();

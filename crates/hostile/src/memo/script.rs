@@ -15,10 +15,10 @@
 
 use super::again::Change;
 use super::turns::{self, Turn};
-use super::wire::{Acknowledge, Link, Wire};
+use super::wire::{Acknowledge, FrameList, ScriptedLink};
 use super::words::Words;
-use super::{Capture, damage};
-use crate::packet::Headers;
+use super::{ScriptedCapture, damage};
+use crate::packet::FrameHeaders;
 use overhead_dissect::Selection;
 use overhead_model::{Protocol, Side};
 
@@ -29,7 +29,7 @@ const DAMAGE: u8 = 19;
 
 /// A step of a script that is written, for seeds.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     /// A turn of a kind on a connection, with these lengths.
     Turn(u8, u8, u8),
     /// The latest turn of a connection so many times, changed in this way.
@@ -40,7 +40,7 @@ pub(crate) enum Step {
     Damage(u8, u8, u8),
 }
 
-impl Step {
+impl ScriptStep {
     /// Kinds of damage.
     pub const DAMAGES: u8 = damage::KINDS;
 
@@ -75,13 +75,13 @@ impl Step {
 pub(crate) struct Script {
     protocol: Protocol,
     words: Words,
-    wire: Wire,
-    talks: Vec<Talk>,
+    wire: FrameList,
+    talks: Vec<LatestTurn>,
 }
 
 /// What was said last on a connection.
 #[derive(Clone, Debug, Default)]
-struct Talk {
+struct LatestTurn {
     turn: Turn,
     /// Kind and lengths, where the turn was made.
     made: Option<(u8, u8)>,
@@ -91,7 +91,7 @@ struct Talk {
 
 impl Script {
     /// Carries out a script.
-    pub fn run(input: &[u8]) -> Capture {
+    pub fn run(input: &[u8]) -> ScriptedCapture {
         let mut rest = input;
         let [number, options, seed] = [(); 3].map(|()| take(&mut rest).unwrap_or(0));
         let more = if options & 0x80 == 0 { 0 } else { take(&mut rest).unwrap_or(0) };
@@ -99,9 +99,9 @@ impl Script {
             Protocol::ALL.into_iter().find(|protocol| *protocol as usize == usize::from(number) % Protocol::COUNT);
         let protocol = protocol.unwrap_or(Protocol::ALL[0]);
         let count = usize::from(options >> 2 & 3).clamp(1, 3);
-        let wire = Wire::new((0..count).map(|number| link(protocol, number, options, more)).collect());
+        let wire = FrameList::new((0..count).map(|number| link(protocol, number, options, more)).collect());
         let mut script =
-            Self { protocol, words: Words::new(u64::from(seed)), wire, talks: vec![Talk::default(); count] };
+            Self { protocol, words: Words::new(u64::from(seed)), wire, talks: vec![LatestTurn::default(); count] };
         if more & 1 == 0 {
             (0..count).for_each(|connection| script.wire.open(connection));
         }
@@ -161,7 +161,7 @@ impl Script {
 
     /// Says the latest turn, after which a response that waited comes first.
     fn say(&mut self, connection: usize, is_held: bool) {
-        let Talk { turn: Turn { request, response }, held, .. } = &mut self.talks[connection];
+        let LatestTurn { turn: Turn { request, response }, held, .. } = &mut self.talks[connection];
         self.wire.say(connection, Side::Request, request);
         held.extend_from_slice(response);
         if !is_held {
@@ -170,29 +170,29 @@ impl Script {
         }
     }
 
-    fn finish(self, options: u8, more: u8) -> Capture {
+    fn finish(self, options: u8, more: u8) -> ScriptedCapture {
         let port = self.wire.links.first().map_or(0, |link| link.headers.ports[1]);
         let ports = match (options & 0x40 != 0, more & 0x20 != 0) {
             (false, false) => Vec::new(),
             (true, false) => vec![(port, vec![self.protocol])],
             (_, true) => vec![(port, Protocol::ALL.to_vec())],
         };
-        Capture { protocol: self.protocol, selection: Selection { ports }, packets: self.wire.into_packets() }
+        ScriptedCapture { protocol: self.protocol, selection: Selection { ports }, packets: self.wire.into_packets() }
     }
 }
 
 /// A connection as the options describe it.
-fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> Link {
+fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> ScriptedLink {
     let usual = protocol.ports().first().copied().unwrap_or(0);
     let server = if more & 0x20 == 0 { usual } else { 7_777 };
-    let headers = Headers {
+    let headers = FrameHeaders {
         connection: number as u8,
         ports: [40_000 + number as u16, server],
         ipv6: more & 4 != 0,
         timestamps: (more & 2 != 0).then_some(9),
         tag: more & 16 != 0,
         window: 512,
-        ..Headers::default()
+        ..FrameHeaders::default()
     };
     let acknowledge = match options >> 4 & 3 {
         0 | 1 => Acknowledge::Never,
@@ -202,7 +202,7 @@ fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> Link {
     // Those of one wrap soon.
     let next = if number == 1 { [100, u32::MAX - 300] } else { [1 << 20, 1 << 21] };
     let segment = if more & 8 == 0 { 1_448 } else { 40 };
-    Link { headers, next, acknowledge, segment }
+    ScriptedLink { headers, next, acknowledge, segment }
 }
 
 /// How often a turn comes again: a few times, or as often as it takes until a connection remembers its turns.

@@ -6,12 +6,12 @@ use overhead_model::{Class, ConnectionSummary, Operation, Protocol, RowId, RowKe
 /// Rows, operations and connections, as far as their order does not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
-    rows: Vec<Row>,
+    rows: Vec<SheetRow>,
     connections: Vec<ConnectionSummary>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Row {
+struct SheetRow {
     key: (Protocol, Class, String, &'static str),
     /// Without their latencies, which may be told apart.
     operations: Vec<Operation>,
@@ -25,7 +25,8 @@ impl Sheet {
     /// Returns how many bytes were posted.
     pub fn total(&self) -> u64 {
         let sum = |sides: &[SideTotals; 2]| sides.iter().map(|side| side.amounts.total()).sum::<u64>();
-        let of = |row: &Row| sum(&row.late) + row.operations.iter().map(|operation| sum(&operation.sides)).sum::<u64>();
+        let of =
+            |row: &SheetRow| sum(&row.late) + row.operations.iter().map(|operation| sum(&operation.sides)).sum::<u64>();
         self.rows.iter().map(of).sum()
     }
 
@@ -33,7 +34,7 @@ impl Sheet {
     pub fn assert_is(mut self, mut other: Self) {
         self.sort();
         other.sort();
-        let is_same = |(one, two): (&Row, &Row)| {
+        let is_same = |(one, two): (&SheetRow, &SheetRow)| {
             (&one.key, &one.late, one.checksum) == (&two.key, &two.late, two.checksum)
                 && (one.operations.len(), one.latencies.len()) == (two.operations.len(), two.latencies.len())
         };
@@ -53,15 +54,15 @@ impl Sheet {
 
 /// Panics with the first row that is not the same in both, operations in any order.
 #[cold]
-fn differ(mut rows: Vec<Row>, mut others: Vec<Row>) {
-    rows.iter_mut().chain(&mut others).for_each(Row::sort);
+fn differ(mut rows: Vec<SheetRow>, mut others: Vec<SheetRow>) {
+    rows.iter_mut().chain(&mut others).for_each(SheetRow::sort);
     for (one, two) in rows.iter().zip(&others) {
         assert_eq!(two, one, "a row with the memo, and without it");
     }
     assert_eq!(others.len(), rows.len(), "rows with the memo, and without it");
 }
 
-impl Row {
+impl SheetRow {
     fn sort(&mut self) {
         self.operations.sort_by_cached_key(|operation| numbers(operation).collect::<Vec<_>>());
         self.latencies.sort_unstable();
@@ -79,12 +80,12 @@ fn numbers(operation: &Operation) -> impl Iterator<Item = u64> {
 
 impl Tally for Sheet {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
-        let is_this = |row: &Row| {
+        let is_this = |row: &SheetRow| {
             (row.key.0, row.key.1, row.key.2.as_str(), row.key.3) == (key.protocol, key.class, key.name, key.via)
         };
         let found = self.rows.iter().position(is_this).unwrap_or_else(|| {
             let key = (key.protocol, key.class, key.name.to_owned(), key.via);
-            self.rows.push(Row {
+            self.rows.push(SheetRow {
                 key,
                 operations: Vec::new(),
                 latencies: Vec::new(),

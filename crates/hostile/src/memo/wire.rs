@@ -1,6 +1,6 @@
 //! The frames of a few connections, as lists that can be changed before they are written.
 
-use crate::packet::Headers;
+use crate::packet::FrameHeaders;
 use overhead_model::Side;
 
 /// Frames at most: a connection learns after 16, and what is longer repeats itself.
@@ -19,7 +19,7 @@ pub(crate) const ACK: u8 = 16;
 pub(crate) struct Planned {
     pub connection: usize,
     pub side: Side,
-    pub headers: Headers,
+    pub headers: FrameHeaders,
     pub payload: Vec<u8>,
     /// Bytes at its end that were not captured.
     pub snapped: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Planned {
 
 /// A frame as it was captured.
 #[derive(Debug)]
-pub(crate) struct Packet {
+pub(crate) struct WrittenPacket {
     pub time_ns: u64,
     pub original_len: u32,
     pub bytes: Vec<u8>,
@@ -47,8 +47,8 @@ pub(crate) enum Acknowledge {
 
 /// One end-to-end connection, as far as its ends know.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
-    pub headers: Headers,
+pub(crate) struct ScriptedLink {
+    pub headers: FrameHeaders,
     /// Sequence numbers to be sent next, by side.
     pub next: [u32; 2],
     pub acknowledge: Acknowledge,
@@ -58,14 +58,14 @@ pub(crate) struct Link {
 
 /// All frames so far.
 #[derive(Debug)]
-pub(crate) struct Wire {
-    pub links: Vec<Link>,
+pub(crate) struct FrameList {
+    pub links: Vec<ScriptedLink>,
     pub frames: Vec<Planned>,
     bytes: usize,
 }
 
-impl Wire {
-    pub fn new(links: Vec<Link>) -> Self {
+impl FrameList {
+    pub fn new(links: Vec<ScriptedLink>) -> Self {
         Self { links, frames: Vec::new(), bytes: 0 }
     }
 
@@ -83,7 +83,7 @@ impl Wire {
         let (seq, ack) = (link.next[side as usize], link.next[side.other() as usize]);
         let ack = if flags & ACK == 0 { 0 } else { ack };
         let timestamps = link.headers.timestamps.map(|base| base.wrapping_add(self.frames.len() as u32));
-        let headers = Headers { timestamps, seq, ack, flags, ..link.headers };
+        let headers = FrameHeaders { timestamps, seq, ack, flags, ..link.headers };
         let taken = payload.len() as u32 + u32::from(flags & (SYN | FIN) != 0);
         link.next[side as usize] = seq.wrapping_add(taken);
         self.add(Planned {
@@ -114,7 +114,7 @@ impl Wire {
 
     /// Sends bytes in as many frames as they need.
     pub fn say(&mut self, connection: usize, side: Side, bytes: &[u8]) {
-        let Link { segment, acknowledge, .. } = self.links[connection];
+        let ScriptedLink { segment, acknowledge, .. } = self.links[connection];
         for part in bytes.chunks(segment) {
             self.send(connection, side, ACK | PUSH, part);
         }
@@ -129,7 +129,7 @@ impl Wire {
     }
 
     /// Writes the frames.
-    pub fn into_packets(self) -> Vec<Packet> {
+    pub fn into_packets(self) -> Vec<WrittenPacket> {
         let mut time_ns = 1_i64 << 60;
         let write = |frame: Planned| {
             time_ns = time_ns.saturating_add(frame.gap_ns).max(0);
@@ -139,7 +139,7 @@ impl Wire {
             bytes.resize(bytes.len() + frame.trailer, 0);
             let original_len = bytes.len() as u32;
             bytes.truncate(bytes.len() - frame.snapped.min(bytes.len()));
-            Packet { time_ns: time_ns.cast_unsigned(), original_len, bytes }
+            WrittenPacket { time_ns: time_ns.cast_unsigned(), original_len, bytes }
         };
         self.frames.into_iter().map(write).collect()
     }

@@ -2,7 +2,7 @@
 
 use super::{LONGEST, recorded};
 use crate::conversation::Turn;
-use crate::memo::Step::{self, Again, Damage, Spelt};
+use crate::memo::ScriptStep::{self, Again, Damage, Spelt};
 use crate::memo::{Words, turns};
 use overhead_model::{Protocol, Side};
 use std::path::Path;
@@ -19,9 +19,9 @@ const CHANGES: [u8; 4] = [0, 1, 5, ANEW];
 pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     for protocol in Protocol::ALL {
-        let start: Vec<Step> = turns::start(protocol).iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
+        let start: Vec<ScriptStep> = turns::start(protocol).iter().map(|&kind| ScriptStep::Turn(kind, 0, 0)).collect();
         let scripts = [kinds(&start), shared(&start), damaged(&start), recorded(fixtures, protocol)?].concat();
-        let encode = |(steps, options): (&Vec<Step>, &[u8; 2])| Step::encode(protocol, *options, steps);
+        let encode = |(steps, options): (&Vec<ScriptStep>, &[u8; 2])| ScriptStep::encode(protocol, *options, steps);
         found.extend(scripts.iter().zip(OPTIONS.iter().cycle()).map(encode));
     }
     Ok(found)
@@ -31,54 +31,65 @@ pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
 pub fn random(number: u64) -> Vec<u8> {
     let mut words = Words::new(number);
     let protocol = Protocol::ALL[words.below(Protocol::COUNT)];
-    let mut steps: Vec<Step> = turns::start(protocol).iter().map(|&kind| Step::Turn(kind, 0, 0)).collect();
+    let mut steps: Vec<ScriptStep> = turns::start(protocol).iter().map(|&kind| ScriptStep::Turn(kind, 0, 0)).collect();
     let usual = words.byte(16);
-    steps.extend([Step::Turn(usual, 0, 0), Again(0, MANY, ANEW)]);
+    steps.extend([ScriptStep::Turn(usual, 0, 0), Again(0, MANY, ANEW)]);
     for _ in 0..words.below(24) {
         let connection = u8::from(words.below(4) == 0);
         steps.push(match words.below(10) {
             0..4 => Again(connection, words.byte(6), words.byte(16)),
-            4..6 => Step::Turn(usual, connection, if words.below(2) == 0 { 0 } else { words.byte(16) }),
-            6 => Step::Turn(words.byte(16), connection, words.byte(16)),
-            _ => Damage(words.byte(Step::DAMAGES), words.byte(8), words.byte(16)),
+            4..6 => ScriptStep::Turn(usual, connection, if words.below(2) == 0 { 0 } else { words.byte(16) }),
+            6 => ScriptStep::Turn(words.byte(16), connection, words.byte(16)),
+            _ => Damage(words.byte(ScriptStep::DAMAGES), words.byte(8), words.byte(16)),
         });
     }
     let more = if words.below(2) == 0 { 0 } else { words.byte(64) };
-    Step::encode(protocol, [0x10 | words.byte(16), more], &steps)
+    ScriptStep::encode(protocol, [0x10 | words.byte(16), more], &steps)
 }
 
 /// Each kind of turn again, and one after the other.
-fn kinds(start: &[Step]) -> Vec<Vec<Step>> {
-    let again = |kind: u8| [Step::Turn(kind, 0, 0), Again(0, 7, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
-    let many = [Step::Turn(1, 0, 0), Again(0, MANY, ANEW)];
+fn kinds(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
+    let again =
+        |kind: u8| [ScriptStep::Turn(kind, 0, 0), Again(0, 7, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
+    let many = [ScriptStep::Turn(1, 0, 0), Again(0, MANY, ANEW)];
     let alone = (0..16).map(|kind| [start, &again(kind), &[Again(0, MANY, ANEW)], &again(kind)].concat());
     let pairs = (0..16).map(|kind| [start, &many, &again(kind), &again(1), &again(kind)].concat());
     alone.chain(pairs).collect()
 }
 
 /// What one connection prepares and another one uses: a turn again after the other connection has changed what it is about.
-fn shared(start: &[Step]) -> Vec<Vec<Step>> {
+fn shared(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     let script = |own: u8, other: u8| {
-        let prepare = [Step::Turn(2, 0, own), Again(0, MANY, ANEW), Step::Turn(2, 1, other), Step::Turn(2, 0, own)];
-        let ask = [Step::Turn(3, 2, own), Again(2, MANY, ANEW), Step::Turn(2, 1, other), Again(2, 3, ANEW)];
-        [start, &prepare, &ask, &[Step::Turn(2, 0, own), Again(2, 3, ANEW)]].concat()
+        let prepare = [
+            ScriptStep::Turn(2, 0, own),
+            Again(0, MANY, ANEW),
+            ScriptStep::Turn(2, 1, other),
+            ScriptStep::Turn(2, 0, own),
+        ];
+        let ask = [ScriptStep::Turn(3, 2, own), Again(2, MANY, ANEW), ScriptStep::Turn(2, 1, other), Again(2, 3, ANEW)];
+        [start, &prepare, &ask, &[ScriptStep::Turn(2, 0, own), Again(2, 3, ANEW)]].concat()
     };
     vec![script(0, 3), script(3, 0), script(1, 0), script(2, 5)]
 }
 
 /// Each kind of damage amid turns that repeat themselves, on two connections.
-fn damaged(start: &[Step]) -> Vec<Vec<Step>> {
+fn damaged(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     let script = |kind: u8, how: u8| {
-        let turns =
-            [Step::Turn(1, 0, 0), Again(0, MANY, ANEW), Step::Turn(1, 1, 0), Again(1, MANY, ANEW), Again(0, 3, ANEW)];
+        let turns = [
+            ScriptStep::Turn(1, 0, 0),
+            Again(0, MANY, ANEW),
+            ScriptStep::Turn(1, 1, 0),
+            Again(1, MANY, ANEW),
+            Again(0, 3, ANEW),
+        ];
         let damage = [Damage(kind, how % 4, how), Again(0, 5, ANEW), Damage(kind, 2, how + 1), Again(0, 5, ANEW)];
         [start, &turns, &damage].concat()
     };
-    (0..Step::DAMAGES).flat_map(|kind| [0, 3, 6, 11].map(|how| script(kind, how))).collect()
+    (0..ScriptStep::DAMAGES).flat_map(|kind| [0, 3, 6, 11].map(|how| script(kind, how))).collect()
 }
 
 /// What was recorded, turn by turn, each once more with other ids and once more with other contents.
-fn recorded(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Step>>, String> {
+fn recorded(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<ScriptStep>>, String> {
     let mut found = Vec::new();
     for talk in recorded::talks(fixtures, protocol)? {
         let mut steps = Vec::new();

@@ -10,13 +10,13 @@ pub(super) type Exchange = Vec<(Side, Vec<u8>)>;
 /// Exchanges of CQL in this version, and with the segments that its turns will be put in
 /// (`native_protocol_v4.spec`, `native_protocol_v5.spec`).
 pub(super) fn cql(version: u8, segments: Option<Segments>) -> Vec<Exchange> {
-    let cql = Cql { version, segments };
+    let cql = CqlVersion { version, segments };
     [cql.start_up(), vec![cql.rows(), cql.prepared()], cql.statements(), vec![cql.events(), cql.keyspace()]].concat()
 }
 
 /// How messages of CQL are written.
 #[derive(Clone, Copy)]
-struct Cql {
+struct CqlVersion {
     version: u8,
     segments: Option<Segments>,
 }
@@ -24,7 +24,7 @@ struct Cql {
 /// Id of the prepared statement.
 const STATEMENT: &[u8] = b"\0\x04\x01\x02\x03\x04";
 
-impl Cql {
+impl CqlVersion {
     fn ask(self, stream: i16, opcode: u8, body: &[u8]) -> (Side, Vec<u8>) {
         (Request, message(self.version, 0, stream, opcode, body, self.segments))
     }

@@ -16,7 +16,7 @@ mod warmup;
 pub use args::CaptureArgs;
 
 use crate::caller::User;
-use crate::exit::Fault;
+use crate::exit::StatusFault;
 use crate::keys::KeyReader;
 use crate::runs::{self, PACKETS};
 use crate::warnings::Warnings;
@@ -68,11 +68,11 @@ impl CaptureArgs {
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
         let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
-        let Some(ended) = ended else { return Err(Fault::aborted(&self.kept(folder.as_deref())).into()) };
+        let Some(ended) = ended else { return Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()) };
         let finishing = Finishing { counting, capturing, warmup, started, ended };
         let (this, place) = (Arc::clone(&self), folder.clone());
         let status = signals.end.unless_aborted(move || this.conclude(finishing, place.as_deref())).await?;
-        status.unwrap_or_else(|| Err(Fault::aborted(&self.kept(folder.as_deref())).into()))
+        status.unwrap_or_else(|| Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()))
     }
 
     /// Waits for the threads, and makes, writes and prints the result.

@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 use crate::cli::{Color, Which};
-use crate::exit::Fault;
+use crate::exit::StatusFault;
 use crate::inputs::{self, Findings};
 use crate::keys::{KeyFiles, KeyReader};
 use crate::print;
@@ -117,7 +117,7 @@ impl Explain {
         };
         let file = self.file.display();
         if !inputs::can_be_read_again(&self.file) {
-            return Err(Fault::usage(format!(
+            return Err(StatusFault::usage(format!(
                 "{file}: explain reads its file three times: save a pipe to a file first"
             ))
             .into());
