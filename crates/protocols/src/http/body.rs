@@ -1,7 +1,7 @@
 //! Bodies: how long they are, and their bytes.
 
 use super::head::{self, Lengths};
-use super::wire::{self, MAX_CHUNK_LINE, MAX_HEAD};
+use super::wire::{self, MAX_CHUNK_LINE, MAX_TRAILERS};
 use overhead_decode::near;
 use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
 use overhead_model::Account::{Data, Framing, Metadata};
@@ -118,7 +118,7 @@ impl Body {
             bytes => head::end(bytes, 0),
         };
         let Some(trailers) = end.and_then(|end| input.bytes.get(..end)) else {
-            return if input.bytes.len() > MAX_HEAD {
+            return if input.bytes.len() > MAX_TRAILERS {
                 Err(Malformed("trailers without an end"))
             } else {
                 Ok(Step::More)

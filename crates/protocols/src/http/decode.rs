@@ -4,7 +4,8 @@ use super::Http;
 use super::body::Body;
 use super::head::{self, Heading, Lengths, Method};
 use super::pair::Pending;
-use super::wire::{self, MAX_HEAD};
+use super::wire::{self, MAX_EMPTY, MAX_HEAD};
+use overhead_decode::near;
 use overhead_decode::{Boundary, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Class, Outcome};
 use std::borrow::Cow;
@@ -15,6 +16,8 @@ struct Message {
     stage: Stage,
     /// Bytes of a head in which its end was looked for.
     scanned: usize,
+    /// Its first line was looked at.
+    is_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +104,11 @@ impl<'a> Found<'a> {
 }
 
 impl Message {
+    /// Goes on to the next message.
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+
     /// Looks for the head that `input` begins with, behind `empty` bytes of empty lines.
     fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> Result<Found<'a>, Malformed> {
         let bytes = input.bytes;
@@ -125,12 +133,15 @@ impl Message {
 
 /// How many bytes of empty lines there are before a message (section 2.2).
 fn empty_lines(bytes: &[u8]) -> usize {
-    bytes.iter().take(MAX_HEAD).take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
+    bytes.iter().take(MAX_EMPTY).take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
 }
 
-/// What a request line says of what follows.
+/// What the beginning of a request says of what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// It may be a request.
+    /// It may become a request.
+    Begun,
+    /// It is the line of a request.
     Request,
     /// It is none.
     Other,
@@ -140,11 +151,11 @@ enum Line {
 
 impl Line {
     fn of(bytes: &[u8]) -> Self {
-        match bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.get(..=end)) {
+        match near::find(b'\n', bytes).and_then(|end| bytes.get(..=end)) {
             Some(line) if wire::is_http2_preface(line) => Self::Http2,
-            Some(line) if !wire::is_request_line(line) => Self::Other,
-            None if !wire::may_begin_request(bytes) => Self::Other,
-            _ => Self::Request,
+            Some(line) if wire::is_request_line(line) => Self::Request,
+            None if bytes.is_empty() || wire::may_begin_request(bytes) => Self::Begun,
+            _ => Self::Other,
         }
     }
 }
@@ -168,17 +179,17 @@ impl Http {
 
     fn request_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let empty = empty_lines(input.bytes);
-        let begun = input.bytes.get(empty..).filter(|begun| !begun.is_empty());
-        match begun.map(Line::of) {
-            Some(Line::Http2) => self.pairing.switch("HTTP/2"),
-            Some(Line::Other) => match self.pairing.asked_to_switch() {
-                Some(protocol) => self.pairing.switch(protocol),
-                None => return Err(Malformed("not a request line")),
-            },
-            _ => {}
-        }
-        if self.pairing.has_switched() {
-            return Ok(self.pairing.foreign(input.available(), out));
+        if !self.request.message.is_begun {
+            let line = Line::of(input.bytes.get(empty..).unwrap_or_default());
+            match (line, self.pairing.asked_to_switch()) {
+                (Line::Http2, _) => self.pairing.switch("HTTP/2"),
+                (Line::Other, Some(protocol)) => self.pairing.switch(protocol),
+                (Line::Other, None) => return Err(Malformed("not a request line")),
+                (Line::Begun | Line::Request, _) => self.request.message.is_begun = line == Line::Request,
+            }
+            if self.pairing.has_switched() {
+                return Ok(self.pairing.foreign(input.available(), out));
+            }
         }
         let Some((head, len, is_cut)) = self.request.message.find(input, empty)?.head() else {
             return Ok(Step::More);
@@ -209,7 +220,7 @@ impl Http {
 
     /// A request is complete, or what is left of it was lost.
     fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        (self.request.message.stage, self.request.message.scanned) = (Stage::Head, 0);
+        self.request.message.reset();
         if let Some(outcome) = self.request.early.take() {
             out.close(self.request.op, outcome);
         }
@@ -305,7 +316,7 @@ impl Http {
 
     /// A response is complete, or what is left of it was lost.
     fn end_response<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
-        (self.response.message.stage, self.response.message.scanned) = (Stage::Head, 0);
+        self.response.message.reset();
         let Response { op, is_orphan, .. } = self.response;
         if is_orphan {
             out.close(op, Outcome::NoReply);
@@ -325,7 +336,7 @@ impl Http {
     /// Bytes of a request were lost. What came of it has its operation, and its response is still to come.
     pub(super) fn lost_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if self.request.message.stage == Stage::Head {
-            self.request.message.scanned = 0;
+            self.request.message.reset();
         } else {
             self.end_request(out);
         }
@@ -334,9 +345,9 @@ impl Http {
     /// Bytes of a response were lost, and with them, maybe, other responses.
     pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.response.message.stage {
-            Stage::Head => self.response.message.scanned = 0,
+            Stage::Head => self.response.message.reset(),
             _ if self.pairing.front().is_some_and(|front| front.op == self.response.op) => {
-                (self.response.message.stage, self.response.message.scanned) = (Stage::Head, 0);
+                self.response.message.reset();
             }
             _ => self.end_response(Outcome::Unanswered, out),
         }

@@ -3,11 +3,17 @@
 use crate::limits::SNIFF;
 use overhead_decode::Boundary;
 
-/// Longest head of a message. Servers take 8 to 64 KiB, curl 300 KB.
-pub(super) const MAX_HEAD: usize = 256 << 10;
+/// Longest head of a message. Most servers take 8 to 64 KiB, that of Go 1 MiB; a request for thousands of keys has them in its target.
+pub(super) const MAX_HEAD: usize = 1 << 20;
+
+/// Most bytes of empty lines before a message. A server that passes over any does so over one or two.
+pub(super) const MAX_EMPTY: usize = 256;
 
 /// Longest line before a chunk, with its extensions, which nobody sends.
 pub(super) const MAX_CHUNK_LINE: usize = 4 << 10;
+
+/// Longest trailers, which are looked through with each piece that comes of them.
+pub(super) const MAX_TRAILERS: usize = 16 << 10;
 
 /// Longest method that is taken for one (RFC 9110 section 16.1.2 registers none longer than 17).
 const MAX_METHOD: usize = 24;
