@@ -187,6 +187,7 @@ services_of() {
     for package in "$@"; do
         case $package in
             postgresql*) echo postgresql ;;
+            nginx*) echo nginx ;;
             memcached | redis-server | valkey-server) echo "$package" ;;
         esac
     done | sort -u
@@ -222,6 +223,18 @@ release_services() {
         say "$service was installed for the lab: it is not started, and does not start at boot"
     done
 }
+
+# go_bin: a Go that fetches by itself the toolchain that go.mod asks for, as those from 1.21 on do.
+go_bin() {
+    local program
+    for program in "$(command -v go)" /usr/lib/go-1.23/bin/go /usr/local/go/bin/go; do
+        case $("$program" env GOVERSION 2>/dev/null) in go1.2[1-9]* | go1.[3-9]*) echo "$program" && return ;; esac
+    done
+    return 1
+}
+
+# go_packages: what there is to install for that. Debian 12 has a Go that is new enough in its backports only.
+go_packages() { go_bin >/dev/null || if in_archive golang-1.23-go; then echo golang-1.23-go; else echo golang-go; fi; }
 
 # ---------------------------------------------------------------------------------------------------------------------
 # A private server. A file in lab/servers sets NAME, PORT and RUN_AS, defines the functions `packages`, `installed`,

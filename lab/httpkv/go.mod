@@ -1,0 +1,3 @@
+module overhead.invalid/httpkv
+
+go 1.21
