@@ -41,7 +41,10 @@ CQL = {
 # MongoDB's, of which the lowest byte tells them apart.
 MONGO = {1: "OP_REPLY", 2001: "OP_UPDATE", 2002: "OP_INSERT", 2004: "OP_QUERY", 2005: "OP_GET_MORE", 2006: "OP_DELETE",
          2007: "OP_KILL_CURSORS", 2012: "OP_COMPRESSED", 2013: "OP_MSG"}
-DISSECTORS = {"redis": "resp", "postgres": "pgsql", "cassandra": "cql", "mongodb": "mongo"}
+DISSECTORS = {"redis": "resp", "postgres": "pgsql", "cassandra": "cql", "mongodb": "mongo", "http": "http"}
+# HTTP: the fields that are counted by their first character, and those whose number is counted, in overhead's words and tshark's.
+HTTP_KINDS = {"method": "http.request.method", "status code": "http.response.code"}
+HTTP_PARTS = {"header name": ("http.request.line", "http.response.line"), "chunk size": ("http.chunk_size",)}
 
 
 class Incomplete(Exception):
@@ -70,6 +73,10 @@ def our_messages(protocol, port, capture):
             counts[(FRONTEND if side == "request" else BACKEND).get(chr(first), f"{side} {chr(first)}")] += count
         elif protocol == "cassandra" and field == "opcode":
             counts[CQL.get(first, f"opcode {first}")] += count
+        elif protocol == "http" and field in HTTP_KINDS:
+            counts[f"{field} {chr(first)}…"] += count
+        elif protocol == "http" and field in HTTP_PARTS:
+            counts[field] += count
         elif protocol == "mongodb" and field == "opcode":
             counts[f"{low.get(first, first)} of the {'client' if side == 'request' else 'server'}"] += count
     return counts
@@ -90,6 +97,11 @@ def tshark_messages(protocol, port, capture, options=()):
         name = field.get("name")
         if protocol == "redis" and name in RESP.values():
             counts[name] += 1
+        elif protocol == "http" and name in HTTP_KINDS.values():
+            kind = next(kind for kind, theirs in HTTP_KINDS.items() if theirs == name)
+            counts[f"{kind} {field.get('show')[0]}…"] += 1
+        elif protocol == "http" and any(name in theirs for theirs in HTTP_PARTS.values()):
+            counts[next(part for part, theirs in HTTP_PARTS.items() if name in theirs)] += 1
         elif protocol == "postgres" and name == "pgsql.type":
             name = field.get("show").strip()
             counts[REQUESTS if name in ("SSL request", "GSS encrypt request", "Cancel request") else name] += 1
