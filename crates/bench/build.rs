@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-const DRIVERS: [&str; 4] = ["redis", "tokio-postgres", "scylla", "mongodb"];
+const DRIVERS: [&str; 5] = ["redis", "tokio-postgres", "scylla", "mongodb", "reqwest"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lock = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../Cargo.lock");

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Measures a database from the client's side with the reference workload: rows of an id, 16 numbers and 36 bytes
-/// of text, read or inserted one by one by the usual async driver. DB is redis, postgres, cassandra, scylla, mongodb
-/// or another system that speaks the protocol of one of these.
+/// of text, read or inserted one by one by the usual async driver. DB is redis, postgres, cassandra, scylla, mongodb,
+/// http or another system that speaks the protocol of one of these.
 #[derive(Debug, Parser)]
 #[command(
     name = "overhead bench",
@@ -53,7 +53,8 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 A pipeline is commands sent together (redis), queries sent together (postgres), requests in flight or one
-UNLOGGED BATCH of inserts (cassandra, scylla), one find by $in or one insert of several documents (mongodb).
+UNLOGGED BATCH of inserts (cassandra, scylla), one find by $in or one insert of several documents (mongodb),
+one request for several keys (http).
 
 Examples:
   overhead bench redis --operation empty,read,insert --clients 1,2,4,…,64 --runs 5 -o bench.json

@@ -3,6 +3,10 @@
 //!
 //! A module here is all that a database needs. It states what a *pipeline* is in its protocol, in its first lines.
 
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(any(feature = "http", feature = "redis"))]
+mod keys;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 #[cfg(feature = "postgres")]
