@@ -43,6 +43,13 @@ pub enum Note {
     Abandoned,
     /// A connection went on with another protocol, as both ends agreed: what people call it.
     Switched(&'static str),
+    /// Datagrams of UDP may be of a protocol that is decoded over TCP alone.
+    Datagrams {
+        /// The server's port.
+        port: u16,
+        /// It was named, not taken for known.
+        is_selected: bool,
+    },
     /// A selected connection is not decoded: its bytes are not of the protocol that is expected there.
     Foreign(Foreign),
 }

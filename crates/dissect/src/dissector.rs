@@ -9,6 +9,7 @@ use crate::route::Share;
 use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
+use overhead_decode::Note;
 use overhead_model::{Frame, LinkType, Tally};
 use std::sync::Arc;
 
@@ -26,6 +27,10 @@ struct Frames {
     copies: Copies,
     fragments: Fragments,
     last_link: Option<LinkType>,
+    /// Ports on which datagrams are worth a note.
+    datagrams: Vec<u16>,
+    /// These were named by the user.
+    is_selected: bool,
 }
 
 impl Frames {
@@ -93,6 +98,12 @@ impl Frames {
                 self.totals.header_snapped_frames += frames;
                 self.totals.header_bytes = self.totals.header_bytes.max(need);
             }
+            Packet::Udp(ports) => {
+                if let Some(&port) = self.datagrams.iter().find(|port| ports.contains(port)) {
+                    let note = Note::Datagrams { port, is_selected: self.is_selected };
+                    *self.totals.notes.entry(note).or_default() += 1;
+                }
+            }
             Packet::Tcp(_) | Packet::Fragment(_) | Packet::Other => {}
         }
     }
@@ -116,7 +127,9 @@ pub struct Dissector<T> {
 impl<T: Tally> Dissector<T> {
     /// Returns a dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self { frames: Frames::default(), connections: Connections::new(selection, tally), share: None }
+        let frames =
+            Frames { datagrams: selection.datagrams(), is_selected: !selection.ports.is_empty(), ..Frames::default() };
+        Self { frames, connections: Connections::new(selection, tally), share: None }
     }
 
     /// Decrypts TLS with these secrets, which may become more while frames come in.

@@ -2,6 +2,7 @@
 
 use crate::packet::Segment;
 use overhead_model::Protocol;
+use overhead_protocols::speaks_udp;
 
 /// The user's choice of connections. The default detects every connection, by port and then by content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,16 @@ impl Selection {
             }
             (Some(candidates), Some(_)) => Verdict { candidates, server_port: None },
         }
+    }
+
+    /// Returns the server ports on which datagrams may be of a protocol that is decoded where it is spoken over TCP.
+    pub(crate) fn datagrams(&self) -> Vec<u16> {
+        if self.ports.is_empty() {
+            let spoken = Protocol::ALL.into_iter().filter(|protocol| speaks_udp(*protocol));
+            return spoken.flat_map(Protocol::ports).copied().collect();
+        }
+        let is_spoken = |protocols: &[Protocol]| protocols.iter().all(|protocol| speaks_udp(*protocol));
+        self.ports.iter().filter(|(_, protocols)| is_spoken(protocols)).map(|(port, _)| *port).collect()
     }
 
     /// Returns the protocols that may be spoken on a port; `None` where it is neither selected nor well known.

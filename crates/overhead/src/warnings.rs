@@ -184,6 +184,14 @@ impl Warnings {
         match note {
             // Whether TLS hides anything is for the next two to say; foreign traffic is told by port.
             Note::Tls | Note::Foreign(_) => {}
+            Note::Datagrams { port, is_selected } => {
+                let warning = format!(
+                    "{} on port {port} {} of UDP, which is not decoded: counted as `other`",
+                    counted(count, "datagram"),
+                    if count == 1 { "is" } else { "are" },
+                );
+                if is_selected { self.partial(warning) } else { self.remark(warning) }
+            }
             Note::Encrypted => self.remark(format!(
                 "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
                 counted(count, "connection")

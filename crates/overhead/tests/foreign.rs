@@ -42,6 +42,30 @@ fn port(case: &str) -> u16 {
     named.unwrap().parse().unwrap()
 }
 
+/// A capture of one Ethernet frame with a datagram between these ports (RFC 768).
+fn datagram(name: &str, ports: [u16; 2], payload: &[u8]) -> PathBuf {
+    let udp =
+        [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &(8 + payload.len() as u16).to_be_bytes(), &[0; 2]];
+    let len = (28 + payload.len()) as u16;
+    let ip = [&[0x45, 0], &len.to_be_bytes()[..], &[0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]].concat();
+    let frame = [&[2; 12][..], &[8, 0], ip.as_slice(), &udp.concat(), payload].concat();
+    let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1, 0, frame.len() as u32, frame.len() as u32];
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, [head.map(u32::to_le_bytes).concat(), frame].concat()).unwrap();
+    path
+}
+
+#[test]
+fn memcached_over_udp_is_named() {
+    let request = b"\0\x01\0\0\0\x01\0\0get k\r\n";
+    let capture = datagram("memcached-udp.pcap", [40_000, 11_211], request);
+    let (record, status) = analyze(&capture, "memcached", &[]);
+    assert_eq!((status, record["ledger"]["other"].as_u64()), (3, Some(57)));
+    assert!(warnings(&record).contains("1 datagram on port 11211 is of UDP, which is not decoded"), "{record}");
+    let (record, _) = analyze(&datagram("redis-udp.pcap", [40_000, 6379], request), "redis", &[]);
+    assert!(!warnings(&record).contains("UDP"), "{record}");
+}
+
 #[test]
 fn a_wrong_db_is_told_which_one_is_right() {
     let cases = [
@@ -49,10 +73,12 @@ fn a_wrong_db_is_told_which_one_is_right() {
         ("postgres-simple", "PostgreSQL", "postgres"),
         ("cassandra-rust", "Cassandra (CQL)", "cassandra"),
         ("ferretdb-rust", "MongoDB", "mongodb"),
+        ("memcached-pymemcache", "memcached", "memcached"),
+        ("memcached-binary", "memcached", "memcached"),
     ];
     for (case, look, right) in cases {
         let port = port(case);
-        for wrong in ["redis", "postgres", "cassandra", "mongodb"].into_iter().filter(|db| *db != right) {
+        for wrong in ["redis", "postgres", "cassandra", "mongodb", "memcached"].into_iter().filter(|db| *db != right) {
             let (record, status) = analyze(&fixture(case), wrong, &[port]);
             assert_eq!(operations(&record), [""; 0], "{case} as {wrong}");
             assert_eq!(status, 3, "{case} as {wrong}");

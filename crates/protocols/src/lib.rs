@@ -95,6 +95,11 @@ pub const fn know_of_one_another(protocol: Protocol) -> bool {
     facts(protocol).know_of_one_another
 }
 
+/// Returns whether servers of this protocol may take it in datagrams of UDP, which are not decoded.
+pub const fn speaks_udp(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Memcache)
+}
+
 /// Returns what the first bytes of a direction look like to `protocol`.
 pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
     (facts(protocol).sniff)(bytes)

@@ -25,7 +25,9 @@ pub enum Packet<'a> {
     Tcp(Segment<'a>),
     /// A part of an IP packet.
     Fragment(Fragment<'a>),
-    /// Anything else that parses: ARP, UDP, ICMP, a link type that is not decoded.
+    /// A datagram of UDP that is no tunnel's: the ports of sender and receiver.
+    Udp([u16; 2]),
+    /// Anything else that parses: ARP, ICMP, a link type that is not decoded.
     Other,
     /// Headers that break off or contradict themselves.
     Malformed,

@@ -54,10 +54,10 @@ fn authentication(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
 
 /// UDP to a tunnel's port.
 fn udp(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
-    let [_, _, high, low, len @ .., _, _] = walk.peek::<8>()?;
+    let [from_high, from_low, high, low, len @ .., _, _] = walk.peek::<8>()?;
     let port = u16::from_be_bytes([high, low]);
     if !matches!(port, VXLAN_PORT | VXLAN_PORT_BEFORE | GENEVE_PORT) {
-        return Err(Stop::Other);
+        return Err(Stop::Udp([u16::from_be_bytes([from_high, from_low]), port]));
     }
     match usize::from(u16::from_be_bytes(len)) {
         // As in the IP header.

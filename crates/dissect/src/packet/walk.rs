@@ -28,6 +28,8 @@ pub enum Layer {
 pub enum Stop {
     /// Something that is not decoded.
     Other,
+    /// UDP between these ports.
+    Udp([u16; 2]),
     /// Headers that break off or contradict themselves.
     Malformed,
     /// Headers that were not captured to their end, which is so many bytes from the start.
@@ -126,6 +128,7 @@ impl<'a> Walk<'a> {
             layer = match next {
                 Ok(next) => next,
                 Err(Stop::Other) => return Packet::Other,
+                Err(Stop::Udp(ports)) => return Packet::Udp(ports),
                 Err(Stop::Malformed) => return Packet::Malformed,
                 Err(Stop::Snapped(end)) => return Packet::Snapped { need: (end + LONGEST_HEADER) as u32 },
                 Err(Stop::Fragment { id, offset, more, protocol }) => {

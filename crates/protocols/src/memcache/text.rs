@@ -17,7 +17,9 @@ impl Memcache {
     /// Returns class and way of sending of the operations of this name.
     pub(super) fn label(&self, name: &str) -> (Class, &'static str) {
         let class = match name {
-            "quit" | "bin sasl_list_mechs" | "bin sasl_auth" | "bin sasl_step" => Class::Setup,
+            "quit" | "bin quit" | "bin quitq" | "bin sasl_list_mechs" | "bin sasl_auth" | "bin sasl_step" => {
+                Class::Setup
+            }
             _ => Class::Workload,
         };
         (class, if self.mode == Some(Mode::Binary) { "binary" } else { "text" })
