@@ -2,7 +2,7 @@
 
 use crate::packet::Segment;
 use overhead_model::Protocol;
-use overhead_protocols::speaks_udp;
+use overhead_protocols::{speaks_udp, takes_resp};
 
 /// The user's choice of connections. The default detects every connection, by port and then by content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,9 +52,12 @@ impl Selection {
     /// Returns the protocols that may be spoken on a port; `None` where it is neither selected nor well known.
     pub(crate) fn candidates_on(&self, port: u16) -> Option<Vec<Protocol>> {
         if self.ports.is_empty() {
-            let known = Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&port));
-            return known.map(|protocol| vec![protocol]);
+            let known = Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&port))?;
+            // A port that anything may be on: the bytes say what it is.
+            return Some(if takes_resp(known) { Protocol::ALL.to_vec() } else { vec![known] });
         }
-        self.ports.iter().find(|(of, _)| *of == port).map(|(_, protocols)| protocols.clone())
+        let (_, protocols) = self.ports.iter().find(|(of, _)| *of == port)?;
+        let besides = protocols.iter().any(|protocol| takes_resp(*protocol)) && !protocols.contains(&Protocol::Resp);
+        Some(protocols.iter().copied().chain(besides.then_some(Protocol::Resp)).collect())
     }
 }

@@ -61,7 +61,6 @@ protocols! {
             "dragonflydb": 6379,
             "garnet": 6379,
             "pika": 9221,
-            "ssdb": 8888,
             "resp": 6379,
         },
     }
@@ -145,6 +144,17 @@ protocols! {
             "clickhouse": 8123,
         },
     }
+    /// SSDB's own protocol.
+    Ssdb {
+        name: "ssdb",
+        title: "SSDB",
+        ports: [8888],
+        schemes: ["ssdb"],
+        tls_schemes: [],
+        systems: {
+            "ssdb": 8888,
+        },
+    }
     /// memcached, text and binary.
     Memcache {
         name: "memcache",
@@ -172,7 +182,7 @@ struct Facts {
 impl Protocol {
     /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
     pub const ALL: [Self; Self::COUNT] =
-        [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Memcache, Self::Resp];
+        [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Ssdb, Self::Memcache, Self::Resp];
 
     /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {

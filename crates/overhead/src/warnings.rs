@@ -176,14 +176,6 @@ impl Warnings {
                 counted(EXPANDED, "byte"),
                 EXPANSION_FREE
             )),
-            _ => {}
-        }
-    }
-
-    fn of_note(&mut self, note: Note, count: u64) {
-        match note {
-            // Whether TLS hides anything is for the next two to say; foreign traffic is told by port.
-            Note::Tls | Note::Foreign(_) => {}
             Note::Datagrams { port, is_selected } => {
                 let warning = format!(
                     "{} on port {port} {} of UDP, which is not decoded: counted as `other`",
@@ -192,6 +184,14 @@ impl Warnings {
                 );
                 if is_selected { self.partial(warning) } else { self.remark(warning) }
             }
+            _ => {}
+        }
+    }
+
+    fn of_note(&mut self, note: Note, count: u64) {
+        match note {
+            // Whether TLS hides anything is for the next two to say; foreign traffic is told by port.
+            Note::Tls | Note::Foreign(_) => {}
             Note::Encrypted => self.remark(format!(
                 "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
                 counted(count, "connection")
@@ -215,7 +215,7 @@ impl Warnings {
                 "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
                 counted(count, "body")
             )),
-            Note::OneWay | Note::Abandoned | Note::Expansion => self.of_bound(note, count),
+            Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion => self.of_bound(note, count),
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")

@@ -67,6 +67,15 @@ fn memcached_over_udp_is_named() {
 }
 
 #[test]
+fn what_a_server_of_ssdb_is_asked_in_resp_is_resp() {
+    let (record, status) = analyze(&fixture("redis-get-set"), "ssdb", &[port("redis-get-set")]);
+    assert_eq!(status, 0, "{}", warnings(&record));
+    assert!(operations(&record).contains(&"\"resp\" \"GET\"".to_owned()), "{:?}", operations(&record));
+    let (record, status) = analyze(&fixture("memcached-binary"), "ssdb", &[port("memcached-binary")]);
+    assert_eq!((operations(&record), status), (Vec::new(), 3), "{}", warnings(&record));
+}
+
+#[test]
 fn a_wrong_db_is_told_which_one_is_right() {
     let cases = [
         ("redis-get-set", "Redis (RESP)", "redis"),

@@ -17,6 +17,7 @@ pub mod mongo;
 pub mod mysql;
 pub mod pgwire;
 pub mod resp;
+pub mod ssdb;
 mod verb;
 
 pub use cql::SharedStatements;
@@ -93,6 +94,11 @@ impl Shared {
 /// Returns whether what one connection of this protocol brings may change how another is decoded.
 pub const fn know_of_one_another(protocol: Protocol) -> bool {
     facts(protocol).know_of_one_another
+}
+
+/// Returns whether servers of this protocol take RESP on the same port.
+pub const fn takes_resp(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Ssdb)
 }
 
 /// Returns whether servers of this protocol may take it in datagrams of UDP, which are not decoded.
@@ -192,6 +198,7 @@ registry! {
     Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
     Http => http::Http, |_, _| http::Http::new();
+    Ssdb => ssdb::Ssdb, |_, _| ssdb::Ssdb::new();
     Memcache => memcache::Memcache, |_, _| memcache::Memcache::new();
     Mysql => mysql::Mysql, |mid_stream, shared| mysql::Mysql::sharing(mid_stream, shared);
     Mongo => mongo::Mongo, |mid_stream, shared| mongo::Mongo::sharing(mid_stream, shared);

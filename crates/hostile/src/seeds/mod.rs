@@ -44,6 +44,7 @@ fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
         Protocol::Http => encode(&http::exchanges(), None),
         Protocol::Mongo => encode(&spelt::mongo(), None),
         Protocol::Mysql => encode(&mysql::exchanges(), None),
+        Protocol::Ssdb => encode(&spelt::ssdb(), None),
         _ => Vec::new(),
     };
     [greeting, more].concat()

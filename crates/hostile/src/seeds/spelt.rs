@@ -271,3 +271,33 @@ fn stored(bytes: &[u8]) -> Vec<u8> {
     });
     [&[0x78, 1][..], &super::stored_block(bytes), &(b << 16 | a).to_be_bytes()].concat()
 }
+
+/// Exchanges of SSDB's own protocol (<http://ssdb.io/docs/protocol.html>).
+pub(super) fn ssdb() -> Vec<Exchange> {
+    let packet = |blocks: &[&str]| -> Vec<u8> {
+        let blocks = blocks.iter().flat_map(|block| format!("{}\n{block}\n", block.len()).into_bytes());
+        blocks.chain([b'\n']).collect()
+    };
+    let ask = |blocks: &[&str]| (Request, packet(blocks));
+    let answer = |blocks: &[&str]| (Response, packet(blocks));
+    vec![
+        vec![ask(&["auth", "secret"]), answer(&["ok", "1"])],
+        vec![
+            ask(&["set", "key", "a value\n\n"]),
+            answer(&["ok", "1"]),
+            ask(&["get", "key"]),
+            answer(&["ok", "a value\n\n"]),
+        ],
+        vec![
+            ask(&["get", "none"]),
+            answer(&["not_found"]),
+            ask(&["nosuch"]),
+            answer(&["client_error", "Unknown Command"]),
+        ],
+        vec![ask(&["scan", "", "", "10"]), answer(&["ok", "a", "1", "b", "2"])],
+        vec![ask(&["info"]), answer(&["ok", "ssdb-server", "version", "1.9.9", "links", "1"])],
+        vec![ask(&["dump", "", "", "10"]), answer(&["begin"]), answer(&["set", "k", "v"]), answer(&["end", "1"])],
+        vec![ask(&["sync140", "0", "", "sync"]), answer(&["noop"]), answer(&["copy", "k", "v"])],
+        vec![(Request, b"\r\n3\r\nget\r\n1\r\nk\r\n\r\n".to_vec()), (Response, b"2\nok\n0\n\n\n".to_vec())],
+    ]
+}

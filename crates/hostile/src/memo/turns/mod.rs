@@ -10,6 +10,7 @@ mod mongo;
 mod mysql;
 mod pgwire;
 mod resp;
+mod ssdb;
 
 use super::words::Words;
 use overhead_model::Protocol;
@@ -32,6 +33,7 @@ pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words)
         Protocol::Mongo => mongo::make(kind, lengths, words),
         Protocol::Memcache => memcache::make(kind, lengths, words),
         Protocol::Mysql => mysql::make(kind, lengths, words),
+        Protocol::Ssdb => ssdb::make(kind, lengths, words),
         // Others repeat what was recorded of them, and ask the smallest thing that there is to ask.
         #[allow(unreachable_patterns, reason = "reached by a protocol that has no turns of its own")]
         _ => (facts(protocol).greeting.to_vec(), facts(protocol).answer.to_vec()),

@@ -1,0 +1,152 @@
+//! Packets to postings, in both directions.
+
+use super::pair::{First, Kind, Target};
+use super::wire::{self, INSPECTED, Next};
+use super::{Packet, Ssdb, Stage};
+use overhead_decode::{Free, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_model::{Account, Class, Side};
+
+impl Ssdb {
+    /// Decodes the next line or block; the step that stops it where it is not there.
+    pub(super) fn element<R: Reader>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        let packet = &mut self.packets[side as usize];
+        match packet.stage {
+            Stage::Line => self.line(side, input, out),
+            Stage::Block { left, account, free } => {
+                let taken = left.min(input.available());
+                if free {
+                    out.post_free(account, "block", taken, Free::Any);
+                } else {
+                    out.post(account, "block", taken);
+                }
+                input.advance(taken);
+                packet.stage = Stage::Block { left: left - taken, account, free };
+                if taken < left {
+                    return Ok(Some(Step::More));
+                }
+                packet.stage = Stage::BlockEnd;
+                Ok(None)
+            }
+            Stage::BlockEnd => {
+                let end = match input.bytes {
+                    [b'\r'] if input.opaque == 0 => return Ok(Some(Step::Need(2))),
+                    [b'\r', b'\n', ..] => 2,
+                    // What was not captured is as all clients and servers write it.
+                    [b'\n', ..] | [] => 1,
+                    _ => return Err(Malformed("a block that is longer than its size")),
+                };
+                out.post(Account::Framing, "line end", end);
+                input.advance(end);
+                packet.stage = Stage::Line;
+                Ok(None)
+            }
+        }
+    }
+
+    /// A line: the size of a block, or the end of the packet.
+    fn line<R: Reader>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Option<Step>, Malformed> {
+        let (size, line) = match wire::next(input.bytes)? {
+            Next::More if input.opaque > 0 => return Err(Malformed("a size that was not captured")),
+            Next::More => return Ok(Some(Step::More)),
+            Next::End(len) => {
+                input.advance(len);
+                return self.end(side, len, out).map(|()| None);
+            }
+            Next::Block { size, line } => (size, line),
+        };
+        let packet = &self.packets[side as usize];
+        let is_first = packet.place == 0;
+        let is_read = size <= INSPECTED && (is_first || packet.target.is_some_and(|target| target.kind == Kind::Info));
+        let body = input.bytes.get(line as usize..).unwrap_or_default();
+        if is_read && (body.len() as u64) < size && input.opaque == 0 {
+            return Ok(Some(Step::Need(line + size)));
+        }
+        let text = body.get(..size as usize).filter(|_| is_read);
+        if is_first {
+            self.begin(side, text, out);
+        } else if let Some(text) = text {
+            self.packets[side as usize].hear(text, out);
+        }
+        out.post(Account::Framing, "size", line);
+        input.advance(line);
+        let account = match (side, is_first) {
+            (Side::Request, true) => Account::Query,
+            (Side::Response, true) => Account::Status,
+            (_, false) => Account::Data,
+        };
+        let packet = &mut self.packets[side as usize];
+        packet.place = packet.place.saturating_add(1);
+        packet.stage = Stage::Block { left: size, account, free: !is_read };
+        Ok(None)
+    }
+
+    /// A packet begins with a block that says `text`.
+    fn begin<R: Reader>(&mut self, side: Side, text: Option<&[u8]>, out: &mut Out<'_, R>) {
+        let text = text.unwrap_or_default();
+        let packet = &mut self.packets[side as usize];
+        match side {
+            Side::Request => {
+                let op = out.open();
+                out.charge(op);
+                packet.op = Some(op);
+                packet.name.clear();
+                packet.name.extend_from_slice(if wire::is_name(text) { text } else { b"(unknown)" });
+            }
+            Side::Response => {
+                packet.target = Some(self.pairing.target(out));
+                packet.first = First::of(text);
+            }
+        }
+    }
+
+    /// The empty line behind the last block of a packet; or before any, which servers pass over.
+    fn end<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let packet = &mut self.packets[side as usize];
+        if std::mem::take(&mut packet.place) == 0 {
+            let op = out.orphan("(empty)");
+            out.post(Account::Framing, "empty line", len);
+            out.close(op, overhead_model::Outcome::NoReply);
+            return Ok(());
+        }
+        out.post(Account::Framing, "end", len);
+        if let Some(op) = packet.op.take() {
+            let kind = Kind::of(&packet.name);
+            label(op, &packet.name, out);
+            self.pairing.request(op, kind, out)?;
+        }
+        if let Some(target) = packet.target.take() {
+            self.pairing.answer(target, packet.first, out);
+        }
+        out.release();
+        Ok(())
+    }
+}
+
+impl Packet {
+    /// Takes in a block of an answer to `info`: names and values by turns.
+    fn hear<R: Reader>(&mut self, text: &[u8], out: &mut Out<'_, R>) {
+        if self.is_version && matches!(self.target, Some(Target { kind: Kind::Info, .. })) {
+            out.software(Side::Response, &format!("SSDB {}", String::from_utf8_lossy(text)));
+        }
+        self.is_version = text == b"version";
+    }
+}
+
+fn label<R: Reader>(op: OpId, name: &[u8], out: &mut Out<'_, R>) {
+    let class = match name {
+        b"auth" => Class::Setup,
+        b"sync140" => Class::Background,
+        _ => Class::Workload,
+    };
+    out.label(op, class, &String::from_utf8_lossy(name), "");
+}

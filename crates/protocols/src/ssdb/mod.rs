@@ -1,0 +1,145 @@
+//! The protocol of SSDB. A server of it takes RESP on the same port, told by the first byte: that is decoded as RESP.
+//!
+//! Specification: <http://ssdb.io/docs/protocol.html>, and `src/net/link.cpp` of SSDB. There is no server of it to record: the
+//! tests were written from these, byte by byte.
+//!
+//! ```text
+//! packet    block… \n            a request is a command and its arguments, an answer a status and what was asked for
+//! block     <size>\n <size bytes>\n
+//! ```
+//!
+//! `\r\n` may stand for `\n`. Answers come in order.
+
+mod decode;
+mod pair;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use super::{Facts, Sniff};
+use crate::limits::BOUNDARY_WINDOW;
+use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_model::{Account, Outcome, Side};
+use pair::{First, Pairing, Target};
+use wire::Next;
+
+/// What there is to say of it beside how it is decoded.
+pub(super) const FACTS: Facts = Facts {
+    sniff,
+    is_text: false,
+    know_of_one_another: false,
+    greeting: b"4\nping\n\n",
+    answer: b"2\nok\n\n",
+    is_greeted: |answer| answer.starts_with(b"2\nok\n") || answer.starts_with(b"6\nnoauth\n"),
+};
+
+/// State of one connection.
+#[derive(Debug, Default)]
+pub struct Ssdb {
+    packets: [Packet; 2],
+    pairing: Pairing,
+}
+
+/// The packet being read in one direction.
+#[derive(Debug, Default)]
+struct Packet {
+    stage: Stage,
+    /// Of the next block.
+    place: u32,
+    /// The request that it is. Absent for answers, and between packets.
+    op: Option<OpId>,
+    name: Vec<u8>,
+    /// Whose answer it is. Absent for requests, and between packets.
+    target: Option<Target>,
+    first: First,
+    /// The next block is a version.
+    is_version: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Before a line with a size, or an empty one.
+    #[default]
+    Line,
+    /// Within a block.
+    Block { left: u64, account: Account, free: bool },
+    /// Behind it.
+    BlockEnd,
+}
+
+impl Ssdb {
+    /// Returns a decoder for a new connection, whether or not its start was captured.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Returns what the first bytes of a direction look like: a block, and a command or a status in it.
+pub fn sniff(bytes: &[u8]) -> Sniff {
+    match wire::next(bytes) {
+        Ok(Next::Block { size: size @ 2..=32, line }) => {
+            let (size, line) = (size as usize, line as usize);
+            let block = bytes.get(line..).unwrap_or_default();
+            match block.get(..size) {
+                None if block.is_empty() || wire::is_name(block) || block.len() < 2 => Sniff::More,
+                Some(text) if wire::is_name(text) => match block.get(size) {
+                    Some(b'\n' | b'\r') if wire::is_status(text) => Sniff::Response,
+                    Some(b'\n' | b'\r') => Sniff::Request,
+                    Some(_) => Sniff::No,
+                    None => Sniff::More,
+                },
+                _ => Sniff::No,
+            }
+        }
+        Ok(Next::More) => Sniff::More,
+        _ => Sniff::No,
+    }
+}
+
+impl Decoder for Ssdb {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        let mut left = input;
+        let mut step = Step::Progress;
+        while left.available() > 0 {
+            if let Some(blocked) = self.element(side, &mut left, out)? {
+                step = blocked;
+                break;
+            }
+        }
+        // What a step needs is counted from its start; where something was consumed, the next call asks again.
+        Ok(if left.available() < input.available() { Step::Progress } else { step })
+    }
+
+    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+        // Asked at every byte: what lies further ahead must not be looked at each time.
+        match (side, sniff(bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes))) {
+            (_, Sniff::More) => Boundary::More,
+            // A block of letters may stand in the midst of a packet; a status rarely does.
+            (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response) => Boundary::Yes,
+            _ => Boundary::No,
+        }
+    }
+
+    fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        let packet = &mut self.packets[side as usize];
+        (packet.stage, packet.place) = (Stage::Line, 0);
+        if let Some(op) = packet.op.take() {
+            out.close(op, Outcome::NoReply);
+        }
+        if let Some(Target { op, unpaired: Some(outcome), .. }) = packet.target.take() {
+            out.close(op, outcome);
+        }
+        if side == Side::Response {
+            self.pairing.lost(out);
+        }
+    }
+
+    fn quiet(&self) -> Option<u64> {
+        let between = self.packets.iter().all(|packet| packet.stage == Stage::Line && packet.place == 0);
+        (between && self.pairing.is_quiet()).then_some(0)
+    }
+
+    fn held(&self) -> usize {
+        self.pairing.held() + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
+    }
+}

@@ -1,0 +1,57 @@
+//! Lines that announce a block, and what the first block of a packet says.
+
+use overhead_decode::Malformed;
+
+/// Longest line that a size stands on; servers close the connection at longer ones (`Link::recv`).
+const SIZE_LINE: usize = 19;
+
+/// Blocks up to this length are waited for where it matters what they say.
+pub(super) const INSPECTED: u64 = 64;
+
+/// What comes next in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A block of so many bytes, behind a line of this length.
+    Block { size: u64, line: u64 },
+    /// The empty line that ends the packet, of this length.
+    End(u64),
+    /// The line is not there as a whole.
+    More,
+}
+
+/// Reads the line at the start of `bytes`.
+///
+/// # Errors
+///
+/// [`Malformed`] where it is neither a size nor empty.
+#[inline]
+pub(super) fn next(bytes: &[u8]) -> Result<Next, Malformed> {
+    let Some(end) = bytes.iter().take(SIZE_LINE).position(|&byte| byte == b'\n') else {
+        let digits = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let may_be = bytes.len() < SIZE_LINE && digits.iter().all(u8::is_ascii_digit);
+        return if may_be { Ok(Next::More) } else { Err(Malformed("a size that is no number")) };
+    };
+    let line = bytes.get(..end).unwrap_or_default();
+    let digits = line.strip_suffix(b"\r").unwrap_or(line);
+    let len = end as u64 + 1;
+    if digits.is_empty() {
+        return Ok(Next::End(len));
+    }
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Malformed("a size that is no number"));
+    }
+    let size = digits.iter().try_fold(0_i32, |size, digit| size.checked_mul(10)?.checked_add(i32::from(digit - b'0')));
+    let size = size.and_then(|size| u64::try_from(size).ok()).ok_or(Malformed("a size beyond what servers read"))?;
+    Ok(Next::Block { size, line: len })
+}
+
+/// Returns whether a text is one that answers begin with.
+pub(super) fn is_status(text: &[u8]) -> bool {
+    matches!(text, b"ok" | b"not_found" | b"error" | b"fail" | b"client_error" | b"noauth")
+}
+
+/// Returns whether a text can be the name of a command.
+pub(super) fn is_name(text: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    (2..=32).contains(&text.len()) && text.iter().all(is_part) && text.first().is_some_and(u8::is_ascii_alphabetic)
+}
