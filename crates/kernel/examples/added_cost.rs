@@ -5,7 +5,7 @@
 //! Time is that of this thread on its CPU, and the figures are the lowest of several rounds, each round going through all
 //! cases, so that a slow moment of the machine falls on all alike.
 
-use overhead_kernel::{Counters, CycleChoice, EmptyPrograms, Error, Options, OwnCost, Role, Selection};
+use overhead_kernel::{CounterOptions, Counters, CycleChoice, EmptyPrograms, Error, OwnCost, ProcessSelection, Role};
 use overhead_model::record::Counters as Record;
 use std::hint::black_box;
 
@@ -95,8 +95,8 @@ fn cpu_ns() -> u64 {
 }
 
 fn load(case: Case) -> Result<Counters, Error> {
-    let mut options = Options::for_ports([]);
-    options.server = Selection::Named("none was named".to_owned());
+    let mut options = CounterOptions::for_ports([]);
+    options.server = ProcessSelection::Named("none was named".to_owned());
     options.client = options.server.clone();
     options.cycles = if case == Case::Cycles { CycleChoice::TscAsHardware } else { CycleChoice::Best };
     options.own_cost = if case == Case::Timed { OwnCost::Timed } else { OwnCost::Untimed };

@@ -1,14 +1,14 @@
 //! Counts for the server and the clients of ports, for some seconds, and prints what `run.json` would hold:
 //! `cargo run -p overhead-kernel --example watch_ports -- SECONDS PORT…`
 
-use overhead_kernel::{Counters, Options, OwnCost};
+use overhead_kernel::{CounterOptions, Counters, OwnCost};
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let seconds = words.next().ok_or("SECONDS PORT…")?.parse()?;
     let ports = words.map(|word| word.parse()).collect::<Result<Vec<u16>, _>>()?;
-    let mut options = Options::for_ports(ports);
+    let mut options = CounterOptions::for_ports(ports);
     options.own_cost = if std::env::var_os("OWN_COST").is_some() { OwnCost::Timed } else { OwnCost::Untimed };
     let mut counters = Counters::load(&options)?;
     counters.begin()?;

@@ -5,7 +5,7 @@ const ATTEMPTS: u32 = 5;
 
 /// A window, in the clock of captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ClockWindow {
     /// Its beginning, Unix nanoseconds.
     pub start_unix_ns: u64,
     /// Its end, or the last reading, Unix nanoseconds.
@@ -45,10 +45,10 @@ impl Stamp {
         (monotonic_ns().saturating_sub(start), stamp)
     }
 
-    pub(crate) fn since(&self, start: &Self) -> Window {
+    pub(crate) fn since(&self, start: &Self) -> ClockWindow {
         let length_ns = self.monotonic_ns.saturating_sub(start.monotonic_ns);
         let wall = self.unix_ns.wrapping_sub(start.unix_ns).cast_signed();
-        Window {
+        ClockWindow {
             start_unix_ns: start.unix_ns,
             end_unix_ns: self.unix_ns,
             length_ns,

@@ -31,7 +31,7 @@ mod snapshot;
 mod split;
 mod timing;
 
-pub use clock::Window;
+pub use clock::ClockWindow;
 pub use counters::{Counters, Thread};
 pub use doctor::{Absence, Capability, doctor};
 pub use empty::EmptyPrograms;

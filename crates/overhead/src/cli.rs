@@ -20,7 +20,7 @@ struct Cli {
     #[arg(short, long, global = true, action = ArgAction::HelpShort)]
     help: Option<bool>,
     #[command(subcommand)]
-    command: Verb,
+    command: CliCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record s
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum CliCommand {
     /// Capture live traffic, and count the kernel's work, until Ctrl-C or while a command runs
     #[cfg(feature = "live")]
     Capture(crate::capture::CaptureArgs),
@@ -58,7 +58,7 @@ pub enum Verb {
     Generate(crate::generate::Generate),
 }
 
-impl Verb {
+impl CliCommand {
     /// Does it; gives the exit status.
     pub fn run(self) -> Result<u8> {
         match self {
@@ -82,7 +82,7 @@ pub fn command() -> clap::Command {
 }
 
 /// Reads the command line.
-pub fn parse() -> Result<Verb> {
+pub fn parse() -> Result<CliCommand> {
     let mut command = Cli::command();
     if no_color() {
         command = command.color(ColorChoice::Never);

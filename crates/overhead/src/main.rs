@@ -33,5 +33,5 @@ mod warnings;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    exit::code(cli::parse().and_then(cli::Verb::run))
+    exit::code(cli::parse().and_then(cli::CliCommand::run))
 }

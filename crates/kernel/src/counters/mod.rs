@@ -3,7 +3,7 @@
 mod attribute;
 
 use crate::bpf::Programs;
-use crate::clock::{Window, monotonic_ns};
+use crate::clock::{ClockWindow, monotonic_ns};
 use crate::convert;
 use crate::discover::{self, Owners, TO_SEE};
 use crate::error::{Error, ports_in_words};
@@ -291,7 +291,7 @@ impl Counters {
     }
 
     /// Returns the window from [`Self::begin`] to the last reading.
-    pub fn window(&self) -> Option<Window> {
+    pub fn window(&self) -> Option<ClockWindow> {
         Some(self.last.as_ref()?.at.since(&self.start.as_ref()?.at))
     }
 

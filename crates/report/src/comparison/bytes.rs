@@ -1,6 +1,6 @@
 //! What an operation costs on the wire, and why one system's costs more than another's.
 
-use super::page::{Document, bytes, signed_bytes};
+use super::page::{MarkdownPage, bytes, signed_bytes};
 use super::study::{OPERATIONS, Study, StudyCell, title};
 use super::topics::{Topic, topics};
 use super::words::reason;
@@ -21,7 +21,7 @@ const DETAILED: &str = "read";
 const FIELDS: usize = 5;
 
 /// What one operation costs, system by system.
-pub(super) fn costs(page: &mut Document, study: &Study, operation: &str) {
+pub(super) fn costs(page: &mut MarkdownPage, study: &Study, operation: &str) {
     let rows: Vec<Vec<String>> =
         study.systems().into_iter().filter_map(|db| cost(study.cell(db, operation, 1)?)).collect();
     let columns = [
@@ -67,7 +67,7 @@ fn kilocycles(cell: &StudyCell, role: RoleName) -> Option<f64> {
 }
 
 /// What the payload of one operation is for, system by system.
-pub(super) fn purposes(page: &mut Document, study: &Study, operation: &str) {
+pub(super) fn purposes(page: &mut MarkdownPage, study: &Study, operation: &str) {
     let systems = study.systems();
     let sums: Vec<_> = systems
         .iter()
@@ -83,7 +83,7 @@ pub(super) fn purposes(page: &mut Document, study: &Study, operation: &str) {
 }
 
 /// Each pair of systems: what makes the difference, in words, with the fields that it lies in.
-pub(super) fn pairs(page: &mut Document, study: &Study) {
+pub(super) fn pairs(page: &mut MarkdownPage, study: &Study) {
     let systems = study.systems();
     for (at, first) in systems.iter().enumerate() {
         for second in systems.iter().skip(at + 1) {
@@ -98,7 +98,7 @@ pub(super) fn pairs(page: &mut Document, study: &Study) {
     }
 }
 
-fn pair(page: &mut Document, operation: &str, cells: [&StudyCell; 2]) {
+fn pair(page: &mut MarkdownPage, operation: &str, cells: [&StudyCell; 2]) {
     let [Some(first), Some(second)] = cells.map(StudyCell::row) else { return };
     let names = cells.map(|cell| title(&cell.load.db));
     let wire = [first, second].map(wire);

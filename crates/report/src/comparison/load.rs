@@ -1,6 +1,6 @@
 //! Rates and latencies, what limits them, and the same beside other tools.
 
-use super::page::{Document, bytes, signed_bytes};
+use super::page::{MarkdownPage, bytes, signed_bytes};
 use super::study::{OPERATIONS, Peer, Setting, Study, StudyCell, title};
 use crate::summary::{RoleName, both_sides, per_operation, present, window_ns, workload_count};
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, percent, significant, with_digits};
@@ -21,7 +21,7 @@ pub(super) fn clients(study: &Study) -> Vec<u32> {
 }
 
 /// Requests per second and latency, with what is busy at that rate.
-pub(super) fn rates(page: &mut Document, study: &Study) {
+pub(super) fn rates(page: &mut MarkdownPage, study: &Study) {
     let mut rows = Vec::new();
     for db in study.systems() {
         for operation in OPERATIONS {
@@ -166,7 +166,7 @@ pub(super) fn limited_by_client(study: &Study) -> String {
 }
 
 /// What a pipeline changes, on the wire and in rate.
-pub(super) fn pipelines(page: &mut Document, study: &Study, db: &str) {
+pub(super) fn pipelines(page: &mut MarkdownPage, study: &Study, db: &str) {
     let mut rows = Vec::new();
     for operation in OPERATIONS {
         let cells = study.pipeline(db, operation);
@@ -237,7 +237,7 @@ pub(super) fn both_rates(study: &Study, cell: &StudyCell) -> String {
 }
 
 /// This program beside the tools that people use, in turns.
-pub(super) fn peers(page: &mut Document, study: &Study) {
+pub(super) fn peers(page: &mut MarkdownPage, study: &Study) {
     let mut rows = Vec::new();
     let mut combinations: Vec<(&str, &str, u32)> = Vec::new();
     for peer in &study.peers {
@@ -293,7 +293,7 @@ fn middle(mut rounds: Vec<&Peer>) -> Option<&Peer> {
 }
 
 /// What settings of the drivers change.
-pub(super) fn settings(page: &mut Document, study: &Study) {
+pub(super) fn settings(page: &mut MarkdownPage, study: &Study) {
     let mut rows = Vec::new();
     for setting in study.settings() {
         let (Some(default), Some(with)) = (setting.default.row(), setting.with.row()) else { continue };

@@ -6,9 +6,9 @@ use crate::text::number::bytes_label;
 
 /// A document that grows.
 #[derive(Debug, Default)]
-pub(super) struct Document(String);
+pub(super) struct MarkdownPage(String);
 
-impl Document {
+impl MarkdownPage {
     pub(super) fn heading(&mut self, level: usize, text: &str) {
         self.0.extend(["#".repeat(level).as_str(), " ", text, "\n\n"]);
     }

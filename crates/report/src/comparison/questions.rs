@@ -1,7 +1,7 @@
 //! What the published comparison asked and could not answer.
 
 use super::bytes as costs;
-use super::page::{Document, bytes, signed_bytes};
+use super::page::{MarkdownPage, bytes, signed_bytes};
 use super::study::Study;
 use super::topics::Topic;
 use super::writeup::{row, steady};
@@ -10,7 +10,7 @@ use overhead_model::Side;
 use overhead_model::record::OperationRow;
 
 /// The open questions of the published comparison.
-pub(super) fn answers(page: &mut Document, study: &Study) {
+pub(super) fn answers(page: &mut MarkdownPage, study: &Study) {
     page.heading(2, "The open questions");
     page.heading(3, "Why is the answer in CQL so fat?");
     for text in fat_answer(study) {

@@ -4,7 +4,7 @@
 //! of `reference.csv` is an earlier measurement of the same workload by a harness of its own.
 
 use super::bytes::amount;
-use super::page::{Document, bytes, signed_bytes};
+use super::page::{MarkdownPage, bytes, signed_bytes};
 use super::study::{OPERATIONS, Study, StudyCell, title};
 use super::topics::Topic;
 use super::writeup::{list, row, total};
@@ -14,7 +14,7 @@ use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Account, Side};
 
 /// Writes the measured payload beside the reference measurement.
-pub(super) fn reference(page: &mut Document, study: &Study) {
+pub(super) fn reference(page: &mut MarkdownPage, study: &Study) {
     let mut rows = Vec::new();
     let mut equal = 0;
     for db in study.systems() {
@@ -53,7 +53,7 @@ fn apart(known: [u64; 2], found: [u64; 2]) -> String {
 }
 
 /// Sets what the published comparison says in words beside what was measured.
-pub(super) fn words(page: &mut Document, study: &Study) {
+pub(super) fn words(page: &mut MarkdownPage, study: &Study) {
     page.heading(2, "Beside what was published");
     page.paragraph(
         "The comparison whose workload this is was published with its numbers as pictures; they are not used here. What it says \

@@ -1,6 +1,6 @@
 //! The document, from its title to what it cannot say.
 
-use super::page::{Document, bytes, signed_bytes};
+use super::page::{MarkdownPage, bytes, signed_bytes};
 use super::study::{Study, StudyCell, title};
 use super::{bytes as costs, load, questions, reference, words};
 use crate::summary::{RoleName, both_sides, per_operation};
@@ -13,7 +13,7 @@ const IDLE: f64 = 0.05;
 
 /// Returns the whole of it.
 pub(super) fn writeup(study: &Study) -> String {
-    let mut page = Document::default();
+    let mut page = MarkdownPage::default();
     page.heading(
         1,
         &format!("{}, compared", list(&study.systems().iter().map(|db| title(db).to_owned()).collect::<Vec<_>>())),
@@ -60,7 +60,7 @@ pub(super) fn row<'a>(study: &'a Study, db: &str, operation: &str) -> Option<&'a
     study.cell(db, operation, 1)?.row()
 }
 
-fn summary(page: &mut Document, study: &Study) {
+fn summary(page: &mut MarkdownPage, study: &Study) {
     let mut items = Vec::new();
     for operation in super::study::OPERATIONS {
         let mut ranked: Vec<(f64, &str)> =
@@ -90,7 +90,7 @@ fn summary(page: &mut Document, study: &Study) {
 }
 
 /// Systems, machine, and how it was measured.
-fn how(page: &mut Document, study: &Study) {
+fn how(page: &mut MarkdownPage, study: &Study) {
     page.heading(2, "What was measured");
     page.paragraph(
         "A row is `(id BIGINT, vector INT[16], payload TEXT)` of 8 + 64 + 36 bytes, in Redis one value of 108. `empty` asks for a \
@@ -155,7 +155,7 @@ fn busy_machine(study: &Study, cell: &StudyCell) -> Option<String> {
     })
 }
 
-fn operations(page: &mut Document, study: &Study) {
+fn operations(page: &mut MarkdownPage, study: &Study) {
     page.heading(2, "What an operation costs");
     page.paragraph("One client, one operation at a time. Headers hold acknowledgments too; kcycles are thousands.");
     let measured = |operation: &&str| study.systems().iter().any(|db| study.cell(db, operation, 1).is_some());
@@ -167,7 +167,7 @@ fn operations(page: &mut Document, study: &Study) {
     }
 }
 
-fn settings(page: &mut Document, study: &Study) {
+fn settings(page: &mut MarkdownPage, study: &Study) {
     let runs = study.settings();
     if runs.is_empty() {
         return;
@@ -197,7 +197,7 @@ fn settings(page: &mut Document, study: &Study) {
     }
 }
 
-fn rates(page: &mut Document, study: &Study) {
+fn rates(page: &mut MarkdownPage, study: &Study) {
     page.heading(2, "Rates and latencies");
     page.paragraph(
         "From the client's side, with counters and without a capture. Client and server share the machine, so a rate is one of both \
@@ -226,7 +226,7 @@ fn rates(page: &mut Document, study: &Study) {
 }
 
 /// A Redis in several processes.
-fn sharded(page: &mut Document, study: &Study) {
+fn sharded(page: &mut MarkdownPage, study: &Study) {
     let cells: Vec<&StudyCell> = study.cells.iter().filter(|cell| cell.is_sharded()).collect();
     let Some(first) = cells.first() else { return };
     page.heading(3, "Redis in several processes");
@@ -264,7 +264,7 @@ fn sharded(page: &mut Document, study: &Study) {
 }
 
 /// What is not answered, and how a reader goes on.
-fn limits(page: &mut Document, study: &Study) {
+fn limits(page: &mut MarkdownPage, study: &Study) {
     page.heading(2, "What this cannot say, and how you find out");
     page.list(&[
         "ScyllaDB and `mongod` are not here: neither can be had from a package registry. FerretDB speaks MongoDB's protocol to \
