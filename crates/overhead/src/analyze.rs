@@ -13,7 +13,7 @@ use clap::Args;
 use overhead_dissect::Totals;
 use overhead_dissect::explain::FieldSums;
 use overhead_model::Measured;
-use overhead_model::record::{Input, Run, SourceKind};
+use overhead_model::record::{Input, Run, Selected, SourceKind};
 use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeBounds};
@@ -155,6 +155,9 @@ impl Reading {
             None => facts,
         };
         warnings.of_totals(&totals);
+        if facts.selection == Selected::default() {
+            warnings.of_detection(aggregate.connections().iter().map(|connection| connection.protocol.as_str()));
+        }
         let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
         warnings.of_frame_sizes(&totals, interface);
         let mut run = ledger::run(&aggregate, &totals, warnings, facts);

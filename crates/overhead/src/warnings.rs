@@ -5,7 +5,7 @@ use overhead_decode::{Foreign, Look, Note};
 use overhead_dissect::Totals;
 use overhead_dissect::limits;
 use overhead_model::record::{Interface, TcpTotals};
-use overhead_model::{System, exit};
+use overhead_model::{Protocol, System, exit};
 use overhead_report::text::{counted, grouped};
 
 /// The warnings of a run, collected.
@@ -134,6 +134,20 @@ impl Warnings {
             )),
             None if is_any_decoded => self.remark(format!("{subject}: not decoded, and counted as `other`; {remedy}")),
             None => self.partial(format!("{subject}: not decoded, and counted as `other`; {remedy}")),
+        }
+    }
+
+    /// Connections of HTTP beside those of databases, where nobody said what is to be decoded: `protocols` are those of the
+    /// connections.
+    pub fn of_detection<'a>(&mut self, protocols: impl Iterator<Item = &'a str>) {
+        let mut is_spoken = [false; 2];
+        for protocol in protocols {
+            is_spoken[usize::from(protocol == Protocol::Http.name())] = true;
+        }
+        if is_spoken == [true; 2] {
+            self.remark(
+                "there are operations of HTTP beside those of databases, for no --db says which are asked for: name systems with --db, and all else counts as `other`",
+            );
         }
     }
 
@@ -279,7 +293,6 @@ fn times(count: u64) -> String {
 mod tests {
     use super::*;
     use overhead_decode::Codec;
-    use overhead_model::Protocol;
 
     #[test]
     fn a_limit_of_decompression_is_named() {
@@ -295,6 +308,20 @@ mod tests {
         );
         let long = said(Note::LongBody, 2);
         assert!(long.starts_with("2 compressed messages claim to decompress to more than 64 MiB"), "{long}");
+    }
+
+    #[test]
+    fn http_that_nobody_asked_for_is_told_where_it_is_not_alone() {
+        let said = |protocols: &[&str]| {
+            let mut warnings = Warnings::default();
+            warnings.of_detection(protocols.iter().copied());
+            warnings.settle()
+        };
+        assert_eq!(said(&["http", "http"]), (Vec::new(), exit::COMPLETE));
+        assert_eq!(said(&["resp", "pgwire"]), (Vec::new(), exit::COMPLETE));
+        let (sentences, status) = said(&["resp", "http", "resp"]);
+        assert!(sentences.concat().starts_with("there are operations of HTTP beside those of databases"));
+        assert_eq!(status, exit::COMPLETE);
     }
 
     #[test]
