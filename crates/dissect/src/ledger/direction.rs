@@ -31,11 +31,20 @@ struct Slice {
     frame: Option<Arrival>,
 }
 
-/// Bytes that went to one operation. They begin where those before end; the last ones end where posting has come to.
+/// Bytes that went to one operation. They end where those behind them begin; the last ones end where posting has come to.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    end: u64,
+    start: u64,
     op: OpId,
+}
+
+/// What one operation has of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub op: OpId,
+    pub bytes: u64,
+    /// In so many runs.
+    pub runs: u32,
 }
 
 /// A frame to be charged to the owner of a byte that is not posted yet.
@@ -85,47 +94,25 @@ struct Rare {
 }
 
 /// The books of one direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Direction {
     /// Offset up to which bytes have been posted.
     pub posted: u64,
     /// As long as posting stays below this offset, it ends no slice, and nobody waits for it.
-    pub limit: u64,
-    /// The operation of the last run, while it is open, and where it is among the open ones.
-    pub op: OpId,
-    pub place: u32,
+    limit: u64,
     /// Where the first slice begins: the frames before are shared out.
-    pub begun: u64,
+    begun: u64,
     /// Offset up to which bytes have been announced.
     end: u64,
     /// Offset up to which the receiver has acknowledged.
     pub acked: u64,
-    slices: VecDeque<Slice>,
+    /// The first slice, and those behind it.
+    slice: Option<Slice>,
+    later: VecDeque<Slice>,
     runs: VecDeque<Run>,
     /// Operations that the runs are of.
     remembered: u32,
     rare: Option<Box<Rare>>,
-}
-
-/// No operation: none is ever numbered so.
-pub(super) const NOBODY: OpId = OpId(u64::MAX);
-
-impl Default for Direction {
-    fn default() -> Self {
-        Self {
-            posted: 0,
-            limit: 0,
-            op: NOBODY,
-            place: 0,
-            begun: 0,
-            end: 0,
-            acked: 0,
-            slices: VecDeque::new(),
-            runs: VecDeque::new(),
-            remembered: 0,
-            rare: None,
-        }
-    }
 }
 
 impl Direction {
@@ -133,33 +120,38 @@ impl Direction {
     #[inline]
     pub fn announce(&mut self, frame: Option<Arrival>, len: u64) {
         self.end += len;
-        if self.slices.is_empty() {
-            // One at a time is the rule.
-            self.slices.reserve_exact(1);
-            self.slices.push_back(Slice { end: self.end, frame });
-            self.set_limit();
+        let slice = Slice { end: self.end, frame };
+        if self.slice.is_some() {
+            self.later.push_back(slice);
         } else {
-            self.slices.push_back(Slice { end: self.end, frame });
+            self.slice = Some(slice);
+            self.set_limit();
         }
     }
 
     /// Finds out how far posting can go before it has to be looked at.
     #[inline]
     fn set_limit(&mut self) {
-        let slice = self.slices.front().filter(|slice| slice.frame.is_some());
+        let end = self.slice.as_ref().map_or(self.posted, |slice| slice.end);
         let first = self.rare.as_ref().and_then(|rare| rare.deferred.first_key_value());
-        let due = first.map_or(u64::MAX, |(&(offset, _), _)| offset + 1);
-        self.limit = slice.map_or(0, |slice| slice.end).min(due);
+        self.limit = first.map_or(end, |(&(offset, _), _)| end.min(offset + 1));
+    }
+
+    /// Returns how many bytes can be posted before it has to be looked at where that has come to; 0 where none were announced.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        self.limit - self.posted
     }
 
     /// Returns the frame that the next byte came in, where it came in one.
+    #[inline]
     pub fn frame(&self) -> Option<&Arrival> {
-        self.slices.front()?.frame.as_ref()
+        self.slice.as_ref()?.frame.as_ref()
     }
 
     /// Returns whether all that was announced is posted, and nobody waits for more.
     pub fn is_quiet(&self) -> bool {
-        self.slices.is_empty()
+        self.slice.is_none()
             && self.rare.as_ref().is_none_or(|rare| rare.deferred.is_empty() && rare.scattered.is_empty())
     }
 
@@ -168,75 +160,61 @@ impl Direction {
         let count = count.min(Closed::MOST.into()) as u32;
         let start = self.posted;
         self.posted += len;
-        (self.end, self.begun) = (self.posted, self.posted);
-        if let Some(last) = self.runs.back_mut() {
-            if let Some(before) = Closed::of(last.op).filter(|before| before.row == row) {
-                // To whoever asks for an owner, they are the same.
-                let closed = Closed { row, count: (before.count + count).min(Closed::MOST) };
-                self.remembered += closed.count - before.count;
-                (last.end, last.op) = (self.posted, closed.op());
-                return;
-            }
-            last.end = start;
+        (self.end, self.begun, self.limit) = (self.posted, self.posted, self.posted);
+        if let Some(last) = self.runs.back_mut()
+            && let Some(before) = Closed::of(last.op).filter(|before| before.row == row)
+        {
+            // To whoever asks for an owner, they are the same.
+            let closed = Closed { row, count: (before.count + count).min(Closed::MOST) };
+            self.remembered += closed.count - before.count;
+            last.op = closed.op();
+            return;
         }
         let closed = Closed { row, count };
         self.remembered += closed.count;
-        self.runs.push_back(Run { end: self.posted, op: closed.op() });
+        self.runs.push_back(Run { start, op: closed.op() });
     }
 
     /// What follows goes to `op`; true where that begins a run.
     #[inline]
     pub fn begin_run(&mut self, op: OpId) -> bool {
-        match self.runs.back_mut() {
-            Some(last) if last.op == op => false,
-            last => {
-                if let Some(last) = last {
-                    last.end = self.posted;
-                }
-                self.runs.push_back(Run { end: self.posted, op });
-                self.remembered += 1;
-                true
-            }
+        let is_new = self.runs.back().is_none_or(|last| last.op != op);
+        if is_new {
+            self.runs.push_back(Run { start: self.posted, op });
+            self.remembered += 1;
         }
+        is_new
     }
 
-    /// Moves up to `len` bytes on, at most to the end of the first slice: how many, and the frame they came in. `None` where
-    /// nothing was announced.
-    pub fn advance(&mut self, len: u64) -> Option<(u64, Option<Arrival>)> {
-        let slice = self.slices.front()?;
-        let taken = len.min(slice.end - self.posted);
-        self.posted += taken;
-        Some((taken, slice.frame))
+    /// Returns whether posting has come to where a slice begins.
+    #[inline]
+    pub fn is_at_start(&self) -> bool {
+        self.posted == self.begun
     }
 
     /// Takes the first slice out, if it is posted, and gives where it began, and its frame.
     #[inline]
     pub fn end_slice(&mut self) -> Option<(u64, Option<Arrival>)> {
-        let slice = *self.slices.front().filter(|slice| slice.end == self.posted)?;
-        self.slices.pop_front();
+        let slice = self.slice.take_if(|slice| slice.end == self.posted)?;
+        self.slice = self.later.pop_front();
         self.set_limit();
         Some((std::mem::replace(&mut self.begun, slice.end), slice.frame))
     }
 
-    /// Returns the operation that has all bytes from `start` to where posting has come to; `None` where several have.
+    /// Returns whether all bytes from `start` on are of the last run.
     #[inline]
-    pub fn only_owner(&self, start: u64) -> Option<OpId> {
-        let is_whole = match self.runs.len().checked_sub(2) {
-            Some(before) => self.runs.get(before).is_some_and(|run| run.end <= start),
-            None => true,
-        };
-        if is_whole { self.runs.back().map(|run| run.op) } else { None }
+    pub fn is_last_run(&self, start: u64) -> bool {
+        self.runs.back().is_some_and(|run| run.start <= start)
     }
 
     /// Who has how many of the bytes from `start` to where posting has come to, each once, in order of opening.
-    pub fn owners(&self, start: u64, shares: &mut Vec<(OpId, u64)>) {
+    pub fn owners(&self, start: u64, shares: &mut Vec<Share>) {
         shares.clear();
         let mut end = self.posted;
-        for (index, run) in self.runs.iter().enumerate().rev() {
-            let before = index.checked_sub(1).and_then(|before| self.runs.get(before));
-            let from = before.map_or(start, |before| before.end.max(start));
+        for run in self.runs.iter().rev() {
+            let from = run.start.max(start);
             if from < end {
-                shares.push((run.op, end - from));
+                shares.push(Share { op: run.op, bytes: end - from, runs: 1 });
             }
             end = from;
             if end == start {
@@ -245,11 +223,13 @@ impl Direction {
         }
         // The latest comes first so far.
         shares.reverse();
-        if !shares.is_sorted_by(|(before, _), (after, _)| before < after) {
-            shares.sort_by_key(|&(op, _)| op);
-            shares.dedup_by(|(op, bytes), (before, sum)| {
-                let is_same = op == before;
-                *sum += if is_same { *bytes } else { 0 };
+        if !shares.is_sorted_by(|before, after| before.op < after.op) {
+            shares.sort_by_key(|share| share.op);
+            shares.dedup_by(|share, before| {
+                let is_same = share.op == before.op;
+                if is_same {
+                    (before.bytes, before.runs) = (before.bytes + share.bytes, before.runs + share.runs);
+                }
                 is_same
             });
         }
@@ -269,21 +249,21 @@ impl Direction {
 
     /// Returns the operation that owns the byte at `offset`, or the nearest one remembered.
     pub fn owner(&self, offset: u64) -> Option<OpId> {
-        let index = self.runs.partition_point(|run| run.end <= offset);
-        self.runs.get(index).or(self.runs.back()).map(|run| run.op)
+        let behind = self.runs.partition_point(|run| run.start <= offset);
+        self.runs.get(behind.saturating_sub(1)).map(|run| run.op)
     }
 
     /// Drops one run that nothing can refer to any more.
     #[inline]
     pub fn forget_run(&mut self) -> Option<OpId> {
-        if self.remembered as usize <= limits::OWNERS_AFTER_ACK || self.runs.len() < 2 {
+        if self.remembered as usize <= limits::OWNERS_AFTER_ACK {
             return None;
         }
-        let oldest = self.runs.front()?;
-        let count = Closed::of(oldest.op).map_or(1, |closed| closed.count);
+        let (oldest, end) = (self.runs.front()?.op, self.runs.get(1)?.start);
+        let count = Closed::of(oldest).map_or(1, |closed| closed.count);
         let others = (self.remembered - count) as usize;
-        let is_spent = oldest.end <= self.acked && others >= limits::OWNERS_AFTER_ACK;
-        if (is_spent || others >= limits::OWNERS) && oldest.end <= self.begun {
+        let is_spent = end <= self.acked && others >= limits::OWNERS_AFTER_ACK;
+        if (is_spent || others >= limits::OWNERS) && end <= self.begun {
             self.remembered -= count;
             self.runs.pop_front().map(|run| run.op)
         } else {
@@ -301,13 +281,13 @@ impl Direction {
                 + rare.scattered.len() * 2 * size_of::<Scattered>()
                 + in_shares * size_of::<(OpId, u64)>()
         });
-        self.runs.capacity() * size_of::<Run>() + self.slices.capacity() * size_of::<Slice>() + rare
+        self.runs.capacity() * size_of::<Run>() + self.later.capacity() * size_of::<Slice>() + rare
     }
 
     /// Gives back room that nothing is in.
     pub fn shrink(&mut self) {
         self.runs.shrink_to_fit();
-        self.slices.shrink_to_fit();
+        self.later.shrink_to_fit();
         self.rare.take_if(|rare| rare.deferred.is_empty() && rare.scattered.is_empty());
     }
 

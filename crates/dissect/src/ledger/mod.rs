@@ -16,11 +16,11 @@ pub use recording::{Recorded, Recording, Repeat};
 
 use crate::packet::Headers;
 use connect::Connect;
-use direction::{Deferred, Direction, NOBODY, Scattered};
+use direction::{Deferred, Direction, Scattered, Share};
 use ops::{Open, Ops, State};
 use overhead_decode::{Note, OpId, Split};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
-use reader::Sums;
+use reader::Whose;
 use std::collections::BTreeMap;
 
 /// The books of one connection.
@@ -52,16 +52,8 @@ struct Said {
 /// Kept for its memory.
 #[derive(Debug, Default)]
 struct Scratch {
-    shares: Vec<(OpId, u64)>,
+    shares: Vec<Share>,
     split: Split,
-}
-
-/// Bytes of one field.
-#[derive(Clone, Copy, Debug)]
-struct Posting {
-    account: Account,
-    field: &'static str,
-    len: u64,
 }
 
 /// Whom a frame is charged to.
@@ -168,7 +160,7 @@ impl Book {
 
     /// `len` new bytes of `frame` that lie outside the decoded stream: an unmatched stretch of its own.
     pub fn stray<T: Tally>(&mut self, protocol: Protocol, side: Side, frame: Arrival, len: u64, tally: &mut T) {
-        let op = self.ops.open();
+        let op = self.ops.open(0);
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, unmatched(protocol, "(stray)"), tally);
         *self.amount(op, side, Account::Unknown) += len;
@@ -257,34 +249,41 @@ impl Book {
         }
     }
 
-    /// The bytes of a frame from `start` on are posted: shares its headers, where that is all of its new payload.
-    fn settle<T: Tally>(&mut self, side: Side, start: u64, frame: &Arrival, tally: &mut T) {
+    /// The bytes of a frame from `start` on are posted, the last of them to that operation: shares the headers, where that is
+    /// all of the frame's new payload.
+    fn settle<T: Tally>(&mut self, side: Side, (op, whose): (OpId, Whose), start: u64, frame: &Arrival, tally: &mut T) {
         let direction = &self.directions[side as usize];
         let is_whole = direction.posted - start == frame.len;
-        if is_whole && direction.only_owner(start) == Some(direction.op) {
-            return self.settle_whole(side, frame, tally);
+        if let Whose::Open(place) = whose
+            && is_whole
+            && direction.is_last_run(start)
+        {
+            return self.settle_whole(side, (op, place), frame, tally);
         }
         let mut scratch = self.scratch.take().unwrap_or_default();
         direction.owners(start, &mut scratch.shares);
+        for share in &scratch.shares {
+            if is_whole {
+                self.touch(share.op, side, frame, true);
+            } else {
+                self.scatter(side, frame, (share.op, share.bytes), true);
+            }
+            if let Some(open) = self.ops.get_mut(share.op) {
+                open.unshared -= share.runs;
+            }
+        }
         if is_whole {
-            for &(op, _) in &scratch.shares {
-                self.touch(op, side, frame, true);
-            }
             self.share_headers(side, (frame.headers, frame.number), &mut scratch, tally);
-            self.scratch = Some(scratch);
-        } else {
-            for &share in &scratch.shares {
-                self.scatter(side, frame, share, true);
-            }
-            self.scratch = Some(scratch);
+        }
+        self.scratch = Some(scratch);
+        if !is_whole {
             self.settle_scattered(side, frame.number, tally);
         }
     }
 
-    /// The operation of the last run, which is open, has all of a frame's new payload, and so the headers.
+    /// An open operation has all of a frame's new payload, and so the headers.
     #[inline]
-    fn settle_whole<T: Tally>(&mut self, side: Side, frame: &Arrival, tally: &mut T) {
-        let Direction { op, place, .. } = self.directions[side as usize];
+    fn settle_whole<T: Tally>(&mut self, side: Side, (op, place): (OpId, u32), frame: &Arrival, tally: &mut T) {
         let open = self.ops.at(place);
         let totals = &mut open.operation.sides[side as usize];
         totals.frames += u64::from(frame.frames);
@@ -294,6 +293,7 @@ impl Book {
             tally.trace(Trace::Charged { side, op: Some(op.0), account, frame: frame.number, bytes });
         }
         open.seen(side, frame.time_ns);
+        open.unshared -= 1;
         if open.is_over {
             self.release(op, tally);
         }
@@ -305,23 +305,24 @@ impl Book {
         let frames = if is_first { frame.frames } else { 0 };
         self.touch(op, side, &Arrival { frames, ..*frame }, in_order);
         if let Some(open) = self.ops.get_mut(op) {
-            open.scattered += u32::from(is_first);
+            open.unshared += u32::from(is_first);
         }
     }
 
     /// Shares the headers of a frame with bytes in several places, if they are all posted.
     fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, tally: &mut T) {
-        let Some(Scattered { headers, shares, .. }) = self.directions[side as usize].take_scattered(number) else {
+        let Some(Scattered { headers, mut shares, .. }) = self.directions[side as usize].take_scattered(number) else {
             return;
         };
+        shares.sort_by_key(|&(op, _)| op);
         for &(op, _) in &shares {
             if let Some(open) = self.ops.get_mut(op) {
-                open.scattered = open.scattered.saturating_sub(1);
+                open.unshared -= 1;
             }
         }
         let mut scratch = self.scratch.take().unwrap_or_default();
-        scratch.shares = shares;
-        scratch.shares.sort_by_key(|&(op, _)| op);
+        scratch.shares.clear();
+        scratch.shares.extend(shares.into_iter().map(|(op, bytes)| Share { op, bytes, runs: 0 }));
         self.share_headers(side, (headers, number), &mut scratch, tally);
         self.scratch = Some(scratch);
     }
@@ -335,31 +336,18 @@ impl Book {
         tally: &mut T,
     ) {
         let Scratch { shares, split } = scratch;
-        split.begin(shares.iter().map(|&(_, bytes)| bytes));
+        split.begin(shares.iter().map(|share| share.bytes));
         for (account, bytes) in headers.accounts() {
-            split.amount(u64::from(bytes), |index, share| {
-                if let Some(&(op, _)) = shares.get(index) {
-                    self.post_header(op, side, account, (number, share), tally);
+            split.amount(u64::from(bytes), |index, bytes| {
+                if let Some(&Share { op, .. }) = shares.get(index) {
+                    tally.trace(Trace::Charged { side, op: self.known(op), account, frame: number, bytes });
+                    *self.amount(op, side, account) += bytes;
                 }
             });
         }
-        for &(op, _) in &*shares {
-            self.release(op, tally);
+        for share in &*shares {
+            self.release(share.op, tally);
         }
-    }
-
-    /// Posts a share of the headers of a frame, given by its number.
-    #[inline]
-    fn post_header<T: Tally>(
-        &mut self,
-        op: OpId,
-        side: Side,
-        account: Account,
-        (frame, bytes): (u64, u64),
-        tally: &mut T,
-    ) {
-        tally.trace(Trace::Charged { side, op: self.known(op), account, frame, bytes });
-        *self.amount(op, side, account) += bytes;
     }
 
     /// The operation as the tally is told of it: `None` where its bytes go to the connection.
@@ -401,35 +389,17 @@ impl Book {
     }
 
     fn close_op<T: Tally>(&mut self, protocol: Protocol, op: OpId, outcome: Outcome, tally: &mut T) {
-        if self.ops.get(op).is_some_and(|open| open.row.is_none()) {
+        let Some(open) = self.ops.get_mut(op) else { return };
+        (open.operation.outcome, open.is_over) = (outcome, true);
+        if open.row.is_none() {
             self.label_row(op, unmatched(protocol, "(undecoded)"), tally);
         }
-        if let Some(open) = self.ops.get_mut(op) {
-            open.operation.outcome = outcome;
-            open.is_over = true;
-            self.release(op, tally);
-        }
+        self.release(op, tally);
     }
 
     /// Emits an operation that is over, if all frames that it has payload in are shared out.
     #[inline]
     fn release<T: Tally>(&mut self, op: OpId, tally: &mut T) {
-        let Some(open) = self.ops.get(op).filter(|open| open.is_over && open.scattered == 0) else { return };
-        let is_shared_out = |direction: &Direction, end: u64| {
-            let end = if direction.op == op { direction.posted } else { end };
-            end <= direction.begun || direction.frame().is_none()
-        };
-        if self.directions.iter().zip(open.ends).all(|(direction, end)| is_shared_out(direction, end)) {
-            self.emit(op, tally);
-        }
-    }
-
-    fn emit<T: Tally>(&mut self, op: OpId, tally: &mut T) {
-        for direction in &mut self.directions {
-            if direction.op == op {
-                direction.op = NOBODY;
-            }
-        }
         let Some((row, open)) = self.ops.close(op) else { return };
         let Open { operation, class, first_ns, last_ns, .. } = open;
         if let Some(recording) = &mut self.recording {
@@ -443,79 +413,72 @@ impl Book {
 
     /// Opens an operation, the latest one.
     fn open<T: Tally>(&mut self, tally: &mut T) -> OpId {
-        let op = self.ops.open();
-        tally.trace(Trace::Opened { op: op.0 });
-        if let Some(before) = self.latest.replace(op) {
+        if let Some(before) = self.latest.take() {
             self.ops.forget(before);
         }
-        self.ops.retain(op);
+        let op = self.ops.open(1);
+        tally.trace(Trace::Opened { op: op.0 });
+        self.latest = Some(op);
         op
     }
 
-    /// Takes in bytes that were added up: they are of the last run, and do not end their frame.
+    /// What follows in a direction goes to `op`: returns whose the bytes are in the books, and how many of them can be added up
+    /// before they are to be entered.
     #[inline]
-    fn add(&mut self, sums: &Sums) {
-        self.directions[sums.side as usize].posted += sums.len;
-        self.ops.at(sums.place).operation.sides[sums.side as usize].amounts += sums.amounts;
-    }
-
-    /// Where the operation of the last run is among the open ones, and how many bytes would be too many to be added up for it;
-    /// `None` where it is another one, or not open.
-    #[inline]
-    fn room(&self, side: Side, op: OpId) -> Option<(u32, u64)> {
-        let direction = &self.directions[side as usize];
-        (direction.op == op).then(|| (direction.place, direction.limit.saturating_sub(direction.posted)))
-    }
-
-    /// Posts a field.
-    fn post<T: Tally>(&mut self, side: Side, op: OpId, posting: Posting, tally: &mut T) {
-        let Posting { account, field, mut len } = posting;
-        tally.trace(Trace::Field { side, field, len });
-        self.turn_to(side, op);
-        while let Some((taken, frame)) = self.directions[side as usize].advance(len) {
-            let (known, number) = (self.known(op), frame.map(|frame| frame.number));
-            tally.trace(Trace::Posted { side, op: known, account, frame: number, len: taken, in_order: true });
-            if frame.is_some() {
-                *self.amount(op, side, account) += taken;
-            }
-            let ended = self.directions[side as usize].end_slice();
-            if let Some((start, frame)) = ended {
-                if let Some(frame) = frame {
-                    self.settle(side, start, &frame, tally);
-                }
-                self.forget_owners(side);
-            }
-            self.catch_up(side, tally);
-            len -= taken;
-            if len == 0 {
-                break;
-            }
-        }
-    }
-
-    /// What follows in a direction goes to `op`.
-    #[inline]
-    fn turn_to(&mut self, side: Side, op: OpId) {
-        if self.directions[side as usize].op != op {
-            self.begin_run(side, op);
-        }
-    }
-
-    /// What follows in a direction goes to another operation than what came before.
-    fn begin_run(&mut self, side: Side, op: OpId) {
+    fn begin(&mut self, side: Side, op: OpId) -> (Whose, u64) {
         let direction = &mut self.directions[side as usize];
-        if direction.op != NOBODY {
-            self.ops.at(direction.place).ends[side as usize] = direction.posted;
-        }
         let is_new = direction.begin_run(op);
+        let (room, in_frame) = (direction.room(), direction.frame().is_some());
+        let is_more = is_new || direction.is_at_start();
         if is_new {
             self.record_run(side, op);
         }
-        let direction = &mut self.directions[side as usize];
-        (direction.op, direction.place) = match self.ops.hold(op, is_new) {
-            Some(place) => (op, place),
-            None => (NOBODY, 0),
+        let place = self.ops.hold(op, is_new);
+        let whose = match place {
+            _ if !in_frame => Whose::Nobodys,
+            None => Whose::Connections,
+            Some(place) => {
+                self.ops.at(place).unshared += u32::from(is_more);
+                Whose::Open(place)
+            }
         };
+        (whose, room)
+    }
+
+    /// Enters `len` bytes that were added up, `amounts` of each account.
+    #[inline]
+    fn enter(&mut self, side: Side, whose: Whose, len: u64, amounts: &Amounts) {
+        self.directions[side as usize].posted += len;
+        match whose {
+            Whose::Open(place) => self.ops.at(place).operation.sides[side as usize].amounts += *amounts,
+            Whose::Connections => {
+                // Not reached by a decoder that keeps the rules; the bytes still balance.
+                self.spoil();
+                for (account, bytes) in amounts.iter().filter(|&(_, bytes)| bytes > 0) {
+                    *self.connect.amount(side, account) += bytes;
+                }
+            }
+            Whose::Nobodys => {}
+        }
+    }
+
+    /// Tells the tally of bytes that are added up.
+    #[inline]
+    fn trace_posted<T: Tally>(&self, side: Side, op: OpId, (account, len): (Account, u64), tally: &mut T) {
+        let frame = self.directions[side as usize].frame().map(|frame| frame.number);
+        tally.trace(Trace::Posted { side, op: self.known(op), account, frame, len, in_order: true });
+    }
+
+    /// Posting has come to where a slice ends, or somebody waits for it.
+    #[inline]
+    fn reach<T: Tally>(&mut self, side: Side, (op, whose): (OpId, Whose), tally: &mut T) {
+        if let Some((start, frame)) = self.directions[side as usize].end_slice() {
+            if let Some(frame) = frame {
+                self.settle(side, (op, whose), start, &frame, tally);
+            }
+            self.forget_owners(side);
+        }
+        self.catch_up(side, tally);
     }
 
     /// Posts what was deferred until its bytes had an owner.

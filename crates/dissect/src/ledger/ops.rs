@@ -12,10 +12,8 @@ pub(super) struct Open {
     pub class: Class,
     /// The decoder has closed it.
     pub is_over: bool,
-    /// By side, where the last run of its bytes ends that another one follows.
-    pub ends: [u64; 2],
-    /// Frames with payload of this operation that lie in several places and are not shared out yet.
-    pub scattered: u32,
+    /// Runs of its bytes in frames that are not shared out yet, and frames in several places with some of its bytes.
+    pub unshared: u32,
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
 }
@@ -30,8 +28,7 @@ impl Open {
         row: None,
         class: Class::Unmatched,
         is_over: false,
-        ends: [0; 2],
-        scattered: 0,
+        unshared: 0,
         first_ns: None,
         last_ns: None,
     };
@@ -39,10 +36,10 @@ impl Open {
     /// The same as [`Open::NEW`], in place.
     #[inline]
     fn renew(&mut self) {
-        let Self { operation, row, class, is_over, ends, scattered, first_ns, last_ns } = self;
+        let Self { operation, row, class, is_over, unshared, first_ns, last_ns } = self;
         operation.sides.fill(SideTotals::default());
         (operation.outcome, operation.latency_ns) = (Outcome::Unanswered, None);
-        (*row, *class, *is_over, *ends, *scattered) = (None, Class::Unmatched, false, [0; 2], 0);
+        (*row, *class, *is_over, *unshared) = (None, Class::Unmatched, false, 0);
         (*first_ns, *last_ns) = (None, None);
     }
 
@@ -122,7 +119,8 @@ fn slot_of(op: OpId) -> usize {
 }
 
 impl Ops {
-    pub fn open(&mut self) -> OpId {
+    /// Opens an operation that something refers to so many times, whether it is open or not.
+    pub fn open(&mut self, references: u32) -> OpId {
         let index = if let Some(index) = self.free_open.pop() {
             if let Some(open) = self.open.get_mut(index as usize) {
                 open.renew();
@@ -134,7 +132,7 @@ impl Ops {
             self.open.push(Open::NEW);
             self.open.len() as u32 - 1
         };
-        let fresh = Slot { serial: self.serial, state: State::Open(index), references: 0 };
+        let fresh = Slot { serial: self.serial, state: State::Open(index), references };
         self.serial += 1;
         let slot = if let Some(slot) = self.free_slots.pop() {
             slot
@@ -169,23 +167,27 @@ impl Ops {
         }
     }
 
+    #[inline]
     fn slot(&mut self, op: OpId) -> Option<&mut Slot> {
         self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
     /// Returns where the operation stands.
+    #[inline]
     pub fn state(&self, op: OpId) -> State {
-        if let Some(closed) = Closed::of(op) {
-            return State::Closed(closed.row);
-        }
         let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
-        slot.map_or(State::Gone, |slot| slot.state)
+        match slot {
+            Some(slot) => slot.state,
+            None => Closed::of(op).map_or(State::Gone, |closed| State::Closed(closed.row)),
+        }
     }
 
+    #[inline]
     pub fn at(&mut self, index: u32) -> &mut Open {
         &mut self.open[index as usize]
     }
 
+    #[inline]
     pub fn get(&self, op: OpId) -> Option<&Open> {
         match self.state(op) {
             State::Open(index) => self.open.get(index as usize),
@@ -193,6 +195,7 @@ impl Ops {
         }
     }
 
+    #[inline]
     pub fn get_mut(&mut self, op: OpId) -> Option<&mut Open> {
         match self.state(op) {
             State::Open(index) => self.open.get_mut(index as usize),
@@ -217,13 +220,6 @@ impl Ops {
         if let State::Open(index) = slot.state { Some(index) } else { None }
     }
 
-    /// Something refers to the operation, and may after it closed.
-    pub fn retain(&mut self, op: OpId) {
-        if let Some(slot) = self.slot(op) {
-            slot.references += 1;
-        }
-    }
-
     /// One reference fewer.
     pub fn forget(&mut self, op: OpId) {
         if let Some(slot) = self.slot(op) {
@@ -235,22 +231,19 @@ impl Ops {
         }
     }
 
-    /// Takes an operation that is over out of the open ones.
+    /// Takes an operation that is over, and shared out, out of the open ones.
+    #[inline]
     pub fn close(&mut self, op: OpId) -> Option<(RowId, &Open)> {
-        let State::Open(index) = self.state(op) else {
-            return None;
-        };
-        let open = self.open.get(index as usize).filter(|open| open.is_over)?;
+        let slot = self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)?;
+        let State::Open(index) = slot.state else { return None };
+        let open = self.open.get_mut(index as usize).filter(|open| open.is_over && open.unshared == 0)?;
         let row = open.row?;
         self.free_open.push(index);
-        if let Some(slot) = self.slot(op) {
-            slot.state = State::Closed(row);
-            if slot.references == 0 {
-                slot.state = State::Gone;
-                self.free_slots.push(slot_of(op) as u32);
-            }
+        slot.state = State::Closed(row);
+        if slot.references == 0 {
+            slot.state = State::Gone;
+            self.free_slots.push(slot_of(op) as u32);
         }
-        let open = self.open.get_mut(index as usize)?;
         let answered = matches!(open.operation.outcome, Outcome::Ok | Outcome::Error);
         open.operation.latency_ns = match (open.first_ns, open.last_ns) {
             (Some(first), Some(last)) if answered => Some(last.saturating_sub(first)),

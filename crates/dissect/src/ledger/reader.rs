@@ -1,7 +1,6 @@
 //! The books as a decoder sees them.
 
-use super::direction::NOBODY;
-use super::{Book, Posting};
+use super::Book;
 use crate::limits;
 use overhead_decode::{Free, Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, Tally, Trace};
@@ -15,63 +14,116 @@ pub struct Ledger<'a, T: Tally> {
     sums: Sums,
 }
 
-/// Bytes of the current run that are in no books yet.
+/// Bytes of one operation in one frame that are in no books yet.
 #[derive(Debug)]
-pub(super) struct Sums {
-    pub side: Side,
-    /// Whose they are, and where that is among the open operations; [`NOBODY`] where nothing is added up.
-    pub op: OpId,
-    pub place: u32,
-    /// Bytes by account, and all of them.
-    pub amounts: Amounts,
-    pub len: u64,
-    /// More than may be added up: with as many, a frame ends, or somebody waits for them.
-    pub limit: u64,
+struct Sums {
+    side: Side,
+    /// [`NOBODY`] where nothing is added up.
+    op: OpId,
+    whose: Whose,
+    amounts: Amounts,
+    /// How many bytes may be added up in all, and how many of these are still missing. With the last one, the frame ends, or
+    /// somebody waits for it: they are to be entered.
+    most: u64,
+    room: u64,
+}
+
+impl Sums {
+    /// Returns how many bytes were added up.
+    #[inline]
+    fn len(&self) -> u64 {
+        self.most - self.room
+    }
+
+    /// Adds bytes up.
+    #[inline]
+    fn add(&mut self, account: Account, len: u64) {
+        self.room -= len;
+        self.amounts[account] += len;
+    }
+}
+
+/// Whose bytes are in the books.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whose {
+    /// An operation's: its place among the open ones.
+    Open(u32),
+    /// The connection's, for their operation is not open.
+    Connections,
+    /// They are in no frame.
+    Nobodys,
+}
+
+/// No operation: none is ever numbered so.
+const NOBODY: OpId = OpId(u64::MAX);
+
+/// Bytes of one field.
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    account: Account,
+    field: &'static str,
+    len: u64,
 }
 
 impl<'a, T: Tally> Ledger<'a, T> {
     /// Adds up into `book` what is of `protocol`; closed operations go to `tally`.
     #[inline]
     pub fn new(book: &'a mut Book, protocol: Protocol, tally: &'a mut T) -> Self {
-        let sums = Sums { side: Side::Request, op: NOBODY, place: 0, amounts: Amounts::ZERO, len: 0, limit: 0 };
+        let (side, whose) = (Side::Request, Whose::Nobodys);
+        let sums = Sums { side, op: NOBODY, whose, amounts: Amounts::ZERO, most: 0, room: 0 };
         Self { book, protocol, tally, sums }
     }
 
     /// Puts what was added up into the books.
     #[inline]
     fn enter_sums(&mut self) {
-        if self.sums.len > 0 {
-            self.book.add(&self.sums);
-            (self.sums.amounts, self.sums.len) = (Amounts::ZERO, 0);
+        let Sums { side, whose, ref amounts, .. } = self.sums;
+        let len = self.sums.len();
+        if len > 0 {
+            self.book.enter(side, whose, len, amounts);
+            self.sums.amounts = Amounts::ZERO;
         }
-        (self.sums.op, self.sums.limit) = (NOBODY, 0);
+        (self.sums.op, self.sums.most, self.sums.room) = (NOBODY, 0, 0);
     }
 
-    /// Posts a field that does not go on with what is added up: begins to add up anew where that is possible.
+    /// Posts a field, whatever was posted before it, and wherever it ends.
     #[inline(never)]
-    fn post_alone(&mut self, side: Side, op: OpId, posting: Posting) {
-        self.enter_sums();
-        if self.tally.listener().is_some() {
-            return self.book.post(side, op, posting, self.tally);
+    fn post_any(&mut self, side: Side, op: OpId, posting: Posting) {
+        let Posting { account, field, mut len } = posting;
+        self.tally.trace(Trace::Field { side, field, len });
+        while len > 0 {
+            if self.sums.op != op || self.sums.side != side {
+                self.turn_to(side, op);
+            }
+            let taken = len.min(self.sums.room);
+            if taken == 0 {
+                // Not reached: no more is decoded than was announced.
+                return;
+            }
+            self.book.trace_posted(side, op, (account, taken), self.tally);
+            self.sums.add(account, taken);
+            len -= taken;
+            if self.sums.room == 0 {
+                self.reach();
+            }
         }
-        self.book.turn_to(side, op);
-        if self.begin_sums(side, op) && posting.len < self.sums.limit {
-            self.sums.len = posting.len;
-            self.sums.amounts[posting.account] = posting.len;
-            return;
-        }
-        self.book.post(side, op, posting, self.tally);
-        self.begin_sums(side, op);
     }
 
-    /// Begins to add up for an operation where it is open, and posting is within a frame.
-    #[inline]
-    fn begin_sums(&mut self, side: Side, op: OpId) -> bool {
-        let room = self.book.room(side, op);
-        if let Some((place, limit)) = room {
-            (self.sums.side, self.sums.op, self.sums.place, self.sums.limit) = (side, op, place, limit);
-        }
-        room.is_some()
+    /// What is added up next is another operation's, or of another frame.
+    #[inline(never)]
+    fn turn_to(&mut self, side: Side, op: OpId) {
+        self.enter_sums();
+        let (whose, room) = self.book.begin(side, op);
+        (self.sums.side, self.sums.op, self.sums.whose) = (side, op, whose);
+        (self.sums.most, self.sums.room) = (room, room);
+    }
+
+    /// As many bytes are added up as may be.
+    #[inline(never)]
+    fn reach(&mut self) {
+        let Sums { side, op, whose, .. } = self.sums;
+        self.enter_sums();
+        self.book.reach(side, (op, whose), self.tally);
     }
 }
 
@@ -90,19 +142,17 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     #[inline]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         let sums = &mut self.sums;
-        let sum = sums.len + len;
-        if sums.op == op && sum < sums.limit && sums.side == side {
-            sums.len = sum;
-            sums.amounts[account] += len;
+        if len < sums.room && sums.op == op && sums.side == side && self.tally.listener().is_none() {
+            sums.add(account, len);
         } else {
-            self.post_alone(side, op, Posting { account, field, len });
+            self.post_any(side, op, Posting { account, field, len });
         }
     }
 
     #[inline]
     fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
         if self.book.is_recording() {
-            let ahead = ahead + if self.sums.side == side { self.sums.len } else { 0 };
+            let ahead = ahead + if self.sums.side == side { self.sums.len() } else { 0 };
             self.book.free(side, op, ahead, len, free);
         }
     }
