@@ -11,38 +11,58 @@ pub struct Short;
 
 /// A position in a message of known length. Every advance is a posting; [`Cursor::finish`] posts what is left.
 pub struct Cursor<'a, 'o, 'r, R: Reader> {
+    /// Captured bytes not yet posted.
     bytes: &'a [u8],
+    /// Bytes not yet posted, and all.
+    left: u64,
     len: u64,
-    pos: u64,
     out: &'o mut Out<'r, R>,
 }
 
 impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// A cursor over the first `len` bytes of `input`, which must be available.
+    #[inline]
     pub fn new(input: Input<'a>, len: u64, out: &'o mut Out<'r, R>) -> Self {
         let len = len.min(input.available());
         let captured = input.bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-        Self { bytes: input.bytes.get(..captured).unwrap_or_default(), len, pos: 0, out }
+        Self { bytes: input.bytes.get(..captured).unwrap_or_default(), left: len, len, out }
     }
 
     /// Where operations are opened, charged, labelled and closed.
+    #[inline]
     pub fn out(&mut self) -> &mut Out<'r, R> {
         self.out
     }
 
     /// Bytes of the message not yet posted.
+    #[inline]
     pub fn remaining(&self) -> u64 {
-        self.len - self.pos
+        self.left
     }
 
     /// Bytes posted so far.
+    #[inline]
     pub fn position(&self) -> u64 {
-        self.pos
+        self.len - self.left
     }
 
     /// Returns the captured bytes not yet posted.
+    #[inline]
     pub fn peek(&self) -> &'a [u8] {
-        usize::try_from(self.pos).ok().and_then(|pos| self.bytes.get(pos..)).unwrap_or_default()
+        self.bytes
+    }
+
+    /// Moves past `n` bytes, and gives as many of them as were captured.
+    #[inline]
+    fn advance(&mut self, n: u64) -> Result<&'a [u8], Short> {
+        if n > self.left {
+            return Err(Short);
+        }
+        self.left -= n;
+        let captured = usize::try_from(n).unwrap_or(usize::MAX).min(self.bytes.len());
+        let (passed, rest) = self.bytes.split_at_checked(captured).unwrap_or_default();
+        self.bytes = rest;
+        Ok(passed)
     }
 
     /// Posts `n` bytes without reading them; they need not have been captured.
@@ -50,13 +70,9 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// [`Short`] where the message has fewer left; nothing is posted then.
+    #[inline]
     pub fn skip(&mut self, n: u64, account: Account, field: &'static str) -> Result<(), Short> {
-        if n > self.remaining() {
-            return Err(Short);
-        }
-        self.pos += n;
-        self.out.post(account, field, n);
-        Ok(())
+        self.text(n, account, field).map(drop)
     }
 
     /// As [`Cursor::skip`], of bytes that are free to differ: see [`Out::post_free`].
@@ -64,11 +80,9 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::skip`].
+    #[inline]
     pub fn skip_free(&mut self, n: u64, account: Account, field: &'static str, free: Free) -> Result<(), Short> {
-        if n > self.remaining() {
-            return Err(Short);
-        }
-        self.pos += n;
+        self.advance(n)?;
         self.out.post_free(account, field, n, free);
         Ok(())
     }
@@ -78,10 +92,11 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// [`Short`] where the message has fewer left; nothing is posted then.
+    #[inline]
     pub fn text(&mut self, n: u64, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
-        let here = self.peek();
-        self.skip(n, account, field)?;
-        Ok(usize::try_from(n).ok().and_then(|n| here.get(..n)).unwrap_or(here))
+        let text = self.advance(n)?;
+        self.out.post(account, field, n);
+        Ok(text)
     }
 
     /// Posts `n` bytes and gives them.
@@ -89,10 +104,13 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// [`Short`] where fewer are left or captured; nothing is posted then.
+    #[inline]
     pub fn take(&mut self, n: u64, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
-        let here = self.peek();
-        let taken = usize::try_from(n).ok().and_then(|n| here.get(..n)).ok_or(Short)?;
-        self.skip(n, account, field)?;
+        let (taken, rest) =
+            usize::try_from(n).ok().and_then(|n| self.bytes.split_at_checked(n)).ok_or(Short)?;
+        self.bytes = rest;
+        self.left -= n;
+        self.out.post(account, field, n);
         Ok(taken)
     }
 
@@ -101,8 +119,13 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
+    #[inline]
     pub fn array<const N: usize>(&mut self, account: Account, field: &'static str) -> Result<[u8; N], Short> {
-        self.take(N as u64, account, field)?.try_into().map_err(|_| Short)
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Short)?;
+        self.bytes = rest;
+        self.left -= N as u64;
+        self.out.post(account, field, N as u64);
+        Ok(*taken)
     }
 
     /// One byte.
@@ -110,6 +133,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
+    #[inline]
     pub fn u8(&mut self, account: Account, field: &'static str) -> Result<u8, Short> {
         self.array(account, field).map(|[byte]| byte)
     }
@@ -166,14 +190,14 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// Posts all that is left.
     pub fn rest(&mut self, account: Account, field: &'static str) {
         let left = self.remaining();
-        self.pos = self.len;
+        (self.bytes, self.left) = (&[], 0);
         self.out.post(account, field, left);
     }
 
     /// Posts all that is left, which decompresses to `amounts`: see [`Shares::post`].
     pub fn rest_pro_rata(&mut self, amounts: &Amounts, shares: &mut Shares, field: &'static str) {
         let left = self.remaining();
-        self.pos = self.len;
+        (self.bytes, self.left) = (&[], 0);
         shares.post(amounts, left, field, self.out);
     }
 

@@ -205,7 +205,9 @@ impl<'a, D: Decoder> Driver<'a, D> {
         if self.streams[side as usize].tail.is_empty() {
             let used = self.consume(side, Input { bytes, opaque: 0 }, out);
             let rest = usize::try_from(used).ok().and_then(|n| bytes.get(n..)).unwrap_or_default();
-            self.streams[side as usize].keep(rest, out);
+            if !rest.is_empty() {
+                self.streams[side as usize].keep(rest, out);
+            }
         } else {
             self.streams[side as usize].keep(bytes, out);
             self.run_tail(side, out);

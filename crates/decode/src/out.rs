@@ -133,14 +133,15 @@ pub struct Out<'r, R: Reader> {
     current: Option<OpId>,
     posted: u64,
     depth: u32,
-    /// See [`Out::set_read`].
+    /// Nothing that is posted is free to differ, or nothing is made of it: see [`Out::set_read`].
     is_read: bool,
 }
 
 impl<'r, R: Reader> Out<'r, R> {
     /// Charges `current` to begin with.
     pub fn new(reader: &'r mut R, side: Side, current: Option<OpId>) -> Self {
-        Self { reader, side, current, posted: 0, depth: 0, is_read: false }
+        let is_read = !reader.wants_free();
+        Self { reader, side, current, posted: 0, depth: 0, is_read }
     }
 
     /// Returns the operation being charged.
@@ -213,13 +214,14 @@ impl<'r, R: Reader> Out<'r, R> {
     /// As [`Out::post`], for bytes that the decoder does not look at, or only at what `free` keeps as it is.
     #[inline]
     pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
-        self.free(0, len, free);
+        if !self.is_read {
+            self.free(0, len, free);
+        }
         self.post(account, field, len);
     }
 
     /// Says of a part of what is posted next what [`Out::post_free`] says of the whole: of `len` bytes, behind the first
     /// `ahead` that are posted from here on.
-    #[inline]
     pub fn free(&mut self, ahead: u64, len: u64, free: Free) {
         if let Some(op) = self.current.filter(|_| len > 0 && !self.is_read) {
             self.reader.free(self.side, op, ahead, len, free);

@@ -5,6 +5,7 @@
 pub struct Split {
     weights: Vec<u64>,
     total: u64,
+    are_equal: bool,
     /// Of the current amount, each one's share and the remainder of its division.
     shares: Vec<(u64, u64)>,
     order: Vec<u32>,
@@ -16,6 +17,8 @@ impl Split {
         self.weights.clear();
         self.weights.extend(weights);
         self.total = self.weights.iter().sum();
+        let first = self.weights.first();
+        self.are_equal = self.weights.iter().all(|weight| Some(weight) == first);
     }
 
     /// Splits `amount` by largest remainder, ties to the earliest, and calls `give` with the index and the share of each.
@@ -24,8 +27,7 @@ impl Split {
         if self.total == 0 {
             return;
         }
-        let first = self.weights.first();
-        if self.weights.iter().all(|weight| Some(weight) == first) {
+        if self.are_equal {
             self.equally(amount, give);
         } else {
             self.in_proportion(amount, give);

@@ -125,14 +125,43 @@ impl Amounts {
         }
     }
 
+    /// Adds amounts of payload.
+    #[inline]
+    pub fn add_payload(&mut self, payload: &PayloadAmounts) {
+        for (mine, theirs) in self.0.iter_mut().skip(FIRST_OF_PAYLOAD).zip(payload.0) {
+            *mine += theirs;
+        }
+    }
+
     /// Sum over the payload accounts.
     pub fn payload(&self) -> u64 {
-        self.0[Account::Tls as usize..].iter().sum()
+        self.0[FIRST_OF_PAYLOAD..].iter().sum()
     }
 
     /// Every account with its amount, in stack order, zeros included.
     pub fn iter(&self) -> impl Iterator<Item = (Account, u64)> + '_ {
         Account::ALL.into_iter().zip(self.0.iter().copied())
+    }
+}
+
+/// One amount, in bytes, per account of payload.
+#[derive(Clone, Copy, Debug)]
+pub struct PayloadAmounts([u64; Account::COUNT - FIRST_OF_PAYLOAD]);
+
+const FIRST_OF_PAYLOAD: usize = Account::Tls as usize;
+
+impl PayloadAmounts {
+    /// Nothing posted anywhere.
+    pub const ZERO: Self = Self([0; Account::COUNT - FIRST_OF_PAYLOAD]);
+
+    /// Adds `bytes` to `account`, which is one of payload.
+    #[inline]
+    pub fn add(&mut self, account: Account, bytes: u64) {
+        debug_assert!(account.is_payload(), "{account} is not for payload");
+        // What is added nowhere does not balance.
+        if let Some(amount) = self.0.get_mut((account as usize).wrapping_sub(FIRST_OF_PAYLOAD)) {
+            *amount += bytes;
+        }
     }
 }
 

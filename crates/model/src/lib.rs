@@ -16,7 +16,7 @@ pub mod record;
 pub mod system;
 pub mod trace;
 
-pub use account::{Account, Amounts};
+pub use account::{Account, Amounts, PayloadAmounts};
 pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;

@@ -45,6 +45,14 @@ pub(super) struct Share {
     pub bytes: u64,
     /// In so many runs.
     pub runs: u32,
+    /// Its place among the open operations, once looked up.
+    pub place: Option<u32>,
+}
+
+impl Share {
+    pub fn new(op: OpId, bytes: u64) -> Self {
+        Self { op, bytes, runs: 1, place: None }
+    }
 }
 
 /// A frame to be charged to the owner of a byte that is not posted yet.
@@ -109,6 +117,8 @@ pub(super) struct Direction {
     /// The first slice, and those behind it.
     slice: Option<Slice>,
     later: VecDeque<Slice>,
+    /// The last run, and those before it.
+    run: Option<Run>,
     runs: VecDeque<Run>,
     /// Operations that the runs are of.
     remembered: u32,
@@ -161,7 +171,7 @@ impl Direction {
         let start = self.posted;
         self.posted += len;
         (self.end, self.begun, self.limit) = (self.posted, self.posted, self.posted);
-        if let Some(last) = self.runs.back_mut()
+        if let Some(last) = &mut self.run
             && let Some(before) = Closed::of(last.op).filter(|before| before.row == row)
         {
             // To whoever asks for an owner, they are the same.
@@ -171,17 +181,22 @@ impl Direction {
             return;
         }
         let closed = Closed { row, count };
-        self.remembered += closed.count;
-        self.runs.push_back(Run { start, op: closed.op() });
+        self.push_run(Run { start, op: closed.op() }, closed.count);
+    }
+
+    /// Begins a run, which counts as so many.
+    #[inline]
+    fn push_run(&mut self, run: Run, count: u32) {
+        self.runs.extend(self.run.replace(run));
+        self.remembered += count;
     }
 
     /// What follows goes to `op`; true where that begins a run.
     #[inline]
     pub fn begin_run(&mut self, op: OpId) -> bool {
-        let is_new = self.runs.back().is_none_or(|last| last.op != op);
+        let is_new = self.run.is_none_or(|last| last.op != op);
         if is_new {
-            self.runs.push_back(Run { start: self.posted, op });
-            self.remembered += 1;
+            self.push_run(Run { start: self.posted, op }, 1);
         }
         is_new
     }
@@ -192,29 +207,35 @@ impl Direction {
         self.posted == self.begun
     }
 
-    /// Takes the first slice out, if it is posted, and gives where it began, and its frame.
+    /// Returns where the first slice begins, and its frame, if all of it is posted.
     #[inline]
-    pub fn end_slice(&mut self) -> Option<(u64, Option<Arrival>)> {
-        let slice = self.slice.take_if(|slice| slice.end == self.posted)?;
+    pub fn posted_slice(&self) -> Option<(u64, &Option<Arrival>)> {
+        let slice = self.slice.as_ref().filter(|slice| slice.end == self.posted)?;
+        Some((self.begun, &slice.frame))
+    }
+
+    /// Goes on to the next slice: the first one is posted.
+    #[inline]
+    pub fn next_slice(&mut self) {
+        self.begun = self.posted;
         self.slice = self.later.pop_front();
         self.set_limit();
-        Some((std::mem::replace(&mut self.begun, slice.end), slice.frame))
     }
 
     /// Returns whether all bytes from `start` on are of the last run.
     #[inline]
     pub fn is_last_run(&self, start: u64) -> bool {
-        self.runs.back().is_some_and(|run| run.start <= start)
+        self.run.is_some_and(|run| run.start <= start)
     }
 
     /// Who has how many of the bytes from `start` to where posting has come to, each once, in order of opening.
     pub fn owners(&self, start: u64, shares: &mut Vec<Share>) {
         shares.clear();
         let mut end = self.posted;
-        for run in self.runs.iter().rev() {
+        for run in self.run.iter().chain(self.runs.iter().rev()) {
             let from = run.start.max(start);
             if from < end {
-                shares.push(Share { op: run.op, bytes: end - from, runs: 1 });
+                shares.push(Share::new(run.op, end - from));
             }
             end = from;
             if end == start {
@@ -249,8 +270,9 @@ impl Direction {
 
     /// Returns the operation that owns the byte at `offset`, or the nearest one remembered.
     pub fn owner(&self, offset: u64) -> Option<OpId> {
-        let behind = self.runs.partition_point(|run| run.start <= offset);
-        self.runs.get(behind.saturating_sub(1)).map(|run| run.op)
+        let earlier = || self.runs.get(self.runs.partition_point(|run| run.start <= offset).saturating_sub(1)).copied();
+        let run = self.run.filter(|run| run.start <= offset).or_else(earlier).or(self.run);
+        run.map(|run| run.op)
     }
 
     /// Drops one run that nothing can refer to any more.
@@ -259,7 +281,8 @@ impl Direction {
         if self.remembered as usize <= limits::OWNERS_AFTER_ACK {
             return None;
         }
-        let (oldest, end) = (self.runs.front()?.op, self.runs.get(1)?.start);
+        let oldest = self.runs.front()?.op;
+        let end = self.runs.get(1).or(self.run.as_ref())?.start;
         let count = Closed::of(oldest).map_or(1, |closed| closed.count);
         let others = (self.remembered - count) as usize;
         let is_spent = end <= self.acked && others >= limits::OWNERS_AFTER_ACK;
@@ -303,8 +326,14 @@ impl Direction {
         true
     }
 
-    /// A deferred charge whose byte has an owner now.
+    /// Returns whether it has anything that few directions have.
     #[inline]
+    pub fn is_special(&self) -> bool {
+        self.rare.is_some()
+    }
+
+    /// A deferred charge whose byte has an owner now.
+    #[inline(never)]
     pub fn next_due(&mut self) -> Option<Deferred> {
         let deferred = &mut self.rare.as_mut()?.deferred;
         let due = deferred.first_entry().filter(|first| first.key().0 < self.posted).map(OccupiedEntry::remove)?;

@@ -19,7 +19,7 @@ use connect::Connect;
 use direction::{Deferred, Direction, Scattered, Share};
 use ops::{Open, Ops, State};
 use overhead_decode::{Note, OpId, Split};
-use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, SideTotals, Tally, Trace};
 use reader::Whose;
 use std::collections::BTreeMap;
 
@@ -163,12 +163,16 @@ impl Book {
         let op = self.ops.open(0);
         tally.trace(Trace::Opened { op: op.0 });
         self.label_row(op, unmatched(protocol, "(stray)"), tally);
-        *self.amount(op, side, Account::Unknown) += len;
+        if let Some(open) = self.ops.get_mut(op) {
+            open.operation.sides[side as usize].amounts[Account::Unknown] += len;
+        }
         let (account, came_in) = (Account::Unknown, Some(frame.number));
         tally.trace(Trace::Posted { side, op: Some(op.0), account, frame: came_in, len, in_order: false });
         self.scatter(side, &frame, (op, len), false);
         self.close_op(protocol, op, Outcome::NoReply, tally);
-        self.settle_scattered(side, frame.number, tally);
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        self.settle_scattered(side, frame.number, &mut scratch, tally);
+        self.scratch = Some(scratch);
     }
 
     /// Charges a frame without new payload, or the repeated part of one, to its owner.
@@ -249,82 +253,63 @@ impl Book {
         }
     }
 
-    /// The bytes of a frame from `start` on are posted, the last of them to that operation: shares the headers, where that is
-    /// all of the frame's new payload.
-    fn settle<T: Tally>(&mut self, side: Side, (op, whose): (OpId, Whose), start: u64, frame: &Arrival, tally: &mut T) {
-        let direction = &self.directions[side as usize];
-        let is_whole = direction.posted - start == frame.len;
-        if let Whose::Open(place) = whose
-            && is_whole
-            && direction.is_last_run(start)
-        {
-            return self.settle_whole(side, (op, place), frame, tally);
-        }
+    /// The bytes of a frame from `start` on are posted, to several operations, or they are not all of its new payload: shares
+    /// the headers, where all of that is posted.
+    fn settle<T: Tally>(&mut self, side: Side, start: u64, frame: &Arrival, tally: &mut T) {
         let mut scratch = self.scratch.take().unwrap_or_default();
+        let direction = &self.directions[side as usize];
         direction.owners(start, &mut scratch.shares);
-        for share in &scratch.shares {
-            if is_whole {
-                self.touch(share.op, side, frame, true);
-            } else {
-                self.scatter(side, frame, (share.op, share.bytes), true);
-            }
-            if let Some(open) = self.ops.get_mut(share.op) {
+        let is_whole = direction.posted - start == frame.len;
+        for share in &mut scratch.shares {
+            share.place = self.ops.hold(share.op, 0);
+            if let Some(place) = share.place {
+                let open = self.ops.at(place);
                 open.unshared -= share.runs;
+                if is_whole {
+                    open.touch(side, frame.frames, frame.time_ns);
+                }
+            }
+            if !is_whole {
+                self.scatter(side, frame, (share.op, share.bytes), true);
             }
         }
         if is_whole {
             self.share_headers(side, (frame.headers, frame.number), &mut scratch, tally);
+        } else {
+            self.settle_scattered(side, frame.number, &mut scratch, tally);
         }
         self.scratch = Some(scratch);
-        if !is_whole {
-            self.settle_scattered(side, frame.number, tally);
-        }
-    }
-
-    /// An open operation has all of a frame's new payload, and so the headers.
-    #[inline]
-    fn settle_whole<T: Tally>(&mut self, side: Side, (op, place): (OpId, u32), frame: &Arrival, tally: &mut T) {
-        let open = self.ops.at(place);
-        let totals = &mut open.operation.sides[side as usize];
-        totals.frames += u64::from(frame.frames);
-        for (account, bytes) in frame.headers.accounts() {
-            let bytes = u64::from(bytes);
-            totals.amounts[account] += bytes;
-            tally.trace(Trace::Charged { side, op: Some(op.0), account, frame: frame.number, bytes });
-        }
-        open.seen(side, frame.time_ns);
-        open.unshared -= 1;
-        if open.is_over {
-            self.release(op, tally);
-        }
     }
 
     /// Notes whose some bytes are of a frame that has bytes in several places.
     fn scatter(&mut self, side: Side, frame: &Arrival, (op, len): (OpId, u64), in_order: bool) {
         let is_first = self.directions[side as usize].scattered(frame).add(op, len);
         let frames = if is_first { frame.frames } else { 0 };
-        self.touch(op, side, &Arrival { frames, ..*frame }, in_order);
         if let Some(open) = self.ops.get_mut(op) {
+            if in_order {
+                open.touch(side, frames, frame.time_ns);
+            } else {
+                open.operation.sides[side as usize].frames += u64::from(frames);
+            }
             open.unshared += u32::from(is_first);
         }
     }
 
     /// Shares the headers of a frame with bytes in several places, if they are all posted.
-    fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, tally: &mut T) {
+    fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, scratch: &mut Scratch, tally: &mut T) {
         let Some(Scattered { headers, mut shares, .. }) = self.directions[side as usize].take_scattered(number) else {
             return;
         };
         shares.sort_by_key(|&(op, _)| op);
-        for &(op, _) in &shares {
-            if let Some(open) = self.ops.get_mut(op) {
-                open.unshared -= 1;
-            }
-        }
-        let mut scratch = self.scratch.take().unwrap_or_default();
         scratch.shares.clear();
-        scratch.shares.extend(shares.into_iter().map(|(op, bytes)| Share { op, bytes, runs: 0 }));
-        self.share_headers(side, (headers, number), &mut scratch, tally);
-        self.scratch = Some(scratch);
+        for (op, bytes) in shares {
+            let place = self.ops.hold(op, 0);
+            if let Some(place) = place {
+                self.ops.at(place).unshared -= 1;
+            }
+            scratch.shares.push(Share { place, ..Share::new(op, bytes) });
+        }
+        self.share_headers(side, (headers, number), scratch, tally);
     }
 
     /// Posts the headers of a frame, given by its number, to the operations that share it.
@@ -332,50 +317,37 @@ impl Book {
         &mut self,
         side: Side,
         (headers, number): (Headers, u64),
-        scratch: &mut Scratch,
+        Scratch { shares, split }: &mut Scratch,
         tally: &mut T,
     ) {
-        let Scratch { shares, split } = scratch;
         split.begin(shares.iter().map(|share| share.bytes));
         for (account, bytes) in headers.accounts() {
             split.amount(u64::from(bytes), |index, bytes| {
-                if let Some(&Share { op, .. }) = shares.get(index) {
-                    tally.trace(Trace::Charged { side, op: self.known(op), account, frame: number, bytes });
-                    *self.amount(op, side, account) += bytes;
+                let Some(&Share { op, place, .. }) = shares.get(index) else { return };
+                tally.trace(Trace::Charged { side, op: place.map(|_| op.0), account, frame: number, bytes });
+                match place {
+                    Some(place) => self.ops.at(place).operation.sides[side as usize].amounts[account] += bytes,
+                    None => self.add_to_connection(side, account, bytes),
                 }
             });
         }
-        for share in &*shares {
-            self.release(share.op, tally);
+        for &Share { op, place, .. } in &*shares {
+            if place.is_some_and(|place| self.ops.at(place).is_over) {
+                self.release(op, tally);
+            }
         }
+    }
+
+    /// Posts bytes whose operation is not open. Not reached by a decoder that keeps the rules; the bytes still balance.
+    #[cold]
+    fn add_to_connection(&mut self, side: Side, account: Account, bytes: u64) {
+        self.spoil();
+        *self.connect.amount(side, account) += bytes;
     }
 
     /// The operation as the tally is told of it: `None` where its bytes go to the connection.
     fn known(&self, op: OpId) -> Option<u64> {
         self.ops.get(op).map(|_| op.0)
-    }
-
-    /// An operation has payload in a frame.
-    #[inline]
-    fn touch(&mut self, op: OpId, side: Side, frame: &Arrival, in_order: bool) {
-        if let Some(open) = self.ops.get_mut(op) {
-            open.operation.sides[side as usize].frames += u64::from(frame.frames);
-            if in_order {
-                open.seen(side, frame.time_ns);
-            }
-        }
-    }
-
-    #[inline]
-    fn amount(&mut self, op: OpId, side: Side, account: Account) -> &mut u64 {
-        if let Some(open) = self.ops.get_mut(op) {
-            return &mut open.operation.sides[side as usize].amounts[account];
-        }
-        // Not reached by a decoder that keeps the rules; the bytes still balance.
-        if let Some(recording) = &mut self.recording {
-            recording.is_spoilt = true;
-        }
-        self.connect.amount(side, account)
     }
 
     fn label_row<T: Tally>(&mut self, op: OpId, key: RowKey<'_>, tally: &mut T) {
@@ -433,8 +405,7 @@ impl Book {
         if is_new {
             self.record_run(side, op);
         }
-        let place = self.ops.hold(op, is_new);
-        let whose = match place {
+        let whose = match self.ops.hold(op, u32::from(is_new)) {
             _ if !in_frame => Whose::Nobodys,
             None => Whose::Connections,
             Some(place) => {
@@ -447,15 +418,15 @@ impl Book {
 
     /// Enters `len` bytes that were added up, `amounts` of each account.
     #[inline]
-    fn enter(&mut self, side: Side, whose: Whose, len: u64, amounts: &Amounts) {
+    fn enter(&mut self, side: Side, whose: Whose, len: u64, amounts: &PayloadAmounts) {
         self.directions[side as usize].posted += len;
         match whose {
-            Whose::Open(place) => self.ops.at(place).operation.sides[side as usize].amounts += *amounts,
+            Whose::Open(place) => self.ops.at(place).operation.sides[side as usize].amounts.add_payload(amounts),
             Whose::Connections => {
-                // Not reached by a decoder that keeps the rules; the bytes still balance.
-                self.spoil();
-                for (account, bytes) in amounts.iter().filter(|&(_, bytes)| bytes > 0) {
-                    *self.connect.amount(side, account) += bytes;
+                let mut sum = Amounts::ZERO;
+                sum.add_payload(amounts);
+                for (account, bytes) in sum.iter().filter(|&(_, bytes)| bytes > 0) {
+                    self.add_to_connection(side, account, bytes);
                 }
             }
             Whose::Nobodys => {}
@@ -469,20 +440,40 @@ impl Book {
         tally.trace(Trace::Posted { side, op: self.known(op), account, frame, len, in_order: true });
     }
 
-    /// Posting has come to where a slice ends, or somebody waits for it.
+    /// Posting has come to where a slice ends, with bytes of that operation, or to where somebody waits for it.
     #[inline]
     fn reach<T: Tally>(&mut self, side: Side, (op, whose): (OpId, Whose), tally: &mut T) {
-        if let Some((start, frame)) = self.directions[side as usize].end_slice() {
-            if let Some(frame) = frame {
-                self.settle(side, (op, whose), start, &frame, tally);
+        let direction = &self.directions[side as usize];
+        if let Some((start, frame)) = direction.posted_slice() {
+            match (frame, whose) {
+                (Some(frame), Whose::Open(place))
+                    if direction.posted - start == frame.len && direction.is_last_run(start) =>
+                {
+                    // It has all of the frame's new payload, and so the headers.
+                    let open = self.ops.at(place);
+                    open.touch(side, frame.frames, frame.time_ns);
+                    open.unshared -= 1;
+                    for (account, bytes) in frame.headers.accounts() {
+                        let bytes = u64::from(bytes);
+                        open.operation.sides[side as usize].amounts[account] += bytes;
+                        tally.trace(Trace::Charged { side, op: Some(op.0), account, frame: frame.number, bytes });
+                    }
+                    if open.is_over {
+                        self.release(op, tally);
+                    }
+                }
+                (&Some(frame), _) => self.settle(side, start, &frame, tally),
+                (None, _) => {}
             }
+            self.directions[side as usize].next_slice();
             self.forget_owners(side);
         }
-        self.catch_up(side, tally);
+        if self.directions[side as usize].is_special() {
+            self.catch_up(side, tally);
+        }
     }
 
     /// Posts what was deferred until its bytes had an owner.
-    #[inline]
     fn catch_up<T: Tally>(&mut self, side: Side, tally: &mut T) {
         while let Some(deferred) = self.directions[side as usize].next_due() {
             let op = self.directions[side as usize].owner(deferred.offset);

@@ -43,9 +43,10 @@ impl Open {
         (*first_ns, *last_ns) = (None, None);
     }
 
-    /// It has payload in a frame of this time.
+    /// It has payload in so many frames, the last one of this time.
     #[inline]
-    pub fn seen(&mut self, side: Side, time_ns: u64) {
+    pub fn touch(&mut self, side: Side, frames: u32, time_ns: u64) {
+        self.operation.sides[side as usize].frames += u64::from(frames);
         match side {
             Side::Request => _ = self.first_ns.get_or_insert(time_ns),
             Side::Response => self.last_ns = Some(time_ns),
@@ -211,12 +212,12 @@ impl Ops {
         ids
     }
 
-    /// Returns where the operation is among the open ones, for [`Ops::at`]; `None` where it is not. With `is_more`, something more
-    /// refers to it.
+    /// Something more refers to the operation, so many times. Returns its place among the open ones, for [`Ops::at`]; `None` where
+    /// it is not open.
     #[inline]
-    pub fn hold(&mut self, op: OpId, is_more: bool) -> Option<u32> {
+    pub fn hold(&mut self, op: OpId, times: u32) -> Option<u32> {
         let slot = self.slot(op)?;
-        slot.references += u32::from(is_more);
+        slot.references += times;
         if let State::Open(index) = slot.state { Some(index) } else { None }
     }
 

@@ -3,7 +3,7 @@
 use super::Book;
 use crate::limits;
 use overhead_decode::{Free, Note, OpId, Reader};
-use overhead_model::{Account, Amounts, Class, Outcome, Protocol, RowKey, Side, Tally, Trace};
+use overhead_model::{Account, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ struct Sums {
     /// [`NOBODY`] where nothing is added up.
     op: OpId,
     whose: Whose,
-    amounts: Amounts,
+    amounts: PayloadAmounts,
     /// How many bytes may be added up in all, and how many of these are still missing. With the last one, the frame ends, or
     /// somebody waits for it: they are to be entered.
     most: u64,
@@ -39,7 +39,7 @@ impl Sums {
     #[inline]
     fn add(&mut self, account: Account, len: u64) {
         self.room -= len;
-        self.amounts[account] += len;
+        self.amounts.add(account, len);
     }
 }
 
@@ -70,7 +70,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
     #[inline]
     pub fn new(book: &'a mut Book, protocol: Protocol, tally: &'a mut T) -> Self {
         let (side, whose) = (Side::Request, Whose::Nobodys);
-        let sums = Sums { side, op: NOBODY, whose, amounts: Amounts::ZERO, most: 0, room: 0 };
+        let sums = Sums { side, op: NOBODY, whose, amounts: PayloadAmounts::ZERO, most: 0, room: 0 };
         Self { book, protocol, tally, sums }
     }
 
@@ -81,7 +81,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
         let len = self.sums.len();
         if len > 0 {
             self.book.enter(side, whose, len, amounts);
-            self.sums.amounts = Amounts::ZERO;
+            self.sums.amounts = PayloadAmounts::ZERO;
         }
         (self.sums.op, self.sums.most, self.sums.room) = (NOBODY, 0, 0);
     }

@@ -128,12 +128,11 @@ impl<D: Decoder> Decoder for Layered<D> {
         let before = out.posted();
         let step = self.decoder.step(side, input, out);
         self.is_fresh &= out.posted() == before;
-        let step = step?;
-        if step == Step::Tls {
+        if step == Ok(Step::Tls) {
             self.begin(out);
             return Ok(Step::Progress);
         }
-        Ok(step)
+        step
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {

@@ -374,7 +374,15 @@ impl Command {
     }
 
     /// Looks at an argument that says more than its bytes.
+    #[inline]
     pub fn content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
+        if self.kind != Kind::Plain {
+            self.special_content(word, out);
+        }
+    }
+
+    #[inline(never)]
+    fn special_content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
         let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
         // The place is that of the argument after this one.
         match (self.kind, self.place) {

@@ -75,7 +75,8 @@ impl Word {
     /// Returns whether `text` is this word, in whichever case.
     #[inline]
     pub fn is(&self, text: &[u8]) -> bool {
-        self.bytes.get(..usize::from(self.len)).is_some_and(|bytes| bytes.eq_ignore_ascii_case(text))
+        let mut pairs = self.bytes.iter().zip(text);
+        text.len() == usize::from(self.len) && pairs.all(|(upper, byte)| *upper == byte.to_ascii_uppercase())
     }
 
     /// Appends `text` after `separator`, what does not fit is left out.
