@@ -1,6 +1,6 @@
 //! Reading one length-delimited message field by field, each field posted as it is read.
 
-use super::{Free, Input, Note, Out, Reader, Shares};
+use super::{Field, Free, Input, Note, Out, Reader, Shares};
 use crate::near;
 use overhead_model::{Account, Amounts};
 
@@ -11,11 +11,9 @@ pub struct Short;
 
 /// A position in a message of known length. Every advance is a posting; [`Cursor::finish`] posts what is left.
 pub struct Cursor<'a, 'o, 'r, R: Reader> {
-    /// Captured bytes not yet posted.
     bytes: &'a [u8],
-    /// Bytes not yet posted, and all.
-    left: u64,
     len: u64,
+    pos: u64,
     out: &'o mut Out<'r, R>,
 }
 
@@ -25,7 +23,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     pub fn new(input: Input<'a>, len: u64, out: &'o mut Out<'r, R>) -> Self {
         let len = len.min(input.available());
         let captured = input.bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-        Self { bytes: input.bytes.get(..captured).unwrap_or_default(), left: len, len, out }
+        Self { bytes: input.bytes.get(..captured).unwrap_or_default(), len, pos: 0, out }
     }
 
     /// Where operations are opened, charged, labelled and closed.
@@ -37,32 +35,19 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// Bytes of the message not yet posted.
     #[inline]
     pub fn remaining(&self) -> u64 {
-        self.left
+        self.len - self.pos
     }
 
     /// Bytes posted so far.
     #[inline]
     pub fn position(&self) -> u64 {
-        self.len - self.left
+        self.pos
     }
 
     /// Returns the captured bytes not yet posted.
     #[inline]
     pub fn peek(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// Moves past `n` bytes, and gives as many of them as were captured.
-    #[inline]
-    fn advance(&mut self, n: u64) -> Result<&'a [u8], Short> {
-        if n > self.left {
-            return Err(Short);
-        }
-        self.left -= n;
-        let captured = usize::try_from(n).unwrap_or(usize::MAX).min(self.bytes.len());
-        let (passed, rest) = self.bytes.split_at_checked(captured).unwrap_or_default();
-        self.bytes = rest;
-        Ok(passed)
+        usize::try_from(self.pos).ok().and_then(|pos| self.bytes.get(pos..)).unwrap_or_default()
     }
 
     /// Posts `n` bytes without reading them; they need not have been captured.
@@ -72,7 +57,12 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// [`Short`] where the message has fewer left; nothing is posted then.
     #[inline]
     pub fn skip(&mut self, n: u64, account: Account, field: &'static str) -> Result<(), Short> {
-        self.text(n, account, field).map(drop)
+        if n > self.remaining() {
+            return Err(Short);
+        }
+        self.pos += n;
+        self.out.post(account, field, n);
+        Ok(())
     }
 
     /// As [`Cursor::skip`], of bytes that are free to differ: see [`Out::post_free`].
@@ -82,9 +72,41 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// As [`Cursor::skip`].
     #[inline]
     pub fn skip_free(&mut self, n: u64, account: Account, field: &'static str, free: Free) -> Result<(), Short> {
-        self.advance(n)?;
+        if n > self.remaining() {
+            return Err(Short);
+        }
+        self.pos += n;
         self.out.post_free(account, field, n, free);
         Ok(())
+    }
+
+    /// Posts fields one after the other, as [`Cursor::skip`] would.
+    ///
+    /// # Errors
+    ///
+    /// [`Short`] where the message has fewer bytes left; those before the first field that does not fit are posted.
+    #[inline(always)]
+    pub fn skip_all<const N: usize>(&mut self, fields: [Field; N]) -> Result<(), Short> {
+        let len: u64 = fields.iter().map(|(_, _, len)| len).sum();
+        if len > self.remaining() {
+            return fields.into_iter().try_for_each(|(account, field, len)| self.skip(len, account, field));
+        }
+        self.pos += len;
+        self.out.post_all(fields);
+        Ok(())
+    }
+
+    /// As [`Cursor::skip_all`], of two fields, of which the second one is free to differ: a length, and what has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cursor::skip_all`].
+    #[inline(always)]
+    pub fn skip_and_free(&mut self, before: Field, free: Field, how: Free) -> Result<(), Short> {
+        if before.2 + free.2 <= self.remaining() {
+            self.out.free(before.2, free.2, how);
+        }
+        self.skip_all([before, free])
     }
 
     /// Posts `n` bytes and gives as many of them as were captured (all, unless the message was snapped).
@@ -94,9 +116,9 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// [`Short`] where the message has fewer left; nothing is posted then.
     #[inline]
     pub fn text(&mut self, n: u64, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
-        let text = self.advance(n)?;
-        self.out.post(account, field, n);
-        Ok(text)
+        let here = self.peek();
+        self.skip(n, account, field)?;
+        Ok(usize::try_from(n).ok().and_then(|n| here.get(..n)).unwrap_or(here))
     }
 
     /// Posts `n` bytes and gives them.
@@ -106,10 +128,8 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// [`Short`] where fewer are left or captured; nothing is posted then.
     #[inline]
     pub fn take(&mut self, n: u64, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
-        let (taken, rest) =
-            usize::try_from(n).ok().and_then(|n| self.bytes.split_at_checked(n)).ok_or(Short)?;
-        self.bytes = rest;
-        self.left -= n;
+        let taken = usize::try_from(n).ok().and_then(|n| self.peek().get(..n)).ok_or(Short)?;
+        self.pos += n;
         self.out.post(account, field, n);
         Ok(taken)
     }
@@ -121,9 +141,8 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// As [`Cursor::take`].
     #[inline]
     pub fn array<const N: usize>(&mut self, account: Account, field: &'static str) -> Result<[u8; N], Short> {
-        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Short)?;
-        self.bytes = rest;
-        self.left -= N as u64;
+        let taken = self.peek().first_chunk().ok_or(Short)?;
+        self.pos += N as u64;
         self.out.post(account, field, N as u64);
         Ok(*taken)
     }
@@ -182,22 +201,21 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     pub fn c_string(&mut self, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
         let here = self.peek();
         let len = near::find(0, here).ok_or(Short)?;
-        let text = self.take(len as u64, account, field)?;
-        self.skip(1, Account::Framing, "terminator")?;
-        Ok(text)
+        self.skip_all([(account, field, len as u64), (Account::Framing, "terminator", 1)])?;
+        Ok(here.get(..len).unwrap_or_default())
     }
 
     /// Posts all that is left.
     pub fn rest(&mut self, account: Account, field: &'static str) {
         let left = self.remaining();
-        (self.bytes, self.left) = (&[], 0);
+        self.pos = self.len;
         self.out.post(account, field, left);
     }
 
     /// Posts all that is left, which decompresses to `amounts`: see [`Shares::post`].
     pub fn rest_pro_rata(&mut self, amounts: &Amounts, shares: &mut Shares, field: &'static str) {
         let left = self.remaining();
-        (self.bytes, self.left) = (&[], 0);
+        self.pos = self.len;
         shares.post(amounts, left, field, self.out);
     }
 

@@ -54,6 +54,9 @@ pub enum Note {
     Foreign(Foreign),
 }
 
+/// A field to be posted: its account, what people call it (`"stream id"`), and how many bytes it has.
+pub type Field = (Account, &'static str, u64);
+
 /// How far the bytes of a field may differ without any difference to what is posted, labelled, noted and remembered, now or
 /// later. See [`Decoder::quiet`](super::Decoder::quiet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +75,23 @@ pub trait Reader {
     /// Opens a new operation.
     fn open(&mut self) -> OpId;
 
-    /// Posts the next `len` bytes of `side` to `account` of `op`. `field` is a short static name for people
+    /// What is posted from here on is of `side`, until this is said of the other one.
+    #[inline]
+    fn turn(&mut self, side: Side) {
+        let _ = side;
+    }
+
+    /// Posts the next `len` bytes of `side` to `account` of `op`, which is one of payload. `field` is a short static name for people
     /// (`"stream id"`), and `len` is never 0.
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64);
+
+    /// Posts fields one after the other, as [`Reader::post`] would, those of 0 bytes left out.
+    #[inline]
+    fn post_all<const N: usize>(&mut self, side: Side, op: OpId, fields: [Field; N]) {
+        for (account, field, len) in fields.into_iter().filter(|&(_, _, len)| len > 0) {
+            self.post(side, op, account, field, len);
+        }
+    }
 
     /// The content of `len` bytes of `side` is free to differ. They begin `ahead` bytes behind the last one that was posted
     /// on that side, and are posted to `op` next.
@@ -140,6 +157,7 @@ pub struct Out<'r, R: Reader> {
 impl<'r, R: Reader> Out<'r, R> {
     /// Charges `current` to begin with.
     pub fn new(reader: &'r mut R, side: Side, current: Option<OpId>) -> Self {
+        reader.turn(side);
         let is_read = !reader.wants_free();
         Self { reader, side, current, posted: 0, depth: 0, is_read }
     }
@@ -198,7 +216,7 @@ impl<'r, R: Reader> Out<'r, R> {
     }
 
     /// Posts the next `len` bytes to the operation being charged (0 bytes are not posted).
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, account: Account, field: &'static str, len: u64) {
         if len == 0 {
             return;
@@ -211,19 +229,40 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.post(self.side, op, account, field, len);
     }
 
-    /// As [`Out::post`], for bytes that the decoder does not look at, or only at what `free` keeps as it is.
-    #[inline]
-    pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
-        if !self.is_read {
-            self.free(0, len, free);
+    /// Posts fields one after the other. Where their lengths are known at once, that takes less than posting each by itself.
+    #[inline(always)]
+    pub fn post_all<const N: usize>(&mut self, fields: [Field; N]) {
+        let len: u64 = fields.iter().map(|(_, _, len)| len).sum();
+        if len == 0 {
+            return;
         }
+        let op = match self.current {
+            Some(op) => op,
+            None => self.orphan("(undecoded)"),
+        };
+        self.posted += len;
+        self.reader.post_all(self.side, op, fields);
+    }
+
+    /// As [`Out::post`], for bytes that the decoder does not look at, or only at what `free` keeps as it is.
+    #[inline(always)]
+    pub fn post_free(&mut self, account: Account, field: &'static str, len: u64, free: Free) {
+        self.free(0, len, free);
         self.post(account, field, len);
     }
 
     /// Says of a part of what is posted next what [`Out::post_free`] says of the whole: of `len` bytes, behind the first
     /// `ahead` that are posted from here on.
+    #[inline]
     pub fn free(&mut self, ahead: u64, len: u64, free: Free) {
-        if let Some(op) = self.current.filter(|_| len > 0 && !self.is_read) {
+        if !self.is_read {
+            self.tell_free(ahead, len, free);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_free(&mut self, ahead: u64, len: u64, free: Free) {
+        if let Some(op) = self.current.filter(|_| len > 0) {
             self.reader.free(self.side, op, ahead, len, free);
         }
     }

@@ -140,6 +140,7 @@ macro_rules! registry {
         }
 
         impl Decoder for AnyDecoder {
+            #[inline]
             fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
                 match self {
                     $(Self::$variant(decoder) => decoder.step(side, input, out),)+

@@ -187,7 +187,9 @@ impl Direction {
     /// Begins a run, which counts as so many.
     #[inline]
     fn push_run(&mut self, run: Run, count: u32) {
-        self.runs.extend(self.run.replace(run));
+        if let Some(last) = self.run.replace(run) {
+            self.runs.push_back(last);
+        }
         self.remembered += count;
     }
 

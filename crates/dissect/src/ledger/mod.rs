@@ -19,7 +19,9 @@ use connect::Connect;
 use direction::{Deferred, Direction, Scattered, Share};
 use ops::{Open, Ops, State};
 use overhead_decode::{Note, OpId, Split};
-use overhead_model::{Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{
+    Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, SideTotals, Tally, Trace,
+};
 use reader::Whose;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::Book;
 use crate::limits;
-use overhead_decode::{Free, Note, OpId, Reader};
+use overhead_decode::{Field, Free, Note, OpId, Reader};
 use overhead_model::{Account, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
@@ -34,13 +34,6 @@ impl Sums {
     fn len(&self) -> u64 {
         self.most - self.room
     }
-
-    /// Adds bytes up.
-    #[inline]
-    fn add(&mut self, account: Account, len: u64) {
-        self.room -= len;
-        self.amounts.add(account, len);
-    }
 }
 
 /// Whose bytes are in the books.
@@ -56,14 +49,6 @@ pub(super) enum Whose {
 
 /// No operation: none is ever numbered so.
 const NOBODY: OpId = OpId(u64::MAX);
-
-/// Bytes of one field.
-#[derive(Clone, Copy, Debug)]
-struct Posting {
-    account: Account,
-    field: &'static str,
-    len: u64,
-}
 
 impl<'a, T: Tally> Ledger<'a, T> {
     /// Adds up into `book` what is of `protocol`; closed operations go to `tally`.
@@ -86,22 +71,29 @@ impl<'a, T: Tally> Ledger<'a, T> {
         (self.sums.op, self.sums.most, self.sums.room) = (NOBODY, 0, 0);
     }
 
-    /// Posts a field, whatever was posted before it, and wherever it ends.
+    /// Posts fields, whatever was posted before them, and wherever they end.
     #[inline(never)]
-    fn post_any(&mut self, side: Side, op: OpId, posting: Posting) {
-        let Posting { account, field, mut len } = posting;
-        self.tally.trace(Trace::Field { side, field, len });
+    fn post_any(&mut self, op: OpId, fields: &[Field]) {
+        for &(account, field, len) in fields.iter().filter(|&&(_, _, len)| len > 0) {
+            self.tally.trace(Trace::Field { side: self.sums.side, field, len });
+            self.post_field(op, account, len);
+        }
+    }
+
+    #[inline(always)]
+    fn post_field(&mut self, op: OpId, account: Account, mut len: u64) {
         while len > 0 {
-            if self.sums.op != op || self.sums.side != side {
-                self.turn_to(side, op);
+            if self.sums.op != op {
+                self.turn_to(op);
             }
             let taken = len.min(self.sums.room);
             if taken == 0 {
                 // Not reached: no more is decoded than was announced.
                 return;
             }
-            self.book.trace_posted(side, op, (account, taken), self.tally);
-            self.sums.add(account, taken);
+            self.book.trace_posted(self.sums.side, op, (account, taken), self.tally);
+            self.sums.room -= taken;
+            self.sums.amounts.add(account, taken);
             len -= taken;
             if self.sums.room == 0 {
                 self.reach();
@@ -111,10 +103,10 @@ impl<'a, T: Tally> Ledger<'a, T> {
 
     /// What is added up next is another operation's, or of another frame.
     #[inline(never)]
-    fn turn_to(&mut self, side: Side, op: OpId) {
+    fn turn_to(&mut self, op: OpId) {
         self.enter_sums();
-        let (whose, room) = self.book.begin(side, op);
-        (self.sums.side, self.sums.op, self.sums.whose) = (side, op, whose);
+        let (whose, room) = self.book.begin(self.sums.side, op);
+        (self.sums.op, self.sums.whose) = (op, whose);
         (self.sums.most, self.sums.room) = (room, room);
     }
 
@@ -140,12 +132,27 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 
     #[inline]
+    fn turn(&mut self, side: Side) {
+        if self.sums.side != side {
+            self.enter_sums();
+            self.sums.side = side;
+        }
+    }
+
+    #[inline(always)]
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.post_all(side, op, [(account, field, len)]);
+    }
+
+    #[inline(always)]
+    fn post_all<const N: usize>(&mut self, _: Side, op: OpId, fields: [Field; N]) {
         let sums = &mut self.sums;
-        if len < sums.room && sums.op == op && sums.side == side && self.tally.listener().is_none() {
-            sums.add(account, len);
+        let len: u64 = fields.iter().map(|(_, _, len)| len).sum();
+        if len < sums.room && sums.op == op && self.tally.listener().is_none() {
+            sums.room -= len;
+            fields.into_iter().for_each(|(account, _, len)| sums.amounts.add(account, len));
         } else {
-            self.post_any(side, op, Posting { account, field, len });
+            self.post_any(op, &fields);
         }
     }
 

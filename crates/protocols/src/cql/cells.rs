@@ -2,19 +2,21 @@
 //! (section 6).
 
 use super::types::{Type, Types};
-use overhead_decode::{Cursor, Free, Note, Out, Reader, Short};
+use overhead_decode::{Cursor, Field, Free, Note, Out, Reader, Short};
 use overhead_model::Account;
 
 /// Posts a `[value]` or `[bytes]`: its length, and its contents by the type of column `index` of `types`.
 #[inline]
 pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-    let length = cursor.i32_be(Account::Framing, "value length")?;
+    let (length, header) = length(cursor, "value length")?;
+    let known = types.column(index).map(|node| (node, types.node(node)));
+    if let (Some((_, Type::Leaf | Type::Fixed(_))), Some(length)) = (known, length) {
+        return cursor.skip_and_free(header, (Account::Data, "value", length), Free::Any);
+    }
+    cursor.skip_all([header])?;
     // -1 is null, -2 is "not set".
-    let Ok(length) = u64::try_from(length) else {
-        return Ok(());
-    };
-    match types.column(index).map(|node| (node, types.node(node))) {
-        Some((_, Type::Leaf | Type::Fixed(_))) => cursor.skip_free(length, Account::Data, "value", Free::Any),
+    let Some(length) = length else { return Ok(()) };
+    match known {
         None | Some((_, Type::Unknown)) => {
             let value = cursor.peek();
             if could_hide(value, length) {
@@ -156,20 +158,27 @@ fn element<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_
     if end - cursor.position() < 4 {
         return Err(Short);
     }
-    let length = cursor.i32_be(Account::Framing, "element length")?;
-    let Ok(length) = u64::try_from(length) else {
-        return Ok(());
-    };
-    if length > end - cursor.position() {
-        return Err(Short);
+    let (length, header) = length(cursor, "element length")?;
+    let fits = length.filter(|&length| length <= end - cursor.position() - 4);
+    if let (Type::Leaf | Type::Fixed(_), Some(length)) = (types.node(node), fits) {
+        return cursor.skip_and_free(header, (Account::Data, "element", length), Free::Any);
     }
-    match types.node(node) {
-        Type::Leaf | Type::Fixed(_) => cursor.skip_free(length, Account::Data, "element", Free::Any),
-        _ => {
+    cursor.skip_all([header])?;
+    match (length, fits) {
+        (None, _) => Ok(()),
+        (Some(_), None) => Err(Short),
+        (_, Some(length)) => {
             contents(types, node, length, cursor);
             Ok(())
         }
     }
+}
+
+/// Returns the length that comes next, where it is not negative, and how it is posted.
+#[inline]
+fn length<R: Reader>(cursor: &Cursor<'_, '_, '_, R>, name: &'static str) -> Result<(Option<u64>, Field), Short> {
+    let length = cursor.peek().first_chunk().ok_or(Short)?;
+    Ok((u64::try_from(i32::from_be_bytes(*length)).ok(), (Account::Framing, name, 4)))
 }
 
 fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {

@@ -101,7 +101,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 }
 
 impl Decoder for Cql {
-    #[inline]
+    #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let framing = self.framing[side as usize];
         if framing == Framing::Messages {

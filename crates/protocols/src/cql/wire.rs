@@ -135,15 +135,17 @@ impl Header {
     /// Posts the header. `is_paired` where the stream id is that of a request and its response, and only finds one by the other:
     /// then the others of 0 and above would do as well.
     pub fn post<R: Reader>(&self, is_paired: bool, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-        cursor.skip(1, Account::Framing, "version")?;
-        cursor.skip(1, Account::Metadata, "flags")?;
         let id = self.size() - 7;
-        if is_paired {
-            cursor.out().free(0, id, Free::Id(0x7F));
+        if is_paired && cursor.remaining() >= 2 {
+            cursor.out().free(2, id, Free::Id(0x7F));
         }
-        cursor.skip(id, Account::Metadata, "stream id")?;
-        cursor.skip(1, Account::Framing, "opcode")?;
-        cursor.skip(4, Account::Framing, "body length")
+        cursor.skip_all([
+            (Account::Framing, "version", 1),
+            (Account::Metadata, "flags", 1),
+            (Account::Metadata, "stream id", id),
+            (Account::Framing, "opcode", 1),
+            (Account::Framing, "body length", 4),
+        ])
     }
 }
 
@@ -153,8 +155,11 @@ pub(super) fn string<'a, R: Reader>(
     account: Account,
     field: &'static str,
 ) -> Result<&'a [u8], Short> {
-    let length = cursor.u16_be(Account::Framing, "string length")?;
-    cursor.text(u64::from(length), account, field)
+    let here = cursor.peek();
+    let (length, behind) = here.split_first_chunk().ok_or(Short)?;
+    let length = u16::from_be_bytes(*length);
+    cursor.skip_all([(Account::Framing, "string length", 2), (account, field, u64::from(length))])?;
+    Ok(behind.get(..usize::from(length)).unwrap_or(behind))
 }
 
 /// `[bytes]`: an int length and that many bytes; null where it is negative.

@@ -117,30 +117,24 @@ impl Connection {
         out.charge(op);
         out.enter(header.opcode.name());
         out.enter("header");
-        out.post(Framing, "message length", 4);
         match (side, waiting) {
-            (Side::Request, _) => {
-                out.post_free(Metadata, "request id", 4, Free::Id(0xff));
-                out.post(Metadata, "response to", 4);
-            }
+            (Side::Request, _) => out.free(4, 4, Free::Id(0xff)),
             (Side::Response, Some(waiting)) => {
                 if is_last && !waiting.exhaust {
-                    out.post_free(Metadata, "request id", 4, Free::Any);
-                } else {
-                    out.post(Metadata, "request id", 4);
+                    out.free(4, 4, Free::Any);
                 }
-                if waiting.streams {
-                    out.post(Metadata, "response to", 4);
-                } else {
-                    out.post_free(Metadata, "response to", 4, Free::Id(0xff));
+                if !waiting.streams {
+                    out.free(8, 4, Free::Id(0xff));
                 }
             }
-            (Side::Response, None) => {
-                out.post(Metadata, "request id", 4);
-                out.post(Metadata, "response to", 4);
-            }
+            (Side::Response, None) => {}
         }
-        out.post(Framing, "opcode", 4);
+        out.post_all([
+            (Framing, "message length", 4),
+            (Metadata, "request id", 4),
+            (Metadata, "response to", 4),
+            (Framing, "opcode", 4),
+        ]);
         out.leave();
         Message { header, op, waiting }
     }

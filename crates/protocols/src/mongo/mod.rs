@@ -86,6 +86,7 @@ impl Mongo {
 }
 
 impl Decoder for Mongo {
+    #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         self.connection.step(side, input, out)
     }

@@ -5,7 +5,7 @@ use super::facts::READ;
 use super::roles::Fact;
 use super::walk::{Element, Stop, Walk, c_string, length};
 use super::wire::{EMPTY_DOCUMENT, Value};
-use overhead_decode::{Cursor, Reader};
+use overhead_decode::{Cursor, Free, Reader};
 use overhead_model::Account::Framing;
 
 /// Shortest text: its NUL.
@@ -71,13 +71,16 @@ fn text<R: Reader>(
     let len = length(element.bytes, 0, EMPTY_TEXT, most)?;
     note(walk, element, 4 + len)?;
     walk.put_name(cursor, element)?;
-    walk.put(cursor, 4, Framing, "string length")?;
     let (title, free) = (element.text_title(), element.is_free());
-    if cursor.remaining() > len {
-        walk.put_value(cursor, len - 1, element.field.text, title, free)?;
-        walk.put(cursor, 1, Framing, "terminator")?;
+    if cursor.remaining() > 4 + len {
+        if free {
+            cursor.out().free(4, len - 1, Free::Any);
+        }
+        let text = (element.field.text, title, len - 1);
+        walk.put_fields(cursor, [(Framing, "string length", 4), text, (Framing, "terminator", 1)])?;
         return walk.put_all(cursor, more, element.field.value, "value", free);
     }
+    walk.put(cursor, 4, Framing, "string length")?;
     walk.push_value(more, element.field.value, "value", free);
     walk.push(1, Framing, "terminator");
     walk.push_value(len - 1, element.field.text, title, free);

@@ -6,7 +6,7 @@ use super::roles::{self, Fact, Role};
 use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
 use crate::limits;
 use overhead_decode::near;
-use overhead_decode::{Cursor, Free, Note, Out, Reader};
+use overhead_decode::{Cursor, Field, Free, Note, Out, Reader};
 use overhead_model::Account::{self, Framing, Metadata, Unknown};
 use overhead_model::Side;
 
@@ -193,9 +193,20 @@ impl Walk {
         account: Account,
         field: &'static str,
     ) -> Result<(), Stop> {
-        cursor.skip(len, account, field).map_err(|_| Stop::Wait)?;
-        self.pos += len;
-        Ok(())
+        self.put_fields(cursor, [(account, field, len)])
+    }
+
+    /// Posts fields that are there.
+    #[inline(always)]
+    pub(super) fn put_fields<const N: usize, R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        fields: [Field; N],
+    ) -> Result<(), Stop> {
+        let before = cursor.remaining();
+        let put = cursor.skip_all(fields);
+        self.pos += before - cursor.remaining();
+        put.map_err(|_| Stop::Wait)
     }
 
     /// Posts bytes that are there, which nobody looks at where they are `free`.
@@ -379,9 +390,8 @@ impl Walk {
         if let Some(frame) = self.frames.last_mut() {
             frame.first = false;
         }
-        self.put(cursor, 1, Framing, "element type")?;
-        self.put(cursor, element.name.len() as u64, element.field.name, element.name_title())?;
-        self.put(cursor, 1, Framing, "terminator")
+        let name = (element.field.name, element.name_title(), element.name.len() as u64);
+        self.put_fields(cursor, [(Framing, "element type", 1), name, (Framing, "terminator", 1)])
     }
 
     /// Opens the document or array that is the value of an element.

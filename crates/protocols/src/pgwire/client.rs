@@ -151,9 +151,9 @@ pub(super) fn only_text<'a, R: Reader>(
     account: Account,
     field: &'static str,
 ) -> Result<&'a [u8], Short> {
-    let text = c.text(c.remaining().saturating_sub(1), account, field)?;
-    c.skip(c.remaining(), Account::Framing, "terminator")?;
-    Ok(text)
+    let (here, len) = (c.peek(), c.remaining().saturating_sub(1));
+    c.skip_all([(account, field, len), (Account::Framing, "terminator", c.remaining() - len)])?;
+    Ok(usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here))
 }
 
 fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {

@@ -178,8 +178,7 @@ impl Pgwire {
 
 /// Type byte and length of a message.
 pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-    c.skip(1, Account::Framing, "message type")?;
-    c.skip(4, Account::Framing, "message length")
+    c.skip_all([(Account::Framing, "message type", 1), (Account::Framing, "message length", 4)])
 }
 
 impl Pgwire {

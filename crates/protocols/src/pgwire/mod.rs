@@ -87,7 +87,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 }
 
 impl Decoder for Pgwire {
-    #[inline]
+    #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         match side {
             Side::Request => self.request(input, out),

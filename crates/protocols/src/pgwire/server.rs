@@ -229,12 +229,14 @@ fn columns<'a, R: Reader>(
         c.out().enter("column");
         c.c_string(Account::Schema, "name")?;
         let fields = c.peek();
-        c.skip(4, Account::Schema, "table")?;
-        c.skip(2, Account::Schema, "attribute number")?;
-        c.skip(4, Account::Schema, "type")?;
-        c.skip(2, Account::Schema, "type size")?;
-        c.skip(COLUMN - 12, Account::Schema, "type modifier")?;
-        c.skip(2, Account::Metadata, "format code")?;
+        c.skip_all([
+            (Account::Schema, "table", 4),
+            (Account::Schema, "attribute number", 2),
+            (Account::Schema, "type", 4),
+            (Account::Schema, "type size", 2),
+            (Account::Schema, "type modifier", COLUMN - 12),
+            (Account::Metadata, "format code", 2),
+        ])?;
         c.out().leave();
         column(fields);
     }

@@ -70,14 +70,17 @@ impl Shape {
 
 /// Length (-1 is null) and value.
 pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binary: bool) -> Result<(), Short> {
-    let Ok(len) = u64::try_from(c.i32_be(Account::Framing, "value length")?) else {
-        return Ok(());
-    };
+    let len = c.peek().first_chunk().map(|len| u64::try_from(i32::from_be_bytes(*len))).ok_or(Short)?;
+    let length = (Account::Framing, "value length", 4);
+    if let (Ok(len), Shape::Leaf) = (len, shape) {
+        return c.skip_and_free(length, (Account::Data, "value", len), Free::Any);
+    }
+    c.skip_all([length])?;
+    let Ok(len) = len else { return Ok(()) };
     if len > c.remaining() {
         return Err(Short);
     }
     match shape {
-        Shape::Leaf => c.skip_free(len, Account::Data, "value", Free::Any),
         Shape::Unknown => unknown(c, len, binary),
         _ => {
             let end = c.position() + len;

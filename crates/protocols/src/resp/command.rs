@@ -55,11 +55,18 @@ impl Field {
     /// Posts `len` bytes of it.
     #[inline]
     pub fn post<R: Reader>(self, len: u64, out: &mut Out<'_, R>) {
-        let (account, name) = self.part.title();
-        match self.free {
-            Some(free) => out.post_free(account, name, len, free),
-            None => out.post(account, name, len),
+        let (account, name, len) = self.announce(0, len, out);
+        out.post(account, name, len);
+    }
+
+    /// Says how far `len` bytes of it may differ that are posted behind the next `ahead` bytes, and returns what is to be posted.
+    #[inline]
+    pub fn announce<R: Reader>(self, ahead: u64, len: u64, out: &mut Out<'_, R>) -> overhead_decode::Field {
+        if let Some(free) = self.free {
+            out.free(ahead, len, free);
         }
+        let (account, name) = self.part.title();
+        (account, name, len)
     }
 }
 

@@ -182,9 +182,8 @@ impl Resp {
             if let Some(word) = word {
                 command.content(word, out);
             }
-            out.post(Account::Framing, "argument length", header as u64);
-            field.post(body.len() as u64, out);
-            out.post(Account::Framing, "CRLF", 2);
+            let (header, field) = (header as u64, field.announce(header as u64, body.len() as u64, out));
+            out.post_all([(Account::Framing, "argument length", header), field, (Account::Framing, "CRLF", 2)]);
             (input.bytes, self.request.scanned) = (rest, 0);
             further -= 1;
             if further == 0 {

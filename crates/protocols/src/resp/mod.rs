@@ -79,6 +79,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 }
 
 impl Decoder for Resp {
+    #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let mut left = input;
         let step = match side {

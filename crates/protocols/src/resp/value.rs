@@ -133,12 +133,15 @@ impl Value {
             self.kind = b'$';
         }
         self.scanned = 0;
-        out.post(Account::Framing, "length", header as u64);
         if ear.wanted && !body.is_empty() && body.len() as u64 <= INSPECTED {
             (ear.listen)(b'$', body);
         }
-        post_value(body.len() as u64, leaves.data, leaves.free, out);
-        out.post(Account::Framing, "CRLF", 2);
+        let (header, len) = (header as u64, body.len() as u64);
+        if leaves.free {
+            out.free(header, len, Free::Any);
+        }
+        let (length, end) = ((Account::Framing, "length", header), (Account::Framing, "CRLF", 2));
+        out.post_all([length, (leaves.data, "value", len), end]);
     }
 
     /// Consumes from the body of a bulk string; a step where more is needed.
@@ -338,13 +341,10 @@ fn post_value<R: Reader>(len: u64, account: Account, free: bool, out: &mut Out<'
 /// line.
 #[inline]
 fn scalar<R: Reader>(text: &[u8], account: Account, field: &'static str, free: bool, out: &mut Out<'_, R>) -> bool {
-    out.post(Account::Framing, "type", 1);
     let len = text.len() as u64;
     if free {
-        out.post_free(account, field, len, Free::Digits);
-    } else {
-        out.post(account, field, len);
+        out.free(1, len, Free::Digits);
     }
-    out.post(Account::Framing, "CRLF", 2);
+    out.post_all([(Account::Framing, "type", 1), (account, field, len), (Account::Framing, "CRLF", 2)]);
     true
 }
