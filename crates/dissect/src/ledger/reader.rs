@@ -71,17 +71,10 @@ impl<'a, T: Tally> Ledger<'a, T> {
         (self.sums.op, self.sums.most, self.sums.room) = (NOBODY, 0, 0);
     }
 
-    /// Posts fields, whatever was posted before them, and wherever they end.
+    /// Posts a field, wherever it ends, and tells the tally of it.
     #[inline(never)]
-    fn post_any(&mut self, op: OpId, fields: &[Field]) {
-        for &(account, field, len) in fields.iter().filter(|&&(_, _, len)| len > 0) {
-            self.tally.trace(Trace::Field { side: self.sums.side, field, len });
-            self.post_field(op, account, len);
-        }
-    }
-
-    #[inline(always)]
-    fn post_field(&mut self, op: OpId, account: Account, mut len: u64) {
+    fn post_any(&mut self, op: OpId, account: Account, field: &'static str, mut len: u64) {
+        self.tally.trace(Trace::Field { side: self.sums.side, field, len });
         while len > 0 {
             if self.sums.op != op {
                 self.turn_to(op);
@@ -146,13 +139,18 @@ impl<T: Tally> Reader for Ledger<'_, T> {
 
     #[inline(always)]
     fn post_all<const N: usize>(&mut self, _: Side, op: OpId, fields: [Field; N]) {
-        let sums = &mut self.sums;
+        if self.sums.op != op {
+            self.turn_to(op);
+        }
         let len: u64 = fields.iter().map(|(_, _, len)| len).sum();
-        if len < sums.room && sums.op == op && self.tally.listener().is_none() {
-            sums.room -= len;
-            fields.into_iter().for_each(|(account, _, len)| sums.amounts.add(account, len));
+        if len <= self.sums.room && self.tally.listener().is_none() {
+            self.sums.room -= len;
+            fields.into_iter().for_each(|(account, _, len)| self.sums.amounts.add(account, len));
+            if self.sums.room == 0 {
+                self.reach();
+            }
         } else {
-            self.post_any(op, &fields);
+            fields.into_iter().for_each(|(account, field, len)| self.post_any(op, account, field, len));
         }
     }
 

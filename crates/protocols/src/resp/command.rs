@@ -77,6 +77,8 @@ pub(super) struct Command {
     pub op: OpId,
     /// By its first word; kept from command to command, for most are what the one before was.
     first: Named,
+    /// Those before it, for most of the others are what one of these was.
+    earlier: Vec<Named>,
     /// By both words, where it has two. Absent until a command had.
     both: Option<Box<Named>>,
     /// Arguments in all, the command word counted: at most [`wire::MAX_COUNT`].
@@ -130,6 +132,9 @@ pub(super) enum Kind {
     Reset,
 }
 
+/// Commands that are remembered beside the last one.
+const EARLIER: usize = 7;
+
 /// Of a command without keys at fixed places.
 const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 
@@ -138,6 +143,7 @@ impl Default for Command {
         Self {
             op: OpId(0),
             first: Named::NOTHING,
+            earlier: Vec::new(),
             both: None,
             count: 0,
             place: 0,
@@ -269,6 +275,11 @@ impl Command {
         }
     }
 
+    /// Returns how many bytes of memory it holds.
+    pub fn held(&self) -> usize {
+        self.earlier.capacity() * size_of::<Named>()
+    }
+
     /// Arguments behind the command word.
     pub fn arguments(&self) -> u32 {
         self.count.saturating_sub(1)
@@ -362,7 +373,7 @@ impl Command {
         if place > 0 {
             **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(self.first.name, word);
         } else if !self.first.name.is(word) {
-            self.first = Named::one(word);
+            self.name_first(word);
         }
         self.known = place + 1;
         if place == 0 && self.first.entry.is_some_and(|entry| entry.container) && self.count > 1 {
@@ -378,6 +389,23 @@ impl Command {
         self.keys = entry
             .and_then(|entry| entry.keys(arguments))
             .map_or(NO_KEYS, |(first, last, step)| (first + self.words - 1, last + self.words - 1, step));
+    }
+
+    /// Another command than the one before.
+    fn name_first(&mut self, word: &[u8]) {
+        if let Some(known) = self.earlier.iter_mut().find(|known| known.name.is(word)) {
+            std::mem::swap(known, &mut self.first);
+            return;
+        }
+        let before = std::mem::replace(&mut self.first, Named::one(word));
+        if before.name.is(b"") {
+            return;
+        }
+        if self.earlier.len() >= EARLIER {
+            self.earlier.rotate_right(1);
+            self.earlier.truncate(EARLIER - 1);
+        }
+        self.earlier.push(before);
     }
 
     /// Looks at an argument that says more than its bytes.

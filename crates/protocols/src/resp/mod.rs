@@ -122,7 +122,7 @@ impl Decoder for Resp {
     }
 
     fn held(&self) -> usize {
-        self.pairing.held()
+        self.pairing.held() + self.request.command.held()
     }
 }
 
