@@ -150,7 +150,9 @@ impl<T: Tally> Reader for Ledger<'_, T> {
                 self.reach();
             }
         } else {
-            fields.into_iter().for_each(|(account, field, len)| self.post_any(op, account, field, len));
+            for (account, field, len) in fields.into_iter().filter(|&(_, _, len)| len > 0) {
+                self.post_any(op, account, field, len);
+            }
         }
     }
 
