@@ -1,5 +1,7 @@
 //! Reading one length-delimited message field by field, each field posted as it is read.
 
+#![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
+
 use super::{Field, Free, Input, Note, Out, Reader, Shares};
 use crate::near;
 use overhead_model::{Account, Amounts};
@@ -139,7 +141,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
-    #[inline]
+    #[inline(always)]
     pub fn array<const N: usize>(&mut self, account: Account, field: &'static str) -> Result<[u8; N], Short> {
         let taken = self.peek().first_chunk().ok_or(Short)?;
         self.pos += N as u64;
@@ -152,7 +154,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
-    #[inline]
+    #[inline(always)]
     pub fn u8(&mut self, account: Account, field: &'static str) -> Result<u8, Short> {
         self.array(account, field).map(|[byte]| byte)
     }
@@ -162,6 +164,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
+    #[inline(always)]
     pub fn u16_be(&mut self, account: Account, field: &'static str) -> Result<u16, Short> {
         self.array(account, field).map(u16::from_be_bytes)
     }
@@ -171,6 +174,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
+    #[inline(always)]
     pub fn u32_be(&mut self, account: Account, field: &'static str) -> Result<u32, Short> {
         self.array(account, field).map(u32::from_be_bytes)
     }
@@ -180,6 +184,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
+    #[inline(always)]
     pub fn i32_be(&mut self, account: Account, field: &'static str) -> Result<i32, Short> {
         self.array(account, field).map(i32::from_be_bytes)
     }
@@ -189,6 +194,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     /// # Errors
     ///
     /// As [`Cursor::take`].
+    #[inline(always)]
     pub fn u32_le(&mut self, account: Account, field: &'static str) -> Result<u32, Short> {
         self.array(account, field).map(u32::from_le_bytes)
     }

@@ -318,6 +318,23 @@ impl<'a, D: Decoder> Driver<'a, D> {
         let step = self.decoder.step(side, input, out);
         out.leave_all();
         let posted = out.posted() - before;
+        let stream = &mut self.streams[side as usize];
+        if step == Ok(Step::Progress) && posted > 0 && stream.state == State::Synced {
+            stream.tried = false;
+            return posted;
+        }
+        self.stepped(side, input, (step, posted), out)
+    }
+
+    /// What a step comes to that is not one message more; gives the bytes it posted, or that were passed over.
+    #[inline(never)]
+    fn stepped<R: Reader>(
+        &mut self,
+        side: Side,
+        input: Input<'_>,
+        (step, posted): (Result<Step, Malformed>, u64),
+        out: &mut Out<'_, R>,
+    ) -> u64 {
         match step {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),

@@ -1,5 +1,7 @@
 //! Postings and the statements about operations that go with them.
 
+#![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
+
 use super::{Codec, Foreign};
 use overhead_model::{Account, Class, Outcome, Side};
 

@@ -28,8 +28,8 @@ const CREDIT: u32 = 2 * TURNS as u32;
 const MOST_CREDIT: u32 = 64;
 /// The same after that while.
 const SECOND_CREDIT: u32 = 4;
-/// Turns that are not learnt then.
-const REST: u32 = 4096;
+/// Frames that are not looked at then.
+const REST: u32 = 8192;
 
 /// Whether a connection is quiet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +193,23 @@ impl Memo {
         std::mem::take(&mut self.under_way)
     }
 
+    /// Returns whether learning was given up for a while: nothing is known, and nothing is looked for.
+    #[inline]
+    pub fn is_resting(&self) -> bool {
+        self.rest > 0
+    }
+
+    /// The same for a frame that goes the general way, which is one fewer to rest for.
+    #[inline]
+    pub fn rests(&mut self) -> bool {
+        let rests = self.is_resting();
+        if rests {
+            self.rest -= 1;
+            self.quiet = Quiet::Unknown;
+        }
+        rests
+    }
+
     /// Returns whether the turn that begins with a frame is to be learnt, and has it begin if so.
     pub fn begin_learning<T: Tally>(
         &mut self,
@@ -202,10 +219,6 @@ impl Memo {
         counts: &mut Counts,
         tally: &mut T,
     ) -> bool {
-        if self.rest > 0 {
-            self.rest -= 1;
-            return false;
-        }
         // What comes for the first time may never come again: only its looks are remembered.
         let looks = (payload_len as u32) << 1 | side as u32;
         if !self.seen.contains(&looks) {

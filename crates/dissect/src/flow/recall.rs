@@ -38,7 +38,7 @@ impl Flow {
     pub fn recall<T: Tally>(&mut self, is_from_lesser: bool, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
         let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
         match &self.memory {
-            Memory::On(memo) if !memo.is_learning() => {
+            Memory::On(memo) if !memo.is_learning() && !memo.is_resting() => {
                 self.follows(side, bare) && self.matches(side, bare, number, tally)
             }
             _ => false,
@@ -47,9 +47,13 @@ impl Flow {
 
     /// A segment goes the general way next. What waits of a turn goes first; and it may be part of one to be learnt.
     pub(super) fn divert<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
-        let Memory::On(memo) = &self.memory else { return };
+        let Memory::On(memo) = &mut self.memory else { return };
+        if memo.rests() {
+            return;
+        }
+        let is_learning = memo.is_learning();
         let bare = segment.bare().filter(|bare| self.follows(side, bare));
-        if memo.is_learning() {
+        if is_learning {
             return self.learn_on(side, bare.as_ref(), number);
         }
         self.fall_back(tally);

@@ -4,6 +4,8 @@
 //! payload it carries, once all of that payload has been posted; a frame without new payload is posted whole, to the operation
 //! that it acknowledges or repeats. What concerns payload that is not decoded yet is deferred until it is.
 
+#![expect(clippy::inline_always, reason = "each has one or two callers, which run for every operation in a frame")]
+
 mod connect;
 mod direction;
 mod ops;
@@ -398,7 +400,7 @@ impl Book {
 
     /// What follows in a direction goes to `op`: returns whose the bytes are in the books, and how many of them can be added up
     /// before they are to be entered.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, side: Side, op: OpId) -> (Whose, u64) {
         let direction = &mut self.directions[side as usize];
         let is_new = direction.begin_run(op);
@@ -419,7 +421,7 @@ impl Book {
     }
 
     /// Enters `len` bytes that were added up, `amounts` of each account.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, side: Side, whose: Whose, len: u64, amounts: &PayloadAmounts) {
         self.directions[side as usize].posted += len;
         match whose {

@@ -1,5 +1,7 @@
 //! The books as a decoder sees them.
 
+#![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
+
 use super::Book;
 use crate::limits;
 use overhead_decode::{Field, Free, Note, OpId, Reader};
@@ -145,7 +147,9 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         let len: u64 = fields.iter().map(|(_, _, len)| len).sum();
         if len <= self.sums.room && self.tally.listener().is_none() {
             self.sums.room -= len;
-            fields.into_iter().for_each(|(account, _, len)| self.sums.amounts.add(account, len));
+            for (account, _, len) in fields {
+                self.sums.amounts.add(account, len);
+            }
             if self.sums.room == 0 {
                 self.reach();
             }

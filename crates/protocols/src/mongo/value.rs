@@ -56,8 +56,16 @@ fn fixed<R: Reader>(
         return Err(Stop::Damaged);
     }
     note(walk, element, len)?;
-    walk.put_name(cursor, element)?;
-    walk.put_all(cursor, len, element.field.value, "value", element.is_free())
+    let head = element.head();
+    if head + len > cursor.remaining() {
+        walk.put_name(cursor, element)?;
+        return walk.put_all(cursor, len, element.field.value, "value", element.is_free());
+    }
+    if element.is_free() {
+        cursor.out().free(head, len, Free::Any);
+    }
+    let [kind, name, end] = walk.name(element);
+    walk.put_fields(cursor, [kind, name, end, (element.field.value, "value", len)])
 }
 
 /// Text, with `more` bytes of value behind it.
@@ -70,16 +78,17 @@ fn text<R: Reader>(
     let most = element.room.checked_sub(4 + more).ok_or(Stop::Damaged)?;
     let len = length(element.bytes, 0, EMPTY_TEXT, most)?;
     note(walk, element, 4 + len)?;
-    walk.put_name(cursor, element)?;
-    let (title, free) = (element.text_title(), element.is_free());
-    if cursor.remaining() > 4 + len {
+    let (title, free, head) = (element.text_title(), element.is_free(), element.head());
+    if cursor.remaining() > head + 4 + len {
         if free {
-            cursor.out().free(4, len - 1, Free::Any);
+            cursor.out().free(head + 4, len - 1, Free::Any);
         }
-        let text = (element.field.text, title, len - 1);
-        walk.put_fields(cursor, [(Framing, "string length", 4), text, (Framing, "terminator", 1)])?;
+        let [kind, name, end] = walk.name(element);
+        let (length, text) = ((Framing, "string length", 4), (element.field.text, title, len - 1));
+        walk.put_fields(cursor, [kind, name, end, length, text, (Framing, "terminator", 1)])?;
         return walk.put_all(cursor, more, element.field.value, "value", free);
     }
+    walk.put_name(cursor, element)?;
     walk.put(cursor, 4, Framing, "string length")?;
     walk.push_value(more, element.field.value, "value", free);
     walk.push(1, Framing, "terminator");

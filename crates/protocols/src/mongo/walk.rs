@@ -1,6 +1,8 @@
 //! Walking through the body of a message, and through the BSON in it, without recursion: the open documents are a stack
 //! that outlives a call, so that a message of any size is posted as its bytes come in and nothing of it is kept.
 
+#![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
+
 use super::facts::Facts;
 use super::roles::{self, Fact, Role};
 use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
@@ -387,11 +389,18 @@ impl Walk {
         cursor: &mut Cursor<'_, '_, '_, R>,
         element: &Element<'_>,
     ) -> Result<(), Stop> {
+        let fields = self.name(element);
+        self.put_fields(cursor, fields)
+    }
+
+    /// Returns the type and the name of an element, which are posted next.
+    #[inline(always)]
+    pub(super) fn name(&mut self, element: &Element<'_>) -> [Field; 3] {
         if let Some(frame) = self.frames.last_mut() {
             frame.first = false;
         }
         let name = (element.field.name, element.name_title(), element.name.len() as u64);
-        self.put_fields(cursor, [(Framing, "element type", 1), name, (Framing, "terminator", 1)])
+        [(Framing, "element type", 1), name, (Framing, "terminator", 1)]
     }
 
     /// Opens the document or array that is the value of an element.
@@ -451,6 +460,11 @@ pub(super) struct Element<'a> {
 }
 
 impl Element<'_> {
+    /// Returns how many bytes stand before its value.
+    pub(super) fn head(&self) -> u64 {
+        self.name.len() as u64 + 2
+    }
+
     /// Returns what people call its name.
     fn name_title(&self) -> &'static str {
         match (self.field.fact, self.field.name) {

@@ -80,21 +80,19 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binar
     if len > c.remaining() {
         return Err(Short);
     }
-    match shape {
-        Shape::Unknown => unknown(c, len, binary),
-        _ => {
-            let end = c.position() + len;
-            c.out().enter("value");
-            let read = if binary { Binary { end, depth: 0 }.value(c, shape) } else { text(c, len, shape) };
-            if read.is_err() {
-                c.out().note(Note::UndecodedMessage);
-            }
-            let left = end - c.position();
-            c.skip(left, Account::Unknown, "undecoded")?;
-            c.out().leave();
-            Ok(())
-        }
+    if shape == Shape::Unknown {
+        return unknown(c, len, binary);
     }
+    let end = c.position() + len;
+    c.out().enter("value");
+    let read = if binary { Binary { end, depth: 0 }.value(c, shape) } else { text(c, len, shape) };
+    if read.is_err() {
+        c.out().note(Note::UndecodedMessage);
+    }
+    let left = end - c.position();
+    c.skip(left, Account::Unknown, "undecoded")?;
+    c.out().leave();
+    Ok(())
 }
 
 /// A value of unknown type of `len` bytes.

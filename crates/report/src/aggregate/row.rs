@@ -63,6 +63,14 @@ impl OwnedRowKey {
         RowKey { protocol: self.protocol, class: self.class, name: &self.name, via: self.via }
     }
 
+    /// Returns whether it is this one.
+    #[inline]
+    pub fn is(&self, key: RowKey<'_>) -> bool {
+        // A way of sending is nearly always the same text in the same place.
+        let is_via = std::ptr::eq(self.via, key.via) || self.via == key.via;
+        is_via && self.protocol == key.protocol && self.class == key.class && *self.name == *key.name
+    }
+
     pub fn is_shared(key: RowKey<'_>) -> bool {
         key.name == OTHER && key.via.is_empty()
     }

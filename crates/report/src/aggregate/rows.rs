@@ -55,7 +55,7 @@ impl Rows {
     pub(crate) fn id_of(&mut self, key: RowKey<'_>) -> RowId {
         let looks = looks(key);
         match self.list.get(self.recent[looks] as usize) {
-            Some(row) if row.key.borrowed() == key => row.id,
+            Some(row) if row.key.is(key) => row.id,
             _ => self.search(key, looks),
         }
     }

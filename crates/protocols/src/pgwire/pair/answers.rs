@@ -9,11 +9,12 @@ impl Pairing {
     /// Finds the request that a response of type `kind` answers and charges its unit. Where there is none, charges a
     /// stretch of strays.
     pub fn answer<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<Expected> {
-        if !self.is_answered_by(kind) {
+        let mut is_answered = self.is_answered_by(kind);
+        if !is_answered {
             self.realign(kind, out);
+            is_answered = self.is_answered_by(kind);
         }
-        let front = self.front().filter(|_| self.is_answered_by(kind));
-        let Some(front) = front else {
+        let Some(front) = self.front().filter(|_| is_answered) else {
             self.charge_stray(1, "(response)", out);
             return None;
         };
