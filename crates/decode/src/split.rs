@@ -1,13 +1,14 @@
 //! Sharing a number of bytes in proportion, in integers that add up.
 
-/// Shares in proportion to the same weights, for one amount after the other.
+/// Shares in proportion to the same weights.
 #[derive(Debug, Default)]
 pub struct Split {
     weights: Vec<u64>,
     total: u64,
     are_equal: bool,
-    /// Of the current amount, each one's share and the remainder of its division.
-    shares: Vec<(u64, u64)>,
+    /// Of one amount after the other, each one's share; and the remainders of the last one's division.
+    shares: Vec<u64>,
+    remainders: Vec<u64>,
     order: Vec<u32>,
 }
 
@@ -21,16 +22,27 @@ impl Split {
         self.are_equal = self.weights.iter().all(|weight| Some(weight) == first);
     }
 
-    /// Splits `amount` by largest remainder, ties to the earliest, and calls `give` with the index and the share of each.
-    /// The shares add up to `amount` where any weight is positive.
-    pub fn amount(&mut self, amount: u64, give: impl FnMut(usize, u64)) {
+    /// Splits each amount by largest remainder, ties to the earliest, and calls `give` with the index and the shares of each.
+    /// The shares add up to the amount where any weight is positive.
+    #[inline]
+    pub fn amounts<const N: usize>(&mut self, amounts: [u64; N], mut give: impl FnMut(usize, [u64; N])) {
         if self.total == 0 {
             return;
         }
+        let heads = self.weights.len();
         if self.are_equal {
-            self.equally(amount, give);
-        } else {
-            self.in_proportion(amount, give);
+            let each = amounts.map(|amount| (amount / heads as u64, amount % heads as u64));
+            for index in 0..heads {
+                give(index, each.map(|(share, extra)| share + u64::from((index as u64) < extra)));
+            }
+            return;
+        }
+        self.shares.clear();
+        for amount in amounts {
+            self.in_proportion(amount);
+        }
+        for index in 0..heads {
+            give(index, std::array::from_fn(|of| self.shares.get(of * heads + index).copied().unwrap_or_default()));
         }
     }
 
@@ -39,40 +51,36 @@ impl Split {
         self.begin(weights);
         given.clear();
         given.resize(self.weights.len(), 0);
-        self.amount(amount, |index, share| {
+        self.amounts([amount], |index, [share]| {
             if let Some(given) = given.get_mut(index) {
                 *given = share;
             }
         });
     }
 
-    fn equally(&self, amount: u64, mut give: impl FnMut(usize, u64)) {
-        let heads = self.weights.len() as u64;
-        let (share, extra) = (amount / heads, amount % heads);
-        for index in 0..self.weights.len() {
-            give(index, share + u64::from((index as u64) < extra));
+    /// Adds the shares of an amount to those of the amounts before it.
+    fn in_proportion(&mut self, amount: u64) {
+        let (begun, total) = (self.shares.len(), self.total);
+        self.remainders.clear();
+        for &weight in &self.weights {
+            let (share, remainder) = divided(amount, weight, total);
+            self.shares.push(share);
+            self.remainders.push(remainder);
         }
-    }
-
-    fn in_proportion(&mut self, amount: u64, mut give: impl FnMut(usize, u64)) {
-        let total = self.total;
-        self.shares.clear();
-        self.shares.extend(self.weights.iter().map(|&weight| divided(amount, weight, total)));
-        let given: u64 = self.shares.iter().map(|&(share, _)| share).sum();
+        let shares = self.shares.get_mut(begun..).unwrap_or_default();
+        let given: u64 = shares.iter().sum();
         let extra = usize::try_from(amount - given).unwrap_or(usize::MAX);
         if extra > 0 {
             self.order.clear();
-            self.order.extend(0..self.shares.len() as u32);
-            let shares = &mut self.shares;
-            let remainder = |index: u32| shares.get(index as usize).map_or(0, |&(_, remainder)| remainder);
+            self.order.extend(0..shares.len() as u32);
+            let remainder = |index: u32| self.remainders.get(index as usize).copied().unwrap_or_default();
             self.order.sort_unstable_by_key(|&index| (std::cmp::Reverse(remainder(index)), index));
             for &index in self.order.iter().take(extra) {
-                if let Some((share, _)) = shares.get_mut(index as usize) {
+                if let Some(share) = shares.get_mut(index as usize) {
                     *share += 1;
                 }
             }
         }
-        self.shares.iter().enumerate().for_each(|(index, &(share, _))| give(index, share));
     }
 }
 
@@ -94,7 +102,7 @@ mod tests {
         let mut shares = vec![0; weights.len()];
         let mut split = Split::default();
         split.begin(weights.iter().copied());
-        split.amount(amount, |index, share| shares[index] += share);
+        split.amounts([amount, 0], |index, [share, none]| shares[index] += share + none);
         shares
     }
 

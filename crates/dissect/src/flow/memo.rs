@@ -22,12 +22,14 @@ const TURNS: usize = 8;
 const FRAMES: usize = 6;
 /// Payload of a turn.
 const BYTES: usize = 16 << 10;
-/// Turns that may be learnt and never come again, before that is given up for a while: twice as many as are kept, and more
-/// with each one that came again, up to this.
-const CREDIT: u32 = 2 * TURNS as u32;
-const MOST_CREDIT: u32 = 64;
+/// What may be spent on turns that never come again, before that is given up for a while; more with each one that came again, up
+/// to this.
+const CREDIT: u32 = 3 * TURNS as u32 * ATTEMPT;
+const MOST_CREDIT: u32 = 64 * ATTEMPT;
 /// The same after that while.
-const SECOND_CREDIT: u32 = 4;
+const SECOND_CREDIT: u32 = 6 * ATTEMPT;
+/// What a turn costs that is learnt, and what one earns that comes again; one that is looked for in vain costs 1.
+const ATTEMPT: u32 = 8;
 /// Frames that are not looked at then.
 const REST: u32 = 8192;
 
@@ -166,7 +168,7 @@ impl Memo {
     /// the tally takes its latencies in.
     #[inline]
     pub fn complete<T: Tally>(&mut self, last_ns: u64, acked: [u64; 2], tally: &mut T) {
-        self.credit = MOST_CREDIT.min(self.credit + 1);
+        self.credit = MOST_CREDIT.min(self.credit + ATTEMPT);
         let Some(known) = self.turns.first_mut() else { return };
         (known.count, self.due, self.acked) = (known.count + 1, self.due + 1, acked);
         for &Latency { row, from, to, times } in &known.turn.latencies {
@@ -221,16 +223,17 @@ impl Memo {
     ) -> bool {
         // What comes for the first time may never come again: only its looks are remembered.
         let looks = (payload_len as u32) << 1 | side as u32;
-        if !self.seen.contains(&looks) {
-            self.seen.rotate_right(1);
-            self.seen[0] = looks;
-            return false;
-        }
-        self.credit -= 1;
+        let is_new = !self.seen.contains(&looks);
+        self.credit = self.credit.saturating_sub(if is_new { 1 } else { ATTEMPT });
         if self.credit == 0 {
             // What there is does not come again often enough to be looked for.
             self.turns.drain(..).for_each(|mut known| known.tell(counts, tally));
             (self.credit, self.rest) = (SECOND_CREDIT, REST);
+            return false;
+        }
+        if is_new {
+            self.seen.rotate_right(1);
+            self.seen[0] = looks;
             return false;
         }
         self.learning = Some(version);

@@ -233,19 +233,15 @@ impl Direction {
     /// Who has how many of the bytes from `start` to where posting has come to, each once, in order of opening.
     pub fn owners(&self, start: u64, shares: &mut Vec<Share>) {
         shares.clear();
-        let mut end = self.posted;
-        for run in self.run.iter().chain(self.runs.iter().rev()) {
+        let first = self.runs.partition_point(|run| run.start <= start).saturating_sub(1);
+        let mut runs = self.runs.range(first..).chain(&self.run).peekable();
+        while let Some(run) = runs.next() {
+            let end = runs.peek().map_or(self.posted, |next| next.start);
             let from = run.start.max(start);
             if from < end {
                 shares.push(Share::new(run.op, end - from));
             }
-            end = from;
-            if end == start {
-                break;
-            }
         }
-        // The latest comes first so far.
-        shares.reverse();
         if !shares.is_sorted_by(|before, after| before.op < after.op) {
             shares.sort_by_key(|share| share.op);
             shares.dedup_by(|share, before| {

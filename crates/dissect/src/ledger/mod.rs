@@ -325,16 +325,17 @@ impl Book {
         tally: &mut T,
     ) {
         split.begin(shares.iter().map(|share| share.bytes));
-        for (account, bytes) in headers.accounts() {
-            split.amount(u64::from(bytes), |index, bytes| {
-                let Some(&Share { op, place, .. }) = shares.get(index) else { return };
+        let accounts = headers.accounts();
+        split.amounts(accounts.map(|(_, bytes)| u64::from(bytes)), |index, given| {
+            let Some(&Share { op, place, .. }) = shares.get(index) else { return };
+            for ((account, _), bytes) in accounts.into_iter().zip(given) {
                 tally.trace(Trace::Charged { side, op: place.map(|_| op.0), account, frame: number, bytes });
                 match place {
                     Some(place) => self.ops.at(place).operation.sides[side as usize].amounts[account] += bytes,
                     None => self.add_to_connection(side, account, bytes),
                 }
-            });
-        }
+            }
+        });
         for &Share { op, place, .. } in &*shares {
             if place.is_some_and(|place| self.ops.at(place).is_over) {
                 self.release(op, tally);
