@@ -2,7 +2,7 @@
 
 use overhead_model::load::Load;
 use overhead_model::record::{FieldRow, Latency, OperationRow, Role, SideRow};
-use overhead_model::{Class, Measured, Run};
+use overhead_model::{Account, Class, Measured, Run};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -33,7 +33,9 @@ struct Row {
     /// Link, IP and TCP headers, and frames without new payload.
     headers: f64,
     payload: f64,
-    frames: f64,
+    /// Frames with payload: a frame that several operations share is divided among them, as its headers are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frames: Option<f64>,
     /// Payload by account, both directions.
     accounts: BTreeMap<&'static str, f64>,
     request: Direction,
@@ -46,7 +48,8 @@ struct Row {
 struct Direction {
     wire: f64,
     payload: f64,
-    frames: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frames: Option<f64>,
     accounts: BTreeMap<&'static str, f64>,
     /// Payload by field, the largest first; empty where fields were not recorded.
     fields: Vec<Field>,
@@ -73,7 +76,7 @@ struct Work {
 impl Cell {
     /// Returns the labels, and beside them what was measured: `row` is the largest workload row, `rows` are all of them.
     pub(crate) fn value(&self) -> Value {
-        let rows: Vec<Row> = self.workload().into_iter().map(Row::of).collect();
+        let rows: Vec<Row> = self.workload().into_iter().map(|row| Row::of(row, self.link_header())).collect();
         let operations = self.operations();
         let mut value = self.labels.clone();
         if let Some(first) = rows.first() {
@@ -97,6 +100,11 @@ impl Cell {
         );
         value.insert("frames".to_owned(), json!(self.run.source.frames));
         value.into()
+    }
+
+    /// Length of the link layer's header, where all frames have the same: that of Ethernet.
+    fn link_header(&self) -> Option<u64> {
+        (self.run.source.link_types == ["EN10MB"]).then_some(14)
     }
 
     /// Operations in the window: as captured; without a capture, as the client counted them.
@@ -151,12 +159,14 @@ impl Cell {
 }
 
 impl Row {
-    fn of(row: &OperationRow) -> Self {
+    fn of(row: &OperationRow, link_header: Option<u64>) -> Self {
         let samples = row.samples().max(1);
         let fields = row.fields.as_deref().unwrap_or_default();
         let [request, response] =
             [(&row.request, overhead_model::Side::Request), (&row.response, overhead_model::Side::Response)].map(
-                |(side, name)| Direction::of(side, samples, fields.iter().filter(move |field| field.side == name)),
+                |(side, name)| {
+                    Direction::of(side, samples, link_header, fields.iter().filter(move |field| field.side == name))
+                },
             );
         let mut accounts = request.accounts.clone();
         for (name, bytes) in &response.accounts {
@@ -171,7 +181,7 @@ impl Row {
             wire: request.wire + response.wire,
             headers: request.wire + response.wire - request.payload - response.payload,
             payload: request.payload + response.payload,
-            frames: request.frames + response.frames,
+            frames: request.frames.zip(response.frames).map(|(request, response)| request + response),
             accounts,
             request,
             response,
@@ -181,7 +191,12 @@ impl Row {
 }
 
 impl Direction {
-    fn of<'row>(side: &SideRow, samples: u64, fields: impl Iterator<Item = &'row FieldRow>) -> Self {
+    fn of<'row>(
+        side: &SideRow,
+        samples: u64,
+        link_header: Option<u64>,
+        fields: impl Iterator<Item = &'row FieldRow>,
+    ) -> Self {
         let per = |total: u64| total as f64 / samples as f64;
         let mut fields: Vec<Field> = fields
             .map(|field| Field { account: field.account.name(), name: field.field.clone(), bytes: per(field.bytes) })
@@ -191,7 +206,7 @@ impl Direction {
         Self {
             wire: per(side.accounts.total()),
             payload: per(side.accounts.payload()),
-            frames: per(side.frames),
+            frames: link_header.map(|header| per(side.accounts[Account::Link]) / header as f64),
             accounts: payload.map(|(account, bytes)| (account.name(), per(bytes))).collect(),
             fields,
         }

@@ -49,6 +49,16 @@ fn accounts_headers_and_frames_add_up_to_the_wire() {
     }
 }
 
+/// Two frames of 66 bytes of headers for each turn, whoever shares them.
+#[test]
+fn frames_are_divided_among_those_that_share_them() {
+    for (cell, operations) in study().cells.iter().map(Cell::value).zip([1.0, 10.0]) {
+        let frames = cell["row"]["frames"].as_f64().unwrap();
+        assert!((frames * operations - 2.0).abs() < 0.01, "{frames}");
+        assert!((cell["row"]["headers"].as_f64().unwrap() - 66.0 * frames).abs() < 0.7);
+    }
+}
+
 #[test]
 fn what_was_not_measured_is_an_error_and_not_an_empty_place() {
     for template in [
