@@ -2,7 +2,7 @@
 
 use overhead_model::load::Load;
 use overhead_model::record::{FieldRow, Latency, OperationRow, Role, SideRow};
-use overhead_model::{Account, Class, Measured, Run};
+use overhead_model::{Account, Amounts, Class, Measured, Run};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -41,6 +41,18 @@ struct Row {
     request: Direction,
     response: Direction,
     latency_ns: Latency,
+}
+
+/// All workload rows of a cell together: totals, for what takes several operations.
+#[derive(Debug, Serialize)]
+struct Sum {
+    wire: u64,
+    headers: u64,
+    payload: u64,
+    data: u64,
+    control: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frames: Option<f64>,
 }
 
 /// Means per operation of one direction.
@@ -84,6 +96,7 @@ impl Cell {
         }
         value.insert("rows".to_owned(), json!(rows));
         value.insert("operations".to_owned(), json!(operations));
+        value.insert("sum".to_owned(), json!(Sum::of(&self.workload(), self.link_header())));
         value.insert("server_work".to_owned(), json!(self.work(operations, |counters| &counters.server)));
         value.insert("client_work".to_owned(), json!(self.work(operations, |counters| &counters.client)));
         if let Some(load) = self.load() {
@@ -155,6 +168,24 @@ impl Cell {
             "latency_ns": run.latency_ns,
             "client_cpu_ns": (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64,
         }))
+    }
+}
+
+impl Sum {
+    fn of(rows: &[&OperationRow], link_header: Option<u64>) -> Self {
+        let mut all = Amounts::default();
+        for row in rows {
+            all += row.request.accounts;
+            all += row.response.accounts;
+        }
+        Self {
+            wire: all.total(),
+            headers: all.total() - all.payload(),
+            payload: all.payload(),
+            data: all[Account::Data],
+            control: all[Account::Control],
+            frames: link_header.map(|header| all[Account::Link] as f64 / header as f64),
+        }
     }
 }
 

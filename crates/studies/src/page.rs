@@ -73,10 +73,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     Ok(environment)
 }
 
-/// `cell(…)` is the one with these labels, `cells_with(…)` are all of them; `has(…)` tells whether there is any.
+/// `only(…)` is the one with these labels, `cells_with(…)` are all of them; `has(…)` tells whether there is any.
 fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
     let all = cells.clone();
-    environment.add_function("cell", move |labels: Kwargs| query::only(&all, &labels));
+    environment.add_function("only", move |labels: Kwargs| query::only(&all, &labels));
     let all = cells.clone();
     environment.add_function("cells_with", move |labels: Kwargs| query::matching(&all, &labels));
     let all = cells.clone();

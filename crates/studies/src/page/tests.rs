@@ -27,7 +27,7 @@ fn a_figure_in_a_sentence_is_the_records() {
     let row = &study().cells[0].run.operations.iter().find(|row| row.name == "GET").unwrap().clone();
     let wire = (row.request.accounts.total() + row.response.accounts.total()) as f64 / row.samples() as f64;
     let wanted = format!("**{}** in {}\n", number::bytes(&wire.into()).unwrap(), row.name);
-    assert_eq!(text("**{{ cell(pipeline=1).row.wire | bytes }}** in {{ cell(pipeline=1).row.name }}"), wanted);
+    assert_eq!(text("**{{ only(pipeline=1).row.wire | bytes }}** in {{ only(pipeline=1).row.name }}"), wanted);
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn frames_are_divided_among_those_that_share_them() {
 #[test]
 fn what_was_not_measured_is_an_error_and_not_an_empty_place() {
     for template in [
-        "{{ cell(pipeline=25).row.wire | bytes }}",
-        "{{ cell(server='redis').row.wire | bytes }}",
-        "{{ cell(pipeline=1).row.wires | bytes }}",
-        "{{ cell(pipeline=1).row.name | bytes }}",
+        "{{ only(pipeline=25).row.wire | bytes }}",
+        "{{ only(server='redis').row.wire | bytes }}",
+        "{{ only(pipeline=1).row.wires | bytes }}",
+        "{{ only(pipeline=1).row.name | bytes }}",
         "{{ nothing }}",
     ] {
         assert!(render(template, study()).is_err(), "{template}");
@@ -75,7 +75,7 @@ fn what_was_not_measured_is_an_error_and_not_an_empty_place() {
 #[test]
 fn figures_lie_beside_the_page_that_shows_them() {
     let lines = "{{ lines(name='wire', title='Bytes', shows='Bytes', x='pipeline', y='B', places=[1, 10], note='n.', \
-                 lines=[['Redis', [cell(pipeline=1).row.wire, none]]]) }}\n\
+                 lines=[['Redis', [only(pipeline=1).row.wire, none]]]) }}\n\
                  {{ bars(name='cost', title='Cost', shows='Costs', cells=cells_with(server='redis'), labels=['1', '10']) }}";
     let page = render(lines, study()).unwrap();
     assert_eq!(page.text, "![Bytes](figures/wire.svg)\n![Costs](figures/cost.svg)\n");
