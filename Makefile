@@ -41,14 +41,14 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 	lab/acceptance target/release/overhead
 
 bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
-	lab/install peers redis postgres
+	lab/install peers memcached redis postgres
 	lab/bench-peers target/release/overhead --write docs/performance.md
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
 	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain --test schema
 
 fixtures: ## capture all fixtures again, from real servers
-	lab/install build fixtures redis postgres cassandra ferretdb
+	lab/install build fixtures memcached redis postgres cassandra ferretdb
 	fixtures/record --all
 
 clean: ## what was built, and the lab's servers; runs/ stays

@@ -16,6 +16,7 @@ import traffic
 
 LAB = Path(__file__).resolve().parent
 REDIS = int(os.environ.get("OVERHEAD_REDIS_PORT", "7379"))
+MEMCACHED = int(os.environ.get("OVERHEAD_MEMCACHED_PORT", "7211"))
 POSTGRES = int(os.environ.get("OVERHEAD_POSTGRES_PORT", "7432"))
 RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
             f"ferretdb:7017={LAB.parent}/fixtures/ferretdb-rust/capture.pcap"]
@@ -95,6 +96,23 @@ def random_shapes(requests):
         client.close()
 
 
+def memcached_load(requests):
+    """Sets and gets by turns of values of 100 bytes, over four connections."""
+    numbers, value = random.Random(11), b"x" * 100
+    clients = [socket.create_connection(("127.0.0.1", MEMCACHED)) for _ in range(4)]
+    for client in clients:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in range(requests):
+        client, key = clients[number % 4], b"key:%08d" % numbers.randrange(1_000)
+        is_set = number // 4 % 2 == 0
+        client.sendall(b"set %s 0 0 100\r\n%s\r\n" % (key, value) if is_set else b"get %s\r\n" % key)
+        answer, end = b"", b"STORED\r\n" if is_set else b"END\r\n"
+        while not answer.endswith(end):
+            answer += client.recv(4_096)
+    for client in clients:
+        client.close()
+
+
 def quiet(command):
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
@@ -116,6 +134,7 @@ def make(work, recorded=(), scale=1.0):
     record("Redis GET, SET", "redis", REDIS, redis(500_000))
     record("Redis GET, SET, -P 16", "redis", REDIS, redis(1_000_000, "-P", "16"), counted=8_000)
     record("Redis GET, SET, random lengths", "redis", REDIS, lambda: random_shapes(int(scale * 250_000)))
+    record("memcached get, set", "memcached", MEMCACHED, lambda: memcached_load(int(scale * 250_000)))
     as_postgres = ["-h", "127.0.0.1", "-p", str(POSTGRES), "-U", "postgres", "postgres"]
     quiet(["pgbench", "-i", "-q", *as_postgres])
     for mode in ("simple", "extended", "prepared"):

@@ -183,6 +183,30 @@ def cql_direction(stream, compression, counts):
     return segmented
 
 
+# memcached's opcodes, by the names of their commands.
+MEMCACHED = ("get set add replace delete incr decr quit flush_all getq noop version getk getkq append prepend stats setq addq "
+             "replaceq deleteq incrq decrq quitq flush_allq appendq prependq verbosity touch gat gatq").split()
+# Where in a line the length of the value behind it stands.
+STORED = {**dict.fromkeys(("set", "add", "replace", "append", "prepend", "cas"), 4), "ms": 2}
+
+
+def memcached_requests(streams_):
+    """Requests by command in streams of memcached, text or binary."""
+    counts = Counter()
+    for (_, side), stream in streams_.items():
+        at = 0
+        while side == "request" and at < len(stream):
+            if stream[at] == 0x80:
+                counts[MEMCACHED[stream[at + 1]]] += 1
+                at += 24 + int.from_bytes(stream[at + 8:at + 12], "big")
+                continue
+            end = stream.index(b"\n", at) + 1
+            words = stream[at:end].decode().split()
+            counts[words[0]] += 1
+            at = end + (int(words[STORED[words[0]]]) + 2 if words[0] in STORED else 0)
+    return counts
+
+
 # Requests of CQL.
 CQL_REQUESTS = ("STARTUP", "OPTIONS", "QUERY", "PREPARE", "EXECUTE", "REGISTER", "BATCH", "AUTH_RESPONSE")
 

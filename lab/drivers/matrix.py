@@ -28,6 +28,7 @@ SYSTEMS = {
     "pgwire": ("postgres", "postgres18-tls", witness.Postgres),
     "cql": ("cassandra", "cassandra", witness.Cassandra),
     "mongo": ("mongodb", "ferretdb", witness.FerretDB),
+    "memcache": ("memcached", "memcached", witness.Memcached),
 }
 # Programs that run more than once, under these arguments each.
 ARGUMENTS = {
@@ -157,6 +158,15 @@ def by_the_capture(system, port, scratch, record, streams):
                 mine[row["name"]] += row["count"]
         for name in sorted(set(mine) | set(theirs)):
             yield f"commands by their first field: {name}", mine[name], theirs[name]
+    if system == "memcached":
+        theirs = counts.memcached_requests(streams)
+        mine = Counter()
+        for row in record["operations"]:
+            if row["name"] not in NOT_COMMANDS and row["class"] != "unmatched":
+                mine[row["name"].removeprefix("bin ")] += row["count"] + row["unsolicited"]
+        for name in sorted(set(mine) | set(theirs)):
+            yield f"requests by their first word or opcode: {name}", mine[name], theirs[name]
+        plain = False  # of several commands in a segment, tshark knows the first
     if system == "redis":
         theirs = counts.resp_elements(streams)
         mine = counts.our_messages(system, port, file)

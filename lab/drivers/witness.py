@@ -100,6 +100,34 @@ class Redis(Server):
             yield f"INFO commandstats: {name}", mine[name] + said.get("server", {}).get(name, 0), grown.get(name, 0)
 
 
+class Memcached(Server):
+    """`stats`: bytes both ways, and commands that are counted one by one."""
+
+    def counters(self):
+        self.connection.sendall(b"stats\r\n")
+        answer = b""
+        while not answer.endswith(b"END\r\n"):
+            answer += self.connection.recv(65536)
+        self.answered = len(answer)
+        lines = (line.split() for line in answer.decode().splitlines() if line.startswith("STAT "))
+        return {words[1]: int(words[2]) for words in lines if words[1].startswith(("bytes_", "cmd_")) and len(words) == 3}
+
+    def finish(self):
+        self.first_answer = self.answered
+        super().finish()
+
+    def rows(self, record, streams, said):
+        grown = self.grown()
+        # The first question was counted before its answer said so, and the second answer had not been sent.
+        for side, count in (("request", grown["bytes_read"] - len("stats\r\n")), ("response", grown["bytes_written"] - self.first_answer)):
+            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
+            yield f"stats: payload, {side}", mine, count
+        flushes = total(record, lambda row: row["name"].removeprefix("bin ") in ("flush_all", "flush_allq"))
+        yield "stats: cmd_flush", flushes, grown.get("cmd_flush", 0)
+        for name, count in said.get("server", {}).items():
+            yield f"stats: {name}", count, grown.get(name, 0)
+
+
 class Cassandra(Server):
     """The virtual tables of Cassandra: statements executed, and requests per connection while it is open."""
 
