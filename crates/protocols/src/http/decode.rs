@@ -262,20 +262,21 @@ impl Http {
         let is_interim = (100..200).contains(&status) && status != 101;
         let op = front.map_or_else(|| out.orphan("RESPONSE"), |front| front.op);
         out.charge(op);
+        (self.response.op, self.response.is_orphan, self.response.is_error) = (op, front.is_none(), status >= 400);
+        // Where it cannot be read, or was cut, nothing tells where the next one begins.
+        self.response.message.stage = Stage::Endless;
         let Response { knows_software, .. } = &mut self.response;
         let lengths = head::response(&head, &mut Heading { len, knows_software, name: &mut String::new() }, out);
-        let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
-        self.response.is_orphan = front.is_none();
-        (self.response.op, self.response.is_error) = (op, status >= 400);
-        if is_interim {
-            self.end_interim(is_cut, out);
-            return Ok(Step::Progress);
+        if lengths.is_none() || !is_interim {
+            self.pairing.answered();
         }
-        self.pairing.answered();
-        self.response.message.stage = Stage::Endless;
-        if !is_cut {
-            self.response.message.stage = Stage::Body(self.body_of_response(status, front, &lengths)?);
-            if self.response.message.stage == Stage::Body(Body::Over) {
+        let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
+        if is_interim && !is_cut {
+            self.end_interim(out);
+        } else if !is_cut {
+            let body = self.body_of_response(status, front, &lengths)?;
+            self.response.message.stage = Stage::Body(body);
+            if body == Body::Over {
                 self.end_response(self.response.outcome(), out);
             }
         }
@@ -306,12 +307,12 @@ impl Http {
     }
 
     /// A response that another one follows is complete: it says nothing of the outcome.
-    fn end_interim<R: Reader>(&mut self, is_cut: bool, out: &mut Out<'_, R>) {
+    fn end_interim<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.response.message.reset();
         if self.response.is_orphan {
             out.close(self.response.op, Outcome::NoReply);
         }
         out.release();
-        self.response.message.stage = if is_cut { Stage::Endless } else { Stage::Head };
     }
 
     /// A response is complete, or what is left of it was lost.

@@ -85,6 +85,23 @@ fn snapped_heads_say_what_was_asked_and_what_came_of_it() {
 }
 
 #[test]
+fn an_interim_response_that_was_cut_ends_once() {
+    for request in ["", GET] {
+        let pieces = [Bytes(C, request), Bytes(S, "HTTP/1.1 100 Continue\r\nA: b"), Opaque(S, 9), Bytes(S, NOTHING)];
+        let transcript = play(false, &pieces);
+        assert!(transcript.ops.iter().all(|op| op.outcome.is_some()), "{:?}", transcript.summary());
+    }
+}
+
+#[test]
+fn a_response_that_cannot_be_read_ends_what_it_answers() {
+    let transcript = talk(&[(C, GET), (S, "HTTP/1.1 200 OK\r\nA: \0\r\n\r\n")]);
+    assert_eq!(outcomes(&transcript)[0], "workload GET /a [] unanswered");
+    let transcript = talk(&[(S, "HTTP/1.1 200 OK\r\nA: \0\r\n\r\n")]);
+    assert_eq!(outcomes(&transcript)[0], "unmatched RESPONSE [] noreply");
+}
+
+#[test]
 fn the_rest_of_a_request_may_be_lost_and_its_response_still_come() {
     let transcript = play(
         false,
