@@ -30,19 +30,20 @@ impl Split {
             return;
         }
         let heads = self.weights.len();
-        if self.are_equal {
-            let each = amounts.map(|amount| (amount / heads as u64, amount % heads as u64));
-            for index in 0..heads {
-                give(index, each.map(|(share, extra)| share + u64::from((index as u64) < extra)));
+        let each = amounts.map(|amount| (amount / heads as u64, amount % heads as u64));
+        if !self.are_equal {
+            self.shares.clear();
+            for amount in amounts {
+                self.in_proportion(amount);
             }
-            return;
-        }
-        self.shares.clear();
-        for amount in amounts {
-            self.in_proportion(amount);
         }
         for index in 0..heads {
-            give(index, std::array::from_fn(|of| self.shares.get(of * heads + index).copied().unwrap_or_default()));
+            let given = if self.are_equal {
+                each.map(|(share, extra)| share + u64::from((index as u64) < extra))
+            } else {
+                std::array::from_fn(|of| self.shares.get(of * heads + index).copied().unwrap_or_default())
+            };
+            give(index, given);
         }
     }
 
