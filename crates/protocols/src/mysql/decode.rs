@@ -11,6 +11,10 @@ use super::wire::{self, FULL, HEADER, capability};
 use overhead_decode::{Boundary, Cursor, Input, Malformed, OpId, Out, Reader, Short, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 
+/// Bytes of a packet that are decoded at once: enough for the types of all parameters that a statement can have. What is
+/// behind them flows by, so that a packet's length does not matter.
+const AT_ONCE: u64 = 256 << 10;
+
 /// A connection whose packets are not compressed, or what compressed ones hold.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
@@ -25,6 +29,8 @@ pub(super) struct Plain {
     rest_of_command: Option<Rest>,
     /// What is left of a row, in the packets that continue it.
     pub rest_of_row: Option<Continued>,
+    /// What is left of the current packet, by side.
+    flows: [Option<Flow>; 2],
     /// Where the answer at the front of the queue is.
     pub stage: Stage,
     /// Types of the columns of the current result, as far as they were described.
@@ -59,6 +65,14 @@ pub(super) enum Continued {
     Undecoded,
 }
 
+/// A long packet of which the beginning was decoded.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    left: u64,
+    /// Another packet continues it.
+    is_continued: bool,
+}
+
 /// What is left of a command.
 #[derive(Debug)]
 struct Rest {
@@ -81,6 +95,13 @@ enum Client {
     Stray,
 }
 
+impl Client {
+    /// Returns whether it may be decoded piece by piece.
+    fn may_flow(self) -> bool {
+        matches!(self, Self::Continued | Self::Command(..))
+    }
+}
+
 impl Plain {
     pub fn new(mid_stream: bool) -> Self {
         let mut session = Session::default();
@@ -95,23 +116,107 @@ impl Plain {
     }
 
     pub fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        if let Some(flow) = self.flows[side as usize] {
+            return Ok(self.flow(flow, side, input, out));
+        }
         let Some((len, sequence)) = wire::header(input.bytes) else { return Ok(Step::More) };
         let first = input.bytes.get(HEADER as usize).copied().filter(|_| len > 0);
         if first.is_none() && len > 0 && input.opaque == 0 {
             return Ok(Step::More);
         }
-        let total = HEADER + len;
-        let packet = Packet { first, len, is_continued: len == FULL };
-        match side {
-            Side::Request => {
-                let what = self.client(packet, sequence, input)?;
-                if input.available() < total {
-                    return Ok(Step::Need(total));
+        let mut packet = Packet { first, len, here: len, is_continued: len == FULL };
+        let what = match side {
+            Side::Request => Some(self.client(packet, sequence, input)?),
+            Side::Response => None,
+        };
+        if len > AT_ONCE && what.map_or(self.may_flow(packet), Client::may_flow) {
+            (packet.here, packet.is_continued) = (AT_ONCE, true);
+        }
+        if input.available() < HEADER + packet.here {
+            return Ok(Step::Need(HEADER + packet.here));
+        }
+        let before = out.posted();
+        let step = match what {
+            Some(what) => self.request(what, packet, input, out),
+            None => self.response(packet, sequence, input, out),
+        };
+        let left = (HEADER + len).saturating_sub(out.posted() - before);
+        if packet.here < len && left > 0 {
+            self.flows[side as usize] = Some(Flow { left, is_continued: len == FULL });
+        }
+        step
+    }
+
+    /// Returns whether a packet of the server may be decoded piece by piece: rows, and what continues them.
+    fn may_flow(&self, packet: Packet) -> bool {
+        let is_row = match self.stage {
+            Stage::Rows | Stage::Defined => true,
+            Stage::First => matches!(self.pairing.kind(), Some(Kind::Fetch | Kind::Stream)),
+            _ => false,
+        };
+        self.rest_of_row.is_some() || is_row && packet.first != Some(wire::ERR)
+    }
+
+    /// A further piece of a long packet.
+    fn flow<R: Reader>(&mut self, flow: Flow, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
+        let here = flow.left.min(input.available());
+        let is_last = here == flow.left;
+        let what = self.charge_rest(side, out);
+        let mut c = Cursor::new(input, here, out);
+        let rest = what.clone().go_on(&mut c, !is_last || flow.is_continued);
+        // Amid the length of a value, the next piece decides.
+        let is_cut = rest.is_ok() && !is_last && c.remaining() < wire::LENGTH as u64;
+        let used = c.position();
+        if is_cut && used == 0 {
+            self.set_rest(side, Some(what), out);
+            return Step::Need(here + 1);
+        }
+        let is_whole = c.remaining() == 0;
+        let left = if is_cut { flow.left - used } else { flow.left - here };
+        if !is_cut {
+            c.finish();
+        }
+        let rest = rest.ok().flatten().filter(|_| is_whole || is_cut).unwrap_or(Continued::Undecoded);
+        self.flows[side as usize] = (left > 0).then_some(Flow { left, ..flow });
+        self.set_rest(side, (left > 0 || flow.is_continued).then_some(rest), out);
+        out.release();
+        Step::Progress
+    }
+
+    /// Charges the operation whose message goes on; gives what goes on.
+    fn charge_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) -> Continued {
+        if side == Side::Response {
+            match self.pairing.front().map(|front| front.op) {
+                Some(op) => out.charge(op),
+                None => {
+                    self.pairing.stray_answer(out);
+                    self.stage = Stage::Blind;
                 }
-                self.request(what, packet, input, out)
             }
-            Side::Response if input.available() < total => Ok(Step::Need(total)),
-            Side::Response => self.response(packet, sequence, input, out),
+            return self.rest_of_row.take().unwrap_or(Continued::Undecoded);
+        }
+        match self.rest_of_command.as_ref().and_then(|rest| rest.op) {
+            Some(op) => out.charge(op),
+            None => self.pairing.charge_stray(out),
+        }
+        let what = self.rest_of_command.as_mut().map(|rest| std::mem::replace(&mut rest.what, Continued::Undecoded));
+        what.unwrap_or(Continued::Undecoded)
+    }
+
+    /// Keeps what goes on, or ends the message.
+    fn set_rest<R: Reader>(&mut self, side: Side, what: Option<Continued>, out: &mut Out<'_, R>) {
+        match (side, what) {
+            (Side::Response, what) => self.rest_of_row = what,
+            (Side::Request, Some(what)) => {
+                if let Some(rest) = &mut self.rest_of_command {
+                    rest.what = what;
+                }
+            }
+            (Side::Request, None) => {
+                if let Some(Rest { op: Some(op), is_answered: false, .. }) = self.rest_of_command.take() {
+                    out.close(op, Outcome::NoReply);
+                }
+            }
         }
     }
 
@@ -155,16 +260,16 @@ impl Plain {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        let total = HEADER + packet.len;
+        let total = HEADER + packet.here;
         match what {
             Client::Command(code, command) => {
                 self.phase = Phase::Begun;
                 let op = self.begin_operation(out);
                 let mut c = begin(input, total, out);
                 let rest = self.command((op, code, command), &mut c, packet.is_continued);
-                c.finish();
+                let is_whole = end(c, packet);
                 let is_answered = command.kind.is_some();
-                let what = rest?.unwrap_or(Continued::Undecoded);
+                let what = rest?.filter(|_| is_whole).unwrap_or(Continued::Undecoded);
                 if packet.is_continued {
                     self.rest_of_command = Some(Rest { op: Some(op), is_answered, what });
                 } else if !is_answered {
@@ -218,20 +323,12 @@ impl Plain {
 
     /// A packet that continues a command.
     fn continue_command<R: Reader>(&mut self, packet: Packet, input: Input<'_>, out: &mut Out<'_, R>) {
-        let Some(Rest { op, is_answered, what }) = self.rest_of_command.take() else { return };
-        match op {
-            Some(op) => out.charge(op),
-            None => self.pairing.charge_stray(out),
-        }
-        let mut c = begin(input, HEADER + packet.len, out);
+        let what = self.charge_rest(Side::Request, out);
+        let mut c = begin(input, HEADER + packet.here, out);
         let what = what.go_on(&mut c, packet.is_continued);
-        c.finish();
-        if packet.is_continued {
-            let what = what.ok().flatten().unwrap_or(Continued::Undecoded);
-            self.rest_of_command = Some(Rest { op, is_answered, what });
-        } else if let Some(op) = op.filter(|_| !is_answered) {
-            out.close(op, Outcome::NoReply);
-        }
+        let is_whole = end(c, packet);
+        let what = what.ok().flatten().filter(|_| is_whole).unwrap_or(Continued::Undecoded);
+        self.set_rest(Side::Request, packet.is_continued.then_some(what), out);
         out.release();
     }
 
@@ -245,7 +342,7 @@ impl Plain {
             None => self.start(out)?,
         };
         out.charge(op);
-        let mut c = begin(input, HEADER + packet.len, out);
+        let mut c = begin(input, HEADER + packet.here, out);
         c.out().enter("login");
         let capabilities = handshake::fixed(&mut c);
         if opening == Opening::Tls {
@@ -336,7 +433,7 @@ impl Plain {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Next {
-        let mut c = begin(input, HEADER + packet.len, out);
+        let mut c = begin(input, HEADER + packet.here, out);
         let next = if is_greeting {
             c.out().enter("greeting");
             handshake::greeting(&mut c, &mut self.server).map(|()| Next::More)
@@ -345,13 +442,11 @@ impl Plain {
         } else {
             self.answer(kind, packet, &mut c)
         };
-        c.finish();
-        next.unwrap_or_else(|Short| {
-            if packet.is_continued {
-                self.rest_of_row = Some(Continued::Undecoded);
-            }
-            self.undecoded(packet)
-        })
+        let is_whole = end(c, packet);
+        if packet.is_continued && (next.is_err() || !is_whole || self.rest_of_row.is_none()) {
+            self.rest_of_row = Some(Continued::Undecoded);
+        }
+        next.unwrap_or_else(|Short| self.undecoded(packet))
     }
 
     /// A packet could not be decoded to its end: what the answer goes on with depends on what it was.
@@ -401,10 +496,12 @@ impl Plain {
         match side {
             Side::Request => {
                 self.rest_of_command = None;
+                self.flows[side as usize] = None;
                 self.pairing.doubt();
                 self.phase = Phase::Begun;
             }
             Side::Response => {
+                self.flows[side as usize] = None;
                 self.drop_all(out);
             }
         }
@@ -445,6 +542,17 @@ impl Plain {
     pub fn held(&self) -> usize {
         self.session.held() + self.pairing.held() + self.columns.capacity()
     }
+}
+
+/// Ends a packet, or the piece of it that was decoded; gives whether that was to the end.
+fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: Packet) -> bool {
+    let left = c.remaining();
+    if packet.here < packet.len && left < wire::LENGTH as u64 {
+        // The beginning of a length, which the next piece goes on with.
+        return true;
+    }
+    c.finish();
+    left == 0
 }
 
 /// A cursor over a packet of `total` bytes, behind its header.

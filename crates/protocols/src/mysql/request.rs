@@ -5,7 +5,7 @@ use super::decode::{Continued, Plain};
 use super::pair::Named;
 use super::session::{LAST_PREPARED, Statement};
 use super::values::{Layout, present, untyped, values};
-use super::wire::{capability, lenenc, lenenc_text};
+use super::wire::{capability, lenenc, lenenc_at, lenenc_text};
 use crate::limits;
 use overhead_decode::{Cursor, Malformed, OpId, Reader, Short};
 use overhead_model::{Account, Class};
@@ -171,11 +171,14 @@ impl Plain {
             self.forget_sent_ahead(id);
             return Ok(sent);
         }
-        let Some(statement) = self.known(id) else {
-            // How many parameters there are is not known, and so neither what is a value.
-            return Ok(Sent { rest: is_continued.then_some(Continued::Undecoded), ..sent });
+        let known = self.known(id).map(|statement| u64::from(statement.parameters));
+        let Some(mut count) = known else {
+            if is_continued || !fitted(c) {
+                // How many parameters there are is not known, and so neither what is a value.
+                return Ok(Sent { rest: is_continued.then_some(Continued::Undecoded), ..sent });
+            }
+            return Ok(sent);
         };
-        let mut count = u64::from(statement.parameters);
         let has_names =
             self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or(flags & PARAMETER_COUNT_AVAILABLE != 0);
         if has_names && (count > 0 || flags & PARAMETER_COUNT_AVAILABLE != 0) {
@@ -304,6 +307,50 @@ impl Plain {
         named.label(op, ("EXECUTE", via), has_begun, c.out());
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
     }
+}
+
+/// Parameters with their types, that are most to be tried.
+const TRIED: usize = 256;
+
+/// Posts the parameters of a statement of which nothing is known, where no two numbers of them fit. Returns whether one does.
+fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
+    let inside = c.peek();
+    if inside.len() as u64 != c.remaining() {
+        return false;
+    }
+    let mut fitting = (1..=TRIED).filter_map(|count| Some((count, parameters_of(inside, count)?)));
+    let (Some((count, types)), None) = (fitting.next(), fitting.next()) else { return false };
+    let bitmap = count.div_ceil(8);
+    let _ = c.skip(bitmap as u64, Account::Framing, "null bitmap");
+    let _ = c.skip(1, Account::Metadata, "new parameters");
+    let _ = c.skip(2 * count as u64, Account::Schema, "parameter type");
+    let nulls = inside.get(..bitmap).unwrap_or_default();
+    c.out().enter("parameters");
+    // Other values might fit otherwise.
+    c.out().set_read(true);
+    let done = values(c, &mut present(&types, nulls, 0), false);
+    c.out().set_read(false);
+    c.out().leave();
+    done.is_ok()
+}
+
+/// Returns the types of so many parameters, where they make up all of `inside`.
+fn parameters_of(inside: &[u8], count: usize) -> Option<Vec<u8>> {
+    let (nulls, behind) = inside.split_at_checked(count.div_ceil(8))?;
+    let (&1, behind) = behind.split_first()? else { return None };
+    let (pairs, mut values) = behind.split_at_checked(2 * count)?;
+    // Bits that are of no parameter are not set, and neither are flags but one.
+    let is_sound = count.is_multiple_of(8) || nulls.last()? >> (count % 8) == 0;
+    let types: Vec<u8> = pairs.chunks_exact(2).filter(|pair| pair[1] & 0x7f == 0).map(|pair| pair[0]).collect();
+    let is_known = types.len() == count && types.iter().all(|&kind| Layout::of(kind).is_some());
+    for layout in present(&types, nulls, 0).filter(|_| is_sound && is_known) {
+        let (len, used) = match layout {
+            Layout::Fixed(len) => (u64::from(len), 0),
+            Layout::Counted | Layout::Text => lenenc_at(values)?,
+        };
+        values = values.get(used..)?.get(usize::try_from(len).ok()?..)?;
+    }
+    (is_sound && is_known && values.is_empty()).then_some(types)
 }
 
 /// How a command is sent.

@@ -51,14 +51,16 @@ pub(super) struct Packet {
     /// Its first byte; `None` where it is empty or was not captured.
     pub first: Option<u8>,
     pub len: u64,
-    /// Another one continues it.
+    /// How much of it is decoded at once; what follows flows by.
+    pub here: u64,
+    /// There is more of the message, in this packet or in another one.
     pub is_continued: bool,
 }
 
 impl Packet {
     /// Returns whether it ends definitions or rows.
     fn is_end(self) -> bool {
-        self.first == Some(wire::EOF) && !self.is_continued
+        self.first == Some(wire::EOF) && self.len < wire::FULL
     }
 
     fn is_eof(self) -> bool {
@@ -470,6 +472,9 @@ impl Continued {
         match read {
             super::values::Read::All => None,
             super::values::Read::Partly(left) => Some(Self::Values(left, layouts.collect())),
+            super::values::Read::Before(layout) => {
+                Some(Self::Values(0, std::iter::once(layout).chain(layouts).collect()))
+            }
         }
     }
 
@@ -490,7 +495,10 @@ impl Continued {
                 c.rest(account, field);
                 Ok(is_continued.then_some(self))
             }
-            Self::Undecoded => Ok(is_continued.then_some(self)),
+            Self::Undecoded => {
+                c.rest(Account::Unknown, "undecoded");
+                Ok(is_continued.then_some(self))
+            }
             Self::Values(left, layouts) => {
                 if let Some(left) = value(c, left, is_continued)? {
                     return Ok(Some(Self::Values(left, layouts)));

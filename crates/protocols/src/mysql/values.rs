@@ -3,7 +3,7 @@
 //! In text, each cell has its length before it; a null is one byte. In binary, a bitmap says which are null, and numbers
 //! have the length of their type ("Binary Protocol Value" in `MySQL`'s manual).
 
-use super::wire::{LOCAL_INFILE, lenenc};
+use super::wire::{LENGTH, LOCAL_INFILE, lenenc, lenenc_at};
 use overhead_decode::{Cursor, Free, Note, Reader, Short};
 use overhead_model::Account;
 
@@ -47,6 +47,8 @@ pub(super) enum Read {
     All,
     /// The packet ended, and another one continues it: so many bytes of the last value are in there.
     Partly(u64),
+    /// It ended amid the length of a value that is laid out so.
+    Before(Layout),
 }
 
 /// Posts values, one for each layout. `is_continued` where another packet continues this one.
@@ -67,6 +69,7 @@ pub(super) fn values<R: Reader>(
                 c.skip(1, Account::Framing, "null")?;
                 continue;
             }
+            Layout::Text | Layout::Counted if is_continued && is_cut(c) => return Ok(Read::Before(layout)),
             Layout::Text | Layout::Counted => lenenc(c, Account::Framing, "length")?,
         };
         if let Some(left) = value(c, len, is_continued)? {
@@ -74,6 +77,12 @@ pub(super) fn values<R: Reader>(
         }
     }
     Ok(Read::All)
+}
+
+/// Returns whether what is left is the beginning of a length.
+fn is_cut<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
+    let here = c.peek();
+    here.len() < LENGTH && here.len() as u64 == c.remaining() && lenenc_at(here).is_none()
 }
 
 /// Posts one value, or what this packet has of it: then, returns how much is left.
@@ -118,7 +127,7 @@ pub(super) fn is_text_row(mut row: &[u8], cells: usize) -> bool {
     for _ in 0..cells {
         let len = match row.first() {
             Some(&LOCAL_INFILE) => Some((0, 1)),
-            _ => super::wire::lenenc_at(row),
+            _ => lenenc_at(row),
         };
         let behind = len.and_then(|(len, used)| row.get(used..)?.get(usize::try_from(len).ok()?..));
         let Some(behind) = behind else { return false };

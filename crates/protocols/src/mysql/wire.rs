@@ -8,6 +8,9 @@ pub(super) const HEADER: u64 = 4;
 /// Length of a packet that another one continues.
 pub(super) const FULL: u64 = 0xff_ffff;
 
+/// Bytes that an integer of variable length takes at most.
+pub(super) const LENGTH: usize = 9;
+
 /// First byte of an `OK` packet, and of a row in binary.
 pub(super) const OK: u8 = 0;
 /// First byte of a packet that asks for a file of the client's, and a null in a row of text.

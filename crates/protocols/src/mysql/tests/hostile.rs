@@ -85,7 +85,7 @@ fn after_a_lost_request_the_next_one_has_its_own_answer() {
 fn a_statement_and_a_cell_go_on_in_further_packets() {
     let long = [&b"\x03INSERT INTO t VALUES ('"[..], &vec![b'x'; 0xff_ffff], b"')"].concat();
     let (first, second) = long.split_at(0xff_ffff);
-    let cells = [lenenc(0x100_0010), vec![b'y'; 0x100_0010], text(b"last")].concat();
+    let cells = [lenenc(0x100_0010), vec![b'y'; 0x100_0010], text(&vec![b'z'; 300])].concat();
     let (start, rest) = cells.split_at(0xff_ffff);
     let rows = packets(2, &[vec![2], column(253), column(253), start.to_vec(), rest.to_vec(), end(2)]);
     let talk: [(Side, &[u8]); 4] = [
@@ -107,8 +107,40 @@ fn a_statement_and_a_cell_go_on_in_further_packets() {
     assert_eq!(insert.outcome, Some(Outcome::Ok));
     assert_eq!(insert.amounts[0][Account::Query], long.len() as u64 - 1);
     assert_eq!(select.outcome, Some(Outcome::Ok));
-    assert_eq!(select.amounts[1][Account::Data], 0x100_0010 + 4);
+    assert_eq!(select.amounts[1][Account::Data], 0x100_0010 + 300);
+    assert_eq!(transcript.notes, []);
     assert_eq!(select.amounts[1][Account::Unknown], 0);
+}
+
+#[test]
+fn long_rows_and_parameters_flow_by_however_they_are_cut() {
+    let (long, short) = ([lenenc(300_000), vec![b'x'; 300_000]].concat(), text(b"ab"));
+    let row = [long.clone(), short.clone(), long.clone(), vec![0xfb]].concat();
+    let values = [&[0, 1, 253, 0, 253, 0, 253, 0][..], &long, &long, &short].concat();
+    let columns = [column(253), column(253), column(253), column(253)];
+    let rows = packets(1, &[vec![vec![4]], columns.to_vec(), vec![row, end(2)]].concat());
+    let definitions = packets(1, &[vec![prepared(1, 0, 3)], columns[..3].to_vec()].concat());
+    let talk: [(Side, Vec<u8>); 6] = [
+        (C, prepare("INSERT INTO t VALUES (?, ?, ?)")),
+        (S, definitions),
+        (C, execute(1, 0, &values)),
+        (S, packet(1, &ok(1, 0, 2))),
+        (C, query("SELECT a, b, c, d FROM t")),
+        (S, rows),
+    ];
+    let mut expected = None;
+    for size in [7, 1000, 4093, 262_141, 262_150, 562_200, usize::MAX] {
+        let mut engine = Engine::new(Mysql::new(false), false);
+        let mut transcript = Transcript::default();
+        for (side, bytes) in login(MODERN).iter().chain(&talk) {
+            bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut transcript));
+        }
+        engine.finish(&mut transcript);
+        assert_eq!(transcript.notes, [], "{size}");
+        assert_eq!(transcript.ops[2].amounts[0][Account::Data], 600_002, "{size}");
+        assert_eq!(transcript.ops[3].amounts[1][Account::Data], 600_002, "{size}");
+        assert_eq!(*expected.get_or_insert_with(|| transcript.summary()), transcript.summary(), "{size}");
+    }
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn rows_without_definitions_have_the_types_of_the_statement() {
 fn a_statement_of_which_nothing_is_known_is_counted_and_named_so() {
     let row = [&[0, 0][..], &1_u64.to_le_bytes()].concat();
     let talk = [
-        (C, execute(9, 0, b"\0\x01\x03\0\x07\0\0\0")),
+        (C, execute(9, 0, b"\0\0\x07\0\0\0")),
         (S, packets(1, &[vec![1], column(8), row.clone(), end(2)])),
         (C, packet(0, b"\x1c\x09\0\0\0\x02\0\0\0")),
         (S, packets(1, &[row, end(2)])),
@@ -165,11 +165,22 @@ fn a_statement_of_which_nothing_is_known_is_counted_and_named_so() {
     assert_eq!(
         transcript.summary(),
         [
-            "workload EXECUTE [prepared] ok: framing 5, metadata 9, unknown 8 | framing 28, schema 18, data 8, status 7",
+            "workload EXECUTE [prepared] ok: framing 5, metadata 9, unknown 6 | framing 28, schema 18, data 8, status 7",
             "workload FETCH [prepared] ok: framing 5, metadata 8 | framing 9, data 9, status 7"
         ]
     );
     assert_eq!(transcript.notes, [Note::UndecodedMessage, Note::UntypedValue]);
+}
+
+#[test]
+fn parameters_of_a_statement_that_is_not_known_are_told_by_their_types() {
+    let values = [&[0b10, 1, 8, 0, 10, 0, 253, 0x80][..], &7_u64.to_le_bytes(), b"\x02ab"].concat();
+    let transcript = mid_stream(&[(C, &execute(9, 0, &values)), (S, &packet(1, &ok(1, 0, 2)))]);
+    assert_eq!(
+        transcript.summary(),
+        ["workload EXECUTE [prepared] ok: framing 7, metadata 10, schema 6, data 10 | framing 4, status 7"]
+    );
+    assert_eq!(transcript.notes, []);
 }
 
 #[test]
