@@ -186,12 +186,11 @@ impl Plain {
     /// Charges the operation whose message goes on; gives what goes on.
     fn charge_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) -> Continued {
         if side == Side::Response {
-            match self.pairing.front().map(|front| front.op) {
-                Some(op) => out.charge(op),
-                None => {
-                    self.pairing.stray_answer(out);
-                    self.stage = Stage::Blind;
-                }
+            if let Some(op) = self.pairing.front().map(|front| front.op) {
+                out.charge(op);
+            } else {
+                self.pairing.stray_answer(out);
+                self.stage = Stage::Blind;
             }
             return self.rest_of_row.take().unwrap_or(Continued::Undecoded);
         }

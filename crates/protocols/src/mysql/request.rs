@@ -341,7 +341,7 @@ fn parameters_of(inside: &[u8], count: usize) -> Option<Vec<u8>> {
     let (pairs, mut values) = behind.split_at_checked(2 * count)?;
     // Bits that are of no parameter are not set, and neither are flags but one.
     let is_sound = count.is_multiple_of(8) || nulls.last()? >> (count % 8) == 0;
-    let types: Vec<u8> = pairs.chunks_exact(2).filter(|pair| pair[1] & 0x7f == 0).map(|pair| pair[0]).collect();
+    let types: Vec<u8> = pairs.chunks_exact(2).filter(|pair| matches!(pair[1], 0 | 0x80)).map(|pair| pair[0]).collect();
     let is_known = types.len() == count && types.iter().all(|&kind| Layout::of(kind).is_some());
     for layout in present(&types, nulls, 0).filter(|_| is_sound && is_known) {
         let (len, used) = match layout {
