@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-const DRIVERS: [&str; 5] = ["redis", "tokio-postgres", "scylla", "mongodb", "reqwest"];
+const DRIVERS: [&str; 6] = ["redis", "tokio-postgres", "scylla", "mongodb", "reqwest", "async-memcached"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lock = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../Cargo.lock");

@@ -40,6 +40,8 @@ pub fn run(job: Job) -> Result<u8> {
         Protocol::Cql => with::<driver::scylla::Scylla>(job),
         #[cfg(feature = "mongodb")]
         Protocol::Mongo => with::<driver::mongodb::Mongo>(job),
+        #[cfg(feature = "memcached")]
+        Protocol::Memcache => with::<driver::memcached::Memcached>(job),
         #[cfg(feature = "http")]
         Protocol::Http => with::<driver::http::Http>(job),
         #[allow(unreachable_patterns, reason = "reached where a driver is left out of the build")]

@@ -41,7 +41,7 @@ fn wrong_words_are_a_matter_of_usage() {
 #[test]
 fn where_nobody_listens_one_sentence_says_so() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    for db in ["redis", "postgres", "cassandra", "mongodb", "http"] {
+    for db in ["redis", "postgres", "cassandra", "mongodb", "http", "memcached"] {
         let output = bench(&[db, "--server", &format!("127.0.0.1:{port}"), "--timeout", "1s"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{db}: {text}");
@@ -54,7 +54,7 @@ fn where_nobody_listens_one_sentence_says_so() {
 fn who_never_answers_is_not_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    for db in ["redis", "postgres", "cassandra", "mongodb", "http"] {
+    for db in ["redis", "postgres", "cassandra", "mongodb", "http", "memcached"] {
         let output = bench(&[db, "--server", &format!("127.0.0.1:{port}"), "--timeout", "300ms"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{db}: {text}");

@@ -5,8 +5,10 @@
 
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(any(feature = "http", feature = "redis"))]
+#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
 mod keys;
+#[cfg(feature = "memcached")]
+pub mod memcached;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
 #[cfg(feature = "postgres")]
