@@ -79,7 +79,13 @@ fn first_bytes_tell_clients_from_servers() {
 
 #[test]
 fn what_bytes_look_like_does_not_depend_on_how_they_are_cut() {
-    for line in [&b"GET /a?b=c HTTP/1.1\r\nHost: x\r\n"[..], b"HTTP/1.0 404 Not Found\r\n", b"GET /a b HTTP/1.1\r\n"] {
+    for line in [
+        &b"GET /a?b=c HTTP/1.1\r\nHost: x\r\n"[..],
+        b"HTTP/1.0 404 Not Found\r\n",
+        b"GET /a b HTTP/1.1\r\n",
+        b"GET /a\x1eb: HTTP/1.1\r\n",
+        b"GET  / HTTP/1.1\r\n",
+    ] {
         let whole = sniff(line);
         let cuts = (0..line.len()).map(|len| sniff(&line[..len]));
         assert!(cuts.into_iter().all(|cut| cut == Sniff::More || cut == whole), "{}", String::from_utf8_lossy(line));

@@ -39,9 +39,11 @@ pub(super) fn begins_request(bytes: &[u8]) -> Boundary {
         Some(end) => yes_or_no(target.get(..end).is_some_and(is_target_and_version)),
         // A space ends the target, and a version follows.
         None if target.contains(&b' ') => {
-            let version = target.splitn(2, |byte| *byte == b' ').nth(1).unwrap_or_default();
+            let mut words = target.splitn(2, |byte| *byte == b' ');
+            let [target, version] = [words.next(), words.next()].map(Option::unwrap_or_default);
             let is_version = version.starts_with(VERSION) || VERSION.starts_with(version);
-            if is_version { Boundary::More } else { Boundary::No }
+            let is_target = !target.is_empty() && target.iter().all(|byte| is_of_target(*byte));
+            if is_version && is_target { Boundary::More } else { Boundary::No }
         }
         None if !target.iter().all(|byte| is_of_target(*byte)) => Boundary::No,
         None if bytes.len() < SNIFF => Boundary::More,
