@@ -161,7 +161,13 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<Kind>) -> Boundary {
 
 fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
     match payload {
-        [wire::OK, ..] if awaited == Some(Kind::Fetch) => yes_if(len >= 2),
+        // A row alone proves nothing: the header of what follows does.
+        [wire::OK, ..] if awaited == Some(Kind::Fetch) => {
+            match usize::try_from(len).ok().and_then(|len| payload.get(len..)).and_then(header) {
+                Some((_, sequence)) => yes_if(len >= 2 && sequence == 2),
+                None => more_if(len >= 2),
+            }
+        }
         [wire::OK, ..] if awaited == Some(Kind::Prepare) || matches!(len, 12 | 13) => match payload.get(9) {
             None => more_if(matches!(len, 12 | 13)),
             // A filler of that; of an `OK` packet, part of its text.

@@ -426,13 +426,18 @@ impl Lane {
 pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
     let Some(packet) = Laid::read(bytes) else { return Boundary::More };
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
-    if packet.wire == 0 {
+    // A request or an answer begins here.
+    let sequence = u8::from(side == Side::Response);
+    if packet.wire == 0 || bytes.get(3) != Some(&sequence) {
         return Boundary::No;
     }
     if packet.is_packed {
         let is_longer =
             packet.content > packet.wire && packet.content <= packet.wire.saturating_mul(EXPANSION_ZLIB as u64);
+        // One of four levels, and the window that everybody has.
+        let is_odd = !matches!(inside, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
         return match codec(inside) {
+            Some(Codec::Zlib) if is_odd => Boundary::No,
             Some(_) if is_longer => Boundary::Yes,
             None if is_longer && inside.len() < 4 => Boundary::More,
             _ => Boundary::No,

@@ -3,7 +3,7 @@
 use super::boundary;
 use super::command::{self, Command};
 use super::handshake::{self, Opening};
-use super::pair::{Kind, Pairing};
+use super::pair::{Kind, Pairing, Pending};
 use super::response::{Next, Packet, Stage};
 use super::session::Session;
 use super::values::Layout;
@@ -25,6 +25,8 @@ pub(super) struct Plain {
     server: Option<u64>,
     /// From here on, packets are compressed.
     is_compressed: bool,
+    /// The beginning was not seen, or bytes were lost: what comes need not answer what was seen.
+    is_unsure: bool,
     /// What is left of a command, in the packets that continue it.
     rest_of_command: Option<Rest>,
     /// What is left of a row, in the packets that continue it.
@@ -107,7 +109,7 @@ impl Plain {
         let mut session = Session::default();
         session.has_begun = mid_stream;
         let phase = if mid_stream { Phase::Begun } else { Phase::Start };
-        Self { session: Versioned::new(session), phase, ..Self::default() }
+        Self { session: Versioned::new(session), phase, is_unsure: mid_stream, ..Self::default() }
     }
 
     /// Returns whether packets are compressed from here on.
@@ -298,6 +300,9 @@ impl Plain {
         }
         if self.pairing.is_given_up() {
             self.drop_all(out);
+        } else if self.pairing.is_stray() {
+            // Clients wait for answers: that one was over.
+            self.drop_front(out);
         }
         self.pairing.open(out)
     }
@@ -357,6 +362,7 @@ impl Plain {
         }
         c.finish();
         self.session.put(|session| &mut session.has_begun, false);
+        self.is_unsure = false;
         self.phase = Phase::Begun;
         out.release();
         Ok(Step::Progress)
@@ -392,6 +398,14 @@ impl Plain {
             self.end_without_eof();
             self.answered(out);
         }
+        if self.stage == Stage::Blind && sequence == 1 && self.pairing.has_next() {
+            self.drop_front(out);
+        }
+        if self.is_unsure && sequence != 1 && self.awaits_command() {
+            // It goes on with an answer whose beginning was not seen.
+            self.pairing.stray_answer(out);
+            self.stage = Stage::Blind;
+        }
         let is_greeting = sequence == 0 && boundary::is_greeting_of(packet.first, packet.len);
         let is_start = match self.phase {
             Phase::Start => is_greeting || packet.first == Some(wire::ERR),
@@ -421,6 +435,14 @@ impl Plain {
             self.answered(out);
         }
         Ok(Step::Progress)
+    }
+
+    /// Returns whether the next packet of the server should be the first one that answers a command.
+    fn awaits_command(&mut self) -> bool {
+        let is_first = self.stage == Stage::First && self.rest_of_row.is_none();
+        let is_command =
+            |front: &mut Pending| !front.is_answered && !matches!(front.kind, Kind::Login | Kind::ChangeUser);
+        is_first && self.pairing.front().is_some_and(is_command)
     }
 
     /// Posts a packet of the server, to the operation that is charged.
@@ -492,6 +514,9 @@ impl Plain {
 
     /// Bytes of `side` were lost.
     pub fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.is_unsure = true;
+        // What was learnt before holds no more.
+        self.session.change(|_| {});
         match side {
             Side::Request => {
                 self.rest_of_command = None;
@@ -509,6 +534,13 @@ impl Plain {
     /// Nothing of the server is captured.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.drop_all(out);
+    }
+
+    /// The answer at the front is given up.
+    fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pairing.drop_front(out);
+        self.rest_of_row = None;
+        self.stage = Stage::First;
     }
 
     /// Nothing that waits will be seen answered.

@@ -151,6 +151,24 @@ impl Pairing {
         Some(front)
     }
 
+    /// Returns whether the answer at the front is to a request that was not seen.
+    pub fn is_stray(&self) -> bool {
+        self.queue.front().is_some_and(|front| front.outcome == Outcome::NoReply)
+    }
+
+    /// Returns whether a request waits behind the one at the front.
+    pub fn has_next(&self) -> bool {
+        self.queue.len() > 1
+    }
+
+    /// The answer at the front is given up.
+    pub fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let outcome = if self.is_stray() { Outcome::NoReply } else { Outcome::Unanswered };
+        if let Some(front) = self.queue.pop_front() {
+            out.close(front.op, outcome);
+        }
+    }
+
     /// Bytes were lost: what waits may be answered without being seen.
     pub fn doubt(&mut self) {
         self.is_doubtful |= !self.queue.is_empty();
