@@ -121,6 +121,10 @@ struct Stream {
     doubtful: bool,
     /// Decoding failed at the current position while it was searching for one to go on from.
     tried: bool,
+    /// The other side was heard since, or bytes were lost: what comes next begins a turn.
+    turns: bool,
+    /// Where a turn begins, behind the current position, while a boundary is searched for.
+    turn: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +150,8 @@ impl Streams {
             stretch: None,
             doubtful: false,
             tried: false,
+            turns: true,
+            turn: None,
         };
         Self([stream(), stream()])
     }
@@ -159,7 +165,7 @@ impl Streams {
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         let is_settled = |stream: &Stream| {
-            let Stream { state, tail, opaque, need, current: _, stretch, doubtful: _, tried } = stream;
+            let Stream { state, tail, opaque, need, stretch, tried, .. } = stream;
             *state == State::Synced && tail.is_empty() && *opaque == 0 && need.is_none() && stretch.is_none() && !tried
         };
         self.0.iter().all(is_settled)
@@ -193,6 +199,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
     }
 
     fn take<R: Reader>(&mut self, side: Side, mut bytes: &[u8], out: &mut Out<'_, R>) {
+        self.streams[side.other() as usize].turns = true;
         let stream = &mut self.streams[side as usize];
         if stream.opaque > 0 {
             let taken = stream.extend_opaque(bytes.len() as u64);
@@ -209,7 +216,11 @@ impl<'a, D: Decoder> Driver<'a, D> {
                 self.streams[side as usize].keep(rest, out);
             }
         } else {
-            self.streams[side as usize].keep(bytes, out);
+            let stream = &mut self.streams[side as usize];
+            if stream.state == State::Searching && std::mem::take(&mut stream.turns) {
+                stream.turn = Some(stream.tail.len());
+            }
+            stream.keep(bytes, out);
             self.run_tail(side, out);
         }
     }
@@ -375,7 +386,9 @@ impl<'a, D: Decoder> Driver<'a, D> {
         out.note(note);
         self.decoder.lost(side, out);
         out.release();
-        self.streams[side as usize].state = state;
+        let stream = &mut self.streams[side as usize];
+        stream.state = state;
+        (stream.turns, stream.turn) = (false, None);
     }
 
     /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
@@ -397,6 +410,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
             stream.doubtful = true;
         }
         stream.clear();
+        (stream.turns, stream.turn) = (true, None);
         stream.strand(UNDECODED, left, out);
     }
 
@@ -404,17 +418,10 @@ impl<'a, D: Decoder> Driver<'a, D> {
     /// position is a boundary that nothing lies before.
     #[cold]
     fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
-        let mut passed = 0;
-        let found = loop {
-            let here = input.bytes.get(passed..).unwrap_or_default();
-            if here.is_empty() {
-                break false;
-            }
-            match self.decoder.boundary(side, here) {
-                Boundary::Yes => break true,
-                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => break false,
-                Boundary::More | Boundary::No => passed += 1,
-            }
+        let (passed, found) = if self.decoder.resumes_at_turns() {
+            self.search_turn(side, input, out)
+        } else {
+            self.search_bytes(side, input)
         };
         let stream = &mut self.streams[side as usize];
         let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
@@ -428,6 +435,53 @@ impl<'a, D: Decoder> Driver<'a, D> {
             }
         }
         skipped
+    }
+
+    /// Looks for a boundary at every byte; gives how many are passed over, and whether one is behind them.
+    fn search_bytes(&self, side: Side, input: Input<'_>) -> (usize, bool) {
+        let mut passed = 0;
+        let found = loop {
+            let here = input.bytes.get(passed..).unwrap_or_default();
+            if here.is_empty() {
+                break false;
+            }
+            match self.decoder.boundary(side, here) {
+                Boundary::Yes => break true,
+                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => break false,
+                Boundary::More | Boundary::No => passed += 1,
+            }
+        };
+        (passed, found)
+    }
+
+    /// Looks for a boundary where a turn begins, and nowhere else; gives the same.
+    fn search_turn<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> (usize, bool) {
+        let stream = &mut self.streams[side as usize];
+        if std::mem::take(&mut stream.turns) {
+            stream.turn = Some(0);
+        }
+        if let Some((at, here)) = stream.turn.take().and_then(|at| Some((at, input.bytes.get(at..)?))) {
+            match self.decoder.boundary(side, here) {
+                // What was found may be false all the same.
+                Boundary::Yes => {
+                    stream.doubtful = true;
+                    return (at, true);
+                }
+                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => {
+                    stream.turn = Some(0);
+                    return (at, false);
+                }
+                Boundary::More | Boundary::No => {
+                    if stream.stretch.is_none() {
+                        out.note(Note::LostBoundary);
+                    }
+                    self.decoder.lost(side, out);
+                    out.release();
+                }
+            }
+        }
+        self.streams[side as usize].turns = input.opaque > 0;
+        (input.bytes.len(), false)
     }
 }
 

@@ -225,8 +225,16 @@ pub trait Decoder {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed>;
 
     /// Says whether `bytes` provably begin a message of this direction. Asked at the start of a connection whose handshake
-    /// was not captured, and byte by byte after a loss.
+    /// was not captured, and byte by byte after a loss, or only as [`Decoder::resumes_at_turns`] says.
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary;
+
+    /// Returns whether a boundary is believed only where a turn begins: at the first byte behind some of the other side, or
+    /// behind some that were lost. For a protocol of which anything may look like a message: what is no turn is then not
+    /// asked of [`Decoder::boundary`], and goes to `unknown`. Where a turn begins with something else,
+    /// [`Decoder::lost`] is called.
+    fn resumes_at_turns(&self) -> bool {
+        false
+    }
 
     /// Bytes of `side` were lost in the midst of a message: forget what can no longer be paired or told. Operations
     /// that were open may be closed as unanswered. Decoding of this side resumes at the next boundary.

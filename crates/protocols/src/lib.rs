@@ -153,6 +153,12 @@ macro_rules! registry {
                 }
             }
 
+            fn resumes_at_turns(&self) -> bool {
+                match self {
+                    $(Self::$variant(decoder) => decoder.resumes_at_turns(),)+
+                }
+            }
+
             fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
                 match self {
                     $(Self::$variant(decoder) => decoder.lost(side, out),)+

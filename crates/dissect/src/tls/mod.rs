@@ -142,6 +142,10 @@ impl<D: Decoder> Decoder for Layered<D> {
         }
     }
 
+    fn resumes_at_turns(&self) -> bool {
+        self.secured.is_none() && self.decoder.resumes_at_turns()
+    }
+
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match self.secured.as_deref_mut() {
             Some(Secured { tls, streams }) => {

@@ -13,6 +13,8 @@ use overhead_decode::Boundary;
 const GREETING: u64 = 512;
 /// Error numbers that servers send: their own from 1000 on, of a plugin or a router below 16,384.
 const ERRORS: std::ops::Range<u16> = 1000..16_384;
+/// Payload of the longest `OK` packet that is believed to answer a login.
+const LOGGED_IN: u64 = 5120;
 /// Bytes of a text that are enough to believe it.
 const TEXT: usize = 24;
 
@@ -152,8 +154,8 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<Kind>) -> Boundary {
         (0, None | Some(9 | 10)) => greets(bytes),
         (1, None) => more_if(len > 0 && len < FULL),
         (1, Some(_)) => begins_answer(len, payload, awaited),
-        (2..=8, None) if is_login => more_if((1..1024).contains(&len)),
-        (2..=8, Some(&wire::OK)) if is_login => of_ok(len, payload),
+        (2..=8, None) if is_login => more_if((1..LOGGED_IN).contains(&len)),
+        (2..=8, Some(&wire::OK)) if is_login && len < LOGGED_IN => of_ok(len, payload, true),
         (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => yes_if((1..1024).contains(&len)),
         _ => Boundary::No,
     }
@@ -170,11 +172,13 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
         }
         [wire::OK, ..] if awaited == Some(Kind::Prepare) || matches!(len, 12 | 13) => match payload.get(9) {
             None => more_if(matches!(len, 12 | 13)),
+            // It may be either.
+            Some(_) if awaited.is_none() => Boundary::No,
             // A filler of that; of an `OK` packet, part of its text.
             Some(0) => yes_if(matches!(len, 12 | 13)),
-            Some(_) => of_ok(len, payload),
+            Some(_) => of_ok(len, payload, awaited.is_some()),
         },
-        [wire::OK, ..] => of_ok(len, payload),
+        [wire::OK, ..] => of_ok(len, payload, awaited.is_some()),
         [wire::ERR, low, high, behind @ ..] => {
             let is_known = ERRORS.contains(&u16::from_le_bytes([*low, *high]));
             let (state, text) = match behind {
@@ -196,8 +200,9 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
     }
 }
 
-/// `OK`: rows, id, status, warnings, and behind them a text, with or without its length.
-fn of_ok(len: u64, payload: &[u8]) -> Boundary {
+/// `OK`: rows, id, status, warnings, and behind them a text, with or without its length. Where none is awaited, zeros may not
+/// pass as one.
+fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
     let behind = |from: usize| {
         let (_, used) = lenenc_at(payload.get(from..)?)?;
         Some(from + used)
@@ -210,11 +215,30 @@ fn of_ok(len: u64, payload: &[u8]) -> Boundary {
     let is_text = info.iter().skip(1).take(8).all(|byte| *byte >= b' ');
     // Nobody has more warnings.
     match left.filter(|_| warnings < 0x1000) {
-        Some(0) => Boundary::Yes,
-        Some(1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => Boundary::Yes,
+        Some(0) => yes_if(is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0),
+        Some(left @ 1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => {
+            if is_awaited {
+                Boundary::Yes
+            } else {
+                tracks(left, info)
+            }
+        }
         Some(left @ 1..1024) if is_text && (info.len() as u64) < left.min(9) => Boundary::More,
         Some(1..1024) => yes_if(is_text),
         _ => Boundary::No,
+    }
+}
+
+/// A text and changes of the session's state, each with its length, of so many bytes in all.
+fn tracks(len: u64, info: &[u8]) -> Boundary {
+    let end = |from: u64| {
+        let (text, used) = lenenc_at(info.get(usize::try_from(from).ok()?..)?)?;
+        from.checked_add(used as u64)?.checked_add(text)
+    };
+    let Some(text) = end(0) else { return more_if(info.len() < wire::LENGTH) };
+    match end(text) {
+        Some(state) => yes_if(state == len),
+        None => more_if(text < len && info.len() as u64 <= text.saturating_add(wire::LENGTH as u64)),
     }
 }
 

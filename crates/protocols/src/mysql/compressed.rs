@@ -84,6 +84,8 @@ struct Lane {
     ahead: u64,
     /// Nobody knows where the next plain packet begins.
     is_lost: bool,
+    /// The compressed packet that was read last begins a request or an answer.
+    begins: bool,
     /// Operations that were closed, each with the bytes on the tape by then.
     closed: Vec<(u64, OpId, Outcome)>,
     /// Whom the plain packet charges that is being decoded.
@@ -214,6 +216,8 @@ impl Lane {
             }
             let wire = next.get(HEADER as usize..).unwrap_or_default();
             let wire = usize::try_from(packet.wire).ok().and_then(|len| wire.get(..len)).unwrap_or(wire);
+            // A request or an answer begins with this number.
+            self.begins = next.get(3) == Some(&u8::from(side == Side::Response));
             self.take(plain, side, (packet, wire), (unpacker, expansion), out)?;
         }
     }
@@ -332,7 +336,7 @@ impl Lane {
         }
     }
 
-    /// Looks for the beginning of a plain packet; gives the bytes that were passed over.
+    /// A plain packet, where the compressed one begins a request or an answer; else gives the bytes that are passed over.
     fn search<R: Reader>(
         &mut self,
         plain: &mut Plain,
@@ -340,17 +344,13 @@ impl Lane {
         (here, opaque): (&[u8], u64),
         out: &mut Out<'_, R>,
     ) -> Result<u64, Malformed> {
-        let found = (0..here.len()).find(|&at| {
-            let rest = here.get(at..).unwrap_or_default();
-            plain.boundary(side, rest) == Boundary::Yes
-        });
-        let passed = found.map_or(here.len() as u64 + opaque, |at| at as u64);
-        self.is_lost = found.is_none();
-        if passed > 0 {
+        let is_found = self.begins && plain.boundary(side, here) == Boundary::Yes;
+        if !is_found {
+            let passed = here.len() as u64 + opaque;
             self.lose(side, passed, out);
-            self.is_lost = found.is_none();
             return Ok(passed);
         }
+        self.is_lost = false;
         self.one(plain, side, (here, opaque), out)
     }
 

@@ -23,10 +23,12 @@ pub(super) struct Plain {
     phase: Phase,
     /// The server's capabilities, where its greeting was seen.
     server: Option<u64>,
-    /// From here on, packets are compressed.
-    is_compressed: bool,
+    /// Packets lie in compressed ones, or do from here on.
+    pub is_compressed: bool,
     /// The beginning was not seen, or bytes were lost: what comes need not answer what was seen.
     is_unsure: bool,
+    /// Sequence number of the last packet that was not a command.
+    sequence: u8,
     /// What is left of a command, in the packets that continue it.
     rest_of_command: Option<Rest>,
     /// What is left of a row, in the packets that continue it.
@@ -112,11 +114,6 @@ impl Plain {
         Self { session: Versioned::new(session), phase, is_unsure: mid_stream, ..Self::default() }
     }
 
-    /// Returns whether packets are compressed from here on.
-    pub fn turns_compressed(&mut self) -> bool {
-        std::mem::take(&mut self.is_compressed)
-    }
-
     pub fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if let Some(flow) = self.flows[side as usize] {
             return Ok(self.flow(flow, side, input, out));
@@ -129,13 +126,27 @@ impl Plain {
         let mut packet = Packet { first, len, here: len, is_continued: len == FULL };
         let what = match side {
             Side::Request => Some(self.client(packet, sequence, input)?),
-            Side::Response => None,
+            Side::Response => {
+                if self.is_unsure && !self.goes_on(sequence) {
+                    match self.boundary(side, input.bytes) {
+                        Boundary::Yes => {}
+                        Boundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
+                            return Ok(Step::More);
+                        }
+                        _ => return Err(Malformed("not what MySQL answers with")),
+                    }
+                }
+                None
+            }
         };
         if len > AT_ONCE && what.map_or(self.may_flow(packet), Client::may_flow) {
             (packet.here, packet.is_continued) = (AT_ONCE, true);
         }
         if input.available() < HEADER + packet.here {
             return Ok(Step::Need(HEADER + packet.here));
+        }
+        if !matches!(what, Some(Client::Command(..))) {
+            self.sequence = sequence;
         }
         let before = out.posted();
         let step = match what {
@@ -147,6 +158,13 @@ impl Plain {
             self.flows[side as usize] = Some(Flow { left, is_continued: len == FULL });
         }
         step
+    }
+
+    /// Returns whether a packet of the server with this number goes on with what came before, or begins what is awaited.
+    fn goes_on(&self, sequence: u8) -> bool {
+        // Within compressed packets, servers go on from the numbers of these.
+        let is_next = self.is_compressed || sequence == 1 || sequence == self.sequence.wrapping_add(1);
+        self.pairing.kind().is_some() && is_next
     }
 
     /// Returns whether a packet of the server may be decoded piece by piece: rows, and what continues them.
@@ -244,6 +262,9 @@ impl Plain {
             Some(Kind::Login | Kind::ChangeUser) => Client::Authentication,
             Some(_) if self.stage == Stage::Infile => Client::File,
             _ if boundary::is_login(input.bytes) => Client::Opening,
+            _ if self.is_unsure && boundary::of_request(input.bytes) != Boundary::More => {
+                return Err(Malformed("not what a MySQL client begins with"));
+            }
             _ => Client::Stray,
         })
     }
@@ -501,7 +522,7 @@ impl Plain {
         }
         if done.kind == Kind::Login {
             let compresses = capability::COMPRESS | capability::ZSTD;
-            self.is_compressed = self.session.has(compresses) == Some(true);
+            self.is_compressed |= self.session.has(compresses) == Some(true);
         }
     }
 

@@ -95,6 +95,7 @@ impl Mysql {
 
     /// Packets are compressed from here on.
     fn compress(&mut self) {
+        self.plain.is_compressed = true;
         self.layer = Layering::Compressed(Box::new(Layer::new(Arc::clone(&self.expansion))));
     }
 }
@@ -117,7 +118,7 @@ impl Decoder for Mysql {
             return layer.step(&mut self.plain, side, input, out);
         }
         let step = self.plain.step(side, input, out);
-        if self.plain.turns_compressed() {
+        if self.plain.is_compressed {
             self.compress();
         }
         step
@@ -133,6 +134,10 @@ impl Decoder for Mysql {
                 _ => Boundary::More,
             },
         }
+    }
+
+    fn resumes_at_turns(&self) -> bool {
+        true
     }
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {

@@ -203,11 +203,9 @@ impl Plain {
 
     fn binary_row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         c.skip(1, Account::Framing, "header")?;
-        if self.column_count == 0 {
+        if self.column_count == 0 || (self.columns.len() as u64) < self.column_count {
             // Of a statement that was prepared and executed out of sight.
-            untyped(c);
-            self.rest_of_row = packet.is_continued.then_some(Continued::All(Account::Data, "value"));
-            return Ok(());
+            return Err(Short);
         }
         let nulls = c.take((self.column_count + 9) / 8, Account::Framing, "null bitmap")?;
         let mut layouts = present(&self.columns, nulls, 2);

@@ -48,6 +48,8 @@ pub(super) mod capability {
 
 /// Status flags of `OK` and `EOF` packets.
 pub(super) mod status {
+    pub const IN_TRANSACTION: u16 = 0x0001;
+    pub const AUTOCOMMIT: u16 = 0x0002;
     pub const MORE_RESULTS: u16 = 0x0008;
     pub const CURSOR_EXISTS: u16 = 0x0040;
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;

@@ -81,6 +81,52 @@ fn after_a_lost_request_the_next_one_has_its_own_answer() {
     assert!(outcomes.contains(&("(response)", Some(Outcome::NoReply))), "{outcomes:?}");
 }
 
+/// Runs a conversation whose beginning was not captured, in pieces of so many bytes.
+fn amid(talk: &[(Side, Vec<u8>)], size: usize) -> Transcript {
+    let mut engine = Engine::new(Mysql::new(true), true);
+    let mut transcript = Transcript::default();
+    for (side, bytes) in talk {
+        bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut transcript));
+    }
+    engine.finish(&mut transcript);
+    transcript
+}
+
+#[test]
+fn what_looks_like_packets_in_a_value_that_began_out_of_sight_is_none() {
+    let value = [&[0; 40][..], &packet(1, &[0; 249]), &packet(1, &ok(0, 0, 2)), &packet(0, b"\x0e"), &[1; 90]].concat();
+    let rows = packets(1, &[vec![1], column(3), eof(2), text(b"1"), eof(2)]);
+    for side in [C, S] {
+        let talk =
+            [(side, value.clone()), (S, packet(7, &eof(2))), (C, query("SELECT 1 FROM some_table")), (S, rows.clone())];
+        for size in [1, 7, 64, usize::MAX] {
+            let transcript = amid(&talk, size);
+            let unknown: u64 = transcript.ops.iter().flat_map(|op| op.amounts).map(|of| of[Account::Unknown]).sum();
+            assert_eq!(unknown, value.len() as u64 + 9, "{:?}", transcript.summary());
+            let line = transcript.summary().pop().unwrap();
+            assert!(line.starts_with("workload SELECT [text] ok: framing 5, query 24 | "), "{line}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_go_on_by_number_is_given_up() {
+    let rows = packets(1, &[vec![1], column(3), eof(2), text(b"1")]);
+    let talk = [
+        (C, query("SELECT 1 FROM some_table")),
+        (S, [rows, packet(77, &text(b"1")), packet(78, &eof(2))].concat()),
+        (C, query("SELECT 2 FROM some_table")),
+        (S, packet(1, &err())),
+    ];
+    for size in [1, 7, 64, usize::MAX] {
+        let transcript = amid(&talk, size);
+        let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
+        assert!(outcomes.contains(&("SELECT", Some(Outcome::Unanswered))), "{outcomes:?}");
+        assert_eq!(outcomes.last(), Some(&("SELECT", Some(Outcome::Error))), "{:?}", transcript.summary());
+        assert_eq!(transcript.notes, [Note::LostBoundary]);
+    }
+}
+
 #[test]
 fn a_statement_and_a_cell_go_on_in_further_packets() {
     let long = [&b"\x03INSERT INTO t VALUES ('"[..], &vec![b'x'; 0xff_ffff], b"')"].concat();

@@ -166,10 +166,10 @@ fn a_statement_of_which_nothing_is_known_is_counted_and_named_so() {
         transcript.summary(),
         [
             "workload EXECUTE [prepared] ok: framing 5, metadata 9, unknown 6 | framing 28, schema 18, data 8, status 7",
-            "workload FETCH [prepared] ok: framing 5, metadata 8 | framing 9, data 9, status 7"
+            "workload FETCH [prepared] ok: framing 5, metadata 8 | framing 9, status 7, unknown 9"
         ]
     );
-    assert_eq!(transcript.notes, [Note::UndecodedMessage, Note::UntypedValue]);
+    assert_eq!(transcript.notes, [Note::UndecodedMessage, Note::UndecodedMessage]);
 }
 
 #[test]
