@@ -11,12 +11,14 @@ mod capture_file;
 mod check;
 mod checksum;
 mod conversation;
+mod later;
 mod memo;
 mod packet;
 mod reassembler;
 mod seeds;
 mod sum;
 
+pub use later::begun_later;
 pub use memo::ScriptedCapture;
 pub use seeds::{random_script, seeds};
 

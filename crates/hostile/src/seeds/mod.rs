@@ -14,6 +14,7 @@ use overhead_protocols::{Facts, facts};
 use std::path::Path;
 
 pub use memo::random as random_script;
+pub(crate) use recorded::talks;
 
 /// Longest seed. Longer sessions are taken in pieces, so that a fuzzer can try many of them in a second.
 const LONGEST: usize = 1500;

@@ -24,7 +24,7 @@ pub(super) fn conversations(fixtures: &Path, protocol: Protocol) -> Result<Vec<V
 }
 
 /// The same, whole.
-pub(super) fn talks(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Turn>>, String> {
+pub(crate) fn talks(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Turn>>, String> {
     let mut found = Vec::new();
     for capture in captures(fixtures)? {
         let Some(port) = server_port(&capture.with_file_name("args"), protocol)? else { continue };
