@@ -16,7 +16,7 @@
 //! order. Some commands have none (`COM_QUIT`, `COM_STMT_CLOSE`, `COM_STMT_SEND_LONG_DATA`).
 //!
 //! **Names.** Statements go by their verb, prepared ones by the verb of what was prepared; `via` says how they were sent. Other
-//! commands have names of their own (see [`command`]).
+//! commands have names of their own (see `command.rs`).
 //!
 //! **Classes.** Setup: handshake, `PREPARE`, `CLOSE`, `RESET`, `USE`, `CHANGE USER`, `TERMINATE`, and `SET` before a connection's
 //! first other statement. Background: what a replica asks.
