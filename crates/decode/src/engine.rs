@@ -460,16 +460,17 @@ impl<'a, D: Decoder> Driver<'a, D> {
         if std::mem::take(&mut stream.turns) {
             stream.turn = Some(0);
         }
-        if let Some((at, here)) = stream.turn.take().and_then(|at| Some((at, input.bytes.get(at..)?))) {
-            match self.decoder.boundary(side, here) {
+        if let Some(at) = stream.turn.take().filter(|at| *at < input.bytes.len()) {
+            let boundary = if at > 0 { Boundary::No } else { self.decoder.boundary(side, input.bytes) };
+            match boundary {
                 // What was found may be false all the same.
                 Boundary::Yes => {
                     stream.doubtful = true;
-                    return (at, true);
+                    return (0, true);
                 }
-                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => {
+                Boundary::More if input.bytes.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => {
                     stream.turn = Some(0);
-                    return (at, false);
+                    return (0, false);
                 }
                 Boundary::More | Boundary::No => {
                     if stream.stretch.is_none() {
@@ -478,6 +479,11 @@ impl<'a, D: Decoder> Driver<'a, D> {
                     self.decoder.lost(side, out);
                     out.release();
                 }
+            }
+            if at > 0 && input.opaque == 0 {
+                // The turn before was too short to tell; another one begins behind it.
+                self.streams[side as usize].turn = Some(0);
+                return (at, false);
             }
         }
         self.streams[side as usize].turns = input.opaque > 0;

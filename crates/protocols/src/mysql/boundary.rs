@@ -170,14 +170,14 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
                 None => more_if(len >= 2),
             }
         }
-        [wire::OK, ..] if awaited == Some(Kind::Prepare) || matches!(len, 12 | 13) => match payload.get(9) {
-            None => more_if(matches!(len, 12 | 13)),
-            // It may be either.
-            Some(_) if awaited.is_none() => Boundary::No,
-            // A filler of that; of an `OK` packet, part of its text.
-            Some(0) => yes_if(matches!(len, 12 | 13)),
-            Some(_) => of_ok(len, payload, awaited.is_some()),
+        [wire::OK, ..] if awaited == Some(Kind::Prepare) => match payload.get(9) {
+            _ if !matches!(len, 12 | 13) => Boundary::No,
+            None => Boundary::More,
+            // A filler.
+            Some(byte) => yes_if(*byte == 0),
         },
+        // It may answer that, too.
+        [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => Boundary::No,
         [wire::OK, ..] => of_ok(len, payload, awaited.is_some()),
         [wire::ERR, low, high, behind @ ..] => {
             let is_known = ERRORS.contains(&u16::from_le_bytes([*low, *high]));

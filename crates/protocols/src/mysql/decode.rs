@@ -125,7 +125,11 @@ impl Plain {
         }
         let mut packet = Packet { first, len, here: len, is_continued: len == FULL };
         let what = match side {
-            Side::Request => Some(self.client(packet, sequence, input)?),
+            Side::Request => match self.client(packet, sequence, input)? {
+                // More bytes tell, and its length may be none.
+                Client::Stray if self.is_unsure && input.opaque == 0 => return Ok(Step::More),
+                what => Some(what),
+            },
             Side::Response => {
                 if self.is_unsure && !self.goes_on(sequence) {
                     match self.boundary(side, input.bytes) {
