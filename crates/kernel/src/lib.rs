@@ -7,7 +7,7 @@
 //! ```no_run
 //! use overhead_kernel::{Counters, Options, Role};
 //!
-//! let mut counters = Counters::load(&Options::for_ports([6379]))?;
+//! let mut counters = Counters::load(&CounterOptions::for_ports([6379]))?;
 //! counters.add_process(Role::Client, 4711)?;
 //! counters.begin()?;
 //! let so_far = counters.read()?;

@@ -110,7 +110,7 @@ fn inline_commands_are_still_commands() {
 const FOLDERS: [(&str, &[u16], &str, &str); 7] = [
     ("mysql", &[3306, 3307, 13306, 65020], "mysql", "MySQL"),
     ("memcache", &[11211], "memcached", "memcached"),
-    ("generic", &[80], "http", "HTTP"),
+    ("generic", &[8000], "http", "HTTP"),
     ("resp", &[6379, 6380, 6381], "redis", ""),
     ("cql", &[9042], "cassandra", ""),
     ("mongo", &[27017], "mongodb", ""),
