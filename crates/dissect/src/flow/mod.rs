@@ -148,7 +148,7 @@ impl Flow {
 
     /// Room is short, or the connection has closed: keeps nothing that can be done without.
     pub fn shrink<T: Tally>(&mut self, tally: &mut T) {
-        self.fall_back(tally);
+        self.fall_back(None, tally);
         self.forget(tally);
         self.book.shrink();
         if let Stage::Decoding(decoding) = &mut self.stage {
@@ -484,7 +484,7 @@ impl Flow {
 
     /// Ends the connection: open holes are given up, open operations closed.
     pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
-        self.fall_back(tally);
+        self.fall_back(None, tally);
         self.tell(tally);
         for side in Side::BOTH {
             self.reject_probe(side, tally);

@@ -56,7 +56,10 @@ impl Flow {
         if is_learning {
             return self.learn_on(side, bare.as_ref(), number);
         }
-        self.fall_back(tally);
+        let goes_on = bare.as_ref().filter(|bare| !bare.payload.is_empty()).map(|bare| (side, bare.payload.len()));
+        if self.fall_back(goes_on, tally) {
+            return self.learn_on(side, bare.as_ref(), number);
+        }
         match bare {
             Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number, tally),
             _ => {
@@ -124,18 +127,29 @@ impl Flow {
         true
     }
 
-    /// The turn under way goes on otherwise than those before: what was taken in of it goes the general way.
-    pub(super) fn fall_back<T: Tally>(&mut self, tally: &mut T) {
-        let Memory::On(memo) = &mut self.memory else { return };
+    /// The turn under way goes on otherwise than those before: what was taken in of it goes the general way. Returns whether it
+    /// is to be learnt, which it may be where it goes on with so much payload of a side: a miss, for one, begins like a hit.
+    pub(super) fn fall_back<T: Tally>(&mut self, goes_on: Option<(Side, usize)>, tally: &mut T) -> bool {
+        let Memory::On(memo) = &mut self.memory else { return false };
         memo.catch_up(&mut self.book);
         if !memo.is_under_way() {
-            return;
+            return false;
         }
-        memo.quiet = Quiet::Unknown;
+        let quiet = std::mem::replace(&mut memo.quiet, Quiet::Unknown);
         let under_way = memo.take_under_way();
+        let is_learning = match (quiet, goes_on) {
+            (Quiet::In(version), Some((side, len))) => memo.begin_learning(version, side, len, &mut self.counts, tally),
+            _ => false,
+        };
+        if is_learning {
+            self.book.record();
+        }
         for frame in &under_way.frames {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
+            if is_learning && let Memory::On(memo) = &mut self.memory {
+                memo.learn(Taken { acked: None, ..*frame }, payload);
+            }
             self.counts.frame(frame.headers, payload.len());
             if let Some(acked) = frame.acked {
                 self.book.acknowledged(frame.side.other(), acked);
@@ -151,6 +165,7 @@ impl Flow {
             }
             self.book.at(here.0, here.1);
         }
+        is_learning
     }
 
     /// A segment that goes the general way next may begin a turn to be learnt.
