@@ -5,7 +5,7 @@
 //! A figure that cannot be had on this machine is absent with a reason, and the others go on.
 //!
 //! ```no_run
-//! use overhead_kernel::{Counters, Options, Role};
+//! use overhead_kernel::{Counters, CounterOptions, Role};
 //!
 //! let mut counters = Counters::load(&CounterOptions::for_ports([6379]))?;
 //! counters.add_process(Role::Client, 4711)?;
