@@ -69,6 +69,29 @@ impl Input<'_> {
         self.opaque = self.opaque.saturating_sub(n - captured as u64);
     }
 
+    /// Takes element after element, each of which moves past what it posted, until nothing is left or one returns what it waits
+    /// for, and returns what that comes to for [`Decoder::step`].
+    ///
+    /// # Errors
+    ///
+    /// Those of an element.
+    #[inline]
+    pub fn each(
+        self,
+        mut element: impl FnMut(&mut Self) -> Result<Option<Step>, Malformed>,
+    ) -> Result<Step, Malformed> {
+        let mut left = self;
+        let mut step = Step::Progress;
+        while left.available() > 0 {
+            if let Some(blocked) = element(&mut left)? {
+                step = blocked;
+                break;
+            }
+        }
+        // What a step needs is counted from its start; where something was consumed, the next call asks again.
+        Ok(if left.available() < self.available() { Step::Progress } else { step })
+    }
+
     /// Returns what is behind `n` bytes that were posted.
     #[must_use]
     pub fn after(mut self, n: u64) -> Self {

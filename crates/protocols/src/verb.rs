@@ -26,6 +26,21 @@ impl Verb {
         verb
     }
 
+    /// Of a statement whose words come with the number of parentheses that are open there: its first word, or, of one that begins
+    /// with `WITH`, the first that is `main` and stands no deeper. None where there are no words.
+    pub fn of_statement<'a>(mut next: impl FnMut() -> Option<(&'a [u8], usize)>, main: &[&[u8]]) -> Self {
+        let Some((first, depth)) = next() else { return Self::default() };
+        if !first.eq_ignore_ascii_case(b"WITH") {
+            return Self::of_word(first);
+        }
+        while let Some((word, here)) = next() {
+            if here <= depth && main.iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
+                return Self::of_word(word);
+            }
+        }
+        Self::of_word(first)
+    }
+
     /// Returns the word.
     pub fn as_str(&self) -> &str {
         let word = self.text.get(..usize::from(self.len)).unwrap_or_default();

@@ -103,7 +103,9 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
             [_, 1, behind @ ..] => text(len.saturating_sub(3), behind),
             _ => more_if(inside.len() < 2),
         },
-        command::QUERY | command::STMT_PREPARE | command::INIT_DB | 5 | 6 => text(len - 1, inside),
+        command::QUERY | command::STMT_PREPARE | command::INIT_DB | command::CREATE_DB | command::DROP_DB => {
+            text(len - 1, inside)
+        }
         command::FIELD_LIST | command::CHANGE_USER => {
             let end = inside.iter().position(|&byte| byte == 0);
             text(end.map_or(len, |end| end as u64), inside)

@@ -97,7 +97,7 @@ impl Plain {
                 c.rest(Account::Metadata, "database name");
                 Ok(Sent::default())
             }
-            5 | 6 => {
+            command::CREATE_DB | command::DROP_DB => {
                 c.rest(Account::Schema, "database name");
                 Ok(Sent::default())
             }
@@ -110,7 +110,7 @@ impl Plain {
                 super::handshake::change_user(c, &self.session)?;
                 Ok(Sent::default())
             }
-            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID | command::REGISTER_REPLICA | 19 => {
+            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID | command::REGISTER_REPLICA | command::TABLE_DUMP => {
                 self.session.put(|session| &mut session.replicates, true);
                 c.rest(Account::Metadata, "position");
                 Ok(Sent::default())

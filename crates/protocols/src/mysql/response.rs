@@ -377,8 +377,8 @@ impl Plain {
         Ok(self.define(parameters, columns, false))
     }
 
-    /// What follows in the definitions of a statement: so many parameters, then so many columns. `behind` where definitions
-    /// were just passed, so that an `EOF` packet may follow.
+    /// Returns what follows in the definitions of a statement: so many parameters, then so many columns. `behind` says that
+    /// definitions came before, which an `EOF` packet may end.
     fn define(&mut self, parameters: u64, columns: u64, behind: bool) -> Next {
         let may_have_eof = behind && self.session.has_eof() != Some(false);
         self.stage = match (parameters, columns) {

@@ -5,18 +5,8 @@ use crate::verb::Verb;
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
 pub(super) fn verb(sql: &[u8]) -> Verb {
     let mut words = Words::new(sql);
-    let Some(first) = words.next_word() else { return Verb::default() };
-    if !first.eq_ignore_ascii_case(b"WITH") {
-        return Verb::of_word(first);
-    }
-    let depth = words.depth;
-    while let Some(word) = words.next_word() {
-        let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"VALUES", b"TABLE"];
-        if words.depth <= depth && main.iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
-            return Verb::of_word(word);
-        }
-    }
-    Verb::of_word(first)
+    let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"VALUES", b"TABLE"];
+    Verb::of_statement(|| words.next_word().map(|word| (word, words.depth)), &main)
 }
 
 /// Returns whether `sql` does nothing but `SET`.

@@ -5,20 +5,8 @@ pub(super) use crate::verb::Verb;
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
 pub(super) fn verb(sql: &[u8]) -> Verb {
     let mut tokens = Tokens::new(sql);
-    let Some(first) = tokens.word() else {
-        return Verb::default();
-    };
-    if !first.eq_ignore_ascii_case(b"WITH") {
-        return Verb::of_word(first);
-    }
-    let depth = tokens.depth;
-    while let Some(word) = tokens.word() {
-        let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
-        if tokens.depth <= depth && main.iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
-            return Verb::of_word(word);
-        }
-    }
-    Verb::of_word(first)
+    let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
+    Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main)
 }
 
 /// Returns whether `sql` does nothing but `SET` and `SHOW`.

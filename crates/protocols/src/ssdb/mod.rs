@@ -98,16 +98,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 
 impl Decoder for Ssdb {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        let mut left = input;
-        let mut step = Step::Progress;
-        while left.available() > 0 {
-            if let Some(blocked) = self.element(side, &mut left, out)? {
-                step = blocked;
-                break;
-            }
-        }
-        // What a step needs is counted from its start; where something was consumed, the next call asks again.
-        Ok(if left.available() < input.available() { Step::Progress } else { step })
+        input.each(|left| self.element(side, left, out))
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
