@@ -1,18 +1,20 @@
-//! `overhead compare`: one run against another.
+//! `overhead compare`: runs against one of them.
 
 use crate::cli::{Color, Which};
-use crate::keys::{KeyFiles, KeyReader};
+use crate::groups::GroupReader;
+use crate::keys::KeyFiles;
+use crate::print;
 use crate::warnings::Warnings;
-use crate::{fields, print, runs};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use overhead_report::{NamedRun, compare};
-use std::path::{Path, PathBuf};
+use overhead_report::{Grain, RunGroup, compare};
+use std::path::PathBuf;
 
 const PAIRING: &str = "\
-Operations are paired by protocol, name and way of sending; between protocols, a GET stands against
-a SELECT or a find, and a SET against an INSERT or an UPDATE. All figures are per operation, and a difference is
-the second run's minus the first's.
+Operations are paired by protocol, name and statement, whichever way they were sent; between protocols,
+a GET stands against a SELECT or a find, and a SET against an INSERT or an UPDATE. All figures are per
+operation; a difference is that of a run to the first one. Bytes are exact. Times, calls and cycles
+vary: of folders of runs (capture --runs 5), each run is one measurement, and intervals hold 95%.
 
 Fields come from the records (analyze --fields, capture --fields), or else from the packets in the
 run folders.
@@ -25,16 +27,16 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = PAIRING)]
 pub struct Compare {
-    /// Run folder, record written by `analyze --format json`, or capture
-    #[arg(value_name = "RUN")]
-    first: PathBuf,
-    /// The run to set against it
-    #[arg(value_name = "RUN")]
-    second: PathBuf,
+    /// Run folders, folders of runs, records written by `analyze --format json`, or captures; the first is the reference
+    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    runs: Vec<PathBuf>,
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
     keys: KeyFiles,
+    /// What operations are told apart by
+    #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement")]
+    by: PairedBy,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table")]
     format: ComparisonForm,
@@ -56,35 +58,41 @@ enum ComparisonForm {
     Markdown,
 }
 
+/// What operations are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PairedBy {
+    /// By name alone
+    Name,
+    /// By statement, where both runs have some in common
+    Statement,
+}
+
+impl PairedBy {
+    /// Returns how fine that is.
+    pub fn grain(self) -> Grain {
+        match self {
+            Self::Name => Grain::Name,
+            Self::Statement => Grain::Statement,
+        }
+    }
+}
+
 impl Compare {
-    /// Reads both runs and prints what sets them apart.
+    /// Reads the runs and prints what sets them apart.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
-        let keys = KeyReader::read(&self.keys, &mut warnings)?;
-        let (first, second) =
-            (load(&self.first, &self.which, &self.keys, &keys)?, load(&self.second, &self.which, &self.keys, &keys)?);
-        let comparison = compare::compare(&first, &second);
+        let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;
+        let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
+        let comparisons = compare::compare_all(&groups, self.by.grain()).context("name two runs at least")?;
         let text = match self.format {
-            ComparisonForm::Json => compare::json(&comparison)?,
-            ComparisonForm::Csv => compare::csv(&comparison),
-            ComparisonForm::Markdown => compare::markdown(&comparison),
-            ComparisonForm::Table => compare::table(&comparison, print::style(self.color.wanted())),
+            ComparisonForm::Json => compare::json(&comparisons)?,
+            ComparisonForm::Csv => compare::csv(&comparisons),
+            ComparisonForm::Markdown => compare::markdown(&comparisons),
+            ComparisonForm::Table => compare::table(&comparisons, print::style(self.color.wanted())),
         };
         print::verbatim(&text)?;
         print::settled(warnings);
         // A comparison with a partial run is partial.
-        Ok(first.run.exit.max(second.run.exit))
+        Ok(groups.iter().map(RunGroup::exit).max().unwrap_or_default())
     }
-}
-
-/// A record, with fields where there is anything to read them from.
-fn load(path: &Path, which: &Which, files: &KeyFiles, keys: &KeyReader) -> Result<NamedRun> {
-    let mut named = runs::load(path, which, files)?;
-    let packets = runs::packets(path, &named.run);
-    if named.run.operations.iter().all(|row| row.fields.is_none()) && !packets.is_empty() {
-        let selection = Which::of(&runs::selected(&named.run)).selection()?;
-        fields::read(&mut named.run, &packets, selection, keys)
-            .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))?;
-    }
-    Ok(named)
 }

@@ -18,6 +18,7 @@ mod explain;
 mod fields;
 mod frames;
 mod generate;
+mod groups;
 mod inputs;
 mod keys;
 mod ledger;

@@ -127,3 +127,28 @@ fn fields_of_a_pipe_are_refused_because_it_cannot_be_read_twice() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("save a pipe to a file first"));
 }
+
+#[test]
+fn a_folder_of_runs_is_one_subject_and_more_runs_stand_against_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    run_folder(dir.path(), "redis-get-set");
+    let group = dir.path().join("group");
+    fs::create_dir(&group).unwrap();
+    for name in ["run-1", "run-2"] {
+        fs::rename(run_folder(&group, "redis-get-set"), group.join(name)).unwrap();
+    }
+    let output = overhead(dir.path(), &["compare", "redis-get-set", "group", "group/run-1", "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(compared["runs"], serde_json::json!(["redis-get-set", "group"]));
+    assert_eq!(compared["repetitions"], serde_json::json!([1, 2]));
+    assert_eq!(compared["further"][0]["runs"], serde_json::json!(["redis-get-set", "run-1"]));
+    for pair in compared["pairs"].as_array().unwrap() {
+        let [once, twice] = [&pair["operations"][0], &pair["operations"][1]];
+        assert_eq!(twice["count"].as_u64().unwrap(), 2 * once["count"].as_u64().unwrap());
+        assert_eq!(once["wire"], twice["wire"]);
+        assert_eq!(pair["effect_bytes"], 0.0);
+    }
+    let one = overhead(dir.path(), &["compare", "redis-get-set"]);
+    assert_eq!(one.status.code(), Some(2));
+}

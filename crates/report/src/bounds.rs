@@ -25,6 +25,11 @@ impl LowerBounds {
         Self { wire: lost, payload: lost || run.source.truncated_frames > 0 }
     }
 
+    /// Returns which figures are lower bounds where two runs are added up.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        Self { wire: self.wire || other.wire, payload: self.payload || other.payload }
+    }
+
     /// Returns whether any figure is one.
     pub(crate) const fn any(self) -> bool {
         self.wire || self.payload

@@ -16,16 +16,20 @@ pub mod figure;
 #[cfg(test)]
 mod fixture;
 pub mod folder;
+mod group;
 pub mod limits;
 mod report;
 mod run;
 mod summary;
+mod sums;
 pub mod text;
 
 pub use aggregate::{Aggregate, RunFacts, build_run};
 pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, LineFigure, draw, draw_lines};
 pub use folder::{FileOwner, OutputFolder};
+pub use group::RunGroup;
 pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report};
 pub use run::{NamedRun, load_named_run, load_run};
+pub use sums::Grain;
 pub use text::{Columns, OperationColumn, Style};

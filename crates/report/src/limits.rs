@@ -34,3 +34,9 @@ pub const CAPTION_WARNINGS: usize = 3;
 /// Rows of a figure when the caller does not say how many operations to draw: 48 make an image of about 1,600 by 6,000
 /// pixels, which is as far as one scrolls.
 pub const FIGURE_ROWS: usize = 48;
+
+/// Pairs of a comparison that are told in full where people read it: more are not read, and JSON and CSV have all.
+pub const PAIRS_TOLD: usize = 10;
+
+/// Characters of an operation in a table that has a line for each pair: half a terminal's line.
+pub const OVERVIEW_CHARS: usize = 40;

@@ -1,10 +1,10 @@
 //! A comparison as one table: a row for each figure, with both runs' values and their difference.
 
-use super::{Comparison, KindPair, Subject, WorkDifference};
+use super::{Comparison, Comparisons, KindPair, Repeated, Subject, WorkDifference};
 use overhead_model::csv::CsvRow;
 use overhead_model::{Csv, Side};
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 22] = [
     "row",
     "first_run",
     "second_run",
@@ -22,34 +22,45 @@ const COLUMNS: [&str; 17] = [
     "difference",
     "lower_bound",
     "unavailable",
+    "class",
+    "first_statement",
+    "second_statement",
+    "interval_low",
+    "interval_high",
 ];
 
-/// Returns a comparison as RFC 4180 text with a header line. `row` is `operation` (counts, bytes and latency), `account` or `field`
-/// (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a run).
-pub fn csv(comparison: &Comparison) -> String {
-    let mut table = Table { csv: Csv::new(COLUMNS), comparison };
-    for pair in &comparison.pairs {
-        table.pair(pair);
+/// Returns comparisons as RFC 4180 text with a header line. `row` is `operation` (counts, bytes, frames and latency), `account` or
+/// `field` (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a subject).
+pub fn csv(comparisons: &Comparisons) -> String {
+    let mut csv = Csv::new(COLUMNS);
+    for comparison in comparisons.each() {
+        Table { csv: &mut csv, comparison }.all();
     }
-    for (at, alone) in comparison.alone.iter().enumerate() {
-        for subject in alone {
-            let operations = if at == 0 { [Some(subject), None] } else { [None, Some(subject)] };
-            let value = |at: usize| operations[at].map(|subject| subject.count as f64);
-            figure(table.row("alone", operations).text("figure", "count"), [value(0), value(1)]).end();
-        }
-    }
-    for work in &comparison.work {
-        table.work(work);
-    }
-    table.csv.finish()
+    csv.finish()
 }
 
 struct Table<'a> {
-    csv: Csv,
+    csv: &'a mut Csv,
     comparison: &'a Comparison,
 }
 
 impl Table<'_> {
+    fn all(&mut self) {
+        for pair in self.comparison.pairs.iter().chain(&self.comparison.beside) {
+            self.pair(pair);
+        }
+        for (at, alone) in self.comparison.alone.iter().enumerate() {
+            for subject in alone {
+                let operations = if at == 0 { [Some(subject), None] } else { [None, Some(subject)] };
+                let value = |at: usize| operations[at].map(|subject| subject.count as f64);
+                figure(self.row("alone", operations).text("figure", "count"), [value(0), value(1)]).end();
+            }
+        }
+        for work in &self.comparison.work {
+            self.work(work);
+        }
+    }
+
     /// Begins a row of these operations of the two runs.
     fn row(&mut self, kind: &str, operations: [Option<&Subject>; 2]) -> CsvRow<'_> {
         let [first, second] = &self.comparison.runs;
@@ -60,6 +71,8 @@ impl Table<'_> {
             cells = cells.text(&format!("{run}_protocol"), &subject.protocol);
             cells = cells.text(&format!("{run}_operation"), &subject.name);
             cells = cells.text(&format!("{run}_via"), &subject.via);
+            cells = cells.text(&format!("{run}_statement"), subject.statement.as_deref().unwrap_or_default());
+            cells = cells.text("class", subject.class.name());
         }
         cells.text(
             "lower_bound",
@@ -81,12 +94,15 @@ impl Table<'_> {
             let at = side as usize;
             let wire = pair.operations.each_ref().map(|subject| Some(subject.wire[at]));
             let payload = pair.operations.each_ref().map(|subject| Some(subject.payload[at]));
-            for (name, values) in [("wire_bytes", wire), ("payload_bytes", payload)] {
+            let frames = pair.operations.each_ref().map(|subject| Some(subject.frames[at]));
+            for (name, values) in [("wire_bytes", wire), ("payload_bytes", payload), ("frames", frames)] {
                 figure(self.row("operation", both).text("side", side.name()).text("figure", name), values).end();
             }
         }
-        let latency = of(|subject| subject.p50_ns.map(|ns| ns as f64));
-        figure(self.row("operation", both).text("figure", "latency_p50_ns"), latency).end();
+        for latency in &pair.latency {
+            let cells = self.row("operation", both).text("figure", &format!("latency_{}_ns", latency.figure));
+            interval(figure(cells, latency.ns), latency.repeated.as_ref()).end();
+        }
         for account in &pair.accounts {
             let cells = self.row("account", both).text("side", account.side.name());
             let cells = cells.text("account", account.account.name()).text("figure", "bytes");
@@ -110,7 +126,8 @@ impl Table<'_> {
             .collect();
         let values = work.per_operation.each_ref().map(|figure| figure.value().copied());
         let cells = self.row("work", [None, None]).text("side", work.role).text("figure", &work.figure);
-        figure(cells, values).text("unavailable", &reasons.join("; ")).end();
+        let cells = figure(cells, values).text("unavailable", &reasons.join("; "));
+        interval(cells, work.repeated.as_ref()).end();
     }
 }
 
@@ -118,4 +135,10 @@ impl Table<'_> {
 fn figure(cells: CsvRow<'_>, [first, second]: [Option<f64>; 2]) -> CsvRow<'_> {
     let difference = first.zip(second).map(|(first, second)| second - first);
     cells.maybe("first", first).maybe("second", second).maybe("difference", difference)
+}
+
+/// Sets the confidence interval of the difference, where there is one.
+fn interval<'a>(cells: CsvRow<'a>, repeated: Option<&Repeated>) -> CsvRow<'a> {
+    let end = |at: usize| repeated.map(|repeated| repeated.interval[at]);
+    cells.maybe("interval_low", end(0)).maybe("interval_high", end(1))
 }

@@ -1,13 +1,18 @@
-//! Which operations of one run stand against which of the other.
+//! Which operations of one subject stand against which of the other: those that are the same, whichever way they were sent.
 
-use crate::summary::workload;
-use overhead_model::Run;
+use super::shape::shape;
+use crate::group::RunGroup;
+use crate::sums::{Grain, OperationSum, SumKey, by_name, by_statement};
+use overhead_model::Class;
 use overhead_model::record::OperationRow;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::Hash;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// What each protocol calls reading by a key, and what it calls writing.
 const ALIKE: [&[&str]; 3] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"], &["SET", "UPDATE", "update"]];
+
+/// One way of sending is a stray beside another that was used this many times as often.
+const STRAY: u64 = 10;
 
 /// Returns what an operation does, as far as protocols have it in common; else its name.
 pub(crate) fn kind(row: &OperationRow) -> &str {
@@ -15,56 +20,126 @@ pub(crate) fn kind(row: &OperationRow) -> &str {
     alike.and_then(|names| names.first()).map_or(&row.name, |name| *name)
 }
 
-type Pairs<'a> = Vec<[&'a OperationRow; 2]>;
-type Rest<'a> = [Vec<&'a OperationRow>; 2];
+pub(super) type Pairs = Vec<[OperationSum; 2]>;
+pub(super) type Rest = [Vec<OperationSum>; 2];
 
-/// Pairs workload operations of the same protocol, name and way of sending; then those of the same protocol and name; then
-/// those that do the same in two protocols, a `GET` and a `SELECT`, those of most bytes first; then what is left, where it
-/// is one operation of each run. The others have no partner.
-pub(super) fn pairs<'a>(first: &'a Run, second: &'a Run) -> (Pairs<'a>, Rest<'a>) {
-    let mut rest = [workload(first), workload(second)];
+/// Pairs operations of the same protocol, class and name, and of the same statement where both subjects have some in common,
+/// across the ways of sending; then, of the workload, those that do the same in two protocols, a `GET` and a `SELECT`, those
+/// of most bytes first; then what is left, where it is one operation of each. The others have no partner.
+pub(super) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs, Rest) {
     let mut pairs = Vec::new();
-    take_alike(&mut rest, &mut pairs, |row| (&row.protocol, &row.name, &row.via));
-    take_alike(&mut rest, &mut pairs, |row| (&row.protocol, &row.name));
+    let mut rest = Rest::default();
+    let mut second_names = names(second);
+    for (name, firsts) in names(first) {
+        let Some(seconds) = second_names.remove(&name) else {
+            rest[0].extend(firsts.ways);
+            continue;
+        };
+        let (found, left) = match grain {
+            Grain::Statement => of_one_name(firsts, seconds),
+            Grain::Name => by_way(firsts.ways, seconds.ways),
+        };
+        pairs.extend(found);
+        for (all, left) in rest.iter_mut().zip(left) {
+            all.extend(left);
+        }
+    }
+    rest[1].extend(second_names.into_values().flat_map(|sums| sums.ways));
+    rest.iter_mut().for_each(|sums| sums.sort_by_key(|sum| Reverse(sum.total())));
     for names in ALIKE {
         take(&mut rest, &mut pairs, |a, b| {
             a.protocol != b.protocol && names.contains(&&*a.name) && names.contains(&&*b.name)
         });
     }
-    if rest.iter().all(|rows| rows.len() == 1) {
+    let of_workload = |sums: &Vec<OperationSum>| sums.iter().filter(|sum| sum.key.class == Class::Workload).count();
+    if rest.iter().all(|sums| of_workload(sums) == 1) {
         take(&mut rest, &mut pairs, |_, _| true);
     }
     (pairs, rest)
 }
 
-/// Moves what has the same key from the rest to the pairs, in order.
-fn take_alike<'a, K: Hash + Eq>(rest: &mut Rest<'a>, pairs: &mut Pairs<'a>, key: impl Fn(&'a OperationRow) -> K) {
-    let [firsts, seconds] = rest;
-    let mut of_key: HashMap<K, VecDeque<(usize, &'a OperationRow)>> = HashMap::new();
-    for (at, second) in seconds.iter().enumerate() {
-        of_key.entry(key(second)).or_default().push_back((at, second));
-    }
-    let mut taken = HashSet::new();
-    firsts.retain(|first| match of_key.get_mut(&key(first)).and_then(VecDeque::pop_front) {
-        Some((at, second)) => {
-            pairs.push([first, second]);
-            taken.insert(at);
-            false
-        }
-        None => true,
-    });
-    let mut at = 0..;
-    seconds.retain(|_| at.next().is_none_or(|at| !taken.contains(&at)));
+/// Operations of one name: all that were sent in one way, and the statements among them.
+#[derive(Default)]
+struct NameSums {
+    ways: Vec<OperationSum>,
+    statements: Vec<OperationSum>,
 }
 
-/// Moves what fits from the rest to the pairs.
-fn take<'a>(rest: &mut Rest<'a>, pairs: &mut Pairs<'a>, fits: impl Fn(&OperationRow, &OperationRow) -> bool) {
-    let [firsts, seconds] = rest;
-    firsts.retain(|first| match seconds.iter().position(|second| fits(first, second)) {
-        Some(at) => {
-            pairs.push([first, seconds.remove(at)]);
-            false
+/// What a name is told apart by.
+type NameKey = (String, Class, String);
+
+fn names(group: &RunGroup) -> BTreeMap<NameKey, NameSums> {
+    let key = |sum: &OperationSum| (sum.key.protocol.clone(), sum.key.class, sum.key.name.clone());
+    let mut names: BTreeMap<NameKey, NameSums> = BTreeMap::new();
+    for sum in by_name(group) {
+        names.entry(key(&sum)).or_default().ways.push(sum);
+    }
+    for sum in by_statement(group) {
+        names.entry(key(&sum)).or_default().statements.push(sum);
+    }
+    names
+}
+
+/// Pairs the statements that both have, whatever their placeholders look like; all operations of the name where they have
+/// none in common.
+fn of_one_name(first: NameSums, second: NameSums) -> (Pairs, Rest) {
+    let shapes = |sums: Vec<OperationSum>| {
+        let mut shapes: BTreeMap<String, Vec<OperationSum>> = BTreeMap::new();
+        for sum in sums {
+            shapes.entry(shape(sum.key.statement.as_deref().unwrap_or_default())).or_default().push(sum);
         }
-        None => true,
+        shapes
+    };
+    let (firsts, mut seconds) = (shapes(first.statements), shapes(second.statements));
+    if !firsts.keys().any(|shape| is_one_statement(shape) && seconds.contains_key(shape)) {
+        return by_way(first.ways, second.ways);
+    }
+    let (mut pairs, mut rest) = (Pairs::new(), Rest::default());
+    for (shape, firsts) in firsts {
+        let seconds = if is_one_statement(&shape) { seconds.remove(&shape) } else { None };
+        let (found, left) = by_way(firsts, seconds.unwrap_or_default());
+        pairs.extend(found);
+        for (all, left) in rest.iter_mut().zip(left) {
+            all.extend(left);
+        }
+    }
+    rest[1].extend(seconds.into_values().flatten());
+    (pairs, rest)
+}
+
+/// Returns whether this is a statement, and not what a record has no room for or no text of.
+fn is_one_statement(shape: &str) -> bool {
+    !shape.is_empty() && !shape.starts_with('(')
+}
+
+/// Pairs what is the same but for the way of sending: equal ways, unless one of them is a stray; then those of most
+/// operations with each other.
+fn by_way(first: Vec<OperationSum>, second: Vec<OperationSum>) -> (Pairs, Rest) {
+    let most = [&first, &second].map(|sums| sums.iter().map(|sum| sum.count).max().unwrap_or(0));
+    let mut rest = [first, second];
+    let mut pairs = Pairs::new();
+    let is_stray = |sum: &OperationSum, most: u64| sum.count.saturating_mul(STRAY) < most;
+    let [firsts, seconds] = &mut rest;
+    firsts.retain(|first| {
+        let same = seconds.iter().position(|second| {
+            second.key.via == first.key.via && is_stray(first, most[0]) == is_stray(second, most[1])
+        });
+        same.map(|at| pairs.push([first.clone(), seconds.remove(at)])).is_none()
+    });
+    rest.iter_mut().for_each(|sums| sums.sort_by_key(|sum| Reverse(sum.count)));
+    let both = rest[0].len().min(rest[1].len());
+    let [firsts, seconds] = &mut rest;
+    pairs.extend(firsts.drain(..both).zip(seconds.drain(..both)).map(|(first, second)| [first, second]));
+    (pairs, rest)
+}
+
+/// Moves workload operations that fit from the rest to the pairs.
+fn take(rest: &mut Rest, pairs: &mut Pairs, fits: impl Fn(&SumKey, &SumKey) -> bool) {
+    let is_workload = |sum: &OperationSum| sum.key.class == Class::Workload;
+    let [firsts, seconds] = rest;
+    firsts.retain(|first| {
+        let fit = |second: &OperationSum| is_workload(first) && is_workload(second) && fits(&first.key, &second.key);
+        let partner = seconds.iter().position(fit);
+        partner.map(|at| pairs.push([first.clone(), seconds.remove(at)])).is_none()
     });
 }

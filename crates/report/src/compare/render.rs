@@ -1,17 +1,19 @@
 //! A comparison in words and numbers.
 
-use super::{AccountDifference, Comparison, FieldDifference, KindPair, Subject, WorkDifference};
+use super::sentence::VISIBLE;
+use super::{
+    AccountDifference, Comparison, Comparisons, FieldDifference, KindPair, LatencyDifference, Repeated, Subject,
+    WorkDifference,
+};
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
+use crate::limits;
 use crate::text::grid::{Column, Grid, bold, wrapped};
 use crate::text::markdown::github_table;
-use crate::text::number::{DASH, decimal, grouped, microseconds, significant};
-use crate::text::{Style, clean, markdown_cell};
+use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
+use crate::text::{Style, clean, markdown_cell, shortened};
 use overhead_model::Account;
 use overhead_model::record::Measured;
-
-/// Bytes per operation below which a difference is not worth a line: it rounds to nothing.
-const VISIBLE: f64 = 0.05;
 
 /// How tables are laid out.
 enum TableForm {
@@ -20,13 +22,13 @@ enum TableForm {
 }
 
 /// For a terminal.
-pub fn table(comparison: &Comparison, style: Style) -> String {
-    render(comparison, &TableForm::Text(style))
+pub fn table(comparisons: &Comparisons, style: Style) -> String {
+    render_all(comparisons, &TableForm::Text(style))
 }
 
 /// For a document.
-pub fn markdown(comparison: &Comparison) -> String {
-    render(comparison, &TableForm::Markdown)
+pub fn markdown(comparisons: &Comparisons) -> String {
+    render_all(comparisons, &TableForm::Markdown)
 }
 
 /// As indented JSON, with a newline at the end.
@@ -34,36 +36,94 @@ pub fn markdown(comparison: &Comparison) -> String {
 /// # Errors
 ///
 /// [`ReportError::Json`] when a number is not finite.
-pub fn json(comparison: &Comparison) -> Result<String, ReportError> {
-    Ok(serde_json::to_string_pretty(comparison)? + "\n")
+pub fn json(comparisons: &Comparisons) -> Result<String, ReportError> {
+    Ok(serde_json::to_string_pretty(comparisons)? + "\n")
+}
+
+fn render_all(comparisons: &Comparisons, form: &TableForm) -> String {
+    comparisons.each().map(|comparison| render(comparison, form)).collect()
 }
 
 fn render(comparison: &Comparison, form: &TableForm) -> String {
     let runs = comparison.runs.each_ref().map(|name| clean(name));
     let mut out = form.heading(1, &format!("{} and {}", runs[0], runs[1]));
-    for pair in &comparison.pairs {
-        out.push_str(&form.heading(2, &title(pair)));
-        out.push_str(&form.paragraph(&pair.summary()));
-        out.push_str(&form.table(
-            &columns(&["account", "side"], &runs),
-            pair.accounts.iter().map(|a| account_cells(a, pair)).collect(),
-        ));
-        out.push_str(&fields(pair, &runs, form));
+    if let [pair, _, ..] = comparison.pairs.as_slice() {
+        out.push_str(&form.paragraph(&format!("{}: {}.", title(pair), clean(&pair.sentence))));
+    }
+    out.push_str(&overview(comparison, &runs, form));
+    for pair in comparison.pairs.iter().take(limits::PAIRS_TOLD) {
+        out.push_str(&details(pair, &runs, form));
+    }
+    if let Some(more) = comparison.pairs.len().checked_sub(limits::PAIRS_TOLD).filter(|more| *more > 0) {
+        let more = counted(more as u64, "further pair");
+        out.push_str(&form.paragraph(&format!("{more}: --format json and csv have the accounts and fields of all.")));
     }
     for (name, alone) in runs.iter().zip(&comparison.alone).filter(|(_, alone)| !alone.is_empty()) {
-        let subjects: Vec<String> = alone.iter().map(|subject| clean(&subject.label())).collect();
-        out.push_str(&form.paragraph(&format!("In {name} alone: {}.", subjects.join(", "))));
+        let subject = |subject: &Subject| format!("{} × {}", grouped(subject.count), described(subject));
+        let mut subjects: Vec<String> = alone.iter().take(limits::PAIRS_TOLD).map(subject).collect();
+        subjects.extend(
+            alone.len().checked_sub(limits::PAIRS_TOLD).filter(|more| *more > 0).map(|more| format!("{more} more")),
+        );
+        out.push_str(&form.paragraph(&format!("In {name} alone: {}.", subjects.join("; "))));
     }
-    let work: Vec<_> =
-        comparison.work.iter().filter(|work| work.per_operation.iter().any(is_measured)).map(work_cells).collect();
-    if !work.is_empty() {
-        out.push_str(&form.heading(2, "Work per operation, all workload operations together"));
-        out.push_str(&form.table(&columns(&["role", "figure"], &runs), work));
-    }
+    out.push_str(&work(comparison, &runs, form));
     for remark in work_reasons(comparison).chain(comparison.remarks.iter().map(|remark| clean(remark))) {
         out.push_str(&form.paragraph(&remark));
     }
     out
+}
+
+/// All pairs, a line each: what each kind of operation comes to. One pair alone needs none.
+fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> String {
+    let cells = |pair: &KindPair| {
+        let [first, second] = [0, 1].map(|at| {
+            let subject = &pair.operations[at];
+            [grouped(subject.count), pair.bounds[at].wire(decimal(subject.wire.iter().sum()))]
+        });
+        let [(counts, bytes), (other_counts, other_bytes)] = [first, second].map(|[count, bytes]| (count, bytes));
+        let name = shortened(&title(pair), limits::OVERVIEW_CHARS);
+        vec![name, pair.class().name().to_owned(), counts, other_counts, bytes, other_bytes, signed(pair.difference())]
+    };
+    let rows: Vec<Vec<String>> =
+        comparison.pairs.iter().take(limits::PAIRS_TOLD).chain(&comparison.beside).map(cells).collect();
+    if rows.len() < 2 {
+        return String::new();
+    }
+    let of = |what: &str| [0, 1].map(|at| format!("{}\n{what}", runs[at]));
+    let ([counts, other_counts], [bytes, other_bytes]) = (of("count"), of("B/op"));
+    form.table(&["operation", "class", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows)
+}
+
+/// One pair in full.
+fn details(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
+    let mut out = form.heading(2, &title(pair));
+    out.push_str(&form.paragraph(&capitalised(&pair.summary())));
+    out.push_str(
+        &form.table(
+            &columns(&["account", "side"], runs),
+            pair.accounts.iter().map(|a| account_cells(a, pair)).collect(),
+        ),
+    );
+    out.push_str(&fields(pair, runs, form));
+    let latency: Vec<_> =
+        pair.latency.iter().filter_map(|figure| Some(latency_cells(figure, figure.repeated.as_ref()?))).collect();
+    if !latency.is_empty() {
+        let columns = columns_with_interval(&["latency", "unit"], runs);
+        out.push_str(&form.table(&columns, latency));
+    }
+    out
+}
+
+fn work(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> String {
+    let measured = comparison.work.iter().filter(|work| work.per_operation.iter().any(is_measured));
+    let is_repeated = comparison.work.iter().any(|work| work.repeated.is_some());
+    let rows: Vec<_> = measured.map(|work| work_cells(work, is_repeated)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let keys = ["role", "figure"];
+    let columns = if is_repeated { columns_with_interval(&keys, runs).to_vec() } else { columns(&keys, runs).to_vec() };
+    form.heading(2, "Work per operation, all workload operations together") + &form.table(&columns, rows)
 }
 
 impl TableForm {
@@ -100,21 +160,35 @@ fn columns<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS 
     [keys[0], keys[1], &runs[0], &runs[1], "difference"]
 }
 
+/// Those of figures over several runs have what the runs show in a further one.
+fn columns_with_interval<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS + 4] {
+    [keys[0], keys[1], &runs[0], &runs[1], "difference", "95% interval"]
+}
+
+/// `SELECT c FROM t WHERE id = ?`, `GET (array) and SELECT (prepared)`.
 fn title(pair: &KindPair) -> String {
-    let [first, second] = pair.operations.each_ref().map(|subject| clean(&subject.label()));
-    if first == second { first } else { format!("{first} and {second}") }
+    let [first, second] = pair.operations.each_ref().map(described);
+    if first == second {
+        return first;
+    }
+    let [ways, others] = pair.operations.each_ref().map(|subject| clean(&subject.via));
+    match &pair.operations[0].statement {
+        Some(statement) if ways != others => format!("{} ({ways} and {others})", clean(statement)),
+        Some(statement) => clean(statement),
+        None => format!("{first} and {second}"),
+    }
+}
+
+/// `SELECT (prepared)`, or its statement.
+fn described(subject: &Subject) -> String {
+    subject.statement.as_ref().map_or_else(|| clean(&subject.label()), |statement| clean(statement))
 }
 
 impl KindPair {
-    /// Returns how far apart the two are, and what most of it is.
+    /// Returns what sets the two apart, and what each comes to.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
-        let shown: Vec<String> = self
-            .causes()
-            .map(|cause| format!("{} {} {}", cause.side.name(), cause.account, signed(cause.difference)))
-            .collect();
-        let causes = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(", ")) };
-        format!("{first} and {second}. In B/op on the wire, a difference of {}{causes}.", signed(self.difference()))
+        format!("{}. {first} and {second}.", clean(&self.sentence))
     }
 
     /// Returns the accounts that make nearly all of the difference, largest first.
@@ -140,7 +214,17 @@ fn subject(subject: &Subject, bounds: LowerBounds) -> String {
     let [request, response] = subject.wire.map(|bytes| bounds.wire(decimal(bytes)));
     let latency = subject.p50_ns.map_or_else(String::new, |ns| format!(", p50 {} µs", microseconds(ns)));
     let label = clean(&subject.label());
-    format!("{} × {label}: request {request}, response {response} B/op{latency}", grouped(subject.count))
+    let range = subject.wire_range.map_or_else(String::new, |ranges| range(ranges));
+    format!("{} × {label}: request {request}, response {response} B/op{range}{latency}", grouped(subject.count))
+}
+
+/// Returns how far the bytes of the runs lie apart.
+fn range(ranges: [[f64; 2]; 2]) -> String {
+    if ranges.iter().all(|[least, most]| most - least < f64::EPSILON) {
+        return " in each run".to_owned();
+    }
+    let [request, response] = ranges.map(|[least, most]| format!("{} to {}", decimal(least), decimal(most)));
+    format!(" (by run {request}, {response})")
 }
 
 /// Returns the figures of an account, marked where they are lower bounds.
@@ -181,11 +265,37 @@ fn fields(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
     out
 }
 
-fn work_cells(work: &WorkDifference) -> Vec<String> {
+fn work_cells(work: &WorkDifference, is_repeated: bool) -> Vec<String> {
     let figure = |figure: &Measured<f64>| figure.value().map_or_else(|| DASH.to_owned(), |value| significant(*value));
     let [first, second] = work.per_operation.each_ref().map(figure);
     let difference = work.difference.map_or_else(|| DASH.to_owned(), |difference| with_sign(difference, significant));
-    vec![work.role.to_owned(), work.figure.clone(), first, second, difference]
+    let mut cells = vec![work.role.to_owned(), work.figure.clone(), first, second, difference];
+    if is_repeated {
+        cells.push(work.repeated.as_ref().map_or_else(|| DASH.to_owned(), |it| shown(it, significant)));
+    }
+    cells
+}
+
+fn latency_cells(latency: &LatencyDifference, repeated: &Repeated) -> Vec<String> {
+    let us = |ns: f64| decimal(ns / 1e3);
+    let [first, second] = latency.ns.map(|ns| ns.map_or_else(|| DASH.to_owned(), us));
+    let difference = latency.difference.map_or_else(|| DASH.to_owned(), |ns| with_sign(ns, us));
+    vec![latency.figure.to_owned(), "µs".to_owned(), first, second, difference, shown(repeated, us)]
+}
+
+/// Returns what the runs show: `+1.2 to +3.4`, or that they show nothing.
+fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
+    if !repeated.shown {
+        return "no difference shown".to_owned();
+    }
+    let [low, high] = repeated.interval.map(|end| with_sign(end, number));
+    format!("{low} to {high}")
+}
+
+/// Begins with a capital, as a sentence does.
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 fn is_measured(figure: &Measured<f64>) -> bool {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Style;
 use crate::fixture;
-use overhead_model::Run;
+use overhead_model::{Measured, Run};
 
 fn database(name: &str) -> NamedRun {
     fixture::databases(true).into_iter().find(|run| run.name == name).unwrap()
@@ -44,7 +44,9 @@ fn what_has_no_partner_is_named_and_not_compared() {
     let comparison = compare(&database("postgres"), &second);
     assert_eq!(labels(&comparison.pairs), [["INSERT (prepared)", "INSERT (prepared)"]]);
     assert_eq!(comparison.alone[0].len(), 1);
-    assert!(table(&comparison, Style::default()).contains("In postgres alone: SELECT (prepared)."));
+    assert!(
+        table(&comparison.clone().into(), Style::default()).contains("In postgres alone: 1,000 × SELECT (prepared).")
+    );
 }
 
 #[test]
@@ -73,24 +75,24 @@ fn what_was_not_measured_is_absent_with_its_reason() {
     let run: Run = fixture::redis();
     let comparison = compare(&NamedRun::new("file", run), &database("redis"));
     assert!(comparison.work.iter().all(|work| work.difference.is_none()));
-    let text = table(&comparison, Style::default());
+    let text = table(&comparison.clone().into(), Style::default());
     assert!(text.contains("file: work of the server not measured: offline."), "{text}");
     assert!(text.contains("Fields: not recorded"), "{text}");
-    let value: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json(&comparison.clone().into()).unwrap()).unwrap();
     assert_eq!(value["work"][0]["per_operation"][0]["unavailable"], "offline");
 }
 
 #[test]
 fn comparison_in_words_and_numbers() {
     let comparison = compare(&with_fields(database("postgres")), &with_fields(database("cassandra")));
-    insta::assert_snapshot!(table(&comparison, Style::default()));
-    insta::assert_snapshot!(markdown(&comparison));
+    insta::assert_snapshot!(table(&comparison.clone().into(), Style::default()));
+    insta::assert_snapshot!(markdown(&comparison.clone().into()));
 }
 
 #[test]
 fn csv_has_each_figure_and_its_difference() {
     let comparison = compare(&with_fields(database("postgres")), &with_fields(database("cassandra")));
-    let text = csv(&comparison);
+    let text = csv(&comparison.clone().into());
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     let rows: Vec<BTreeMap<&str, &str>> =
@@ -111,7 +113,7 @@ fn csv_has_each_figure_and_its_difference() {
 #[test]
 fn a_lossy_run_has_lower_bounds_in_every_form() {
     let comparison = compare(&fixture::warned(), &database("redis"));
-    let (text, table) = (markdown(&comparison), table(&comparison, Style::default()));
+    let (text, table) = (markdown(&comparison.clone().into()), table(&comparison.clone().into(), Style::default()));
     for text in [&text, &table] {
         assert!(
             text.contains("request ≥124.0, response ≥248.0 B/op") && text.contains("differences from it are not exact"),
@@ -120,8 +122,129 @@ fn a_lossy_run_has_lower_bounds_in_every_form() {
         assert!(text.contains("request 124.0, response 182.0 B/op"), "{text}");
     }
     assert!(table.contains("≥66.0"), "{table}");
-    let json: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison.clone().into()).unwrap()).unwrap();
     assert!(json["lower_bounds"][0].as_str().unwrap().contains("2,896 bytes in gaps"));
     assert!(json["lower_bounds"][1].is_null());
-    assert!(csv(&comparison).lines().skip(1).all(|line| line.contains(",first,")));
+    assert!(csv(&comparison.clone().into()).lines().skip(1).all(|line| line.contains(",first,")));
+}
+
+/// A run with so many operations of each way of sending of one name.
+fn ways(name: &str, ways: &[(&str, u64)]) -> NamedRun {
+    let mut named = database("postgres");
+    named.name = name.to_owned();
+    let select = named.run.operations.iter().find(|row| row.name == "SELECT").unwrap().clone();
+    named.run.operations.retain(|row| row.class != Class::Workload);
+    named.run.operations.extend(ways.iter().map(|(via, count)| OperationRow {
+        via: (*via).to_owned(),
+        count: *count,
+        ..select.clone()
+    }));
+    named
+}
+
+#[test]
+fn simple_stands_against_prepared_and_not_against_a_few_simple_ones() {
+    let (simple, prepared) =
+        (ways("simple", &[("simple", 4_002)]), ways("prepared", &[("simple", 2), ("prepared", 4_000)]));
+    let comparison = compare(&simple, &prepared);
+    assert_eq!(labels(&comparison.pairs), [["SELECT (simple)", "SELECT (prepared)"]]);
+    assert_eq!(comparison.alone[1].iter().map(Subject::label).collect::<Vec<_>>(), ["SELECT (simple)"]);
+    let comparison = compare(&prepared, &simple);
+    assert_eq!(labels(&comparison.pairs), [["SELECT (prepared)", "SELECT (simple)"]]);
+    let both = ways("both", &[("simple", 3), ("prepared", 4_000)]);
+    assert_eq!(
+        labels(&compare(&prepared, &both).pairs),
+        [["SELECT (prepared)", "SELECT (prepared)"], ["SELECT (simple)", "SELECT (simple)"]]
+    );
+}
+
+#[test]
+fn a_rare_operation_does_not_lead_however_much_it_differs() {
+    let mut second = database("postgres");
+    for row in &mut second.run.operations {
+        let (more, count) = if row.name == "INSERT" { (10_000_000, 3) } else { (3_000, row.count) };
+        row.response.accounts[Account::Schema] += more;
+        row.count = count;
+    }
+    let mut first = database("postgres");
+    first.run.operations.iter_mut().filter(|row| row.name == "INSERT").for_each(|row| row.count = 3);
+    let pairs = compare(&first, &second).pairs;
+    assert_eq!(labels(&pairs)[0][0], "SELECT (prepared)");
+    assert!(pairs[1].effect_bytes > pairs[0].effect_bytes);
+}
+
+#[test]
+fn what_is_not_workload_stands_beside_it() {
+    let run = database("postgres");
+    let comparison = compare(&run, &run);
+    assert!(comparison.pairs.iter().all(|pair| pair.class() == Class::Workload));
+    assert_eq!(labels(&comparison.beside), [["CONNECT", "CONNECT"]]);
+}
+
+#[test]
+fn a_sentence_says_how_much_and_of_what() {
+    let mut second = with_fields(database("postgres"));
+    for row in &mut second.run.operations {
+        row.response.accounts[Account::Schema] += 33 * row.count;
+        row.response.accounts[Account::Framing] += 10 * row.count;
+        let field = |account, name: &str, each: u64| FieldRow {
+            side: Side::Response,
+            account,
+            field: format!("row description.column.{name}"),
+            bytes: each * row.count,
+        };
+        let more = [
+            field(Account::Schema, "name", 20),
+            field(Account::Schema, "type", 13),
+            field(Account::Framing, "end", 10),
+        ];
+        row.fields.as_mut().unwrap().extend(more);
+    }
+    let comparison = compare(&second, &with_fields(database("postgres")));
+    assert_eq!(
+        comparison.pairs[0].sentence,
+        "response 43 B smaller (−12.5%): schema −33, framing −10 (row description.column); request alike"
+    );
+    let same = compare(&database("postgres"), &database("postgres"));
+    assert!(same.pairs[0].sentence.starts_with("alike on the wire: request "), "{}", same.pairs[0].sentence);
+}
+
+#[test]
+fn each_further_run_stands_against_the_first() {
+    let groups = ["postgres", "cassandra", "mongodb"].map(|name| RunGroup::single(database(name)));
+    let comparisons = compare_all(&groups, Grain::default()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&comparisons).unwrap()).unwrap();
+    assert_eq!(json["runs"], serde_json::json!(["postgres", "cassandra"]));
+    assert_eq!(json["further"][0]["runs"], serde_json::json!(["postgres", "mongodb"]));
+    assert!(compare_all(&groups[..1], Grain::default()).is_none());
+    let two = super::json(&compare(&database("postgres"), &database("redis")).into()).unwrap();
+    assert!(!two.contains("further"));
+}
+
+/// So many runs of a database, whose server makes so many system calls in each.
+fn repeated(name: &str, calls: &[u64]) -> RunGroup {
+    let run = |calls: &u64| {
+        let mut named = database(name);
+        let Measured::Value(counters) = &mut named.run.counters else { panic!("no counters") };
+        let Measured::Value(server) = &mut counters.server else { panic!("no server") };
+        server.syscalls.values_mut().next().unwrap().count = *calls;
+        named
+    };
+    RunGroup { name: name.to_owned(), runs: calls.iter().map(run).collect() }
+}
+
+#[test]
+fn runs_that_are_repeated_show_a_difference_or_none() {
+    let (few, many) = (repeated("postgres", &[2_000, 2_010, 1_990]), repeated("postgres", &[4_000, 4_020, 3_980]));
+    let comparison = compare_groups(&few, &many, Grain::default());
+    let calls = &comparison.work[0];
+    let interval = calls.repeated.as_ref().unwrap();
+    assert!(interval.shown && interval.interval[0] < 1.0 && interval.interval[1] > 1.0, "{interval:?}");
+    let text = table(&comparison.clone().into(), Style::default());
+    assert!(text.contains("95% interval") && text.contains("no difference shown"), "{text}");
+    assert!(text.contains("B/op in each run"), "{text}");
+    let once = compare(&few.runs[0], &many.runs[0]);
+    assert!(once.work[0].repeated.is_none());
+    assert!(!table(&once.into(), Style::default()).contains("95% interval"));
+    assert_eq!(comparison.pairs[0].operations[0].count, 3_000);
 }

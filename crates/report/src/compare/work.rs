@@ -1,12 +1,14 @@
-//! System calls, time on a CPU and their like, per workload operation of each run.
+//! System calls, time on a CPU and their like, per workload operation of each subject.
 
+use super::interval::{Repeated, mean};
+use crate::group::RunGroup;
 use crate::summary::{CpuUnit, RoleName, per_operation, present, syscalls_per_operation, workload_count};
 use overhead_model::Run;
 use overhead_model::record::{Measured, Role};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// System calls that are rarer than this per operation, in both runs, are in the sum only.
+/// System calls that are rarer than this per operation, in all runs, are in the sum only.
 const RARE: f64 = 0.005;
 
 /// A figure of one role.
@@ -16,76 +18,106 @@ pub struct WorkDifference {
     pub role: &'static str,
     /// What it is, with its unit.
     pub figure: String,
-    /// Per operation, by run; or the reason why it is absent.
+    /// Per operation, by subject, the mean of its runs; or the reason why it is absent.
     pub per_operation: [Measured<f64>; 2],
     /// The second minus the first; absent where one of them is.
     pub difference: Option<f64>,
+    /// What the runs show, where both subjects have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<Repeated>,
 }
 
 /// Returns all figures of server and client.
-pub(super) fn differences(first: &Run, second: &Run) -> Vec<WorkDifference> {
+pub(super) fn differences(first: &RunGroup, second: &RunGroup) -> Vec<WorkDifference> {
     RoleName::BOTH.into_iter().flat_map(|role| of_role(role, [first, second])).collect()
 }
 
-fn of_role(name: RoleName, runs: [&Run; 2]) -> Vec<WorkDifference> {
-    type Figure = fn(&Role) -> Result<u64, &str>;
-    let figures: [(&str, Figure); 6] = [
-        ("on-CPU ns", |role| CpuUnit::OnCpuNs.of(role).map(|[user, kernel]| user + kernel)),
-        ("of it in the kernel, ns", |role| CpuUnit::OnCpuNs.of(role).map(|[_, kernel]| kernel)),
-        ("cycles, hardware", |role| CpuUnit::Hardware.of(role).map(|[user, kernel]| user + kernel)),
-        ("cycles, reference", |role| CpuUnit::Reference.of(role).map(|[user, kernel]| user + kernel)),
-        ("context switches", |role| present(&role.context_switches).map(|n| n.voluntary + n.involuntary)),
-        ("socket sends and receives", |role| present(&role.socket).map(|n| n.send_calls + n.recv_calls)),
-    ];
-    let mut rows = vec![row(name, "system calls".to_owned(), runs, syscalls_per_operation)];
-    rows.extend(calls(name, runs).into_iter().map(|call| {
-        let count =
-            |role: &Role, operations| per_operation(role.syscalls.get(&call).map_or(0, |call| call.count), operations);
-        row(name, format!("of them {call}"), runs, count)
+type Figure = fn(&Role) -> Result<u64, &str>;
+
+const FIGURES: [(&str, Figure); 6] = [
+    ("on-CPU ns", |role| CpuUnit::OnCpuNs.of(role).map(|[user, kernel]| user + kernel)),
+    ("of it in the kernel, ns", |role| CpuUnit::OnCpuNs.of(role).map(|[_, kernel]| kernel)),
+    ("cycles, hardware", |role| CpuUnit::Hardware.of(role).map(|[user, kernel]| user + kernel)),
+    ("cycles, reference", |role| CpuUnit::Reference.of(role).map(|[user, kernel]| user + kernel)),
+    ("context switches", |role| present(&role.context_switches).map(|n| n.voluntary + n.involuntary)),
+    ("socket sends and receives", |role| present(&role.socket).map(|n| n.send_calls + n.recv_calls)),
+];
+
+fn of_role(name: RoleName, groups: [&RunGroup; 2]) -> Vec<WorkDifference> {
+    let mut rows = vec![row(name, "system calls".to_owned(), groups, |run| system_calls(name, run))];
+    rows.extend(frequent_calls(name, groups).into_iter().map(|call| {
+        let count = |run: &Run| {
+            let count = |role: &Role| role.syscalls.get(&call).map_or(0, |call| call.count);
+            of_run(name, run, |role, operations| per_operation(count(role), operations))
+        };
+        row(name, format!("of them {call}"), groups, count)
     }));
-    for (figure, of) in figures {
-        let per_operation = runs.map(|run| match name.of(run).and_then(of) {
-            Ok(total) => mean(per_operation(total, workload_count(run))),
+    for (figure, of) in FIGURES {
+        let row = row(name, figure.to_owned(), groups, |run| match name.of(run).and_then(of) {
+            Ok(total) => measured(per_operation(total, workload_count(run))),
             Err(reason) => Measured::unavailable(reason),
         });
         // Of the units that cycles come in, those that no run has are left out.
-        if !figure.starts_with("cycles") || per_operation.iter().any(|figure| figure.value().is_some()) {
-            rows.push(difference(name, figure.to_owned(), per_operation));
+        if !figure.starts_with("cycles") || row.per_operation.iter().any(|figure| figure.value().is_some()) {
+            rows.push(row);
         }
     }
     rows
 }
 
+/// Returns the system calls of a role per workload operation of a run.
+pub(crate) fn system_calls(name: RoleName, run: &Run) -> Measured<f64> {
+    of_run(name, run, syscalls_per_operation)
+}
+
+fn of_run(name: RoleName, run: &Run, of: impl Fn(&Role, u64) -> Option<f64>) -> Measured<f64> {
+    match name.of(run) {
+        Ok(role) => measured(of(role, workload_count(run))),
+        Err(reason) => Measured::unavailable(reason),
+    }
+}
+
+fn measured(figure: Option<f64>) -> Measured<f64> {
+    figure.map_or_else(|| Measured::unavailable("no workload operations"), Measured::Value)
+}
+
 /// Names of the calls worth a line, most frequent first.
-fn calls(name: RoleName, runs: [&Run; 2]) -> Vec<String> {
+fn frequent_calls(name: RoleName, groups: [&RunGroup; 2]) -> Vec<String> {
+    let runs = || groups.into_iter().flat_map(|group| &group.runs).map(|named| &named.run);
     let most = |call: &str| {
         let of = |run: &Run| per_operation(name.of(run).ok()?.syscalls.get(call)?.count, workload_count(run));
-        runs.into_iter().filter_map(of).fold(0.0, f64::max)
+        runs().filter_map(of).fold(0.0, f64::max)
     };
     let names: BTreeSet<&String> =
-        runs.into_iter().filter_map(|run| name.of(run).ok()).flat_map(|role| role.syscalls.keys()).collect();
+        runs().filter_map(|run| name.of(run).ok()).flat_map(|role| role.syscalls.keys()).collect();
     let mut frequent: Vec<(&String, f64)> =
         names.into_iter().map(|call| (call, most(call))).filter(|call| call.1 >= RARE).collect();
     frequent.sort_by(|a, b| b.1.total_cmp(&a.1));
     frequent.into_iter().map(|(call, _)| call.clone()).collect()
 }
 
-fn row(name: RoleName, figure: String, runs: [&Run; 2], of: impl Fn(&Role, u64) -> Option<f64>) -> WorkDifference {
-    let per_operation = runs.map(|run| match name.of(run) {
-        Ok(role) => mean(of(role, workload_count(run))),
-        Err(reason) => Measured::unavailable(reason),
+fn row(name: RoleName, figure: String, groups: [&RunGroup; 2], of: impl Fn(&Run) -> Measured<f64>) -> WorkDifference {
+    let values = groups.map(|group| values(group, &of));
+    let per_operation = values.each_ref().map(|values| match values {
+        Ok(values) => measured(mean(values)),
+        Err(reason) => Measured::unavailable(reason.clone()),
     });
-    difference(name, figure, per_operation)
-}
-
-fn mean(figure: Option<f64>) -> Measured<f64> {
-    figure.map_or_else(|| Measured::unavailable("no workload operations"), Measured::Value)
-}
-
-fn difference(name: RoleName, figure: String, per_operation: [Measured<f64>; 2]) -> WorkDifference {
     let difference = match &per_operation {
         [Measured::Value(first), Measured::Value(second)] => Some(second - first),
         _ => None,
     };
-    WorkDifference { role: name.name(), figure, per_operation, difference }
+    let repeated = match values {
+        [Ok(first), Ok(second)] => Repeated::of([first, second]),
+        _ => None,
+    };
+    WorkDifference { role: name.name(), figure, per_operation, difference, repeated }
+}
+
+/// Returns the figure of each run, or why one has none.
+fn values(group: &RunGroup, of: &impl Fn(&Run) -> Measured<f64>) -> Result<Vec<f64>, String> {
+    let value = |run| match of(run) {
+        Measured::Value(value) => Ok(value),
+        Measured::Unavailable { unavailable } => Err(unavailable),
+    };
+    group.runs.iter().map(|named| value(&named.run)).collect()
 }

@@ -1,0 +1,97 @@
+//! Subjects of a comparison or a check as the command line names them: one run, or a folder of runs.
+
+use crate::cli::Which;
+use crate::fields;
+use crate::keys::{KeyFiles, KeyReader};
+use crate::runs::{self, PACKETS, RECORD};
+use crate::warnings::Warnings;
+use anyhow::{Context, Result};
+use overhead_report::{NamedRun, RunGroup};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Reads runs, and the fields of their messages where there is anything to read them from.
+#[derive(Debug)]
+pub struct GroupReader<'a> {
+    which: &'a Which,
+    files: &'a KeyFiles,
+    keys: KeyReader,
+}
+
+impl<'a> GroupReader<'a> {
+    /// Reads the keys.
+    pub fn new(which: &'a Which, files: &'a KeyFiles, warnings: &mut Warnings) -> Result<Self> {
+        Ok(Self { which, files, keys: KeyReader::read(files, warnings)? })
+    }
+
+    /// Reads a run, or all runs of a folder as one subject.
+    pub fn group(&self, path: &Path) -> Result<RunGroup> {
+        let folders = run_folders(path);
+        if folders.is_empty() {
+            return Ok(RunGroup::single(self.run(path)?));
+        }
+        let runs = folders.iter().map(|folder| self.run(folder)).collect::<Result<_>>()?;
+        Ok(RunGroup { name: name_of(path), runs })
+    }
+
+    /// Reads a record, or makes that of a capture, with fields.
+    fn run(&self, path: &Path) -> Result<NamedRun> {
+        let mut named = runs::load(path, self.which, self.files)?;
+        self.add_fields(path, &mut named)?;
+        Ok(named)
+    }
+
+    /// Reads the fields of a run from its packets, where it has none and they are there.
+    fn add_fields(&self, path: &Path, named: &mut NamedRun) -> Result<()> {
+        let packets = runs::packets(path, &named.run);
+        if packets.is_empty() || named.run.operations.iter().any(|row| row.fields.is_some()) {
+            return Ok(());
+        }
+        let selection = Which::of(&runs::selected(&named.run)).selection()?;
+        fields::read(&mut named.run, &packets, selection, &self.keys)
+            .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))
+    }
+}
+
+/// Returns the run folders that lie in a folder which is none itself, `run-2` before `run-10`; none where it is one.
+fn run_folders(path: &Path) -> Vec<PathBuf> {
+    let is_run = |path: &Path| path.join(RECORD).is_file() || path.join(PACKETS).is_file();
+    if is_run(path) {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> = entries.filter(|path| is_run(path)).collect();
+    folders.sort_by_cached_key(|path| numbered(&name_of(path)));
+    folders
+}
+
+/// Returns a name without the number it ends in, the number, and the name.
+fn numbered(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
+    let number = name.get(stem.len()..).and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    (stem.to_owned(), number, name.to_owned())
+}
+
+fn name_of(path: &Path) -> String {
+    let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    absolute.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_a_folder_are_in_the_order_of_their_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["run-10", "run-2", "run-1", "notes"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+            if name != "notes" {
+                fs::write(dir.path().join(name).join(RECORD), "{}").unwrap();
+            }
+        }
+        let names: Vec<String> = run_folders(dir.path()).iter().map(|path| name_of(path)).collect();
+        assert_eq!(names, ["run-1", "run-2", "run-10"]);
+        assert!(run_folders(&dir.path().join("run-1")).is_empty());
+    }
+}

@@ -1,0 +1,149 @@
+//! What sets two kinds of operations apart, in a sentence.
+
+use super::{AccountDifference, FieldDifference, KindPair};
+use crate::text::number::decimal;
+use overhead_model::{Account, Side};
+
+/// Bytes per operation below which a difference is not worth a word: it rounds to nothing.
+pub(super) const VISIBLE: f64 = 0.05;
+/// Part of a direction's difference that its accounts and fields are named for.
+const TOLD: f64 = 0.9;
+/// Fields that are named one by one; of more, what their names have in common.
+const FIELDS: usize = 2;
+
+/// Returns `request alike; response 43 B smaller (−14.2%): schema −33, framing −10 (rows.metadata.column)`.
+pub(super) fn of(pair: &KindPair) -> String {
+    let [request, response] = Side::BOTH.map(|side| Direction::of(pair, side));
+    match (request.is_alike(), response.is_alike()) {
+        (true, true) => {
+            format!(
+                "alike on the wire: request {}, response {} B",
+                decimal(request.bytes[0]),
+                decimal(response.bytes[0])
+            )
+        }
+        (false, true) => format!("{}; response alike", request.text()),
+        (true, false) => format!("{}; request alike", response.text()),
+        (false, false) if request.difference().abs() > response.difference().abs() => {
+            format!("{}; {}", request.text(), response.text())
+        }
+        (false, false) => format!("{}; {}", response.text(), request.text()),
+    }
+}
+
+/// One direction of a pair.
+struct Direction<'a> {
+    side: Side,
+    /// On the wire, by subject.
+    bytes: [f64; 2],
+    accounts: Vec<&'a AccountDifference>,
+    fields: Vec<&'a FieldDifference>,
+}
+
+impl<'a> Direction<'a> {
+    fn of(pair: &'a KindPair, side: Side) -> Self {
+        let bytes = pair.operations.each_ref().map(|subject| subject.wire[side as usize]);
+        let accounts = pair.accounts.iter().filter(|account| account.side == side && is_visible(account.difference));
+        let fields = pair.fields.iter().flatten().filter(|field| field.side == side && is_visible(field.difference));
+        Self { side, bytes, accounts: accounts.collect(), fields: fields.collect() }
+    }
+
+    fn difference(&self) -> f64 {
+        self.bytes[1] - self.bytes[0]
+    }
+
+    /// Returns whether neither the sum nor any account differs: what one lost another may have gained.
+    fn is_alike(&self) -> bool {
+        self.accounts.is_empty() && !is_visible(self.difference())
+    }
+
+    fn text(&self) -> String {
+        let (side, difference) = (self.side.name(), self.difference());
+        let how = if is_visible(difference) {
+            let word = if difference < 0.0 { "smaller" } else { "larger" };
+            let percent = percent(self.bytes).map_or_else(String::new, |percent| format!(" ({percent})"));
+            format!("{side} {} B {word}{percent}", whole(difference.abs()))
+        } else {
+            format!("{side} as long, and made of other things")
+        };
+        let causes = self.causes();
+        if causes.is_empty() { how } else { format!("{how}: {causes}{}", self.names()) }
+    }
+
+    /// Returns `schema −33, framing −10`: the headers of frames are one cause.
+    fn causes(&self) -> String {
+        let is_header = |account: Account| matches!(account, Account::Link | Account::Ip | Account::Tcp);
+        let headers: f64 =
+            self.accounts.iter().filter(|account| is_header(account.account)).map(|account| account.difference).sum();
+        let others = self.accounts.iter().filter(|account| !is_header(account.account));
+        let mut causes: Vec<(&str, f64)> = others.map(|account| (account.account.name(), account.difference)).collect();
+        if is_visible(headers) {
+            causes.push(("headers", headers));
+        }
+        causes.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        let all: f64 = causes.iter().map(|cause| cause.1.abs()).sum();
+        let mut told = 0.0;
+        let main = causes.iter().take_while(|cause| {
+            let more = told < all * TOLD;
+            told += cause.1.abs();
+            more
+        });
+        main.map(|(name, by)| format!("{name} {}", signed_whole(*by))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the fields that make most of it, or what their names have in common: ` (rows.metadata.column)`.
+    fn names(&self) -> String {
+        let mut fields = self.fields.clone();
+        fields.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
+        let all: f64 = fields.iter().map(|field| field.difference.abs()).sum();
+        let mut told = 0.0;
+        let main: Vec<&str> = fields
+            .iter()
+            .take_while(|field| {
+                let more = told < all * TOLD;
+                told += field.difference.abs();
+                more
+            })
+            .map(|field| field.field.as_str())
+            .collect();
+        let named = match (main.as_slice(), common_group(&main)) {
+            ([], _) => return String::new(),
+            ([_, _, ..], Some(group)) => group.to_owned(),
+            (names, _) if names.len() <= FIELDS => names.join(", "),
+            (names, _) => format!("{}, …", names[..FIELDS].join(", ")),
+        };
+        format!(" ({named})")
+    }
+}
+
+/// Returns the group that all these fields lie in, however deep.
+fn common_group<'a>(names: &[&'a str]) -> Option<&'a str> {
+    let mut group = names.first()?.rsplit_once('.')?.0;
+    loop {
+        let is_in = |name: &&str| name.strip_prefix(group).is_some_and(|rest| rest.starts_with('.'));
+        if names.iter().all(is_in) {
+            return Some(group);
+        }
+        group = group.rsplit_once('.')?.0;
+    }
+}
+
+fn is_visible(bytes: f64) -> bool {
+    bytes.abs() >= VISIBLE
+}
+
+/// Whole bytes as such, means of mixed sizes with a digit.
+fn whole(bytes: f64) -> String {
+    crate::text::number::bytes_label(bytes)
+}
+
+fn signed_whole(bytes: f64) -> String {
+    format!("{}{}", if bytes < 0.0 { '−' } else { '+' }, whole(bytes.abs()))
+}
+
+/// Returns the difference in percent of the first; `None` where that is nothing.
+fn percent([first, second]: [f64; 2]) -> Option<String> {
+    let percent = (second - first) / first * 100.0;
+    let sign = if percent < 0.0 { '−' } else { '+' };
+    percent.is_finite().then(|| format!("{sign}{:.1}%", percent.abs()))
+}
