@@ -6,6 +6,10 @@
 //! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation (feature `schema`): each derives
 //! `JsonSchema`, and `make bless` writes both anew when one has changed.
 
+mod view;
+
+pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
+
 use crate::account::{Account, Amounts};
 use crate::operation::{Class, DecidedBy, Side};
 use serde::{Deserialize, Serialize};
@@ -90,6 +94,9 @@ pub struct Run {
     pub lower_bounds: Vec<String>,
     /// Warnings, in whole sentences for people.
     pub warnings: Vec<String>,
+    /// The rows in the order and number that were asked for; absent unless they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
     /// The exit status this tool itself had for the run (0 complete, 3 partial).
     #[serde(default)]
     pub exit: u8,

@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
-use overhead_model::record::Selected;
+use overhead_model::record::{By, Price, Selected, SortKey};
 use overhead_model::{Protocol, System};
-use overhead_report::{Columns, OperationColumn, Style};
+use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
 use std::io::IsTerminal;
 
 /// What a database protocol costs: every byte on the wire attributed to an operation and an account, next to system
@@ -197,6 +197,8 @@ pub struct Output {
     /// All columns of the operations table, however wide the terminal is
     #[arg(long)]
     pub wide: bool,
+    #[command(flatten)]
+    pub rows: RowsArgs,
     /// Colours in tables
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
@@ -206,6 +208,39 @@ pub struct Output {
     /// Say what was read, how connections were chosen, and what it took
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
+}
+
+/// Which rows a result has.
+#[derive(Args, Clone, Debug)]
+pub struct RowsArgs {
+    /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload first in any case
+    #[arg(long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
+    sort: SortKey,
+    /// Rows shown; what is beyond is added up in one more
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    top: Option<u64>,
+    /// What bytes cost, as 0.02/GB (or GiB, TB, …): adds what a million operations and a day cost
+    #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
+    price: Option<Price>,
+}
+
+impl RowsArgs {
+    /// Returns what was asked for; `None` where nothing was.
+    pub fn view(&self) -> Option<ViewOptions> {
+        let options = ViewOptions { by: By::Name, sort: self.sort, top: self.top, price: self.price.clone() };
+        (options != ViewOptions::default()).then_some(options)
+    }
+}
+
+/// Reads what `--sort` takes.
+fn sort_key(text: &str) -> Result<SortKey, String> {
+    match text {
+        "bytes" => Ok(SortKey::Bytes),
+        "count" => Ok(SortKey::Count),
+        "latency" => Ok(SortKey::Latency),
+        "bytes/op" => Ok(SortKey::BytesPerOperation),
+        _ => Err("choose bytes, count, latency (the median) or bytes/op".to_owned()),
+    }
 }
 
 /// Form of a result.

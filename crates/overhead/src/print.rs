@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use overhead_model::record::Selected;
 use overhead_model::{Measured, Run, say};
 use overhead_report::text::{counted, grouped};
-use overhead_report::{NamedRun, Style, text};
+use overhead_report::{NamedRun, Style, text, view};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -17,6 +17,12 @@ const NARROWEST: usize = 40;
 
 /// Prints a result in the form asked for.
 pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
+    let viewed = output.rows.view().map(|options| {
+        let mut run = named.run.clone();
+        run.view = Some(view(&run, &options));
+        NamedRun::new(named.name.clone(), run)
+    });
+    let named = viewed.as_ref().unwrap_or(named);
     let text = match output.format {
         Format::Json => text::json(&named.run)?,
         Format::Csv => text::csv(std::slice::from_ref(named)),

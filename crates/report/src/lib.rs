@@ -23,6 +23,7 @@ mod run;
 mod summary;
 mod sums;
 pub mod text;
+mod view;
 
 pub use aggregate::{Aggregate, RunFacts, build_run};
 pub use error::ReportError;
@@ -33,3 +34,4 @@ pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report
 pub use run::{NamedRun, load_named_run, load_run};
 pub use sums::Grain;
 pub use text::{Columns, OperationColumn, Style};
+pub use view::{OTHER_ROWS, ViewOptions, price, view};

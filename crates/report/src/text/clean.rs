@@ -43,6 +43,19 @@ pub(crate) fn shortened(text: &str, chars: usize) -> String {
     out
 }
 
+/// At most `chars` characters, with an ellipsis in the middle where some are left out: names often begin alike and differ at their
+/// end.
+pub(crate) fn middle_cut(text: &str, chars: usize) -> String {
+    let count = text.chars().count();
+    if count <= chars {
+        return text.to_owned();
+    }
+    let tail = chars.saturating_sub(1) / 2;
+    let mut out = shortened(text, chars.saturating_sub(tail));
+    out.extend(text.chars().skip(count - tail));
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +66,7 @@ mod tests {
         assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
         assert_eq!(markdown_cell("a|b <script> $set_x"), "a\\|b &lt;script&gt; $set\\_x");
         assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(["abcdefgh", "abcde"].map(|text| middle_cut(text, 5)), ["ab…gh", "abcde"]);
+        assert_eq!([0, 1, 2, 4].map(|chars| middle_cut("abcdefgh", chars)), ["…", "…", "a…", "ab…h"]);
     }
 }

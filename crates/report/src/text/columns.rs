@@ -2,18 +2,19 @@
 
 use super::clean;
 use super::grid::Column;
-use super::number::{DASH, decimal, grouped, microseconds, percent};
+use super::number::{DASH, decimal, grouped, microseconds, money, percent};
+use super::rows::TableRows;
 use crate::bounds::LowerBounds;
-use crate::summary::{Families, both_sides, per_operation};
-use overhead_model::record::{Latency, OperationRow};
-use overhead_model::{Account, Amounts, Run};
+use crate::summary::{Families, per_operation};
+use overhead_model::record::{Latency, ViewRow};
+use overhead_model::{Account, Amounts, Measured};
 
 /// A column of the operations table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationColumn {
     /// What the operation is for.
     Class,
-    /// Its name.
+    /// Its name, or what else rows are of.
     Operation,
     /// How it was sent.
     Via,
@@ -49,6 +50,10 @@ pub enum OperationColumn {
     Account(Account),
     /// A figure of the distribution of latencies.
     Latency(LatencyFigure),
+    /// What the bytes of a million operations cost.
+    CostOfMillion,
+    /// What the bytes of a day cost, at the rate that was seen.
+    CostOfDay,
 }
 
 /// A figure of a distribution of latencies.
@@ -75,7 +80,7 @@ pub enum LatencyFigure {
 use OperationColumn as Of;
 
 /// All but the accounts one by one, in the order of the table.
-const NAMED: [(&str, OperationColumn); 25] = [
+const NAMED: [(&str, OperationColumn); 27] = [
     ("class", Of::Class),
     ("operation", Of::Operation),
     ("via", Of::Via),
@@ -101,10 +106,12 @@ const NAMED: [(&str, OperationColumn); 25] = [
     ("p999", Of::Latency(LatencyFigure::P999)),
     ("p9999", Of::Latency(LatencyFigure::P9999)),
     ("max", Of::Latency(LatencyFigure::Max)),
+    ("cost-million", Of::CostOfMillion),
+    ("cost-day", Of::CostOfDay),
 ];
 
-/// The whole table, as Markdown and `--wide` have it; `Unknown` is left out where everything was decoded.
-pub(super) const WIDE: [OperationColumn; 18] = [
+/// The whole table, as Markdown and `--wide` have it; see [`whole`].
+const WIDE: [OperationColumn; 20] = [
     Of::Class,
     Of::Operation,
     Of::Via,
@@ -123,16 +130,36 @@ pub(super) const WIDE: [OperationColumn; 18] = [
     Of::Share,
     Of::Latency(LatencyFigure::P50),
     Of::Latency(LatencyFigure::P99),
+    Of::CostOfMillion,
+    Of::CostOfDay,
 ];
+
+/// Returns the columns of the whole table: without `Unknown` where everything was decoded, and without costs where there is no
+/// price.
+pub(super) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
+    let is_said = |column: &OperationColumn| match column {
+        Of::Unknown => table.has_unknown(),
+        Of::CostOfMillion | Of::CostOfDay => table.price.is_some(),
+        _ => true,
+    };
+    WIDE.into_iter().filter(is_said).collect()
+}
+
+/// Returns where a column stands in the whole table.
+pub(super) fn position(column: OperationColumn) -> Option<usize> {
+    WIDE.iter().position(|known| *known == column)
+}
 
 /// Returns the columns of the whole table, the ones that matter most first: as many as fit are shown. Errors, missing answers and
 /// undecoded bytes come early where there are any, and late where there are none.
-pub(super) fn by_importance(run: &Run) -> Vec<OperationColumn> {
-    let any = |figure: fn(&OperationRow) -> u64| run.operations.iter().any(|row| figure(row) > 0);
+pub(super) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
+    let any = |figure: fn(&ViewRow) -> u64| table.rows.iter().any(|row| figure(row) > 0);
     let rare = [
         (Of::Errors, any(|row| row.errors)),
-        (Of::Unanswered, any(OperationRow::missing_answers)),
-        (Of::Unknown, has_unknown(run)),
+        (Of::Unanswered, any(|row| row.unanswered)),
+        (Of::Unknown, table.has_unknown()),
+        (Of::CostOfDay, table.price.is_some()),
+        (Of::CostOfMillion, table.price.is_some()),
     ];
     let first = [Of::Operation, Of::Total, Of::Count];
     let then = [Of::Request, Of::Response, Of::Latency(LatencyFigure::P50), Of::Via, Of::Share];
@@ -187,9 +214,10 @@ impl OperationColumn {
     }
 
     /// Its header, with the unit.
-    pub(super) fn header(self) -> Column {
+    pub(super) fn header(self, table: &TableRows<'_>) -> Column {
         let text = match self {
-            Self::Class | Self::Operation | Self::Via => return Column::left(self.name()),
+            Self::Class | Self::Via => return Column::left(self.name()),
+            Self::Operation => return Column::left(table.noun()),
             Self::Count => "count",
             Self::Errors => "errors",
             Self::Unanswered => "un-\nanswered",
@@ -206,23 +234,26 @@ impl OperationColumn {
             Self::Share => "data /\ntotal",
             Self::Account(account) => return Column::right(&format!("{account}\nB/op")),
             Self::Latency(_) => return Column::right(&format!("{}\nµs", self.name())),
+            Self::CostOfMillion => "cost /\n10^6 op",
+            Self::CostOfDay => "cost /\nday",
         };
         Column::right(text)
     }
 
     /// Its cell of a row.
-    pub(super) fn cell(self, row: &OperationRow, protocol: bool, bounds: LowerBounds) -> String {
-        let amounts = both_sides(row);
+    pub(super) fn cell(self, row: &ViewRow, table: &TableRows<'_>) -> String {
+        let (amounts, bounds) = (row.amounts(), table.bounds);
         let families = || Families::of(&amounts);
         let wire = |bytes: u64| bounds.wire(mean(bytes, row.samples()));
         let part = |bytes: u64| bounds.payload(mean(bytes, row.samples()));
+        let cost = |figure: Option<f64>| bounds.wire(figure.map_or_else(|| DASH.to_owned(), money));
         match self {
-            Self::Class => row.class.name().to_owned(),
-            Self::Operation => name_cell(row, protocol),
+            Self::Class => row.class.map_or(DASH, |class| class.name()).to_owned(),
+            Self::Operation => table.name_cell(row),
             Self::Via => clean(&row.via),
             Self::Count => grouped(row.samples()),
             Self::Errors => grouped(row.errors),
-            Self::Unanswered => grouped(row.missing_answers()),
+            Self::Unanswered => grouped(row.unanswered),
             Self::Frames => wire(row.request.frames + row.response.frames),
             Self::Wire => bounds.wire(grouped(amounts.total())),
             Self::Request => wire(row.request.accounts.total()),
@@ -237,6 +268,8 @@ impl OperationColumn {
             Self::Share => percent(families().data, amounts.total()),
             Self::Account(account) => account_cell(&amounts, account, row.samples(), bounds),
             Self::Latency(figure) => latency_cell(&row.latency_ns, figure),
+            Self::CostOfMillion => cost(row.cost.and_then(|cost| cost.per_million_operations)),
+            Self::CostOfDay => cost(row.cost.and_then(|cost| cost.per_day)),
         }
     }
 }
@@ -247,10 +280,8 @@ pub(super) fn account_cell(amounts: &Amounts, account: Account, count: u64, boun
     if account.is_payload() && account != Account::Unknown { bounds.payload(text) } else { bounds.wire(text) }
 }
 
-fn latency_cell(latency: &Latency, figure: LatencyFigure) -> String {
-    if latency.count == 0 {
-        return DASH.to_owned();
-    }
+fn latency_cell(latency: &Measured<Latency>, figure: LatencyFigure) -> String {
+    let Some(latency) = latency.value().filter(|latency| latency.count > 0) else { return DASH.to_owned() };
     microseconds(match figure {
         LatencyFigure::Min => latency.min,
         LatencyFigure::Mean => latency.mean.round() as u64,
@@ -261,21 +292,6 @@ fn latency_cell(latency: &Latency, figure: LatencyFigure) -> String {
         LatencyFigure::P9999 => latency.p9999,
         LatencyFigure::Max => latency.max,
     })
-}
-
-/// Returns whether some byte of the run was not decoded.
-pub(super) fn has_unknown(run: &Run) -> bool {
-    run.operations.iter().any(|row| both_sides(row)[Account::Unknown] > 0)
-}
-
-/// Name of an operation, with its protocol where a run has several.
-pub(super) fn name_cell(row: &OperationRow, protocol: bool) -> String {
-    if protocol { format!("{} {}", row.protocol, clean(&row.name)) } else { clean(&row.name) }
-}
-
-/// Returns whether the rows of a run are of more than one protocol.
-pub(super) fn several_protocols(run: &Run) -> bool {
-    run.operations.windows(2).any(|pair| pair[0].protocol != pair[1].protocol)
 }
 
 /// Bytes per operation with one digit.

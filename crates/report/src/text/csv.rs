@@ -3,7 +3,9 @@
 
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
-use overhead_model::record::{Counters, Distribution, FieldRow, Latency, OperationRow, Role, SideRow};
+use overhead_model::record::{
+    By, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, Role, SideRow, View, ViewRow,
+};
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
 /// Says what a row is of.
@@ -66,6 +68,8 @@ const SOURCE: [&str; 28] = [
     "observer_bpf_ns",
     "observer_frames_per_second",
 ];
+/// What a row of a view is of, and what its bytes cost: behind all others, for readers that count columns.
+const VIEW: [&str; 5] = ["client", "server", "rows", "cost_million", "cost_day"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Why quantities of the row are absent, each with its name.
 const ABSENT: &str = "unavailable";
@@ -76,8 +80,12 @@ pub fn csv(runs: &[NamedRun]) -> String {
     let mut table = Csv::new(columns());
     for NamedRun { name, run } in runs {
         source_row(&mut table, name, run);
-        for row in &run.operations {
-            operation_rows(&mut table, name, row, LowerBounds::of(run));
+        if let Some(view) = &run.view {
+            view_rows(&mut table, name, run, view);
+        } else {
+            for row in &run.operations {
+                operation_rows(&mut table, name, (row, None), LowerBounds::of(run));
+            }
         }
         let other = table.row().text("run", name).text("row", "other");
         other.number("wire_bytes", run.ledger.other).end();
@@ -103,11 +111,60 @@ fn columns() -> Vec<String> {
         plain(&SOURCE),
         plain(&SOFTIRQ),
         plain(&[ABSENT]),
+        plain(&VIEW),
     ]
     .concat()
 }
 
-fn operation_rows(table: &mut Csv, run: &str, row: &OperationRow, bounds: LowerBounds) {
+/// Adds rows as they were asked for, two for each. One that is an operation's has all that there is of it.
+fn view_rows(table: &mut Csv, run: &str, record: &Run, view: &View) {
+    let bounds = LowerBounds::of(record);
+    for row in &view.rows {
+        let is_this = |of: &&OperationRow| {
+            row.class == Some(of.class) && (&of.protocol, &of.name, &of.via) == (&row.protocol, &row.name, &row.via)
+        };
+        let operation = record.operations.iter().find(is_this).filter(|_| view.by == By::Name && row.rows == 1);
+        match operation {
+            Some(operation) => operation_rows(table, run, (operation, row.cost), bounds),
+            None => Side::BOTH.into_iter().for_each(|side| view_row(table, run, (view.by, row, side), bounds)),
+        }
+    }
+}
+
+fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), bounds: LowerBounds) {
+    let kind = if by == By::Name { "operation" } else { by.name() };
+    let mut reasons = Reasons::default();
+    let totals = if side == Side::Request { &row.request } else { &row.response };
+    let mut cells = table.row().text("run", run).text("row", kind).text("protocol", &row.protocol);
+    cells = cells.text("class", row.class.map_or("", |class| class.name()));
+    cells = cells.text("operation", &row.name).text("via", &row.via).text("side", side.name());
+    let counts = [("count", row.count), ("unsolicited", row.unsolicited), ("errors", row.errors)];
+    cells = counts.into_iter().fold(cells, |cells, (column, count)| cells.number(column, count));
+    cells = cells.number("unanswered", row.unanswered + row.no_reply).number("no_reply", row.no_reply);
+    cells = cells.number("frames", totals.frames).number("rows", row.rows);
+    if let Some(reason) = &totals.unseen {
+        reasons.0.push(format!("{}: {reason}", side.name()));
+    } else {
+        cells = cells.number("wire_bytes", totals.wire_bytes).number("payload_bytes", totals.payload_bytes);
+        let accounts = totals.accounts.iter();
+        cells = accounts.fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes));
+    }
+    cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
+    if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
+        cells = latency(cells, times);
+    }
+    cells = cells.text("client", row.client.as_deref().unwrap_or_default());
+    cells = cells.text("server", row.server.as_deref().unwrap_or_default());
+    reasons.end(costs(cells, row.cost));
+}
+
+fn costs(cells: Cells<'_>, cost: Option<Cost>) -> Cells<'_> {
+    let million = cost.and_then(|cost| cost.per_million_operations);
+    let day = cost.and_then(|cost| cost.per_day);
+    cells.maybe("cost_million", million.as_ref()).maybe("cost_day", day.as_ref())
+}
+
+fn operation_rows(table: &mut Csv, run: &str, (row, cost): (&OperationRow, Option<Cost>), bounds: LowerBounds) {
     for (side, totals) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
         let mut cells = keyed(table, run, "operation", row).text("side", side.name());
         for (name, count) in COUNTS.into_iter().zip([
@@ -128,7 +185,7 @@ fn operation_rows(table: &mut Csv, run: &str, row: &OperationRow, bounds: LowerB
             cells = accounts(cells, totals);
         }
         cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
-        latency(cells, &row.latency_ns).end();
+        costs(latency(cells, &row.latency_ns), cost).end();
     }
     for FieldRow { side, account, field, bytes } in row.fields.iter().flatten() {
         let cells = keyed(table, run, "field", row).text("side", side.name()).text("field", field);

@@ -1,16 +1,18 @@
 //! What the columns of the operations table mean, for those that it has.
 
+use super::clean;
 use super::columns::OperationColumn;
+use super::rows::TableRows;
 use crate::bounds::lower_bounds;
 use OperationColumn as Of;
-use overhead_model::Run;
+use overhead_model::record::Price;
 
 /// From which frame to which a latency runs.
 const LATENCY: &str = "latency: from the frame with the first byte of the request to the frame with the last byte of the \
 response, at the capture point, not the client's";
 
 /// Returns the meaning of these columns, a line for each that needs one.
-pub(super) fn legend(run: &Run, columns: &[OperationColumn]) -> Vec<String> {
+pub(super) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<String> {
     let has = |wanted: &[OperationColumn]| wanted.iter().any(|column| columns.contains(column));
     let latency = columns.iter().any(|column| matches!(column, Of::Latency(_)));
     let lines = [
@@ -29,6 +31,15 @@ pub(super) fn legend(run: &Run, columns: &[OperationColumn]) -> Vec<String> {
     ];
     let mut said: Vec<String> =
         lines.into_iter().filter(|(there, _)| *there).map(|(_, line)| line.to_owned()).collect();
-    said.extend(lower_bounds(run));
+    said.extend(table.price.filter(|_| has(&[Of::CostOfMillion, Of::CostOfDay])).map(cost));
+    said.extend(lower_bounds(table.run));
     said
+}
+
+/// Returns what the columns of costs mean.
+fn cost(price: &Price) -> String {
+    format!(
+        "cost: of all bytes on the wire at {}, per million operations and per day at the rate of this run",
+        clean(&price.text)
+    )
 }

@@ -4,6 +4,7 @@ use super::Columns;
 use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
 use super::grid::Column;
 use super::legend::legend;
+use super::rows::TableRows;
 use super::table::operations;
 use super::{absolute, clean, markdown_cell};
 use crate::run::NamedRun;
@@ -29,10 +30,11 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
         Columns::Fitting => &Columns::All,
         columns => columns,
     };
-    let (shown, grid) = operations(run, columns, None);
+    let table = TableRows::of(run);
+    let (shown, grid) = operations(&table, columns, None);
     out.push('\n');
     out.push_str(&github_table(&grid.columns, &grid.rows));
-    let legend = legend(run, &shown);
+    let legend = legend(&table, &shown);
     if !legend.is_empty() {
         out.extend(["\n", &markdown_cell(&(legend.join(". ") + ".")), "\n"]);
     }

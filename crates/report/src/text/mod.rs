@@ -9,6 +9,7 @@ pub(crate) mod grid;
 mod legend;
 pub(crate) mod markdown;
 pub mod number;
+mod rows;
 mod table;
 
 pub use columns::{LatencyFigure, OperationColumn};
@@ -18,7 +19,7 @@ pub use number::{counted, grouped};
 pub use table::table;
 
 pub use clean::clean;
-pub(crate) use clean::{markdown_cell, shortened};
+pub(crate) use clean::{markdown_cell, middle_cut, shortened};
 pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
 
 use crate::error::ReportError;

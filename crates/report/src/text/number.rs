@@ -46,6 +46,12 @@ pub fn significant(value: f64) -> String {
     }
 }
 
+/// Returns an amount of money: at least two digits after the point, and as many more as three significant ones take.
+pub(crate) fn money(value: f64) -> String {
+    let digits = if value > 0.0 && value < 1.0 { 2 - value.log10().floor() as i32 } else { 2 };
+    with_digits(value, digits.clamp(2, 12) as usize)
+}
+
 /// Returns a part of a whole: `12.3%`; a dash without a whole.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { DASH.to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
@@ -97,6 +103,10 @@ mod tests {
         assert_eq!(
             counts.map(|(count, noun)| counted(count, noun)),
             ["1 frame", "2,000 bytes", "2 bodies", "3 directions of a connection"]
+        );
+        assert_eq!(
+            [0.0, 0.000_012_34, 0.1, 1.0, 1_234.567].map(money),
+            ["0.00", "0.0000123", "0.100", "1.00", "1,234.57"]
         );
         assert_eq!(percent(1, 8), "12.5%");
         assert_eq!(percent(1, 0), DASH);

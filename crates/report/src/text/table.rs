@@ -1,21 +1,20 @@
 //! A run on a terminal.
 
-use super::columns::{
-    self, OperationColumn, WIDE, account_cell, has_unknown, name_cell, several_protocols, used_accounts,
-};
+use super::columns::{self, OperationColumn, account_cell, used_accounts};
 use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
 use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
-use super::number::{DASH, grouped, significant, with_digits};
-use super::{Columns, Style, absolute, clean, shortened};
-use crate::bounds::LowerBounds;
+use super::number::{DASH, grouped, money, significant, with_digits};
+use super::rows::TableRows;
+use super::{Columns, Style, absolute, clean, middle_cut};
 use crate::run::NamedRun;
 use crate::summary::{
-    self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, ranked, syscalls_per_operation, workload,
+    self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     workload_count,
 };
-use overhead_model::record::{CycleSource, OperationRow, Role};
-use overhead_model::{Account, Amounts, Run};
+use crate::view::per_day;
+use overhead_model::record::{By, CycleSource, Role, ViewRow};
+use overhead_model::{Account, Amounts, Class, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -35,8 +34,9 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
         out.push_str(&foot(run, style));
         return out;
     }
-    section(&mut out, style, "Operations", &operations_section(run, columns, style));
-    let accounts = accounts(run, columns, style);
+    let rows = TableRows::of(run);
+    section(&mut out, style, rows.title(), &operations_section(&rows, columns, style));
+    let accounts = accounts(&rows, columns, style);
     if !accounts.is_empty() {
         section(&mut out, style, "Workload by account, in B/op", &accounts);
     }
@@ -71,11 +71,11 @@ fn header(named: &NamedRun, style: Style) -> String {
 }
 
 /// Returns the operations table, and below it what its columns mean and which it has not.
-fn operations_section(run: &Run, columns: &Columns, style: Style) -> String {
-    let (shown, grid) = operations(run, columns, style.width);
+fn operations_section(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
+    let (shown, grid) = operations(table, columns, style.width);
     let mut out = grid.render(style) + "\n";
-    let mut lines = legend(run, &shown);
-    let whole = WIDE.into_iter().filter(|column| *column != OperationColumn::Unknown || has_unknown(run));
+    let mut lines = legend(table, &shown);
+    let whole = columns::whole(table).into_iter();
     let left_out: Vec<&str> = whole.filter(|column| !shown.contains(column)).map(OperationColumn::name).collect();
     if *columns == Columns::Fitting && !left_out.is_empty() {
         lines.push(format!("not shown: {} (--wide shows them, --columns chooses)", left_out.join(", ")));
@@ -87,15 +87,17 @@ fn operations_section(run: &Run, columns: &Columns, style: Style) -> String {
 }
 
 /// Returns the columns of the operations table, and the table.
-pub(super) fn operations(run: &Run, columns: &Columns, width: Option<usize>) -> (Vec<OperationColumn>, Grid) {
+pub(super) fn operations(
+    table: &TableRows<'_>,
+    columns: &Columns,
+    width: Option<usize>,
+) -> (Vec<OperationColumn>, Grid) {
     let shown = match (columns, width) {
         (Columns::Listed(listed), _) => listed.clone(),
-        (Columns::Fitting, Some(width)) => fitting(run, width),
-        (Columns::Fitting, None) | (Columns::All, _) => {
-            WIDE.into_iter().filter(|column| *column != OperationColumn::Unknown || has_unknown(run)).collect()
-        }
+        (Columns::Fitting, Some(width)) => fitting(table, width),
+        (Columns::Fitting, None) | (Columns::All, _) => columns::whole(table),
     };
-    let mut grid = grid_of(run, &shown);
+    let mut grid = grid_of(table, &shown);
     if let (Columns::Fitting, Some(width)) = (columns, width) {
         let beyond = grid.width().saturating_sub(width);
         narrowed(&mut grid, &shown, beyond);
@@ -104,14 +106,14 @@ pub(super) fn operations(run: &Run, columns: &Columns, width: Option<usize>) -> 
 }
 
 /// Returns the columns that matter most, as many as fit beside names of a fair length.
-fn fitting(run: &Run, width: usize) -> Vec<OperationColumn> {
+fn fitting(table: &TableRows<'_>, width: usize) -> Vec<OperationColumn> {
     let names = (width / NAMES).max(SHORT_NAME);
     let mut shown: Vec<OperationColumn> = Vec::new();
-    for column in columns::by_importance(run) {
+    for column in columns::by_importance(table) {
         let mut candidate = shown.clone();
         candidate.push(column);
-        candidate.sort_by_key(|column| WIDE.iter().position(|known| known == column));
-        let mut grid = grid_of(run, &candidate);
+        candidate.sort_by_key(|column| columns::position(*column));
+        let mut grid = grid_of(table, &candidate);
         narrowed_to(&mut grid, &candidate, names);
         if grid.width() > width && shown.len() > 1 {
             break;
@@ -123,29 +125,46 @@ fn fitting(run: &Run, width: usize) -> Vec<OperationColumn> {
 
 /// Returns the table with these columns. Without a column for the class, rows of another class than the workload stand below a
 /// heading.
-fn grid_of(run: &Run, shown: &[OperationColumn]) -> Grid {
-    let (protocols, bounds) = (several_protocols(run), LowerBounds::of(run));
+fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
     let with_class = shown.contains(&OperationColumn::Class);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut class = None;
-    for row in ranked(run) {
+    for row in &*table.rows {
         if !with_class && class.replace(row.class).is_some_and(|before| before != row.class) {
-            rows.push(with_cells(shown, &[(0, format!("{}:", row.class.name()))]));
+            let heading = row.class.map_or("of several classes", |class| class.name());
+            rows.push(with_cells(shown, &[(0, format!("{heading}:"))]));
         }
-        rows.push(shown.iter().map(|column| column.cell(row, protocols, bounds)).collect());
+        rows.push(shown.iter().map(|column| column.cell(row, table)).collect());
     }
-    if let Some(wire) = shown.iter().position(|column| *column == OperationColumn::Wire).filter(|at| *at > 0) {
-        let (request, response) = (run.ledger.request.total(), run.ledger.response.total());
-        let mut sum = |name: &str, bytes: u64| {
-            rows.push(with_cells(shown, &[(0, name.to_owned()), (wire, bounds.wire(grouped(bytes)))]));
-        };
-        if run.ledger.other > 0 || run.operations.is_empty() {
-            sum("other traffic", run.ledger.other);
-        }
-        sum("total", request + response + run.ledger.other);
-    }
+    rows.extend(sums(table, shown));
     let keys = shown.iter().take_while(|column| column.is_key()).count();
-    Grid { columns: shown.iter().map(|column| column.header()).collect(), rows, keys }
+    Grid { columns: shown.iter().map(|column| column.header(table)).collect(), rows, keys }
+}
+
+/// Returns the rows below the others: frames of no connection, and all together. They have bytes and what these cost, where the
+/// table does.
+fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
+    let place = |wanted| shown.iter().position(|column| *column == wanted).filter(|at| *at > 0);
+    let (wire, day) = (place(OperationColumn::Wire), place(OperationColumn::CostOfDay));
+    if wire.is_none() && day.is_none() {
+        return Vec::new();
+    }
+    let (run, bounds) = (table.run, table.bounds);
+    let sum = |name: &str, bytes: u64| {
+        let cost = table.price.and_then(|price| per_day(bytes, price, window_ns(run)));
+        let cost = cost.map_or_else(|| DASH.to_owned(), money);
+        let mut cells = vec![(0, name.to_owned())];
+        cells.extend(wire.map(|at| (at, bounds.wire(grouped(bytes)))));
+        cells.extend(day.map(|at| (at, bounds.wire(cost))));
+        with_cells(shown, &cells)
+    };
+    let (request, response) = (run.ledger.request.total(), run.ledger.response.total());
+    let mut rows = Vec::new();
+    if run.ledger.other > 0 || run.operations.is_empty() {
+        rows.push(sum("other traffic", run.ledger.other));
+    }
+    rows.push(sum("total", request + response + run.ledger.other));
+    rows
 }
 
 /// Returns a row of empty cells but these.
@@ -176,7 +195,7 @@ fn narrowed_to(grid: &mut Grid, shown: &[OperationColumn], chars: usize) {
 
 fn shorten(grid: &mut Grid, column: usize, chars: usize) {
     let names = grid.rows.iter_mut().filter_map(|row| row.get_mut(column));
-    names.for_each(|name| *name = shortened(name, chars));
+    names.for_each(|name| *name = middle_cut(name, chars));
 }
 
 /// A column of the accounts table.
@@ -184,9 +203,9 @@ type AccountColumn = (String, Vec<Account>);
 
 /// Returns the accounts of the workload by direction. Where the line is too short, headers are one column, and so is what carries
 /// no payload or repeats it.
-fn accounts(run: &Run, columns: &Columns, style: Style) -> String {
-    let sides: Vec<(&OperationRow, &str, &Amounts)> = workload(run)
-        .into_iter()
+fn accounts(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
+    let workload = table.rows.iter().filter(|row| row.class == Some(Class::Workload));
+    let sides: Vec<(&ViewRow, &str, &Amounts)> = workload
         .flat_map(|row| [(row, "request", &row.request), (row, "response", &row.response)])
         .filter(|(_, _, side)| side.unseen.is_none())
         .map(|(row, name, side)| (row, name, &side.accounts))
@@ -196,11 +215,11 @@ fn accounts(run: &Run, columns: &Columns, style: Style) -> String {
     }
     let used = used_accounts(&sides.iter().map(|side| side.2).collect::<Vec<_>>());
     let each: Vec<AccountColumn> = used.iter().map(|account| (account.name().to_owned(), vec![*account])).collect();
-    let whole = accounts_grid(run, &sides, &each, true);
+    let whole = accounts_grid(table, &sides, &each, vias_differ(&sides) || table.by == By::Name);
     let Some(width) = style.width.filter(|width| *columns != Columns::All && whole.width() > *width) else {
         return whole.render(style);
     };
-    let mut grid = accounts_grid(run, &sides, &together(&used), vias_differ(&sides));
+    let mut grid = accounts_grid(table, &sides, &together(&used), vias_differ(&sides));
     let beyond = grid.width().saturating_sub(width);
     let longest = grid.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max().unwrap_or(0);
     shorten(&mut grid, 0, longest.saturating_sub(beyond).max(SHORT_NAME));
@@ -217,22 +236,22 @@ fn together(used: &[Account]) -> Vec<AccountColumn> {
 }
 
 /// Returns whether a name alone does not say which row is meant.
-fn vias_differ(sides: &[(&OperationRow, &str, &Amounts)]) -> bool {
+fn vias_differ(sides: &[(&ViewRow, &str, &Amounts)]) -> bool {
     let names: BTreeSet<(&str, &str)> = sides.iter().map(|(row, ..)| (&*row.protocol, &*row.name)).collect();
     names.len() * 2 < sides.len()
 }
 
 fn accounts_grid(
-    run: &Run,
-    sides: &[(&OperationRow, &str, &Amounts)],
+    table: &TableRows<'_>,
+    sides: &[(&ViewRow, &str, &Amounts)],
     shown: &[AccountColumn],
     with_via: bool,
 ) -> Grid {
-    let (protocols, bounds) = (several_protocols(run), LowerBounds::of(run));
-    let keys: &[&str] = if with_via { &["operation", "via", "side"] } else { &["operation", "side"] };
+    let bounds = table.bounds;
+    let keys: &[&str] = if with_via { &[table.noun(), "via", "side"] } else { &[table.noun(), "side"] };
     let headers = keys.iter().map(|key| Column::left(key)).chain(shown.iter().map(|(name, _)| Column::right(name)));
-    let cells = |(row, side, amounts): &(&OperationRow, &str, &Amounts)| {
-        let mut cells = vec![name_cell(row, protocols)];
+    let cells = |(row, side, amounts): &(&ViewRow, &str, &Amounts)| {
+        let mut cells = vec![table.name_cell(row)];
         cells.extend(with_via.then(|| clean(&row.via)));
         cells.push((*side).to_owned());
         cells.extend(shown.iter().map(|(_, accounts)| match accounts.as_slice() {

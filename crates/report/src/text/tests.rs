@@ -294,3 +294,39 @@ fn json_is_the_record() {
     assert!(text.ends_with("}\n"));
     assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run);
 }
+
+/// A run with a view of its largest row, and a price.
+fn viewed() -> NamedRun {
+    let mut named = of_two_protocols();
+    let price = crate::view::price("0.02/GB").unwrap();
+    let options = crate::ViewOptions { top: Some(1), price: Some(price), ..crate::ViewOptions::default() };
+    named.run.view = Some(crate::view(&named.run, &options));
+    named
+}
+
+#[test]
+fn table_of_the_largest_rows_with_a_price_on_a_narrow_terminal() {
+    insta::assert_snapshot!(table(&viewed(), &Columns::Fitting, NARROW));
+}
+
+#[test]
+fn markdown_of_the_largest_rows_with_a_price() {
+    insta::assert_snapshot!(markdown(&viewed(), &Columns::Fitting));
+}
+
+#[test]
+fn csv_of_the_largest_rows_adds_up_too() {
+    let whole = of_two_protocols();
+    let of = |named: &NamedRun| {
+        let text = csv(std::slice::from_ref(named));
+        let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let at = |column: &str| header.iter().position(|name| name == column).unwrap();
+        let (row, wire) = (at("row"), at("wire_bytes"));
+        let rows = lines.filter(|cells| cells[row] == "operation");
+        rows.filter_map(|cells| cells[wire].parse::<u64>().ok()).fold((0, 0), |sum, bytes| (sum.0 + 1, sum.1 + bytes))
+    };
+    let ((rows, bytes), (all, sum)) = (of(&viewed()), of(&whole));
+    assert_eq!((rows, bytes), (4, sum));
+    assert!(all > rows);
+}

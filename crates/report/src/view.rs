@@ -1,0 +1,198 @@
+//! Rows as somebody wants them: told apart by something, sorted, cut, with a price.
+
+use crate::summary::{per_operation, window_ns};
+use overhead_model::record::{By, Cost, Price, SortKey, View, ViewRow};
+use overhead_model::{Class, Run};
+use std::cmp::Ordering;
+
+/// Name of the row that has what is beyond those that were asked for.
+pub const OTHER_ROWS: &str = "(other)";
+
+/// Nanoseconds of a day.
+const DAY_NS: f64 = 86_400e9;
+
+/// Units of [`price`], and their bytes.
+const UNITS: [(&str, f64); 8] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+];
+
+/// What is wanted of the rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ViewOptions {
+    /// What they are of.
+    pub by: By,
+    /// What they are sorted by.
+    pub sort: SortKey,
+    /// How many of them; all where nothing is said.
+    pub top: Option<u64>,
+    /// What a byte costs.
+    pub price: Option<Price>,
+}
+
+/// Reads a price, such as `0.02/GB`: an amount of whatever it is paid in, and for how many bytes (GB are 10^9, GiB 2^30).
+///
+/// # Errors
+///
+/// Says what a price looks like, where this is none.
+pub fn price(text: &str) -> Result<Price, String> {
+    let read = || {
+        let (amount, unit) = text.split_once('/')?;
+        let amount: f64 = amount.trim().parse().ok().filter(|amount: &f64| amount.is_finite() && *amount >= 0.0)?;
+        let (_, bytes) = UNITS.into_iter().find(|(name, _)| *name == unit.trim())?;
+        Some(Price { text: text.to_owned(), per_byte: amount / bytes })
+    };
+    read().ok_or_else(|| format!("{text} is not a price: write an amount and a unit, such as 0.02/GB or 0.02/GiB"))
+}
+
+/// Returns the rows of a run as they are wanted.
+pub fn view(run: &Run, options: &ViewOptions) -> View {
+    let ViewOptions { by, sort, top, ref price } = *options;
+    let mut rows = rows_by(run, by);
+    // Stable: what is equal stays in the order of the record.
+    rows.sort_by(|a, b| class_of(a).cmp(&class_of(b)).then_with(|| order(a, b, sort)));
+    if let Some(top) = top {
+        cut(&mut rows, usize::try_from(top).unwrap_or(usize::MAX));
+    }
+    if let Some(price) = price {
+        let window_ns = window_ns(run);
+        for row in &mut rows {
+            row.cost = Some(cost(row, price, window_ns));
+        }
+    }
+    View { by, sort, top, price: price.clone(), rows }
+}
+
+/// Returns the rows of a run as people want them where nobody said how: the workload first, then by bytes.
+pub(crate) fn ranked_rows(run: &Run) -> Vec<ViewRow> {
+    view(run, &ViewOptions::default()).rows
+}
+
+fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
+    match by {
+        By::Name | By::Connection | By::Client | By::Server => run.operations.iter().map(ViewRow::from).collect(),
+    }
+}
+
+/// Returns where the class of a row comes in order.
+fn class_of(row: &ViewRow) -> (bool, Option<Class>) {
+    (row.class.is_none(), row.class)
+}
+
+/// Compares two rows: the one with more comes first.
+fn order(a: &ViewRow, b: &ViewRow, sort: SortKey) -> Ordering {
+    let bytes = |row: &ViewRow| row.amounts().total();
+    let by_bytes = || bytes(b).cmp(&bytes(a));
+    match sort {
+        SortKey::Bytes => by_bytes(),
+        SortKey::Count => b.samples().cmp(&a.samples()).then_with(by_bytes),
+        SortKey::Latency => median(b).cmp(&median(a)).then_with(by_bytes),
+        SortKey::BytesPerOperation => {
+            let mean = |row: &ViewRow| per_operation(bytes(row), row.samples()).unwrap_or(0.0);
+            mean(b).total_cmp(&mean(a)).then_with(by_bytes)
+        }
+    }
+}
+
+fn median(row: &ViewRow) -> Option<u64> {
+    row.latency_ns.value().filter(|latency| latency.count > 0).map(|latency| latency.p50)
+}
+
+/// Adds up the rows beyond so many in one more.
+fn cut(rows: &mut Vec<ViewRow>, top: usize) {
+    let mut beyond = rows.split_off(top.min(rows.len())).into_iter();
+    let Some(mut other) = beyond.next() else { return };
+    for row in beyond {
+        other.add(&row);
+    }
+    if other.rows > 1 {
+        OTHER_ROWS.clone_into(&mut other.name);
+        (other.client, other.server) = (None, None);
+    }
+    rows.push(other);
+}
+
+/// Returns what the bytes of a row cost, of a window of this length.
+fn cost(row: &ViewRow, price: &Price, window_ns: u64) -> Cost {
+    let bytes = row.amounts().total();
+    Cost {
+        per_million_operations: per_operation(bytes, row.samples()).map(|bytes| bytes * 1e6 * price.per_byte),
+        per_day: per_day(bytes, price, window_ns),
+    }
+}
+
+/// Returns what so many bytes in such a window cost in a day; `None` without a window.
+pub(crate) fn per_day(bytes: u64, price: &Price, window_ns: u64) -> Option<f64> {
+    (window_ns > 0).then(|| bytes as f64 * price.per_byte * DAY_NS / window_ns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn sums(rows: &[ViewRow]) -> (u64, u64, u64) {
+        let bytes = |row: &ViewRow| row.amounts().total();
+        let add = |sum: (u64, u64, u64), row: &ViewRow| (sum.0 + row.count, sum.1 + bytes(row), sum.2 + row.rows);
+        rows.iter().fold((0, 0, 0), add)
+    }
+
+    #[test]
+    fn prices_are_for_powers_of_ten_and_of_two() {
+        let is_about = |text: &str, wanted: f64| (price(text).unwrap().per_byte / wanted - 1.0).abs() < 1e-12;
+        assert!(is_about("0.02/GB", 2e-11) && is_about("2 / GiB", 2.0 / 1_073_741_824.0));
+        for wrong in ["0.02", "0.02/Gb", "x/GB", "-1/GB", "inf/GB", "NaN/GB", "/GB"] {
+            assert!(price(wrong).unwrap_err().contains("such as 0.02/GB"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_is_one_row_and_sums_stay() {
+        let run = fixture::redis();
+        let all = view(&run, &ViewOptions::default()).rows;
+        assert!(all.len() > 1);
+        for top in 0..=all.len() + 1 {
+            let rows = view(&run, &ViewOptions { top: Some(top as u64), ..ViewOptions::default() }).rows;
+            assert_eq!(rows.len(), all.len().min(top + 1));
+            assert_eq!(sums(&rows), sums(&all));
+            assert_eq!(rows[..top.min(all.len())], all[..top.min(all.len())]);
+        }
+        let none = view(&run, &ViewOptions { top: Some(0), ..ViewOptions::default() }).rows.remove(0);
+        assert_eq!((none.name.as_str(), none.class, none.rows), (OTHER_ROWS, None, all.len() as u64));
+        assert!(none.latency_ns.value().is_none());
+    }
+
+    #[test]
+    fn rows_are_sorted_within_their_class() {
+        let run = fixture::redis();
+        for sort in [SortKey::Bytes, SortKey::Count, SortKey::Latency, SortKey::BytesPerOperation] {
+            let rows = view(&run, &ViewOptions { sort, ..ViewOptions::default() }).rows;
+            for pair in rows.windows(2) {
+                assert!(class_of(&pair[0]) <= class_of(&pair[1]));
+                assert!(
+                    pair[0].class != pair[1].class || order(&pair[0], &pair[1], sort) != Ordering::Greater,
+                    "{sort:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_price_is_of_operations_and_of_days() {
+        let mut run = fixture::redis();
+        (run.source.first_ns, run.source.last_ns) = (0, 86_400_000_000_000);
+        let options = ViewOptions { price: Some(price("2/GB").unwrap()), ..ViewOptions::default() };
+        let row = view(&run, &options).rows.remove(0);
+        let (bytes, cost) = (row.amounts().total() as f64, row.cost.unwrap());
+        assert!((cost.per_day.unwrap() - bytes * 2e-9).abs() < 1e-12);
+        assert!((cost.per_million_operations.unwrap() - bytes / row.samples() as f64 * 2e-3).abs() < 1e-9);
+        run.source.last_ns = 0;
+        assert_eq!(view(&run, &options).rows[0].cost.unwrap().per_day, None);
+    }
+}
