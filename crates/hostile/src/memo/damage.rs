@@ -5,7 +5,10 @@ use super::words::Words;
 use overhead_model::Side;
 
 /// How many kinds of damage there are.
-pub(crate) const KINDS: u8 = 14;
+pub(crate) const KINDS: u8 = 15;
+
+/// What comes again long after it was acknowledged is some times so many frames back; odd, to be of either side.
+const FAR: usize = 7;
 
 /// Does damage of a kind to a connection or to one of the latest frames: `place` counts from the end, `how` says more.
 pub(crate) fn apply(wire: &mut FrameList, connection: usize, kind: u8, (place, how): (usize, u8), words: &mut Words) {
@@ -32,6 +35,11 @@ pub(crate) fn apply(wire: &mut FrameList, connection: usize, kind: u8, (place, h
             const GAPS_NS: [i64; 8] =
                 [0, -1_000_000, 1, 999, 1_000_000_000, 70_000_000_000, 200_000_000_000, 100_000_000_000_000];
             wire.frames[at].gap_ns = GAPS_NS[usize::from(how & 7)];
+        }
+        (14, _) => {
+            if let Some(at) = wire.frames.len().checked_sub(FAR * (1 + place)) {
+                repeat(wire, at, how, words);
+            }
         }
         _ => {}
     }

@@ -92,24 +92,4 @@ pub(crate) fn run(input: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use overhead_decode::Note;
-
-    /// A turn that its protocol's decoder does not take for one would repeat itself to no purpose.
-    #[test]
-    fn turns_are_well_formed() {
-        for (protocol, start) in Protocol::ALL.map(|protocol| (protocol, turns::start(protocol))) {
-            for (kind, lengths) in (0..16).flat_map(|kind| (0..16).map(move |lengths| (kind, lengths))) {
-                let steps: Vec<_> = start.iter().chain([&kind]).map(|&kind| ScriptStep::Turn(kind, 0, 0)).collect();
-                let mut script = ScriptStep::encode(protocol, [0x10, 0], &steps);
-                script.splice(script.len() - 1.., [lengths]);
-                let (_, totals, _) = ScriptedCapture::decode(&script).dissect(Sheet::default(), false);
-                // What is compressed without a word on how cannot be decoded, and is not meant to be.
-                let is_odd = protocol == Protocol::Cql && kind == 15 && lengths % 4 == 0;
-                let notes: Vec<_> = totals.notes.keys().filter(|note| **note != Note::UntypedValue).collect();
-                assert_eq!(notes.is_empty(), !is_odd, "{protocol}, turn {kind}, lengths {lengths}: {notes:?}");
-            }
-        }
-    }
-}
+mod tests;

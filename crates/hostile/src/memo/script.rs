@@ -10,7 +10,7 @@
 //!   16     the turn before again; argument: bits 0-3 how often (see [`times`]), bits 4-6 how it is changed, bit 7 made anew
 //!   17     a further turn of the request in the bytes that follow, so many as the argument says
 //!   18     likewise the response of the turn before
-//!   from 19 damage; argument: bits 0-3 which frame, from the end, bits 4-7 how
+//!   from 19 damage; argument: bits 0-3 which frame, from the end, bits 4-7 how. With bit 7, the further kinds of it
 //! ```
 
 use super::again::Change;
@@ -26,6 +26,8 @@ const AGAIN: u8 = 16;
 const REQUEST: u8 = 17;
 const RESPONSE: u8 = 18;
 const DAMAGE: u8 = 19;
+/// Kinds of damage that five bits have room for.
+const FIRST_DAMAGES: u8 = 32 - DAMAGE;
 
 /// A step of a script that is written, for seeds.
 #[derive(Clone, Debug)]
@@ -66,7 +68,10 @@ impl ScriptStep {
                     script.extend(bytes);
                 }
             }
-            Self::Damage(kind, place, how) => script.extend([DAMAGE + kind, place & 15 | how << 4]),
+            Self::Damage(kind, place, how) => {
+                let further = if *kind < FIRST_DAMAGES { 0 } else { 0x80 };
+                script.extend([further | (DAMAGE + kind % FIRST_DAMAGES), place & 15 | how << 4]);
+            }
         }
     }
 }
@@ -138,8 +143,9 @@ impl Script {
                 self.talks[connection].turn.response.extend(response);
             }
             kind => {
+                let kind = kind - DAMAGE + if is_held { FIRST_DAMAGES } else { 0 };
                 let how = (usize::from(argument & 15), argument >> 4);
-                damage::apply(&mut self.wire, connection, (kind - DAMAGE) % damage::KINDS, how, &mut self.words);
+                damage::apply(&mut self.wire, connection, kind % damage::KINDS, how, &mut self.words);
             }
         }
     }

@@ -37,7 +37,7 @@ pub fn random(number: u64) -> Vec<u8> {
     for _ in 0..words.below(24) {
         let connection = u8::from(words.below(4) == 0);
         steps.push(match words.below(10) {
-            0..4 => Again(connection, words.byte(6), words.byte(16)),
+            0..4 => Again(connection, words.byte(12), words.byte(16)),
             4..6 => ScriptStep::Turn(usual, connection, if words.below(2) == 0 { 0 } else { words.byte(16) }),
             6 => ScriptStep::Turn(words.byte(16), connection, words.byte(16)),
             _ => Damage(words.byte(ScriptStep::DAMAGES), words.byte(8), words.byte(16)),
