@@ -1,7 +1,7 @@
 //! A turn: the frames that it is made of, each with a mask of the bytes that may differ, and what it came to.
 
 use super::counts::Counts;
-use crate::ledger::{Recorded, Recording, Repeat};
+use crate::ledger::{FreeBytes, Recorded, Recording, Repeat};
 use crate::packet::{Bare, Headers};
 use overhead_decode::Free;
 use overhead_model::{Operation, RowId, Side, Tally};
@@ -271,11 +271,7 @@ pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
 fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
     let frame = under_way.frames.get(index)?;
     let payload = under_way.payload(frame);
-    // Where the frame begins in what was recorded of its side.
-    let start_of = |index: usize, side: Side| -> u64 {
-        under_way.frames.iter().take(index).filter(|frame| frame.side == side).map(|frame| frame.len as u64).sum()
-    };
-    let start = start_of(index, frame.side);
+    let start = start_of(frame.side, under_way.frames.get(..index)?);
     let (mut mask, mut digits) = (vec![0xff_u8; payload.len()], Vec::new());
     let (mut echoes, mut ids) = (Vec::new(), Vec::new());
     for free in recording.free.iter().filter(|free| free.side == frame.side) {
@@ -292,25 +288,14 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
                     }
                 }
             }
-            Free::Id(_) if !is_whole => {}
+            Free::Id(_) if to <= from => {}
+            // As it is said of an id that it may be any other one, all of them are to be known. One that two frames share, or an
+            // answer's that no request of the turn has, could be that of a request of the next turn.
+            Free::Id(_) if !is_whole => return None,
             Free::Id(bits) => {
-                let asked = recording.free.iter().find(|asked| {
-                    (asked.side, asked.op, asked.len) == (Side::Request, free.op, free.len)
-                        && matches!(asked.free, Free::Id(_))
-                });
-                let place = asked.filter(|_| free.side == Side::Response).and_then(|asked| {
-                    let mut before = under_way.frames.iter().enumerate().take(index);
-                    before.find_map(|(of_frame, frame)| {
-                        let start = start_of(of_frame, Side::Request);
-                        let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
-                        let lies_in = frame.side == Side::Request && of_at + to - from <= frame.len;
-                        lies_in.then_some(Echo { at: from, len: to - from, of_frame, of_at })
-                    })
-                });
-                match (free.side, place) {
-                    (Side::Response, None) => continue,
-                    (Side::Response, Some(echo)) => echoes.push(echo),
-                    (Side::Request, _) => ids.push((from, to - from)),
+                match frame.side {
+                    Side::Request => ids.push((from, to - from)),
+                    Side::Response => echoes.push(echo(free, from, under_way.frames.get(..index)?, recording)?),
                 }
                 let range = mask.get_mut(from..to).unwrap_or_default();
                 range.fill(0);
@@ -326,4 +311,24 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
     let rules = is_ruled.then(|| Box::new(Rules { digits: digits.into(), echoes: echoes.into(), ids: ids.into() }));
     let step = Step { side, headers, len, pattern, rules };
     step.matches(side, headers, payload, under_way).then_some(step)
+}
+
+/// Returns where a frame of `side` begins, which comes behind these, in what was recorded of that side.
+fn start_of(side: Side, before: &[Taken]) -> u64 {
+    before.iter().filter(|frame| frame.side == side).map(|frame| frame.len as u64).sum()
+}
+
+/// Returns which bytes of a frame before an answer's id, which begins `at` in its own, are to equal; `None` where none of them has
+/// the id of its request.
+fn echo(id: &FreeBytes, at: usize, before: &[Taken], recording: &Recording) -> Option<Echo> {
+    let is_asked = |asked: &&FreeBytes| {
+        (asked.side, asked.op, asked.len) == (Side::Request, id.op, id.len) && matches!(asked.free, Free::Id(_))
+    };
+    let asked = recording.free.iter().find(is_asked)?;
+    let len = usize::try_from(id.len).ok()?;
+    before.iter().enumerate().filter(|(_, frame)| frame.side == Side::Request).find_map(|(of_frame, frame)| {
+        let start = start_of(Side::Request, before.get(..of_frame)?);
+        let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
+        (of_at + len <= frame.len).then_some(Echo { at, len, of_frame, of_at })
+    })
 }

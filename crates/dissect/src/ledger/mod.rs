@@ -14,7 +14,7 @@ mod recording;
 
 pub use direction::Arrival;
 pub use reader::Ledger;
-pub use recording::{Recorded, Recording, Repeat};
+pub use recording::{FreeBytes, Recorded, Recording, Repeat};
 
 use crate::packet::Headers;
 use connect::Connect;

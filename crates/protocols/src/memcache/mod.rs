@@ -261,10 +261,6 @@ impl Decoder for Memcache {
         let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _ } = self;
         let stages = *request == Stage::Idle && *response == Stage::Idle;
         let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
-        // Never, in binary: a made-up conversation of quiet commands had a byte of headers in another operation with the memo.
-        if *mode == Some(Mode::Binary) {
-            return None;
-        }
         between.then_some(mode.map_or(0, |mode| 1 + mode as u64))
     }
 
