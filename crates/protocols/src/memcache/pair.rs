@@ -232,7 +232,7 @@ impl Pairing {
 
     fn find(&mut self, is_it: impl Fn(&Pending) -> bool) -> Option<usize> {
         let place = self.pending.iter().take(self.reach).position(is_it);
-        if place.is_none() {
+        if place.is_none() && !self.pending.is_empty() {
             self.reach = NEAR;
         }
         place

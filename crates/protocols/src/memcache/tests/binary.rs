@@ -79,6 +79,17 @@ fn quiet_gets_end_with_a_noop() {
 }
 
 #[test]
+fn an_answer_to_nothing_leaves_all_of_the_next_batch_within_reach() {
+    let batch: Vec<_> =
+        (0..100).map(|opaque| ask(0x0d, opaque, [b"", b"k", b""])).chain([ask(0x0a, 200, NOTHING)]).collect();
+    let answers_to_it = [answer(0x0d, 0, 90, [&[0; 4], b"k", b"x"]), answer(0x0a, 0, 200, NOTHING)].concat();
+    let before = [(C, ask(0x0a, 1, NOTHING)), (S, answer(0x0a, 0, 1, NOTHING)), (S, answer(0x0a, 0, 9, NOTHING))];
+    let talked = talk(&[&before[..], &[(C, batch.concat()), (S, answers_to_it)]].concat());
+    let outcomes: Vec<_> = answers(&talked).into_iter().map(|(_, outcome, _)| outcome).collect();
+    assert_eq!(outcomes.iter().filter(|it| **it == Answered).count(), 3, "{outcomes:?}");
+}
+
+#[test]
 fn a_quiet_set_answers_what_went_wrong() {
     let setq = |opaque| ask(0x11, opaque, [&[0; 8], b"k", b"v"]);
     let requests = [setq(1), setq(2), setq(3), ask(7, 4, NOTHING)].concat();
