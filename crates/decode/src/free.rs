@@ -1,7 +1,7 @@
 //! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
 //! changed, turns are played again where the number says that they may be, or left out, and what the decoder says must stay the same.
 
-use super::{Decoder, Free, Input, Note, OpId, Out, Reader, Step};
+use super::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -100,7 +100,7 @@ enum Said {
     Post(Side, u64, Account, &'static str, u64),
     Enter(Side, &'static str),
     Leave(Side),
-    Label(u64, Class, String, &'static str),
+    Label(u64, Class, String, &'static str, String),
     Close(u64, Outcome),
     Software(Side, String),
     Version(Side, String),
@@ -260,8 +260,9 @@ impl Reader for Heard {
         self.said.push(Said::Leave(side));
     }
 
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.said.push(Said::Label(self.number(op), class, name.to_owned(), via));
+    fn label(&mut self, op: OpId, label: Label<'_>) {
+        let Label { class, name, via, statement } = label;
+        self.said.push(Said::Label(self.number(op), class, name.to_owned(), via, statement.to_owned()));
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {

@@ -35,7 +35,7 @@ pub use cursor::{Cursor, Short};
 pub use engine::Engine;
 pub use expansion::Expansion;
 pub use foreign::{Foreign, Look};
-pub use out::{Field, Free, Note, OpId, Out, Reader};
+pub use out::{Field, Free, Label, Note, OpId, Out, Reader};
 pub use pro_rata::{Shares, Weigher};
 pub use split::Split;
 pub use versioned::Versioned;

@@ -15,6 +15,9 @@ pub const OUTSTANDING: usize = 1 << 20;
 /// Length of an operation's name in bytes; longer ones are cut.
 pub const NAME: usize = 64;
 
+/// Length of a statement in bytes; longer ones are cut in the middle. A screen full of SQL, and 4 MiB for all that are kept.
+pub const STATEMENT: usize = 1 << 10;
+
 /// Bytes that one compressed body may decompress to: the largest message of MongoDB (48 MB) with some room.
 pub const DECOMPRESSED: usize = 64 << 20;
 

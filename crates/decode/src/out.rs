@@ -3,6 +3,7 @@
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
 use super::{Codec, Foreign};
+use crate::limits;
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// An operation of one connection. Numbers rise from 0 in order of opening and are never used twice on a connection.
@@ -54,6 +55,19 @@ pub enum Note {
     },
     /// A selected connection is not decoded: its bytes are not of the protocol that is expected there.
     Foreign(Foreign),
+}
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label<'a> {
+    /// What it is for.
+    pub class: Class,
+    /// Command word, verb, or one of the fixed names.
+    pub name: &'a str,
+    /// How it was sent; empty where there is only one way.
+    pub via: &'static str,
+    /// What it does, without user data: see [`overhead_model::RowKey`]. Empty where it has none.
+    pub statement: &'a str,
 }
 
 /// A field to be posted: its account, what people call it (`"stream id"`), and how many bytes it has.
@@ -121,7 +135,14 @@ pub trait Reader {
 
     /// Says what `op` is. Its request is complete by then. May be said again until the operation closes; the last word holds.
     /// An operation that is never labelled becomes `unmatched`.
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str);
+    fn label(&mut self, op: OpId, label: Label<'_>);
+
+    /// Returns whether anything is made of the statement in a label. Decoders that would have to find it out do not, where
+    /// this is false. It is the same from the beginning to the end of a connection.
+    #[inline]
+    fn wants_statements(&self) -> bool {
+        true
+    }
 
     /// Closes `op`: it is over, and nothing can be posted to it any more.
     fn close(&mut self, op: OpId, outcome: Outcome);
@@ -319,13 +340,27 @@ impl<'r, R: Reader> Out<'r, R> {
         }
     }
 
-    /// See [`Reader::label`]. The name is cut to [`crate::limits::NAME`] bytes.
+    /// Labels an operation that has no statement: see [`Reader::label`]. The name is cut to [`limits::NAME`] bytes.
     pub fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        let mut end = name.len().min(crate::limits::NAME);
-        while !name.is_char_boundary(end) {
-            end -= 1;
+        self.label_statement(op, Label { class, name, via, statement: "" });
+    }
+
+    /// Labels an operation: see [`Reader::label`]. The name is cut to [`limits::NAME`] bytes, the statement in the middle to
+    /// [`limits::STATEMENT`].
+    pub fn label_statement(&mut self, op: OpId, label: Label<'_>) {
+        let name = &label.name[..label.name.floor_char_boundary(limits::NAME)];
+        if label.statement.len() > limits::STATEMENT {
+            let statement = &cut_in_the_middle(label.statement, limits::STATEMENT);
+            self.reader.label(op, Label { name, statement, ..label });
+        } else {
+            self.reader.label(op, Label { name, ..label });
         }
-        self.reader.label(op, class, &name[..end], via);
+    }
+
+    /// See [`Reader::wants_statements`].
+    #[inline]
+    pub fn wants_statements(&self) -> bool {
+        self.reader.wants_statements()
     }
 
     /// See [`Reader::close`].
@@ -354,5 +389,28 @@ impl<'r, R: Reader> Out<'r, R> {
     /// See [`Reader::note`].
     pub fn note(&mut self, note: Note) {
         self.reader.note(note);
+    }
+}
+
+/// Returns the beginning and the end of a text, with an ellipsis between, in at most so many bytes.
+fn cut_in_the_middle(text: &str, most: usize) -> String {
+    const ELLIPSIS: &str = "…";
+    let room = most.saturating_sub(ELLIPSIS.len());
+    let head = &text[..text.floor_char_boundary(room - room / 2)];
+    let tail = &text[text.ceil_char_boundary(text.len() - room / 2)..];
+    [head, ELLIPSIS, tail].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_in_the_middle_keeps_its_ends_and_whole_characters() {
+        assert_eq!(cut_in_the_middle("abcdefghijklmnop", 9), "abc…nop");
+        let long = "é".repeat(2_000);
+        let cut = cut_in_the_middle(&long, limits::STATEMENT);
+        assert!(cut.len() <= limits::STATEMENT && cut.len() > limits::STATEMENT - 4, "{}", cut.len());
+        assert_eq!(cut.matches('…').count(), 1);
     }
 }

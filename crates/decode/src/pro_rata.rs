@@ -1,8 +1,8 @@
 //! Bytes that were compressed together: on the wire they are posted in proportion to the operations and accounts of what they
 //! decompress to, because that is all that can be said of them.
 
-use super::{Note, OpId, Out, Reader, Split};
-use overhead_model::{Account, Amounts, Class, Outcome, Side};
+use super::{Label, Note, OpId, Out, Reader, Split};
+use overhead_model::{Account, Amounts, Outcome, Side};
 
 /// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
 /// through it.
@@ -36,8 +36,12 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
         false
     }
 
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.out.label(op, class, name, via);
+    fn label(&mut self, op: OpId, label: Label<'_>) {
+        self.out.label_statement(op, label);
+    }
+
+    fn wants_statements(&self) -> bool {
+        self.out.wants_statements()
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {

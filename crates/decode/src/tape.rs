@@ -5,8 +5,8 @@
 //! messages inside segments (CQL version 5) or TLS records run on across headers, checksums and tags, which have to be
 //! posted in between. A [`Weigher`](super::Weigher) is enough for a body, which is of one operation; the others take a [`Tape`].
 
-use super::{Note, OpId, Out, Reader, Shares};
-use overhead_model::{Account, Amounts, Class, Outcome, Side};
+use super::{Label, Note, OpId, Out, Reader, Shares};
+use overhead_model::{Account, Amounts, Outcome, Side};
 
 /// What was posted, in order.
 #[derive(Debug, Default)]
@@ -83,8 +83,12 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
         false
     }
 
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.out.label(op, class, name, via);
+    fn label(&mut self, op: OpId, label: Label<'_>) {
+        self.out.label_statement(op, label);
+    }
+
+    fn wants_statements(&self) -> bool {
+        self.out.wants_statements()
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {

@@ -1,6 +1,6 @@
 //! A reader that keeps everything, for tests of decoders and for people who want to see a decoder think.
 
-use super::{Decoder, Engine, Note, OpId, Reader};
+use super::{Decoder, Engine, Label, Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// What a decoder said of one operation.
@@ -8,6 +8,8 @@ use overhead_model::{Account, Amounts, Class, Outcome, Side};
 pub struct Entry {
     /// Last label: class, name, via.
     pub label: Option<(Class, String, &'static str)>,
+    /// The statement in it; empty without one.
+    pub statement: String,
     /// Set when it was closed.
     pub outcome: Option<Outcome>,
     /// Bytes per account, by side.
@@ -102,7 +104,7 @@ impl Transcript {
 
 impl Reader for Transcript {
     fn open(&mut self) -> OpId {
-        self.ops.push(Entry { label: None, outcome: None, amounts: [Amounts::ZERO; 2] });
+        self.ops.push(Entry { label: None, statement: String::new(), outcome: None, amounts: [Amounts::ZERO; 2] });
         OpId(self.ops.len() as u64 - 1)
     }
 
@@ -130,9 +132,10 @@ impl Reader for Transcript {
         self.groups[side as usize].pop();
     }
 
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+    fn label(&mut self, op: OpId, label: Label<'_>) {
         if let Some(entry) = self.entry(op) {
-            entry.label = Some((class, name.to_owned(), via));
+            entry.label = Some((label.class, label.name.to_owned(), label.via));
+            label.statement.clone_into(&mut entry.statement);
         }
     }
 

@@ -6,8 +6,9 @@
 
 use crate::limits;
 use overhead_decode::Expansion;
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Steps in which a thread tells the others how much it holds at most, so that it hardly ever has to.
 const STEP: usize = 1 << 20;
@@ -18,6 +19,8 @@ pub struct Company {
     held: AtomicU64,
     bare: AtomicU64,
     pub(crate) expansion: Arc<Expansion>,
+    /// Hashes of the statements that any of them tells apart, no more than it takes to be over.
+    statements: Mutex<HashSet<u64>>,
 }
 
 impl Company {
@@ -27,6 +30,18 @@ impl Company {
         self.expansion.refused() > 0
             || self.held.load(Ordering::Relaxed) > limits::HELD as u64
             || self.bare.load(Ordering::Relaxed) > limits::BARE as u64
+            || self.statements().len() > limits::STATEMENTS
+    }
+
+    /// A thread tells these statements apart, which it did not before.
+    pub fn tell_statements(&self, hashes: Vec<u64>) {
+        let mut known = self.statements();
+        let room = (limits::STATEMENTS + 1).saturating_sub(known.len());
+        known.extend(hashes.into_iter().take(room));
+    }
+
+    fn statements(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Connections<T> {
     /// Until after this time, none of them is.
     next_retired_ns: u64,
     holdings: Holdings,
+    /// Statements that nothing is to be done about: those that other threads know of, or as many as there may be.
+    told_statements: usize,
     /// Without payload, by number and in this order; those that have some by now are passed over.
     half_open: VecDeque<(u64, Key)>,
     /// The same of those that were half-open once.
@@ -115,6 +117,7 @@ impl<T: Tally> Connections<T> {
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
             holdings: Holdings::default(),
+            told_statements: limits::STATEMENTS,
             half_open: VecDeque::new(),
             idle: VecDeque::new(),
             unselected: VecDeque::new(),
@@ -135,6 +138,7 @@ impl<T: Tally> Connections<T> {
     pub fn in_company(mut self, company: Arc<Company>) -> Self {
         self.shared = Shared::drawing_on(Arc::clone(&company.expansion));
         self.company = Some(company);
+        self.told_statements = 0;
         self
     }
 
@@ -198,6 +202,9 @@ impl<T: Tally> Connections<T> {
             }
         } else {
             self.first(&segment(), key, at);
+        }
+        if self.tally.statements() > self.told_statements {
+            self.keep_statements();
         }
         if at.clock_ns > self.next_retired_ns {
             self.retire(at.clock_ns);
@@ -279,6 +286,29 @@ impl<T: Tally> Connections<T> {
             Some(company) => self.holdings.tell(company),
             None if self.holdings.is_over() => self.make_room(),
             None => {}
+        }
+    }
+
+    /// There are more statements than before: other threads are told, or some are shed. What is shed depends on what was
+    /// tallied so far, so all that waits in memos is told first, and nothing is remembered by the number of one that is gone.
+    #[cold]
+    fn keep_statements(&mut self) {
+        if let Some(company) = &self.company {
+            company.tell_statements(self.tally.take_new_statements());
+            self.told_statements = self.tally.statements();
+        }
+        if self.tally.statements() <= limits::STATEMENTS {
+            return;
+        }
+        for entry in self.flows.values_mut() {
+            entry.flow.forget_turns(&mut self.tally);
+        }
+        self.tally.shed_statements(limits::STATEMENTS / 2);
+        for entry in self.flows.values_mut() {
+            entry.flow.renumber(|row| self.tally.renumbered(row));
+        }
+        if self.company.is_some() {
+            self.told_statements = self.tally.statements();
         }
     }
 

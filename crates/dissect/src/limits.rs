@@ -41,6 +41,9 @@ pub const FOREIGN: usize = 64;
 /// extension headers, at 8 bytes each, could fill a frame.
 pub const HEADERS: u32 = 64;
 
+/// Statements that a run tells apart before the smaller half of them is shed.
+pub const STATEMENTS: usize = 4_096;
+
 /// Fragments of one IP packet: 64 KiB at the least MTU of IPv4 hosts (RFC 791: 576 bytes) are 119.
 pub const FRAGMENTS: usize = 256;
 

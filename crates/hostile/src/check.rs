@@ -3,7 +3,7 @@
 
 use crate::checksum::mix;
 use crate::conversation::{Conversation, Cut, Segments, Turn};
-use overhead_decode::{Note, OpId, Reader, free};
+use overhead_decode::{Label, Note, OpId, Reader, free};
 use overhead_dissect::Engine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
 use overhead_protocols::{AnyDecoder, Shared};
@@ -92,7 +92,7 @@ struct DecoderOutput {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Op {
-    label: Option<(Class, String, &'static str)>,
+    label: Option<(Class, String, &'static str, String)>,
     outcome: Option<Outcome>,
     amounts: [Amounts; 2],
 }
@@ -163,9 +163,11 @@ impl Reader for DecoderOutput {
         assert!(self.fields[side as usize].groups.pop().is_some(), "a group ends that never began");
     }
 
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
+    fn label(&mut self, op: OpId, label: Label<'_>) {
+        let Label { class, name, via, statement } = label;
         assert_eq!(self.op(op).outcome, None, "an operation that is over becomes {name}");
-        self.op(op).label = Some((class, name.to_owned(), via));
+        assert!(statement.len() <= overhead_decode::limits::STATEMENT, "a statement of {} bytes", statement.len());
+        self.op(op).label = Some((class, name.to_owned(), via, statement.to_owned()));
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {

@@ -96,9 +96,15 @@ pub struct RowKey<'a> {
     pub name: &'a str,
     /// How it was sent (`array`, `inline`, `simple`, `prepared`, `batch`, …); empty where there is only one way.
     pub via: &'static str,
+    /// The grain below the name: SQL text without its literals, a command with the pattern of its keys. It holds no user
+    /// data. Empty where there is none; [`OTHER`] for what is not told apart.
+    pub statement: &'a str,
 }
 
-/// A row of a [`Tally`], as that tally numbers it.
+/// Name of what is added up because it is beyond a bound: of operations, and of statements.
+pub const OTHER: &str = "(other)";
+
+/// What a [`Tally`] adds up by itself, as that tally numbers it: a statement of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
@@ -166,8 +172,37 @@ pub struct ConnectionSummary {
 ///
 /// Calls may come in any order between connections; an implementation must come to the same result whatever the order.
 pub trait Tally {
-    /// Returns the number of the row with this key, which is made when it is new.
+    /// Returns the number of the row, and statement, with this key, which is made when it is new.
     fn row(&mut self, key: RowKey<'_>) -> RowId;
+
+    /// Returns whether it tells statements apart. Where it does not, decoders need not find them out.
+    #[inline]
+    fn wants_statements(&self) -> bool {
+        true
+    }
+
+    /// Returns how many statements take memory, for a tally that holds them all; 0 for one that does not.
+    #[inline]
+    fn statements(&self) -> usize {
+        0
+    }
+
+    /// Returns a hash of each statement that is new since this was asked last, or since statements were shed. Equal keys have
+    /// equal hashes, in any tally of a process.
+    fn take_new_statements(&mut self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Keeps so many of its statements, the largest by bytes, and adds up the others in [`OTHER`] of their rows. What is
+    /// kept depends on all that was tallied so far.
+    fn shed_statements(&mut self, keep: usize) {
+        let _ = keep;
+    }
+
+    /// Returns the number that stands, since statements were shed last, for one that was given out before.
+    fn renumbered(&self, row: RowId) -> RowId {
+        row
+    }
 
     /// An operation of `row` has closed: counts, totals and distributions take it in.
     fn operation(&mut self, row: RowId, operation: &Operation);

@@ -319,9 +319,55 @@ pub struct OperationRow {
     pub response: SideRow,
     /// First byte of the request to last byte of the response.
     pub latency_ns: Latency,
+    /// The grain below the name: the largest by bytes on the wire, then `(other)`, where there are more. They add up to the
+    /// row. Operations without a statement are `(none)` where others of the row have one; empty where none has.
+    #[serde(default)]
+    pub statements: Vec<StatementRow>,
     /// What the payload of all its operations is made of, by side, account and field; absent unless it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
+}
+
+/// The operations of a row that have one statement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StatementRow {
+    /// SQL or CQL without its literals, a command with the shape of its filter or the pattern of its keys, a method with the
+    /// pattern of its path. It holds no user data.
+    pub text: String,
+    /// Operations.
+    pub count: u64,
+    /// Of these, answered by an error.
+    pub errors: u64,
+    /// Of these, without a complete answer in the capture.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// Of the unanswered, those that no answer was due to.
+    #[serde(default)]
+    pub no_reply: u64,
+    /// Messages sent by the server of its own accord.
+    #[serde(default)]
+    pub unsolicited: u64,
+    /// Client to server.
+    pub request: StatementSide,
+    /// Server to client.
+    pub response: StatementSide,
+    /// First byte of the request to last byte of the response.
+    pub latency_ns: Latency,
+}
+
+/// One direction of a [`StatementRow`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StatementSide {
+    /// Frames touched, summed over operations; shared frames count once in each.
+    pub frames: u64,
+    /// Bytes on the wire.
+    pub wire_bytes: u64,
+    /// TCP payload, each byte once.
+    pub payload_bytes: u64,
+    /// Totals per account.
+    pub accounts: Amounts,
 }
 
 /// One field of a row's messages.

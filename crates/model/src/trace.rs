@@ -92,6 +92,8 @@ pub enum Trace<'a> {
         name: &'a str,
         /// The way it was sent.
         via: &'static str,
+        /// Its statement; empty where it has none.
+        statement: &'a str,
     },
     /// Fields from here on lie in a group.
     Enter {

@@ -56,6 +56,9 @@ pub struct Reading {
     /// Send every frame the general way; the result is the same
     #[arg(long, hide = true)]
     no_memo: bool,
+    /// Tell no statements apart, to see what that costs
+    #[arg(long, hide = true)]
+    no_statements: bool,
 }
 
 /// The keys at the end, what each file had, and what came of it all.
@@ -174,7 +177,8 @@ impl Reading {
     /// Reads and dissects all files; `None` where several threads may have reached a bound together.
     fn dissect(&self, threads: NonZero<usize>, warnings: &mut Warnings) -> Result<Option<Dissected>> {
         let keys = KeyReader::read(&self.keys, warnings)?;
-        let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), !self.no_memo);
+        let tally = if self.no_statements { Aggregate::new().without_statements() } else { Aggregate::new() };
+        let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), (tally, !self.no_memo));
         let inputs = self.read(&mut division, &keys, warnings)?;
         division.catch_up();
         if division.is_over() {

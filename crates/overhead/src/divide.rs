@@ -47,10 +47,16 @@ pub enum Division {
 }
 
 impl Division {
-    /// Returns a division among so many threads, which take from a memo what repeats itself, or do not.
-    pub fn new(threads: NonZero<usize>, selection: &Selection, keys: &Arc<KeyLog>, memo: bool) -> Self {
+    /// Returns a division among so many threads, each of which has a tally like this one, and takes from a memo what repeats
+    /// itself, or does not.
+    pub fn new(
+        threads: NonZero<usize>,
+        selection: &Selection,
+        keys: &Arc<KeyLog>,
+        (tally, memo): (Aggregate, bool),
+    ) -> Self {
         let dissector = || {
-            let dissector = Dissector::new(selection.clone(), Aggregate::new()).with_keys(Arc::clone(keys));
+            let dissector = Dissector::new(selection.clone(), tally.clone()).with_keys(Arc::clone(keys));
             if memo { dissector } else { dissector.without_memo() }
         };
         if threads.get() == 1 {

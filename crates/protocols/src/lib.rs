@@ -11,10 +11,12 @@
 pub mod cql;
 mod foreign;
 pub mod http;
+mod keys;
 pub mod limits;
 pub mod memcache;
 pub mod mongo;
 pub mod mysql;
+pub mod pattern;
 pub mod pgwire;
 pub mod resp;
 pub mod ssdb;

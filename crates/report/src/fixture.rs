@@ -32,7 +32,12 @@ const fn kind(
     sides: [Payload; 2],
     latency_ns: u64,
 ) -> FixtureKind {
-    FixtureKind { key: RowKey { protocol, class: Class::Workload, name, via }, count: 1_000, sides, latency_ns }
+    FixtureKind {
+        key: RowKey { protocol, class: Class::Workload, name, via, statement: "" },
+        count: 1_000,
+        sides,
+        latency_ns,
+    }
 }
 
 const GET: FixtureKind = kind(
@@ -117,7 +122,7 @@ fn tally(aggregate: &mut Aggregate, kind: &FixtureKind) {
 }
 
 fn connect(aggregate: &mut Aggregate, protocol: Protocol) {
-    let row = aggregate.row(RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "" });
+    let row = aggregate.row(RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "", statement: "" });
     let control = |frames| SideTotals { frames, amounts: Amounts::of(Control, 70 * frames) };
     let operation = Operation { sides: [control(4), control(3)], outcome: Outcome::Ok, latency_ns: Some(31_000) };
     aggregate.operation(row, &operation);

@@ -5,6 +5,13 @@
 /// to 400 kB, where its sizes and latencies are all different.
 pub const ROWS: usize = 1_024;
 
+/// Statements that a run tells apart before some are shed: an application has some hundreds, and a thousand are not read by
+/// anyone. One takes some 500 bytes, its text, and up to 172 kB where its latencies are all different.
+pub const STATEMENTS: usize = 4_096;
+
+/// Statements of a row in the record; the others are one.
+pub const STATEMENTS_SHOWN: usize = 100;
+
 /// Connections kept for the record. The contract says 1,000.
 pub const CONNECTIONS: usize = 1_000;
 

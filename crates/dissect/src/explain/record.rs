@@ -355,7 +355,7 @@ impl OperationRecorder {
             Trace::Charged { side, op, account, frame, bytes } if op == self.op => {
                 self.charged(side, account, frame, bytes);
             }
-            Trace::Labelled { op, class, name, via } if op == self.op => {
+            Trace::Labelled { op, class, name, via, .. } if op == self.op => {
                 self.explained.label = Some((class, name.to_owned(), via));
             }
             Trace::Closed { op, operation } if op == self.op => {

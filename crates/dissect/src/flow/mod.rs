@@ -19,7 +19,7 @@ use counts::Counts;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
-use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, Side, Tally, Trace};
+use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, RowId, Side, Tally, Trace};
 use overhead_protocols::Shared;
 use probe::Probe;
 use recall::Memory;
@@ -118,6 +118,11 @@ impl Flow {
         self.seen == [true; 2]
     }
 
+    /// Rows of the tally have other numbers from here on.
+    pub fn renumber(&mut self, number: impl Fn(RowId) -> RowId) {
+        self.book.renumber(&number);
+    }
+
     /// Returns how many bytes of memory it holds, roughly; 0 as long as no payload was seen.
     #[inline]
     pub fn held(&self) -> usize {
@@ -148,8 +153,7 @@ impl Flow {
 
     /// Room is short, or the connection has closed: keeps nothing that can be done without.
     pub fn shrink<T: Tally>(&mut self, tally: &mut T) {
-        self.fall_back(None, tally);
-        self.forget(tally);
+        self.forget_turns(tally);
         self.book.shrink();
         if let Stage::Decoding(decoding) = &mut self.stage {
             decoding.engine.shrink();

@@ -237,6 +237,13 @@ impl Flow {
         }
     }
 
+    /// What waits of a turn goes the general way, and all turns are told of and forgotten: what is tallied is as if nothing
+    /// were ever remembered.
+    pub fn forget_turns<T: Tally>(&mut self, tally: &mut T) {
+        self.fall_back(None, tally);
+        self.forget(tally);
+    }
+
     /// Tells the tally of what came again.
     pub fn tell<T: Tally>(&mut self, tally: &mut T) {
         if let Memory::On(memo) = &mut self.memory {

@@ -184,6 +184,13 @@ impl Direction {
         self.push_run(Run { start, op: closed.op() }, closed.count);
     }
 
+    /// Rows have other numbers from here on.
+    pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
+        for run in self.runs.iter_mut().chain(&mut self.run) {
+            run.op = Closed::renumbered(run.op, number);
+        }
+    }
+
     /// Begins a run, which counts as so many.
     #[inline]
     fn push_run(&mut self, run: Run, count: u32) {

@@ -19,10 +19,10 @@ pub use recording::{FreeBytes, Recorded, Recording, Repeat};
 use crate::packet::Headers;
 use connect::Connect;
 use direction::{Deferred, Direction, Scattered, Share};
-use ops::{Open, Ops, State};
+use ops::{Closed, Open, Ops, State};
 use overhead_decode::{Note, OpId, Split};
 use overhead_model::{
-    Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, SideTotals, Tally, Trace,
+    Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use reader::Whose;
 use std::collections::BTreeMap;
@@ -201,6 +201,13 @@ impl Book {
         self.directions[side as usize].acked = offset;
     }
 
+    /// Rows of the tally have other numbers from here on. Nothing is recorded.
+    pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
+        self.ops.renumber(number);
+        self.directions.iter_mut().for_each(|direction| direction.renumber(number));
+        self.latest = self.latest.map(|op| Closed::renumbered(op, number));
+    }
+
     /// Ends the connection: open operations close as unanswered, or as unmatched where their request was never complete.
     pub fn finish<T: Tally>(&mut self, protocol: Protocol, tally: &mut T) {
         for side in Side::BOTH {
@@ -219,10 +226,11 @@ impl Book {
         }
         let totals = std::mem::take(&mut self.connect).totals();
         if totals.iter().any(|side| side.amounts.total() > 0) {
-            let key = RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "" };
+            let key = RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "", statement: "" };
             let row = tally.row(key);
             let operation = overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None };
-            tally.trace(Trace::Labelled { op: None, class: key.class, name: key.name, via: key.via });
+            let RowKey { class, name, via, statement, .. } = key;
+            tally.trace(Trace::Labelled { op: None, class, name, via, statement });
             tally.trace(Trace::Closed { op: None, operation: &operation });
             tally.operation(row, &operation);
         }
@@ -357,8 +365,8 @@ impl Book {
 
     fn label_row<T: Tally>(&mut self, op: OpId, key: RowKey<'_>, tally: &mut T) {
         let row = tally.row(key);
-        let RowKey { class, name, via, .. } = key;
-        tally.trace(Trace::Labelled { op: Some(op.0), class, name, via });
+        let RowKey { class, name, via, statement, .. } = key;
+        tally.trace(Trace::Labelled { op: Some(op.0), class, name, via, statement });
         if let Some(open) = self.ops.get_mut(op) {
             open.row = Some(row);
             open.class = class;
@@ -497,5 +505,5 @@ impl Book {
 
 /// Returns the row of what is no operation of `protocol`.
 fn unmatched(protocol: Protocol, name: &str) -> RowKey<'_> {
-    RowKey { protocol, class: Class::Unmatched, name, via: "" }
+    RowKey { protocol, class: Class::Unmatched, name, via: "", statement: "" }
 }

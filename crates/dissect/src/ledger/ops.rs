@@ -107,6 +107,11 @@ impl Closed {
         OpId(Self::TAG | u64::from(self.count) << Self::ROW_BITS | self.row.0)
     }
 
+    /// Returns the id with the number that its row has from here on, if it is no operation's, and otherwise as it is.
+    pub fn renumbered(op: OpId, number: &impl Fn(RowId) -> RowId) -> OpId {
+        Self::of(op).map_or(op, |closed| Self { row: number(closed.row), ..closed }.op())
+    }
+
     /// Returns what the id stands for, if it is no operation's.
     #[inline]
     pub fn of(op: OpId) -> Option<Self> {
@@ -159,6 +164,16 @@ impl Ops {
     pub fn held(&self) -> usize {
         self.open.capacity() * (size_of::<Open>() + size_of::<u32>())
             + self.slots.capacity() * (size_of::<Slot>() + size_of::<u32>())
+    }
+
+    /// Rows have other numbers from here on.
+    pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
+        self.open.iter_mut().filter_map(|open| open.row.as_mut()).for_each(|row| *row = number(*row));
+        for slot in &mut self.slots {
+            if let State::Closed(row) = &mut slot.state {
+                *row = number(*row);
+            }
+        }
     }
 
     /// Gives back room that no operation is in.

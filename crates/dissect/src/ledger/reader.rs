@@ -4,8 +4,8 @@
 
 use super::Book;
 use crate::limits;
-use overhead_decode::{Field, Free, Note, OpId, Reader};
-use overhead_model::{Account, Class, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
+use overhead_decode::{Field, Free, Label, Note, OpId, Reader};
+use overhead_model::{Account, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
 #[derive(Debug)]
@@ -185,8 +185,14 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         self.tally.trace(Trace::Decrypted { side, ahead, bytes });
     }
 
-    fn label(&mut self, op: OpId, class: Class, name: &str, via: &'static str) {
-        self.book.label_row(op, RowKey { protocol: self.protocol, class, name, via }, self.tally);
+    fn label(&mut self, op: OpId, label: Label<'_>) {
+        let Label { class, name, via, statement } = label;
+        self.book.label_row(op, RowKey { protocol: self.protocol, class, name, via, statement }, self.tally);
+    }
+
+    #[inline]
+    fn wants_statements(&self) -> bool {
+        self.tally.wants_statements()
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {

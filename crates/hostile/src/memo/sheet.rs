@@ -12,7 +12,7 @@ pub(crate) struct Sheet {
 
 #[derive(Debug, PartialEq, Eq)]
 struct SheetRow {
-    key: (Protocol, Class, String, &'static str),
+    key: (Protocol, Class, String, &'static str, String),
     /// Without their latencies, which may be told apart.
     operations: Vec<Operation>,
     latencies: Vec<u64>,
@@ -81,10 +81,12 @@ fn numbers(operation: &Operation) -> impl Iterator<Item = u64> {
 impl Tally for Sheet {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         let is_this = |row: &SheetRow| {
-            (row.key.0, row.key.1, row.key.2.as_str(), row.key.3) == (key.protocol, key.class, key.name, key.via)
+            let (protocol, class, name, via, statement) = &row.key;
+            let (of, text) = ((*protocol, *class, *via), (name.as_str(), statement.as_str()));
+            of == (key.protocol, key.class, key.via) && text == (key.name, key.statement)
         };
         let found = self.rows.iter().position(is_this).unwrap_or_else(|| {
-            let key = (key.protocol, key.class, key.name.to_owned(), key.via);
+            let key = (key.protocol, key.class, key.name.to_owned(), key.via, key.statement.to_owned());
             self.rows.push(SheetRow {
                 key,
                 operations: Vec::new(),

@@ -54,6 +54,9 @@ pub struct CaptureArgs {
     /// Send every frame the general way; the result is the same
     #[arg(long, hide = true)]
     pub no_memo: bool,
+    /// Tell no statements apart, to see what that costs
+    #[arg(long, hide = true)]
+    pub no_statements: bool,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,

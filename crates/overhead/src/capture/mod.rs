@@ -196,7 +196,9 @@ impl CaptureArgs {
             PcapngWriter::new(&output, file, &about)
         });
         let keys = KeyReader::follow(&self.keys);
-        let dissector = Dissector::new(selection.clone(), Aggregate::new().with_peers()).with_keys(keys.log());
+        let tally = Aggregate::new().with_peers();
+        let tally = if self.no_statements { tally.without_statements() } else { tally };
+        let dissector = Dissector::new(selection.clone(), tally).with_keys(keys.log());
         let dissector = if self.no_memo { dissector.without_memo() } else { dissector };
         let limits = Limits { frames: self.count, operations: self.ops, warmup };
         Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))

@@ -3,6 +3,7 @@
 use super::pubsub::Family;
 use super::value::Leaves;
 use super::wire::{self, REST, Word};
+use crate::keys::Keys;
 use overhead_decode::{Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
@@ -45,6 +46,12 @@ impl Part {
 impl Field {
     const fn of(part: Part, free: Option<Free>) -> Self {
         Self { part, free }
+    }
+
+    /// Returns whether it is a key that is looked at.
+    #[inline]
+    pub fn is_key(self) -> bool {
+        self.part == Part::Key
     }
 
     /// Returns the same, where other bytes than digits could end it.
@@ -103,6 +110,9 @@ pub(super) struct Command {
     keys: (u32, u32, u32),
     pub inline: bool,
     pub kind: Kind,
+    /// Patterns of its keys, where they are wanted.
+    wants_keys: bool,
+    pub patterns: Keys,
 }
 
 /// Commands that change how replies are paired, or say something about the software.
@@ -157,6 +167,8 @@ impl Default for Command {
             keys: NO_KEYS,
             inline: false,
             kind: Kind::Plain,
+            wants_keys: false,
+            patterns: Keys::default(),
         }
     }
 }
@@ -258,8 +270,10 @@ fn is_opening(name: &str) -> bool {
 }
 
 impl Command {
-    /// A new command of `count` arguments.
-    pub fn begin(&mut self, op: OpId, count: u64) {
+    /// A new command of `count` arguments, which are looked at for a statement or not.
+    pub fn begin(&mut self, op: OpId, count: u64, wants_statement: bool) {
+        self.wants_keys = wants_statement;
+        self.patterns.clear();
         (self.op, self.count, self.place) = (op, count as u32, 0);
         (self.words, self.known, self.values) = (1, 0, 0);
         (self.options_over, self.inline, self.kind) = (false, false, Kind::Plain);
@@ -277,7 +291,7 @@ impl Command {
 
     /// Returns how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.earlier.capacity() * size_of::<Named>()
+        self.earlier.capacity() * size_of::<Named>() + self.patterns.held()
     }
 
     /// Arguments behind the command word.
@@ -312,10 +326,18 @@ impl Command {
         if place < self.words {
             self.name_word(place, word.unwrap_or(b"(long)"))
         } else if self.is_fixed {
-            Field::of(self.positional(place), Some(Free::Any))
+            self.positional_field(place, Some(Free::Any))
         } else {
             self.looked_at(place, word)
         }
+    }
+
+    /// Returns the same as a field. The pattern of a key is the same with other digits, and may not be with other letters.
+    #[inline]
+    fn positional_field(&self, place: u32, free: Option<Free>) -> Field {
+        let part = self.positional(place);
+        let is_looked_at = self.wants_keys && part == Part::Key && free == Some(Free::Any);
+        Field::of(part, if is_looked_at { Some(Free::Digits) } else { free })
     }
 
     /// Returns a key, or any other argument that is no option.
@@ -350,12 +372,46 @@ impl Command {
         if std::mem::take(&mut self.script_due) {
             return Field::of(Part::Script, free);
         }
-        Field::of(self.positional(place), free)
+        self.positional_field(place, free)
     }
 
     /// An argument that is not a bulk string.
     pub fn odd_argument(&mut self) {
-        self.argument(None);
+        if self.argument(None).is_key() && self.wants_keys {
+            self.patterns.push_unknown();
+        }
+    }
+
+    /// Takes in a whole argument for the statement, where it is a key.
+    #[inline]
+    pub fn take_key(&mut self, field: Field, body: &[u8]) {
+        if self.wants_keys && field.is_key() {
+            self.patterns.push(body);
+        }
+    }
+
+    /// Takes in `len` bytes of an argument likewise, of which these were captured.
+    pub fn take_key_piece(&mut self, field: Field, bytes: &[u8], len: u64) {
+        if self.wants_keys && field.is_key() {
+            self.patterns.push_piece(bytes, len);
+        }
+    }
+
+    /// An argument that came in pieces is whole.
+    pub fn end_key(&mut self, field: Field) {
+        if self.wants_keys && field.is_key() {
+            self.patterns.end_pieces();
+        }
+    }
+
+    /// Returns its name and its statement, which is empty without keys.
+    pub fn name_and_statement(&mut self) -> (&str, &str) {
+        let named = match self.known {
+            0 => &Named::NOTHING,
+            1 => &self.first,
+            _ => self.both.as_deref().unwrap_or(&Named::NOTHING),
+        };
+        (named.name(), self.patterns.statement(named.name()))
     }
 
     /// A word of the name. Most commands are as the one before was, with as many arguments.
@@ -386,9 +442,7 @@ impl Command {
         let is_enough = self.words == 1 && kind == Kind::Plain && !self.script_due;
         self.learned = if is_enough { self.count } else { 0 };
         self.is_fixed = self.known == self.words && arguments <= fixed;
-        self.keys = entry
-            .and_then(|entry| entry.keys(arguments))
-            .map_or(NO_KEYS, |(first, last, step)| (first + self.words - 1, last + self.words - 1, step));
+        self.keys = entry.and_then(|entry| entry.keys(self.count.saturating_sub(1))).unwrap_or(NO_KEYS);
     }
 
     /// Another command than the one before.

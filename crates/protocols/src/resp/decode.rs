@@ -140,7 +140,7 @@ impl Resp {
         }
         let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         let command = &mut self.request.command;
-        command.begin(out.open(), words as u64);
+        command.begin(out.open(), words as u64, out.wants_statements());
         command.inline = true;
         out.charge(command.op);
         let mut rest = text;
@@ -151,18 +151,19 @@ impl Resp {
             let word = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
             if !word.is_empty() {
                 let field = command.argument(Some(word)).between_blanks();
+                command.take_key(field, word);
                 command.content(word, out);
                 field.post(word.len() as u64, out);
             }
             rest = rest.get(word.len()..).unwrap_or_default();
         }
         out.post(Account::Framing, "line end", (line.len() - text.len()) as u64);
-        self.pairing.request(&self.request.command, out)
+        self.pairing.request(&mut self.request.command, out)
     }
 
     /// A command of `count` arguments begins, with a line of `len` bytes.
     fn begin_array<R: Reader>(&mut self, count: u64, len: u64, out: &mut Out<'_, R>) {
-        self.request.command.begin(out.open(), count);
+        self.request.command.begin(out.open(), count, out.wants_statements());
         out.charge(self.request.command.op);
         out.post(Account::Framing, "argument count", len);
         self.request.stage = Stage::Arguments(count);
@@ -179,6 +180,7 @@ impl Resp {
             let command = &mut self.request.command;
             let word = (command.needs_content() && body.len() as u64 <= INSPECTED).then_some(body);
             let field = command.argument(word);
+            command.take_key(field, body);
             if let Some(word) = word {
                 command.content(word, out);
             }
@@ -188,7 +190,7 @@ impl Resp {
             further -= 1;
             if further == 0 {
                 self.request.stage = Stage::Idle;
-                self.pairing.request(&self.request.command, out)?;
+                self.pairing.request(&mut self.request.command, out)?;
                 return Ok(None);
             }
         }
@@ -251,6 +253,8 @@ impl Resp {
     ) -> Result<Option<Step>, Malformed> {
         let Stage::Body { left, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
+        let captured = input.bytes.get(..taken as usize).unwrap_or(input.bytes);
+        self.request.command.take_key_piece(field, captured, taken);
         field.post(taken, out);
         input.advance(taken);
         self.request.stage = Stage::Body { left: left - taken, field, further };
@@ -261,6 +265,7 @@ impl Resp {
             return Ok(Some(Step::Need(2)));
         }
         value::end_of_bulk(input, out)?;
+        self.request.command.end_key(field);
         self.end_argument(further, out)?;
         Ok(None)
     }
@@ -271,7 +276,7 @@ impl Resp {
             return Ok(());
         }
         self.request.stage = Stage::Idle;
-        self.pairing.request(&self.request.command, out)
+        self.pairing.request(&mut self.request.command, out)
     }
 
     /// Decodes replies as far as `input` goes; the step that stopped it.

@@ -5,7 +5,7 @@ use super::pubsub::{self, Family, Subscriptions};
 use super::value::Leaves;
 use super::wire;
 use crate::limits;
-use overhead_decode::{Malformed, OpId, Out, Reader, Versioned};
+use overhead_decode::{Label, Malformed, OpId, Out, Reader, Versioned};
 use overhead_model::{Account, Class, Outcome};
 use std::collections::VecDeque;
 
@@ -154,14 +154,15 @@ impl Pairing {
     }
 
     /// A command is complete.
-    pub fn request<R: Reader>(&mut self, command: &Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    pub fn request<R: Reader>(&mut self, command: &mut Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
         let named = command.named();
         let class = if kind == Kind::ReplySkip { Class::Workload } else { named.class(self.state.begun) };
         let begun = self.state.begun || class == Class::Workload;
         self.state.put(|state| &mut state.begun, begun);
-        out.label(op, class, named.name(), via);
+        let (name, statement) = command.name_and_statement();
+        out.label_statement(op, Label { class, name, via, statement });
         let silent = self.is_silent(kind);
         let confirmed = matches!(kind, Kind::Subscribe(_) | Kind::Unsubscribe(_));
         if silent && !confirmed && kind != Kind::Replicate {

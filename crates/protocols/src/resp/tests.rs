@@ -12,6 +12,7 @@ mod pubsub;
 mod quiet;
 mod replication;
 mod scripts;
+mod statements;
 
 const C: Side = Side::Request;
 const S: Side = Side::Response;

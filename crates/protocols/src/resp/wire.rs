@@ -46,8 +46,8 @@ impl Command {
         COMMANDS.get(index)
     }
 
-    /// Returns the places of the first and the last key (1 is the first argument), and how far one is from the next, with so many
-    /// `arguments`; `None` without keys at fixed places.
+    /// Returns the places of the first and the last key (1 is what follows the first word, be it a subcommand), and how far one is
+    /// from the next, with so many `arguments` behind that word; `None` without keys at fixed places.
     pub fn keys(&self, arguments: u32) -> Option<(u32, u32, u32)> {
         let (first, last, step) = self.keys;
         let last = if last < 0 { arguments.cast_signed() + last + 1 } else { last };

@@ -9,6 +9,7 @@ mod peers;
 mod record;
 mod row;
 mod rows;
+mod statement;
 
 pub use record::{RunFacts, build_run};
 
@@ -25,6 +26,7 @@ pub struct Aggregate {
     rows: Rows,
     connections: Largest,
     peers: Option<Peers>,
+    without_statements: bool,
 }
 
 impl Aggregate {
@@ -40,9 +42,16 @@ impl Aggregate {
         self
     }
 
+    /// Tells no statements apart.
+    #[must_use]
+    pub fn without_statements(mut self) -> Self {
+        self.without_statements = true;
+        self
+    }
+
     /// Takes in what another thread or another file counted. The result does not depend on the order of merges.
     pub fn merge(&mut self, other: Self) {
-        self.rows.merge(other.rows);
+        self.rows.merge(&other.rows);
         self.connections.merge(other.connections);
         if let (Some(peers), Some(other)) = (&mut self.peers, other.peers) {
             peers.merge(other);
@@ -82,38 +91,53 @@ impl Aggregate {
 
     /// Returns what a reader of the record has to be told about limits that were hit, in whole sentences.
     pub fn warnings(&self) -> Vec<String> {
-        self.rows.overflow_warning().into_iter().collect()
+        self.rows.warnings().collect()
     }
 }
 
 impl Tally for Aggregate {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
-        self.rows.id_of(key)
+        self.rows.id_of(if self.without_statements { RowKey { statement: "", ..key } } else { key })
+    }
+
+    fn wants_statements(&self) -> bool {
+        !self.without_statements
+    }
+
+    fn statements(&self) -> usize {
+        self.rows.told_apart()
+    }
+
+    fn take_new_statements(&mut self) -> Vec<u64> {
+        self.rows.take_new_statements()
+    }
+
+    fn shed_statements(&mut self, keep: usize) {
+        self.rows.shed(keep);
+    }
+
+    fn renumbered(&self, row: RowId) -> RowId {
+        self.rows.renumbered(row)
     }
 
     fn operation(&mut self, row: RowId, operation: &Operation) {
-        if let Some(row) = self.rows.get_mut(row) {
-            row.add(operation);
+        if let Some(latency_ns) = operation.latency_ns {
+            self.rows.add_latency(row, latency_ns, 1);
         }
+        self.rows.add_times(row, operation, 1);
     }
 
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
-        if let Some(row) = self.rows.get_mut(row) {
-            row.add_times(operation, times);
-        }
+        self.rows.add_times(row, operation, times);
     }
 
     #[inline]
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
-        if let Some(row) = self.rows.get_mut(row) {
-            row.add_latency(latency_ns, times);
-        }
+        self.rows.add_latency(row, latency_ns, times);
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
-        if let Some(row) = self.rows.get_mut(row) {
-            row.add_late(side, totals);
-        }
+        self.rows.add_late(row, side, totals);
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {

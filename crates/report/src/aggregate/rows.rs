@@ -1,45 +1,59 @@
-//! Rows of the aggregate and how they are found.
+//! Rows of the aggregate, their statements, and how they are found.
 //!
-//! A row's number stays valid for good: it says where the row is, and which row that place had then. When there are more kinds of operation than [`ROWS`], those that come first in
-//! the order (class, protocol, name, via) have a row each and the others share one named [`OTHER`] per protocol and class.
-//! A row may thus be folded away when one that precedes it appears; its number then leads to the shared row. What is
-//! kept is decided by keys alone, never by arrival, so threads and merges agree.
+//! What is found is a statement of a row; operations without one have the empty statement. When there are more kinds of operation
+//! than [`ROWS`], those that come first in the order (class, protocol, name, via) have a row each and the others share one named
+//! [`OTHER`] per protocol and class, which tells no statements apart. A row may thus be folded away when one that precedes it
+//! appears; numbers of its statements then lead to the shared row. What is kept is decided by keys alone, never by arrival, so
+//! threads and merges agree. Statements are shed by size, which the order of calls matters to: see [`Rows::shed`].
+
+mod shed;
 
 use super::row::{OwnedRowKey, Row};
-use crate::limits::ROWS;
+use super::statement::Statement;
+use crate::limits::{ROWS, STATEMENTS};
+use crate::text::number::{counted, grouped};
 use hashbrown::HashTable;
 use overhead_model::record::OperationRow;
-use overhead_model::{Amounts, Class, Protocol, RowId, RowKey, Side};
+use overhead_model::{Amounts, Class, OTHER, Operation, Protocol, RowId, RowKey, Side, SideTotals};
+use shed::Shed;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-
-/// Name of the rows that take in what is beyond the limit.
-pub(crate) const OTHER: &str = "(other)";
 
 /// All rows of an aggregate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows {
-    /// By key, to a position in `list`. Only the rows of their own, not the shared ones.
-    index: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
-    list: Vec<Row>,
-    /// Rows of their own so far.
+    rows: Vec<Row>,
+    /// By key, to a place in `rows`. Only the rows of their own, not the shared ones.
+    row_index: HashTable<u32>,
+    statements: Vec<Statement>,
+    /// By key, to a place in `statements`. Not those of shared rows.
+    index: HashTable<u32>,
+    /// Places in `statements` that are not in use.
+    free: Vec<u32>,
+    /// Statements so far.
     ever: u64,
-    /// Positions of shared rows, by what they share.
-    shared: BTreeMap<(Class, Protocol), u32>,
-    /// The shared row of each [`Group`].
-    by_group: [Option<u32>; GROUPS],
-    /// Rows of their own in the order in which they are kept, by position; empty until there are as many as there may be.
+    /// Statements that are told apart: neither empty nor shared.
+    told_apart: usize,
+    shed: Shed,
+    /// The statement of each shared row, by what it shares.
+    shared: [Option<u32>; GROUPS],
+    /// Rows of their own in the order in which they are kept, by place; empty until there are as many as there may be.
     order: BTreeMap<OwnedRowKey, u32>,
-    /// Positions found before, by [`RowKey`]'s looks: operations of few kinds follow one another.
+    /// Places in `statements` found before, by [`looks`]: operations of few kinds follow one another.
     recent: [u32; RECENT],
 }
 
-/// A [`RowId`] is a serial number, a group and a position. The group leads to the shared row once the row was folded away.
-const POSITION_BITS: u32 = 12;
+/// A [`RowId`] is a serial number, a group and a place in the list of statements. The group leads to the shared row once the row
+/// was folded away. A ledger keeps 48 bits of it.
+const PLACE_BITS: u32 = 14;
 const GROUPS: usize = Class::COUNT * Protocol::COUNT;
 const GROUP_BITS: u32 = GROUPS.next_power_of_two().trailing_zeros();
-const _: () = assert!(ROWS + GROUPS <= 1 << POSITION_BITS);
+const SERIAL_BITS: u32 = 48 - GROUP_BITS - PLACE_BITS;
+/// Statements that are told apart at any time, whoever is to shed them.
+const MOST_STATEMENTS: usize = 2 * STATEMENTS;
+// Each row may have an empty one and a shared one beside those.
+const _: () = assert!(2 * (ROWS + GROUPS) + MOST_STATEMENTS <= 1 << PLACE_BITS);
 
 /// Returns what shares a row: class and protocol, as a small number.
 fn group(class: Class, protocol: Protocol) -> usize {
@@ -47,154 +61,288 @@ fn group(class: Class, protocol: Protocol) -> usize {
 }
 
 /// Places in [`Rows::recent`].
-const RECENT: usize = 16;
+const RECENT: usize = 32;
 
 impl Rows {
-    /// Returns the number of the row with this key. Allocates only when the row is new.
+    /// Returns the number of the statement with this key. Allocates only when it is new.
     #[inline]
     pub(crate) fn id_of(&mut self, key: RowKey<'_>) -> RowId {
         let looks = looks(key);
-        match self.list.get(self.recent[looks] as usize) {
-            Some(row) if row.key.is(key) => row.id,
+        match self.statements.get(self.recent[looks] as usize) {
+            Some(statement) if self.is(statement, key) => statement.id,
             _ => self.search(key, looks),
         }
     }
 
+    #[inline]
+    fn is(&self, statement: &Statement, key: RowKey<'_>) -> bool {
+        let row = self.rows.get(statement.row as usize);
+        *statement.text == *key.statement && row.is_some_and(|row| row.key.is(key))
+    }
+
+    #[inline]
+    fn row_of(&self, statement: &Statement) -> &Row {
+        &self.rows[statement.row as usize]
+    }
+
     fn search(&mut self, key: RowKey<'_>, looks: usize) -> RowId {
         let hash = self.hasher.hash_one(key);
-        match self.index.find(hash, |&at| self.list[at as usize].key.borrowed() == key) {
-            Some(&at) => {
-                self.recent[looks] = at;
-                self.list[at as usize].id
-            }
-            None => self.new_id(key, hash),
+        if let Some(&at) = self.index.find(hash, |&at| self.key_of(at) == key) {
+            self.recent[looks] = at;
+            return self.statements[at as usize].id;
         }
+        let at = self.add(key);
+        self.statements[at as usize].id
     }
 
-    /// Returns the row with this number; `None` for a number of another aggregate.
+    fn key_of(&self, at: u32) -> RowKey<'_> {
+        let statement = &self.statements[at as usize];
+        self.row_of(statement).key.with_statement(&statement.text)
+    }
+
+    /// Returns the place of the statement with this number; `None` for a number of another aggregate.
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: RowId) -> Option<&mut Row> {
-        let at = id.0 as usize & ((1 << POSITION_BITS) - 1);
-        if self.list.get(at).is_some_and(|row| row.id == id) {
-            return self.list.get_mut(at);
+    fn place(&self, id: RowId) -> Option<u32> {
+        let at = id.0 as u32 & ((1 << PLACE_BITS) - 1);
+        if self.statements.get(at as usize).is_some_and(|statement| statement.id == id) {
+            return Some(at);
         }
-        let group = (id.0 >> POSITION_BITS) as usize & ((1 << GROUP_BITS) - 1);
-        let at = self.by_group.get(group).copied().flatten()?;
-        self.list.get_mut(at as usize)
+        let group = (id.0 >> PLACE_BITS) as usize & ((1 << GROUP_BITS) - 1);
+        self.shared.get(group).copied().flatten()
     }
 
-    /// A number for the row of `key` at a position.
-    fn number(&mut self, key: &OwnedRowKey, at: u32) -> RowId {
-        self.ever += 1;
-        let group = group(key.class, key.protocol) as u64;
-        RowId((self.ever << GROUP_BITS | group) << POSITION_BITS | u64::from(at))
+    /// Returns the statement with this number, and its row.
+    #[inline]
+    fn get_mut(&mut self, id: RowId) -> Option<(&mut Statement, &mut Row)> {
+        let at = self.place(id)?;
+        let statement = self.statements.get_mut(at as usize)?;
+        let row = self.rows.get_mut(statement.row as usize)?;
+        Some((statement, row))
     }
 
+    /// Takes in closed operations that came to the same, their latencies left out.
+    #[inline]
+    pub(crate) fn add_times(&mut self, id: RowId, operation: &Operation, times: u64) {
+        if let Some((statement, row)) = self.get_mut(id) {
+            statement.add_times(operation, times, row);
+        }
+    }
+
+    /// Takes in latencies apart from their operations.
+    #[inline]
+    pub(crate) fn add_latency(&mut self, id: RowId, latency_ns: u64, times: u64) {
+        if let Some((statement, _)) = self.get_mut(id) {
+            statement.add_latency(latency_ns, times);
+        }
+    }
+
+    /// Takes in bytes of operations that have closed before.
+    pub(crate) fn add_late(&mut self, id: RowId, side: Side, totals: &SideTotals) {
+        if let Some((statement, _)) = self.get_mut(id) {
+            statement.add_late(side, totals);
+        }
+    }
+
+    /// Makes the statement of a key that is not known, or finds what it shares. Returns its place.
     #[cold]
-    fn new_id(&mut self, key: RowKey<'_>, hash: u64) -> RowId {
+    fn add(&mut self, key: RowKey<'_>) -> u32 {
         if OwnedRowKey::is_shared(key) {
-            return self.shared_id(key.class, key.protocol);
+            return self.shared(key.class, key.protocol);
         }
-        if self.index.len() < ROWS {
-            let at = self.push(OwnedRowKey::of(key));
-            self.insert_index(hash, at);
-            return self.list[at as usize].id;
+        let Some(row) = self.row(key) else { return self.shared(key.class, key.protocol) };
+        let is_own = !key.statement.is_empty() && key.statement != OTHER;
+        if is_own && self.told_apart >= MOST_STATEMENTS {
+            self.shed.count += 1;
+            return self.other_of(row);
         }
-        self.replace_last(OwnedRowKey::of(key), hash)
-    }
-
-    /// Adds a row at the end, with a number of its own.
-    fn push(&mut self, key: OwnedRowKey) -> u32 {
-        let at = self.list.len() as u32;
-        let id = self.number(&key, at);
-        self.list.push(Row::new(key, id));
+        if is_own {
+            self.told_apart += 1;
+            self.shed.note_new(key);
+        }
+        let at = self.push(key.statement, row);
+        self.insert_index(at);
         at
     }
 
-    fn insert_index(&mut self, hash: u64, at: u32) {
-        let (rows, hasher) = (&self.list, &self.hasher);
-        self.index.insert_unique(hash, at, |&at| hasher.hash_one(rows[at as usize].key.borrowed()));
-    }
-
-    /// Returns the row of what has none of its own.
-    fn shared_id(&mut self, class: Class, protocol: Protocol) -> RowId {
-        let at = match self.shared.get(&(class, protocol)) {
-            Some(&at) => at,
-            None => self.push(OwnedRowKey { class, protocol, name: OTHER.into(), via: "" }),
-        };
-        self.shared.insert((class, protocol), at);
-        if let Some(place) = self.by_group.get_mut(group(class, protocol)) {
-            *place = Some(at);
+    /// Makes a statement of a row.
+    fn push(&mut self, text: &str, row: u32) -> u32 {
+        let at = self.free.pop().unwrap_or(self.statements.len() as u32);
+        let key = &self.rows[row as usize].key;
+        let group = group(key.class, key.protocol) as u64;
+        self.ever = (self.ever + 1) & ((1 << SERIAL_BITS) - 1);
+        let id = RowId((self.ever << GROUP_BITS | group) << PLACE_BITS | u64::from(at));
+        let statement = Statement::new(text, row, id);
+        match self.statements.get_mut(at as usize) {
+            Some(place) => *place = statement,
+            None => self.statements.push(statement),
         }
-        self.list[at as usize].id
+        let row = &mut self.rows[row as usize];
+        row.statements.push(at);
+        row.other = row.other.or((text == OTHER).then_some(at));
+        at
     }
 
-    /// Gives `key` the place of the last row where it precedes that, and a share of `(other)` where it does not.
-    fn replace_last(&mut self, key: OwnedRowKey, hash: u64) -> RowId {
+    fn insert_index(&mut self, at: u32) {
+        let Self { index, hasher, rows, statements, .. } = self;
+        let hash = |&at: &u32| {
+            let statement = &statements[at as usize];
+            hasher.hash_one(rows[statement.row as usize].key.with_statement(&statement.text))
+        };
+        index.insert_unique(hash(&at), at, hash);
+    }
+
+    /// Returns the place of the row of a key, which is made where it has one of its own; `None` where it shares one.
+    fn row(&mut self, key: RowKey<'_>) -> Option<u32> {
+        let hash = self.hasher.hash_one(RowKey { statement: "", ..key });
+        if let Some(&at) = self.row_index.find(hash, |&at| self.rows[at as usize].key.is(key)) {
+            return Some(at);
+        }
+        let at = if self.row_index.len() < ROWS {
+            self.rows.push(Row::new(OwnedRowKey::of(key)));
+            self.rows.len() as u32 - 1
+        } else {
+            self.replace_last(OwnedRowKey::of(key))?
+        };
+        let (rows, hasher) = (&self.rows, &self.hasher);
+        self.row_index.insert_unique(hash, at, |&at| hasher.hash_one(rows[at as usize].key.borrowed()));
+        Some(at)
+    }
+
+    /// Returns the statement of what has no row of its own.
+    fn shared(&mut self, class: Class, protocol: Protocol) -> u32 {
+        let group = group(class, protocol);
+        if let Some(at) = self.shared[group] {
+            return at;
+        }
+        self.rows.push(Row::new(OwnedRowKey { class, protocol, name: OTHER.into(), via: "" }));
+        let at = self.push("", self.rows.len() as u32 - 1);
+        self.shared[group] = Some(at);
+        at
+    }
+
+    /// Returns the statement of a row's that takes in what is not told apart.
+    fn other_of(&mut self, row: u32) -> u32 {
+        if let Some(at) = self.rows[row as usize].other {
+            return at;
+        }
+        let at = self.push(OTHER, row);
+        self.insert_index(at);
+        at
+    }
+
+    /// Gives `key` the place of the last row where it precedes that; `None` where it does not.
+    fn replace_last(&mut self, key: OwnedRowKey) -> Option<u32> {
         if self.order.is_empty() {
-            let own = self.index.iter().map(|&at| (self.list[at as usize].key.clone(), at));
+            let own = self.row_index.iter().map(|&at| (self.rows[at as usize].key.clone(), at));
             self.order = own.collect();
         }
-        let Some(last) = self.order.last_entry().filter(|last| *last.key() > key) else {
-            return self.shared_id(key.class, key.protocol);
-        };
-        let last = last.remove();
+        let last = self.order.last_entry().filter(|last| *last.key() > key)?.remove();
         self.order.insert(key.clone(), last);
-        let id = self.number(&key, last);
-        let old_hash = self.hasher.hash_one(self.list[last as usize].key.borrowed());
-        if let Ok(entry) = self.index.find_entry(old_hash, |&at| at == last) {
+        let hash = self.hasher.hash_one(self.rows[last as usize].key.borrowed());
+        if let Ok(entry) = self.row_index.find_entry(hash, |&at| at == last) {
             entry.remove();
         }
-        let old = std::mem::replace(&mut self.list[last as usize], Row::new(key, id));
-        self.insert_index(hash, last);
-        let shared = self.shared_id(old.key.class, old.key.protocol);
-        if let Some(row) = self.get_mut(shared) {
-            row.merge(&old);
+        let statements = std::mem::take(&mut self.rows[last as usize].statements);
+        let shared = self.shared(self.rows[last as usize].key.class, self.rows[last as usize].key.protocol);
+        for at in statements {
+            self.fold(at, shared);
         }
-        id
+        let old = std::mem::replace(&mut self.rows[last as usize], Row::new(key));
+        let row = self.statements[shared as usize].row;
+        self.rows[row as usize].merge_sizes(&old);
+        Some(last)
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
-        for row in other.list {
-            let id = self.id_of(row.key.borrowed());
-            if let Some(mine) = self.get_mut(id) {
-                mine.merge(&row);
-            }
+    /// Adds a statement to another one, and frees its place. Its row forgets it.
+    fn fold(&mut self, at: u32, into: u32) {
+        let hash = self.hasher.hash_one(self.key_of(at));
+        if let Ok(entry) = self.index.find_entry(hash, |&found| found == at) {
+            entry.remove();
         }
+        let old = std::mem::replace(&mut self.statements[at as usize], Statement::none());
+        self.told_apart -= usize::from(!old.text.is_empty() && *old.text != *OTHER);
+        self.free.push(at);
+        self.add_statement(&old, into);
+    }
+
+    /// Adds the sums of a statement to those of another one, and what its row has not taken in to that one's row.
+    fn add_statement(&mut self, old: &Statement, into: u32) {
+        let into = &mut self.statements[into as usize];
+        into.merge(old, &mut self.rows[into.row as usize]);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for row in &other.rows {
+            for &at in &row.statements {
+                let statement = &other.statements[at as usize];
+                let id = self.id_of(row.key.with_statement(&statement.text));
+                if let Some(at) = self.place(id) {
+                    self.add_statement(statement, at);
+                }
+            }
+            let key = row.key.borrowed();
+            let own = if OwnedRowKey::is_shared(key) { None } else { self.row(key) };
+            let at = own.unwrap_or_else(|| {
+                let shared = self.shared(key.class, key.protocol);
+                self.statements[shared as usize].row
+            });
+            self.rows[at as usize].merge_sizes(row);
+        }
+        self.shed.count += other.shed.count;
     }
 
     pub(crate) fn ledger(&self, side: Side) -> Amounts {
         let mut sum = Amounts::ZERO;
-        self.list.iter().for_each(|row| sum += row.amounts(side));
+        self.statements.iter().for_each(|statement| sum += statement.amounts(side));
         sum
     }
 
     pub(crate) fn class_totals(&self, class: Class) -> (u64, u64) {
-        let rows = self.list.iter().filter(|row| row.key.class == class);
-        let bytes = |row: &Row| Side::BOTH.map(|side| row.amounts(side).total()).iter().sum::<u64>();
-        rows.fold((0, 0), |(count, sum), row| (count + row.count(), sum + bytes(row)))
+        let of_class = |statement: &&Statement| statement.is_in_use() && self.row_of(statement).key.class == class;
+        let statements = self.statements.iter().filter(of_class);
+        statements.fold((0, 0), |(count, sum), statement| (count + statement.count(), sum + statement.bytes()))
     }
 
-    pub(crate) fn overflow_warning(&self) -> Option<String> {
-        (!self.shared.is_empty()).then(|| {
+    /// Returns what a reader has to be told of bounds that were reached.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let has_shared = self.shared.iter().any(Option::is_some);
+        let of_rows = has_shared.then(|| {
             format!(
                 "there are more than {} kinds of operation: those that come last by class, protocol and name are added up \
                  in rows named `{OTHER}`",
-                crate::text::number::grouped(ROWS as u64),
+                grouped(ROWS as u64),
             )
-        })
+        });
+        let of_statements = (self.shed.count > 0).then(|| {
+            format!(
+                "there were more than {} statements at once: {} that had few bytes by then are added up in those named \
+                 `{OTHER}`, and begin anew where they come again",
+                grouped(STATEMENTS as u64),
+                counted(self.shed.count, "statement"),
+            )
+        });
+        of_rows.into_iter().chain(of_statements)
     }
 
     pub(crate) fn to_record(&self) -> Vec<OperationRow> {
-        let mut rows: Vec<&Row> = self.list.iter().filter(|row| row.holds_something()).collect();
-        rows.sort_unstable_by_key(|row| (row.key.protocol.name(), row.key.class, &row.key.name, row.key.via));
-        rows.into_iter().map(Row::to_record).collect()
+        let mut rows: Vec<(&Row, Vec<&Statement>)> = Vec::new();
+        for row in &self.rows {
+            let statements = row.statements.iter().map(|&at| &self.statements[at as usize]);
+            let used: Vec<_> = statements.filter(|statement| statement.holds_something()).collect();
+            if !used.is_empty() {
+                rows.push((row, used));
+            }
+        }
+        rows.sort_unstable_by_key(|(row, _)| (row.key.protocol.name(), row.key.class, &row.key.name, row.key.via));
+        rows.iter().map(|(row, statements)| row.to_record(statements)).collect()
     }
 }
 
 /// Returns the first place to look for a key: [`Rows::recent`].
 #[inline]
 fn looks(key: RowKey<'_>) -> usize {
+    let end = |text: &str| text.as_bytes().last().copied().unwrap_or_default();
     let first = key.name.as_bytes().first().copied().unwrap_or_default();
-    (usize::from(first) + 5 * key.name.len() + 3 * key.via.len() + key.class as usize) % RECENT
+    let name = usize::from(first) + 5 * key.name.len() + 3 * key.via.len() + key.class as usize;
+    (name + 7 * key.statement.len() + usize::from(end(key.statement))) % RECENT
 }

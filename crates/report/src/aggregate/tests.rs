@@ -1,10 +1,9 @@
 //! What the contract promises of an aggregate, whatever the order of calls and merges.
 
-use super::rows::OTHER;
 use super::*;
 use crate::limits::{CONNECTIONS, ROWS};
 use overhead_model::operation::DecidedBy;
-use overhead_model::{Account, Class, Outcome, Protocol};
+use overhead_model::{Account, Class, OTHER, Outcome, Protocol};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -20,8 +19,9 @@ fn key() -> impl Strategy<Value = RowKey<'static>> {
     let names = prop_oneof![Just("GET"), Just("SET"), Just("SELECT"), Just("find"), Just(OTHER)];
     let classes = prop_oneof![Just(Class::Workload), Just(Class::Setup), Just(Class::Unmatched)];
     let protocols = prop_oneof![Just(Protocol::Resp), Just(Protocol::Mongo)];
-    (protocols, classes, names, prop_oneof![Just(""), Just("prepared")])
-        .prop_map(|(protocol, class, name, via)| RowKey { protocol, class, name, via })
+    let statements = prop_oneof![Just(""), Just("GET key:#"), Just("GET user:#"), Just(OTHER)];
+    (protocols, classes, names, prop_oneof![Just(""), Just("prepared")], statements)
+        .prop_map(|(protocol, class, name, via, statement)| RowKey { protocol, class, name, via, statement })
 }
 
 fn totals() -> impl Strategy<Value = SideTotals> {
@@ -148,7 +148,8 @@ fn named(names: impl Iterator<Item = usize>) -> Aggregate {
     let mut ids = Vec::new();
     for number in names {
         let name = format!("CMD{number:06}");
-        let id = aggregate.row(RowKey { protocol: Protocol::Resp, class: Class::Workload, name: &name, via: "array" });
+        let (protocol, class) = (Protocol::Resp, Class::Workload);
+        let id = aggregate.row(RowKey { protocol, class, name: &name, via: "array", statement: "" });
         aggregate.operation(id, &one_byte());
         ids.push(id);
     }
@@ -210,7 +211,7 @@ fn a_ledger_that_does_not_balance_says_by_how_much() {
 #[test]
 fn rows_asked_for_and_never_used_are_not_in_the_record() {
     let mut aggregate = Aggregate::new();
-    let key = RowKey { protocol: Protocol::Cql, class: Class::Setup, name: "STARTUP", via: "" };
+    let key = RowKey { protocol: Protocol::Cql, class: Class::Setup, name: "STARTUP", via: "", statement: "" };
     let id = aggregate.row(key);
     assert_eq!(aggregate.row(key), id);
     assert!(aggregate.operations().is_empty());
