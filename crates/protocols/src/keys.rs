@@ -5,40 +5,43 @@ use crate::pattern;
 /// Patterns that are shown of a command's keys.
 const SHOWN: usize = 4;
 
-/// The keys of a command that is being read.
+/// The keys of a command that is being read. Small, for every connection has one.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     /// The different patterns so far, each behind a space.
     text: String,
-    /// Where they end.
-    ends: Vec<usize>,
-    /// Keys so far.
-    count: u32,
-    /// The beginning of a key that comes in pieces.
-    piece: Vec<u8>,
+    /// Where they end, and how many there are.
+    ends: [u16; SHOWN],
+    shown: u8,
+    /// There are more keys than patterns.
+    is_more: bool,
+    /// The beginning of a key that comes in pieces. Absent where none is.
+    piece: Option<Box<Piece>>,
+}
+
+/// A key that comes in pieces.
+#[derive(Debug, Default)]
+struct Piece {
+    bytes: Vec<u8>,
     /// Some of it was not captured, or it is too long.
     is_lost: bool,
-    /// Kept for its memory.
-    statement: String,
 }
+
+// Patterns are no longer than what is looked at of a key.
+const _: () = assert!(SHOWN * (pattern::LONGEST + 2) <= u16::MAX as usize);
 
 impl Keys {
     /// A new command.
     #[inline]
     pub fn clear(&mut self) {
-        if self.count > 0 {
-            self.text.clear();
-            self.ends.clear();
-            self.count = 0;
-        }
+        self.text.clear();
+        (self.shown, self.is_more) = (0, false);
         // Of a key that did not come to its end.
-        self.piece.clear();
-        self.is_lost = false;
+        self.piece = None;
     }
 
     /// Takes in a whole key.
     pub fn push(&mut self, key: &[u8]) {
-        self.count = self.count.saturating_add(1);
         let start = self.text.len();
         self.text.push(' ');
         if key.is_empty() {
@@ -46,16 +49,19 @@ impl Keys {
         }
         pattern::push(key, &mut self.text);
         let (before, new) = self.text.split_at(start);
+        let shown = usize::from(self.shown);
         let mut from = 0;
-        let is_known = self.ends.iter().any(|&end| {
-            let known = before.get(from..end);
-            from = end;
+        let is_known = self.ends.iter().take(shown).any(|&end| {
+            let known = before.get(from..usize::from(end));
+            from = end.into();
             known == Some(new)
         });
-        if is_known || self.ends.len() >= SHOWN {
-            self.text.truncate(start);
-        } else {
-            self.ends.push(self.text.len());
+        match self.ends.get_mut(shown) {
+            Some(end) if !is_known => (*end, self.shown) = (self.text.len() as u16, self.shown + 1),
+            _ => {
+                self.text.truncate(start);
+                self.is_more = true;
+            }
         }
     }
 
@@ -66,41 +72,37 @@ impl Keys {
 
     /// Takes in `len` bytes of a key, of which these were captured.
     pub fn push_piece(&mut self, bytes: &[u8], len: u64) {
-        self.is_lost |= (bytes.len() as u64) < len || self.piece.len() + bytes.len() > pattern::LONGEST;
-        if !self.is_lost {
-            self.piece.extend_from_slice(bytes);
+        let piece = self.piece.get_or_insert_default();
+        piece.is_lost |= (bytes.len() as u64) < len || piece.bytes.len() + bytes.len() > pattern::LONGEST;
+        if !piece.is_lost {
+            piece.bytes.extend_from_slice(bytes);
         }
     }
 
     /// The key that came in pieces is whole.
     pub fn end_pieces(&mut self) {
-        let piece = std::mem::take(&mut self.piece);
-        if std::mem::take(&mut self.is_lost) {
-            self.push_unknown();
-        } else {
-            self.push(&piece);
+        match self.piece.take() {
+            Some(piece) if piece.is_lost => self.push_unknown(),
+            Some(piece) => self.push(&piece.bytes),
+            None => self.push(b""),
         }
-        self.piece = piece;
-        self.piece.clear();
     }
 
-    /// Returns the statement of the command with this name; empty without keys.
+    /// Returns the statement of the command with this name, which is over; empty without keys.
     pub fn statement(&mut self, name: &str) -> &str {
-        self.statement.clear();
-        if self.count > 0 {
-            self.statement.push_str(name);
-            self.statement.push_str(&self.text);
-            if self.count as usize > self.ends.len() {
-                self.statement.push_str(" …");
+        if self.shown > 0 {
+            self.text.insert_str(0, name);
+            if self.is_more {
+                self.text.push_str(" …");
             }
+            (self.shown, self.is_more) = (0, false);
         }
-        &self.statement
+        &self.text
     }
 
     /// Returns how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        let ends = self.ends.capacity() * size_of::<usize>();
-        self.text.capacity() + self.piece.capacity() + self.statement.capacity() + ends
+        self.text.capacity() + self.piece.as_ref().map_or(0, |piece| piece.bytes.capacity() + size_of::<Piece>())
     }
 }
 

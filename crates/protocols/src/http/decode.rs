@@ -6,7 +6,7 @@ use super::head::{self, Heading, Lengths, Method};
 use super::pair::Pending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
 use overhead_decode::near;
-use overhead_decode::{Boundary, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Boundary, Input, Label, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Class, Outcome};
 use std::borrow::Cow;
 
@@ -40,6 +40,7 @@ pub(super) struct Request {
     early: Option<Outcome>,
     /// The name of its operation; kept for its room.
     name: String,
+    statement: String,
     knows_software: bool,
 }
 
@@ -196,11 +197,13 @@ impl Http {
         };
         let op = out.open();
         out.charge(op);
-        let Request { name, knows_software, .. } = &mut self.request;
-        let said = head::request(&head, &mut Heading { len, knows_software, name }, out);
+        let Request { name, statement, knows_software, .. } = &mut self.request;
+        let said = head::request(&head, &mut Heading { len, knows_software, name, statement }, out);
         let (method, lengths) = said.unwrap_or((Method::Other, Lengths::default()));
-        let name = if said.is_some() { self.request.name.as_str() } else { "(bad request)" };
-        out.label(op, Class::Workload, name, "");
+        let Request { name, statement, .. } = &self.request;
+        let (name, statement) =
+            if said.is_some() { (name.as_str(), statement.as_str()) } else { ("(bad request)", "") };
+        out.label_statement(op, Label { class: Class::Workload, name, via: "", statement });
         let switches_to = match method {
             Method::Connect => Some("a tunnel"),
             _ => lengths.upgrade,
@@ -266,7 +269,11 @@ impl Http {
         // Where it cannot be read, or was cut, nothing tells where the next one begins.
         self.response.message.stage = Stage::Endless;
         let Response { knows_software, .. } = &mut self.response;
-        let lengths = head::response(&head, &mut Heading { len, knows_software, name: &mut String::new() }, out);
+        let lengths = head::response(
+            &head,
+            &mut Heading { len, knows_software, name: &mut String::new(), statement: &mut String::new() },
+            out,
+        );
         if lengths.is_none() || !is_interim {
             self.pairing.answered();
         }

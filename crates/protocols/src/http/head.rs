@@ -1,6 +1,7 @@
 //! Heads of messages and trailers: what they say, and whose their bytes are.
 
 use super::wire::{self, Target};
+use crate::pattern;
 use httparse::{Error, Header, ParserConfig, Status};
 use overhead_decode::near;
 use overhead_decode::{Free, Malformed, Note, Out, Reader};
@@ -57,8 +58,9 @@ pub(super) struct Heading<'n> {
     pub len: usize,
     /// Whether the software of this side is known. It is told once, from the first head that names it.
     pub knows_software: &'n mut bool,
-    /// Where the operation's name is written.
+    /// Where the operation's name is written, and its statement.
     pub name: &'n mut String,
+    pub statement: &'n mut String,
 }
 
 /// Posts the head of a request; what it says, or `None` where it is a bad one, all of which is in `unknown`.
@@ -81,6 +83,7 @@ pub(super) fn request<R: Reader>(
         undecoded(heading.len, out);
         return None;
     };
+    let has_statement = out.wants_statements();
     let mut parts = Parts::new(head, heading.len, out);
     parts.take(method.as_bytes(), Query, "method");
     let target = Target::of(target.as_bytes());
@@ -89,6 +92,10 @@ pub(super) fn request<R: Reader>(
     let lengths = fields(request.headers, Side::Request, heading.knows_software, &mut parts);
     parts.finish();
     name(method, target, heading.name);
+    heading.statement.clear();
+    if has_statement {
+        write_statement(method, target.path, heading.statement);
+    }
     let method = match method {
         "HEAD" => Method::Head,
         "CONNECT" => Method::Connect,
@@ -165,6 +172,16 @@ fn name(method: &str, target: Target<'_>, name: &mut String) {
     name.push_str(method);
     name.push(' ');
     name.push_str(&String::from_utf8_lossy(if segment.is_empty() { b"/" } else { segment }));
+}
+
+/// Writes the method and the pattern of the path. What follows a question mark is the user's data.
+fn write_statement(method: &str, path: &[u8], statement: &mut String) {
+    statement.push_str(method);
+    statement.push(' ');
+    if path.is_empty() {
+        statement.push('/');
+    }
+    pattern::push(path, statement);
 }
 
 fn post_target<R: Reader>(target: Target<'_>, parts: &mut Parts<'_, '_, '_, R>) {

@@ -86,7 +86,16 @@ impl Memcache {
         let _ = post_header(Side::Request, &mut cursor).and_then(|()| post_extras(extras, header.extras, &mut cursor));
         let is_sasl = opcodes::is_sasl(header.opcode);
         let (account, field) = if is_sasl { (Account::Metadata, "mechanism") } else { (Account::Data, "key") };
-        let _ = cursor.skip_free(header.key, account, field, Free::Any);
+        self.keys.clear();
+        let is_looked_at = header.key > 0 && !is_sasl && cursor.out().wants_statements();
+        if is_looked_at {
+            let key = input.bytes.get((HEADER + header.extras) as usize..).unwrap_or_default();
+            let key = key.get(..header.key as usize).unwrap_or(key);
+            self.keys.push_piece(key, header.key);
+            self.keys.end_pieces();
+        }
+        let free = if is_looked_at { Free::Digits } else { Free::Any };
+        let _ = cursor.skip_free(header.key, account, field, free);
         cursor.finish();
         let pending =
             Pending { op, ask: Ask::Binary(header.opcode), quiet, fetches: false, id: u64::from(header.opaque) };

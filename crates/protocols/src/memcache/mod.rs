@@ -27,6 +27,7 @@ mod text;
 mod wire;
 
 use super::Facts;
+use crate::keys::Keys;
 use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 use pair::{Pairing, Target};
@@ -66,6 +67,8 @@ pub struct Memcache {
     is_watching: bool,
     /// Bytes at the current position, by side, that hold no end of a line.
     scanned: [usize; 2],
+    /// Of the request that is being read.
+    keys: Keys,
 }
 
 /// How far a direction is.
@@ -123,6 +126,7 @@ impl Memcache {
             pairing: Pairing::new(),
             is_watching: false,
             scanned: [0; 2],
+            keys: Keys::default(),
         }
     }
 
@@ -197,8 +201,7 @@ impl Memcache {
     /// A request is there as a whole that `sent` was said of.
     fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(Sent { op, name, is_silent, answered }) = self.sent.take() {
-            let (class, via) = self.label(name);
-            out.label(op, class, name, via);
+            self.name(op, name, out);
             if let Some(outcome) = answered.or(is_silent.then_some(Outcome::NoReply)) {
                 out.close(op, outcome);
             }
@@ -258,13 +261,13 @@ impl Decoder for Memcache {
     }
 
     fn quiet(&self) -> Option<u64> {
-        let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _ } = self;
+        let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _, keys: _ } = self;
         let stages = *request == Stage::Idle && *response == Stage::Idle;
         let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
         between.then_some(mode.map_or(0, |mode| 1 + mode as u64))
     }
 
     fn held(&self) -> usize {
-        self.pairing.held()
+        self.pairing.held() + self.keys.held()
     }
 }

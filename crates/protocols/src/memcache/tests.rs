@@ -423,3 +423,20 @@ fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+/// The statements of these requests.
+fn statements(request: &str, response: &str) -> Vec<String> {
+    talk(&[(C, request), (S, response)]).ops.into_iter().map(|op| op.statement).collect()
+}
+
+#[test]
+fn a_command_has_the_pattern_of_its_keys_and_nothing_of_its_values() {
+    assert_eq!(statements("get key:42\r\n", "END\r\n"), ["get key:#"]);
+    assert_eq!(statements("gets a:1 a:2 b\r\n", "END\r\n"), ["gets a:# b …"]);
+    assert_eq!(statements("gat 60 key:42\r\n", "END\r\n"), ["gat key:#"]);
+    assert_eq!(statements("set user:7:name 0 60 6\r\nsecret\r\n", "STORED\r\n"), ["set user:#:name"]);
+    assert_eq!(statements("incr n:1 12\r\ndelete n:1\r\n", "13\r\nDELETED\r\n"), ["incr n:#", "delete n:#"]);
+    assert_eq!(statements("mg key:1 v\r\nms k 2 T9\r\nab\r\n", "EN\r\nHD\r\n"), ["mg key:#", "ms k"]);
+    assert_eq!(statements("mg Zm9vYmFy b v\r\n", "EN\r\n"), ["mg #"]);
+    assert_eq!(statements("stats items\r\nversion\r\n", "END\r\nVERSION 1\r\n"), ["", ""]);
+}

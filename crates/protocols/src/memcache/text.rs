@@ -1,10 +1,10 @@
 //! Command lines, and the values behind them.
 
 use super::pair::{Ask, Pending, UNTOLD};
-use super::wire::{self, Command, Line};
+use super::wire::{self, Command, Line, Role};
 use super::{Memcache, Mode, Sent, Stage, Value, Words};
 use crate::limits;
-use overhead_decode::{Input, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_decode::{Input, Label, Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
 
 /// Commands that fetch may name any number of keys, on a line of any length: it is taken in word by word.
@@ -25,6 +25,13 @@ impl Memcache {
         (class, if self.mode == Some(Mode::Binary) { "binary" } else { "text" })
     }
 
+    /// Labels an operation, whose keys were taken in.
+    pub(super) fn name<R: Reader>(&mut self, op: OpId, name: &str, out: &mut Out<'_, R>) {
+        let (class, via) = self.label(name);
+        let statement = self.keys.statement(name);
+        out.label_statement(op, Label { class, name, via, statement });
+    }
+
     /// Decodes the next line of a client, or what there is of one that fetches.
     pub(super) fn command<R: Reader>(
         &mut self,
@@ -41,6 +48,7 @@ impl Memcache {
         if let Some(name) = FETCH.iter().find(is_word) {
             let op = out.open();
             out.charge(op);
+            self.keys.clear();
             out.post(Account::Framing, "space", blank as u64);
             out.post(Account::Query, "command", name.len() as u64);
             input.advance((blank + name.len()) as u64);
@@ -72,7 +80,11 @@ impl Memcache {
             let (word, behind) = input.bytes.split_at(end);
             let is_over = behind.first() == Some(&b'\n');
             let text = if is_over { word.strip_suffix(b"\r").unwrap_or(word) } else { word };
-            command.role(words.place).post(text, out);
+            let role = command.role(words.place);
+            if role == Role::Key && out.wants_statements() {
+                self.keys.push(text);
+            }
+            role.post(text, out);
             input.advance(text.len() as u64);
             if is_over {
                 let end = (word.len() - text.len() + 1) as u64;
@@ -93,8 +105,7 @@ impl Memcache {
 
     /// A line that fetches is over.
     pub(super) fn end_words<R: Reader>(&mut self, Words { op, name, .. }: Words, out: &mut Out<'_, R>) {
-        let (class, via) = self.label(name);
-        out.label(op, class, name, via);
+        self.name(op, name, out);
         if self.pairing.push(Pending { op, ask: Ask::Values, quiet: false, fetches: false, id: UNTOLD }, out).is_err() {
             out.close(op, Outcome::Unanswered);
         }
@@ -107,11 +118,15 @@ impl Memcache {
         let words = Line::of(text);
         let op = out.open();
         out.charge(op);
+        self.keys.clear();
         let command = Command::named(words.get(0));
         let is_meta = command.is_some_and(|command| is_meta(command.ask));
         let ask = command.map_or(Ask::Unknown, |command| command.ask);
         let mut pending = Pending { op, ask, quiet: false, fetches: false, id: UNTOLD };
         let mut silent = false;
+        if let Some(command) = command.filter(|_| out.wants_statements()) {
+            self.take_keys(command, text);
+        }
         match command {
             Some(command) if is_meta => pending = self.meta_line(command, text, pending, out),
             Some(command) => {
@@ -142,13 +157,27 @@ impl Memcache {
                 std::str::from_utf8(words.get(0)).ok().filter(|word| wire::is_name(word.as_bytes())).unwrap_or(UNKNOWN)
             }
         };
-        let (class, via) = self.label(name);
-        out.label(op, class, name, via);
+        self.name(op, name, out);
         if silent {
             out.close(op, Outcome::NoReply);
         }
         out.release();
         Ok(())
+    }
+
+    /// Takes in the key of a line that stores, counts, deletes or touches, or of a meta command.
+    fn take_keys(&mut self, command: &Command, text: &[u8]) {
+        let mut words = wire::words(text).skip(1);
+        if command.role(1) == Role::Key
+            && let Some(key) = words.next()
+        {
+            // It stands for other bytes, in base64.
+            if is_meta(command.ask) && words.any(|flag| flag == b"b") {
+                self.keys.push_unknown();
+            } else {
+                self.keys.push(key);
+            }
+        }
     }
 
     /// The client says that it goes. Nothing answers, nor could: as with the farewell of TLS, there is no operation.

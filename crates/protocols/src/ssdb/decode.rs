@@ -3,7 +3,8 @@
 use super::pair::{First, Kind, Target};
 use super::wire::{self, INSPECTED, Next};
 use super::{Packet, Ssdb, Stage};
-use overhead_decode::{Free, Input, Malformed, OpId, Out, Reader, Step};
+use crate::keys::Keys;
+use overhead_decode::{Free, Input, Label, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Side};
 
 impl Ssdb {
@@ -17,19 +18,24 @@ impl Ssdb {
         let packet = &mut self.packets[side as usize];
         match packet.stage {
             Stage::Line => self.line(side, input, out),
-            Stage::Block { left, account, free } => {
+            Stage::Block { left, account, free, is_key } => {
                 let taken = left.min(input.available());
-                if free {
-                    out.post_free(account, "block", taken, Free::Any);
-                } else {
-                    out.post(account, "block", taken);
+                if is_key {
+                    self.keys.push_piece(input.bytes.get(..taken as usize).unwrap_or(input.bytes), taken);
+                }
+                match free {
+                    Some(free) => out.post_free(account, "block", taken, free),
+                    None => out.post(account, "block", taken),
                 }
                 input.advance(taken);
-                packet.stage = Stage::Block { left: left - taken, account, free };
+                packet.stage = Stage::Block { left: left - taken, account, free, is_key };
                 if taken < left {
                     return Ok(Some(Step::More));
                 }
                 packet.stage = Stage::BlockEnd;
+                if is_key {
+                    self.keys.end_pieces();
+                }
                 Ok(None)
             }
             Stage::BlockEnd => {
@@ -85,8 +91,14 @@ impl Ssdb {
             (_, false) => Account::Data,
         };
         let packet = &mut self.packets[side as usize];
+        let is_key = side == Side::Request && out.wants_statements() && wire::is_key(&packet.name, packet.place);
         packet.place = packet.place.saturating_add(1);
-        packet.stage = Stage::Block { left: size, account, free: !is_read };
+        let free = match (is_read, is_key) {
+            (true, _) => None,
+            (false, true) => Some(Free::Digits),
+            (false, false) => Some(Free::Any),
+        };
+        packet.stage = Stage::Block { left: size, account, free, is_key };
         Ok(None)
     }
 
@@ -99,6 +111,7 @@ impl Ssdb {
                 let op = out.open();
                 out.charge(op);
                 packet.op = Some(op);
+                self.keys.clear();
                 packet.name.clear();
                 packet.name.extend_from_slice(if wire::is_name(text) { text } else { b"(unknown)" });
             }
@@ -121,7 +134,7 @@ impl Ssdb {
         out.post(Account::Framing, "end", len);
         if let Some(op) = packet.op.take() {
             let kind = Kind::of(&packet.name);
-            label(op, &packet.name, out);
+            label(op, &packet.name, &mut self.keys, out);
             self.pairing.request(op, kind, out)?;
         }
         if let Some(target) = packet.target.take() {
@@ -142,11 +155,12 @@ impl Packet {
     }
 }
 
-fn label<R: Reader>(op: OpId, name: &[u8], out: &mut Out<'_, R>) {
+fn label<R: Reader>(op: OpId, name: &[u8], keys: &mut Keys, out: &mut Out<'_, R>) {
     let class = match name {
         b"auth" => Class::Setup,
         b"sync140" => Class::Background,
         _ => Class::Workload,
     };
-    out.label(op, class, &String::from_utf8_lossy(name), "");
+    let name = &String::from_utf8_lossy(name);
+    out.label_statement(op, Label { class, name, via: "", statement: keys.statement(name) });
 }

@@ -17,8 +17,9 @@ mod tests;
 mod wire;
 
 use super::{Facts, Sniff};
+use crate::keys::Keys;
 use crate::limits::BOUNDARY_WINDOW;
-use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 use pair::{First, Pairing, Target};
 use wire::Next;
@@ -38,6 +39,8 @@ pub(super) const FACTS: Facts = Facts {
 pub struct Ssdb {
     packets: [Packet; 2],
     pairing: Pairing,
+    /// Of the request that is being read.
+    keys: Keys,
 }
 
 /// The packet being read in one direction.
@@ -62,7 +65,7 @@ enum Stage {
     #[default]
     Line,
     /// Within a block.
-    Block { left: u64, account: Account, free: bool },
+    Block { left: u64, account: Account, free: Option<Free>, is_key: bool },
     /// Behind it.
     BlockEnd,
 }
@@ -131,6 +134,6 @@ impl Decoder for Ssdb {
     }
 
     fn held(&self) -> usize {
-        self.pairing.held() + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
+        self.pairing.held() + self.keys.held() + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
     }
 }

@@ -184,3 +184,19 @@ fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+#[test]
+fn a_command_has_the_pattern_of_its_keys_and_nothing_of_its_values() {
+    let statement = |blocks: &[&str]| {
+        let transcript = talk(&[(C, &packet(blocks)), (S, &packet(&["ok"]))]);
+        transcript.ops.into_iter().map(|op| op.statement).collect::<String>()
+    };
+    assert_eq!(statement(&["get", "user:17"]), "get user:#");
+    assert_eq!(statement(&["set", "user:17", "secret"]), "set user:#");
+    assert_eq!(statement(&["multi_set", "a:1", "secret", "b:2", "secret"]), "multi_set a:# b:#");
+    assert_eq!(statement(&["multi_get", "a:1", "a:2"]), "multi_get a:# …");
+    assert_eq!(statement(&["hset", "user:17", "field", "secret"]), "hset user:#");
+    assert_eq!(statement(&["get", &"long".repeat(200)]), "get #");
+    assert_eq!(statement(&["scan", "a", "z", "10"]), "");
+    assert_eq!(statement(&["auth", "secret"]), "");
+}

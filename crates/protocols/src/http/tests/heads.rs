@@ -167,3 +167,16 @@ fn software_is_told_once() {
     let transcript = talk(&[(C, request), (S, response), (C, again), (S, response)]);
     assert_eq!(transcript.software, [Some("curl 8.5.0".to_owned()), Some("CouchDB 3.3.3".to_owned())]);
 }
+
+#[test]
+fn a_statement_is_the_method_with_the_pattern_of_the_path_and_nothing_of_the_query() {
+    let statement = |target: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: session=secret\r\n\r\n");
+        talk(&[(C, &request), (S, NOTHING)]).ops.into_iter().map(|op| op.statement).collect::<String>()
+    };
+    assert_eq!(statement("/"), "GET /");
+    assert_eq!(statement("/users/17/orders?token=secret"), "GET /users/#/orders");
+    assert_eq!(statement("http://example.org/items/3f2504e0-4f89-11d3-9a0c-0305e82c3301"), "GET /items/#");
+    assert_eq!(statement("/files/a%20b/report.pdf"), "GET /files/#/report.pdf");
+    assert_eq!(statement("*"), "GET *");
+}

@@ -1,0 +1,276 @@
+//! Statements: they add up to their rows, what is shed at the bound is the same however a capture is read, and no user data is
+//! in them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use etherparse::PacketBuilder;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a row and its statements have of one figure, by where it stands in them.
+fn figures(of_row: bool) -> Vec<String> {
+    let mut figures: Vec<String> =
+        ["count", "errors", "unanswered", "no_reply", "unsolicited"].map(str::to_owned).into();
+    figures.push("latency_ns/count".to_owned());
+    for side in ["request", "response"] {
+        figures.push(format!("{side}/frames"));
+        let total = if of_row { "/total" } else { "" };
+        figures.extend(["wire_bytes", "payload_bytes"].map(|sizes| format!("{side}/{sizes}{total}")));
+        let accounts = overhead_model::Account::ALL;
+        figures.extend(accounts.map(|account| format!("{side}/accounts/{account}")));
+    }
+    figures
+}
+
+fn figure(value: &Value, path: &str) -> u64 {
+    value.pointer(&format!("/{path}")).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} of {value}"))
+}
+
+/// Panics where the statements of a row do not add up to it. Returns how many there are.
+fn check_sums(record: &Value) -> usize {
+    let mut count = 0;
+    for row in record["operations"].as_array().unwrap() {
+        let statements = row["statements"].as_array().unwrap();
+        for (of_row, of_statement) in figures(true).into_iter().zip(figures(false)) {
+            let sum: u64 = statements.iter().map(|statement| figure(statement, &of_statement)).sum();
+            assert!(
+                statements.is_empty() || sum == figure(row, &of_row),
+                "{of_row} of {} {}",
+                row["protocol"],
+                row["name"]
+            );
+        }
+        let sizes: Vec<u64> = statements
+            .iter()
+            .filter(|statement| statement["text"] != "(other)")
+            .map(|statement| figure(statement, "request/wire_bytes") + figure(statement, "response/wire_bytes"))
+            .collect();
+        assert!(sizes.is_sorted_by(|one, next| one >= next), "{}", row["name"]);
+        count += statements.len();
+    }
+    count
+}
+
+#[test]
+fn statements_of_every_recorded_session_add_up_to_their_rows() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let mut count = 0;
+    for entry in fs::read_dir(fixtures).unwrap() {
+        if let Ok(text) = fs::read_to_string(entry.unwrap().path().join("expected.json")) {
+            count += check_sums(&serde_json::from_str(&text).unwrap());
+        }
+    }
+    assert!(count > 100, "{count} statements");
+}
+
+/// A capture of some connections that is written to a file.
+struct Capture {
+    file: Vec<u8>,
+    frames: u32,
+    /// By connection, the next sequence numbers of client and server.
+    next: Vec<[u32; 2]>,
+    port: u16,
+}
+
+impl Capture {
+    fn new(connections: usize, port: u16) -> Self {
+        let header = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+        Self { file: header.to_vec(), frames: 0, next: vec![[1_000, 9_000]; connections], port }
+    }
+
+    /// A segment from the client or the server.
+    fn send(&mut self, connection: usize, is_client: bool, payload: &[u8]) {
+        let [client, server] = self.next[connection];
+        let (seq, ack) = if is_client { (client, server) } else { (server, client) };
+        let ports = [40_000 + connection as u16, self.port];
+        let [from, to] = if is_client { ports } else { [ports[1], ports[0]] };
+        let hosts = if is_client { [[10, 0, 0, 1], [10, 0, 0, 2]] } else { [[10, 0, 0, 2], [10, 0, 0, 1]] };
+        let builder = PacketBuilder::ethernet2([0; 6], [0; 6]).ipv4(hosts[0], hosts[1], 64);
+        let mut frame = Vec::new();
+        builder.tcp(from, to, seq, 512).ack(ack).write(&mut frame, payload).unwrap();
+        let micros = self.frames * 10;
+        for word in [1_700_000_000 + micros / 1_000_000, micros % 1_000_000, frame.len() as u32, frame.len() as u32] {
+            self.file.extend(word.to_le_bytes());
+        }
+        self.file.extend(frame);
+        self.frames += 1;
+        self.next[connection][usize::from(!is_client)] += payload.len() as u32;
+    }
+
+    fn turn(&mut self, connection: usize, request: &[u8], response: &[u8]) {
+        self.send(connection, true, request);
+        self.send(connection, false, response);
+    }
+
+    fn write(&self, folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(name);
+        fs::write(&path, &self.file).unwrap();
+        path
+    }
+}
+
+fn analyze(path: &Path, options: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+    command.arg("analyze").arg(path).args(options).env_remove("SSLKEYLOGFILE").output().unwrap()
+}
+
+fn record(path: &Path, options: &[&str]) -> Value {
+    let output = analyze(path, &[&["--format", "json"], options].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    record.as_object_mut().unwrap().remove("observer");
+    record
+}
+
+/// A name of letters that no other number has.
+fn name(mut number: usize) -> String {
+    let mut name = String::new();
+    for _ in 0..5 {
+        name.push_str(["ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu"][number % 10]);
+        number /= 10;
+    }
+    name
+}
+
+fn get(key: &str) -> Vec<u8> {
+    format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()).into_bytes()
+}
+
+/// So many statements, some of which come all the time; on one connection, two requests wait for their answers again and again.
+fn many(statements: usize) -> Capture {
+    const HIT: &[u8] = b"$5\r\nvalue\r\n";
+    let mut capture = Capture::new(6, 6379);
+    for number in 0..statements {
+        let connection = number % 5;
+        capture.turn(connection, &get(&name(number)), HIT);
+        for digit in 0..3 {
+            capture.turn(connection, &get(&format!("hot:{digit}")), HIT);
+        }
+        match number % 4 {
+            0 => capture.send(5, true, &[get("cold:1"), get("cold:2")].concat()),
+            1 => capture.send(5, false, HIT),
+            2 => capture.send(5, false, HIT),
+            _ => capture.turn(5, &get(&name(number % 40)), HIT),
+        }
+    }
+    capture
+}
+
+fn statement<'a>(row: &'a Value, text: &str) -> &'a Value {
+    row["statements"].as_array().unwrap().iter().find(|statement| statement["text"] == text).unwrap()
+}
+
+#[test]
+fn beyond_the_bound_the_smallest_are_shed_the_same_with_any_number_of_threads_and_with_the_memo() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = many(5_000).write(folder.path(), "many.pcap");
+    let one = record(&path, &["--threads", "1"]);
+    check_sums(&one);
+    let row = one["operations"].as_array().unwrap().iter().find(|row| row["name"] == "GET").unwrap();
+    assert_eq!(row["count"], 5_000 + 15_000 + 2_500 + 1_250);
+    let statements = row["statements"].as_array().unwrap();
+    assert_eq!((statements.len(), &statements[100]["text"]), (101, &Value::from("(other)")));
+    // What stays is exact from when it appeared.
+    assert_eq!(statement(row, "GET hot:#")["count"], 15_000);
+    assert_eq!(statement(row, "GET cold:#")["count"], 2_500);
+    let warnings = one["warnings"].to_string();
+    assert!(warnings.contains("more than 4,096 statements at once"), "{warnings}");
+    for options in [["--threads", "1", "--no-memo"].as_slice(), &["--threads", "2"], &["--threads", "7", "--no-memo"]] {
+        assert_eq!(record(&path, options), one, "{options:?}");
+    }
+}
+
+#[test]
+fn below_the_bound_nothing_is_shed_though_each_thread_knows_most_statements() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut capture = many(0);
+    for number in 0..4_000 {
+        for connection in 0..4 {
+            capture.turn(connection, &get(&name(number)), b"$-1\r\n");
+        }
+    }
+    let path = capture.write(folder.path(), "below.pcap");
+    let one = record(&path, &["--threads", "1"]);
+    check_sums(&one);
+    assert!(!one["warnings"].to_string().contains("statements"), "{}", one["warnings"]);
+    let row = &one["operations"][0];
+    assert_eq!(row["statements"][0]["count"], 4);
+    assert_eq!(statement(row, "(other)")["count"], 4 * 3_900);
+    assert_eq!(record(&path, &["--threads", "4"]), one);
+}
+
+#[test]
+fn without_statements_the_rest_of_the_record_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = many(300).write(folder.path(), "some.pcap");
+    let mut with = record(&path, &[]);
+    for row in with["operations"].as_array_mut().unwrap() {
+        row["statements"] = Value::Array(Vec::new());
+    }
+    assert_eq!(record(&path, &["--no-statements"]), with);
+}
+
+/// What is in a capture and must not be in what is said of it: as keys of programs are made, in one piece and in several.
+const SECRETS: [&str; 2] = ["q7XzP2vN9sKd8LwTb4Rm", "sk-live_51Hq8ZkLmNp4R-xY7wQ"];
+
+/// Conversations that hold a secret wherever there is room for one.
+fn with_secret(secret: &str) -> Vec<Capture> {
+    let bulk = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        format!("*{}\r\n{}", words.len(), words.concat()).into_bytes()
+    };
+    let mut resp = Capture::new(1, 6379);
+    resp.turn(0, &bulk(&["AUTH", secret]), b"+OK\r\n");
+    resp.turn(0, &bulk(&["HELLO", "3", "AUTH", "user", secret]), b"+OK\r\n");
+    resp.turn(0, &bulk(&["SET", secret, secret, "EX", secret]), b"+OK\r\n");
+    resp.turn(0, &bulk(&["MGET", &format!("session:{secret}"), "a:1", secret]), b"*3\r\n$-1\r\n$-1\r\n$-1\r\n");
+    resp.turn(0, &bulk(&["HSET", &format!("u:{secret}:x"), secret, secret]), b":1\r\n");
+    resp.turn(0, format!("GET {secret}\r\n").as_bytes(), format!("${}\r\n{secret}\r\n", secret.len()).as_bytes());
+    resp.turn(0, &bulk(&["EVAL", &format!("return '{secret}'"), "1", secret]), format!("-ERR {secret}\r\n").as_bytes());
+    let mut memcached = Capture::new(1, 11211);
+    let set = format!("set {secret} 0 0 {}\r\n{secret}\r\n", secret.len());
+    memcached.turn(0, set.as_bytes(), b"STORED\r\n");
+    memcached.turn(0, format!("get a:{secret} b\r\n").as_bytes(), b"END\r\n");
+    memcached.turn(0, format!("mg {secret} O{secret} v\r\n").as_bytes(), b"EN\r\n");
+    memcached.turn(0, format!("delete {secret}\r\n").as_bytes(), format!("SERVER_ERROR {secret}\r\n").as_bytes());
+    let mut http = Capture::new(1, 80);
+    let head = format!(
+        "POST /login/{secret}/x?token={secret}&{secret}=1 HTTP/1.1\r\nHost: a\r\nCookie: id={secret}\r\n\
+         Authorization: Bearer {secret}\r\nX-Key: {secret}\r\nContent-Length: {}\r\n\r\n{secret}",
+        secret.len()
+    );
+    let answer = format!("HTTP/1.1 200 OK\r\nSet-Cookie: {secret}\r\nContent-Length: {}\r\n\r\n{secret}", secret.len());
+    http.turn(0, head.as_bytes(), answer.as_bytes());
+    let mut ssdb = Capture::new(1, 8888);
+    let block = |text: &str| format!("{}\n{text}\n", text.len());
+    let set = ["set", secret, secret].map(block).concat() + "\n";
+    let auth = ["auth", secret].map(block).concat() + "\n";
+    ssdb.turn(0, auth.as_bytes(), b"2\nok\n\n");
+    ssdb.turn(0, set.as_bytes(), b"2\nok\n1\n1\n\n");
+    vec![resp, memcached, http, ssdb]
+}
+
+#[test]
+fn no_secret_is_in_what_is_said_of_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    for secret in SECRETS {
+        for (number, capture) in with_secret(secret).iter().enumerate() {
+            let path = capture.write(folder.path(), &format!("{number}.pcap"));
+            let options: &[&str] = if number == 3 { &["--db", "ssdb", "--port", "8888"] } else { &[] };
+            let run = record(&path, options);
+            check_sums(&run);
+            let texts = run["operations"].to_string().matches("\"text\"").count();
+            assert!(texts > 0, "no statement in {run}");
+            for format in ["json", "table", "csv", "markdown"] {
+                let output = analyze(&path, &[&["--fields", "--format", format], options].concat());
+                let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+                let parts = secret.split('-').filter(|part| part.len() > 3).chain([secret]);
+                for part in parts {
+                    assert!(!said.contains(part), "{part} in {format} of capture {number}:\n{said}");
+                }
+            }
+        }
+    }
+}
