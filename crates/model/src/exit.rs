@@ -12,6 +12,8 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Finished, but the result is partial; the record and standard error say why.
 pub const PARTIAL: u8 = 3;
+/// Outside the budget, or beyond a limit of a comparison.
+pub const OUTSIDE: u8 = 4;
 /// Ended by a second Ctrl-C, as shells have it.
 pub const ABORTED: u8 = 130;
 

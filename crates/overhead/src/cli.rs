@@ -1,7 +1,7 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
 use crate::exit::StatusFault;
-use crate::{analyze, compare, explain, print, report};
+use crate::{analyze, check, compare, explain, print, report};
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -31,8 +31,9 @@ Examples:
   overhead explain trace.pcap --name GET
   overhead report runs/* -o report/
   overhead compare runs/a runs/b
+  overhead check budget.toml runs/a
 
-Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
+Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why), 4 outside the budget.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -50,6 +51,8 @@ pub enum CliCommand {
     Report(report::ReportArgs),
     /// Set one run against another: which accounts, fields and system calls make the difference per operation
     Compare(compare::Compare),
+    /// Hold runs against a budget of bytes, frames and system calls per operation, in CI
+    Check(check::Check),
     /// Say what this machine can measure, and what would enable the rest
     #[cfg(feature = "live")]
     Doctor,
@@ -69,6 +72,7 @@ impl CliCommand {
             Self::Bench(bench) => bench.run(),
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Check(check) => check.run(),
             #[cfg(feature = "live")]
             Self::Doctor => crate::doctor::run(),
             Self::Generate(generate) => generate.run(),

@@ -7,6 +7,8 @@ use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use overhead_model::{exit, say};
+use overhead_report::gate::{self, ChangeLimit, Finding, FindingForm};
 use overhead_report::{Grain, RunGroup, compare};
 use std::path::PathBuf;
 
@@ -21,7 +23,8 @@ run folders.
 
 Examples:
   overhead compare runs/redis runs/postgres
-  overhead compare runs/metadata runs/skipped --format markdown";
+  overhead compare runs/metadata runs/skipped --format markdown
+  overhead compare runs/a runs/b --fail-on 'response.payload>+1%' --fail-on 'syscalls>+10%'";
 
 /// Arguments of `compare`.
 #[derive(Args, Debug)]
@@ -37,6 +40,10 @@ pub struct Compare {
     /// What operations are told apart by
     #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement")]
     by: PairedBy,
+    /// End with 4 where a figure is more than so much above the reference's; repeatable. Figures are request and response with
+    /// .wire, .payload, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and client.cycles
+    #[arg(long, value_name = "FIGURE>+N[%]")]
+    fail_on: Vec<ChangeLimit>,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table")]
     format: ComparisonForm,
@@ -56,6 +63,8 @@ enum ComparisonForm {
     Csv,
     /// For documents
     Markdown,
+    /// Annotations of GitHub's workflows, for what --fail-on finds
+    Github,
 }
 
 /// What operations are told apart by.
@@ -84,15 +93,29 @@ impl Compare {
         let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;
         let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
         let comparisons = compare::compare_all(&groups, self.by.grain()).context("name two runs at least")?;
+        let findings: Vec<Finding> = match groups.split_first() {
+            Some((reference, others)) => {
+                let against = |group| gate::exceeded(&self.fail_on, reference, group, self.by.grain());
+                others.iter().filter(|_| !self.fail_on.is_empty()).flat_map(against).collect()
+            }
+            None => Vec::new(),
+        };
         let text = match self.format {
             ComparisonForm::Json => compare::json(&comparisons)?,
             ComparisonForm::Csv => compare::csv(&comparisons),
             ComparisonForm::Markdown => compare::markdown(&comparisons),
+            ComparisonForm::Github => gate::findings(&findings, FindingForm::Github, None)?,
             ComparisonForm::Table => compare::table(&comparisons, print::style(self.color.wanted())),
         };
         print::verbatim(&text)?;
         print::settled(warnings);
+        if self.format != ComparisonForm::Github {
+            for line in gate::findings(&findings, FindingForm::Lines, None)?.lines() {
+                say!("overhead: {line}");
+            }
+        }
         // A comparison with a partial run is partial.
-        Ok(groups.iter().map(RunGroup::exit).max().unwrap_or_default())
+        let partial = groups.iter().map(RunGroup::exit).max().unwrap_or(exit::COMPLETE);
+        Ok(partial.max(gate::status(&findings)))
     }
 }

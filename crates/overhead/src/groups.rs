@@ -28,16 +28,29 @@ impl<'a> GroupReader<'a> {
     pub fn group(&self, path: &Path) -> Result<RunGroup> {
         let folders = run_folders(path);
         if folders.is_empty() {
-            return Ok(RunGroup::single(self.run(path)?));
+            return Ok(RunGroup::single(self.run(path, true)?));
         }
-        let runs = folders.iter().map(|folder| self.run(folder)).collect::<Result<_>>()?;
+        let runs = folders.iter().map(|folder| self.run(folder, true)).collect::<Result<_>>()?;
         Ok(RunGroup { name: name_of(path), runs })
     }
 
-    /// Reads a record, or makes that of a capture, with fields.
-    fn run(&self, path: &Path) -> Result<NamedRun> {
+    /// Returns the runs of a folder of runs; the path itself where it is none.
+    pub fn paths(path: &Path) -> Vec<PathBuf> {
+        let folders = run_folders(path);
+        if folders.is_empty() { vec![path.to_owned()] } else { folders }
+    }
+
+    /// Reads one run, under the path as it was given.
+    pub fn named(&self, path: &Path, with_fields: bool) -> Result<NamedRun> {
+        Ok(NamedRun { name: path.display().to_string(), ..self.run(path, with_fields)? })
+    }
+
+    /// Reads a record, or makes that of a capture.
+    fn run(&self, path: &Path, with_fields: bool) -> Result<NamedRun> {
         let mut named = runs::load(path, self.which, self.files)?;
-        self.add_fields(path, &mut named)?;
+        if with_fields {
+            self.add_fields(path, &mut named)?;
+        }
         Ok(named)
     }
 

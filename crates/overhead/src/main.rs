@@ -8,6 +8,7 @@ mod bench;
 mod caller;
 #[cfg(feature = "live")]
 mod capture;
+mod check;
 mod cli;
 mod compare;
 mod divide;

@@ -2,7 +2,7 @@
 //!
 //! [`Aggregate`] adds closed operations up; [`build_run`] makes the run record of it, with the proof that the ledger
 //! balances. [`text`] prints a record; [`figure`] and [`write_report`] put any number of
-//! them side by side, [`compare`] sets one against another. No network,
+//! them side by side, [`compare`] sets one against another, [`gate`] holds them against limits. No network,
 //! no clock, no system font: the same records give the same output everywhere.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ pub mod figure;
 #[cfg(test)]
 mod fixture;
 pub mod folder;
+pub mod gate;
 mod group;
 pub mod limits;
 mod report;

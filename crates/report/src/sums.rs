@@ -1,6 +1,6 @@
 //! Operations of a group of runs, added up by what they are: what a comparison pairs, and what a budget is held against.
 
-use crate::group::RunGroup;
+use crate::run::NamedRun;
 use overhead_model::record::{FieldRow, Latency, OperationRow, SideRow};
 use overhead_model::{Account, Amounts, Class, Side};
 use std::collections::{BTreeMap, HashMap};
@@ -125,6 +125,21 @@ impl OperationSum {
         self.runs.extend(other.runs);
     }
 
+    /// Adds operations of the same runs that were sent in another way.
+    ///
+    /// Their latencies have no common percentiles: none are kept.
+    pub(crate) fn add_way(&mut self, other: &Self) {
+        self.add_amounts(other);
+        self.key.via = String::new();
+        for (run, others) in self.runs.iter_mut().zip(&other.runs) {
+            run.samples += others.samples;
+            run.latency = Latency::default();
+            for (wire, more) in run.wire.iter_mut().zip(others.wire) {
+                *wire += more;
+            }
+        }
+    }
+
     fn add_amounts(&mut self, other: &Self) {
         self.count += other.count;
         self.samples += other.samples;
@@ -158,15 +173,20 @@ fn added(mut fields: Vec<FieldRow>, others: &[FieldRow]) -> Vec<FieldRow> {
     fields
 }
 
-/// Returns the rows of all runs of a group, those of the same kind added up; most bytes first.
-pub(crate) fn by_name(group: &RunGroup) -> Vec<OperationSum> {
-    added_up(group.runs.iter().flat_map(|named| named.run.operations.iter().map(OperationSum::of_row)))
+/// Returns the rows of all runs, those of the same kind added up; most bytes first.
+pub(crate) fn by_name(runs: &[NamedRun]) -> Vec<OperationSum> {
+    added_up(runs.iter().flat_map(|named| named.run.operations.iter().map(OperationSum::of_row)))
 }
 
-/// Returns the statements of all runs of a group, those of the same kind added up; most bytes first.
-pub(crate) fn by_statement(group: &RunGroup) -> Vec<OperationSum> {
-    let _ = group;
+/// Returns the statements of all runs, those of the same kind added up; most bytes first.
+pub(crate) fn by_statement(runs: &[NamedRun]) -> Vec<OperationSum> {
+    let _ = runs;
     added_up(std::iter::empty())
+}
+
+/// Returns whether this is a statement, and not what a record has no room for or no text of: `(other)`, `(none)`.
+pub(crate) fn is_one_statement(statement: &str) -> bool {
+    !statement.is_empty() && !statement.starts_with('(')
 }
 
 /// Adds up what has the same key; most bytes first.

@@ -14,11 +14,13 @@ mod shape;
 mod work;
 
 pub use csv::csv;
-use interval::mean;
+pub(crate) use interval::mean;
 pub use interval::{CONFIDENCE, Repeated};
 pub(crate) use pairing::kind;
+pub(crate) use pairing::pairs;
 pub use render::{json, markdown, table};
 pub use work::WorkDifference;
+pub(crate) use work::{cycles, system_calls};
 
 use crate::bounds::{LowerBounds, lower_bounds};
 use crate::group::RunGroup;
@@ -220,7 +222,7 @@ pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
 pub fn compare_groups(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
     let groups = [first, second];
     let bounds = groups.map(group_bounds);
-    let (pairs, rest) = pairing::pairs(first, second, grain);
+    let (pairs, rest) = pairs(first, second, grain);
     let pairs = pairs.iter().map(|sums| KindPair::of_sums(sums.each_ref(), bounds));
     let (mut pairs, mut beside): (Vec<_>, Vec<_>) = pairs.partition(|pair| pair.class() == Class::Workload);
     order::sort(&mut pairs);

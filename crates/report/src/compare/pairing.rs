@@ -2,7 +2,7 @@
 
 use super::shape::shape;
 use crate::group::RunGroup;
-use crate::sums::{Grain, OperationSum, SumKey, by_name, by_statement};
+use crate::sums::{Grain, OperationSum, SumKey, by_name, by_statement, is_one_statement};
 use overhead_model::Class;
 use overhead_model::record::OperationRow;
 use std::cmp::Reverse;
@@ -20,13 +20,13 @@ pub(crate) fn kind(row: &OperationRow) -> &str {
     alike.and_then(|names| names.first()).map_or(&row.name, |name| *name)
 }
 
-pub(super) type Pairs = Vec<[OperationSum; 2]>;
-pub(super) type Rest = [Vec<OperationSum>; 2];
+pub(crate) type Pairs = Vec<[OperationSum; 2]>;
+pub(crate) type Rest = [Vec<OperationSum>; 2];
 
 /// Pairs operations of the same protocol, class and name, and of the same statement where both subjects have some in common,
 /// across the ways of sending; then, of the workload, those that do the same in two protocols, a `GET` and a `SELECT`, those
 /// of most bytes first; then what is left, where it is one operation of each. The others have no partner.
-pub(super) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs, Rest) {
+pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs, Rest) {
     let mut pairs = Vec::new();
     let mut rest = Rest::default();
     let mut second_names = names(second);
@@ -71,10 +71,10 @@ type NameKey = (String, Class, String);
 fn names(group: &RunGroup) -> BTreeMap<NameKey, NameSums> {
     let key = |sum: &OperationSum| (sum.key.protocol.clone(), sum.key.class, sum.key.name.clone());
     let mut names: BTreeMap<NameKey, NameSums> = BTreeMap::new();
-    for sum in by_name(group) {
+    for sum in by_name(&group.runs) {
         names.entry(key(&sum)).or_default().ways.push(sum);
     }
-    for sum in by_statement(group) {
+    for sum in by_statement(&group.runs) {
         names.entry(key(&sum)).or_default().statements.push(sum);
     }
     names
@@ -105,11 +105,6 @@ fn of_one_name(first: NameSums, second: NameSums) -> (Pairs, Rest) {
     }
     rest[1].extend(seconds.into_values().flatten());
     (pairs, rest)
-}
-
-/// Returns whether this is a statement, and not what a record has no room for or no text of.
-fn is_one_statement(shape: &str) -> bool {
-    !shape.is_empty() && !shape.starts_with('(')
 }
 
 /// Pairs what is the same but for the way of sending: equal ways, unless one of them is a stray; then those of most

@@ -70,6 +70,17 @@ pub(crate) fn system_calls(name: RoleName, run: &Run) -> Measured<f64> {
     of_run(name, run, syscalls_per_operation)
 }
 
+/// Returns the CPU cycles of a role per workload operation of a run, and the unit that they are in.
+pub(crate) fn cycles(name: RoleName, run: &Run) -> Result<(CpuUnit, f64), &str> {
+    let role = name.of(run)?;
+    let source = match CpuUnit::Hardware.of(role) {
+        Ok(cycles) => Ok((CpuUnit::Hardware, cycles)),
+        Err(_) => CpuUnit::Reference.of(role).map(|cycles| (CpuUnit::Reference, cycles)),
+    };
+    let (unit, [user, kernel]) = source?;
+    per_operation(user + kernel, workload_count(run)).map(|each| (unit, each)).ok_or("no workload operations")
+}
+
 fn of_run(name: RoleName, run: &Run, of: impl Fn(&Role, u64) -> Option<f64>) -> Measured<f64> {
     match name.of(run) {
         Ok(role) => measured(of(role, workload_count(run))),

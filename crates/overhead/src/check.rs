@@ -1,0 +1,143 @@
+//! `overhead check`: runs against a budget.
+
+use crate::cli::Which;
+use crate::compare::PairedBy;
+use crate::groups::GroupReader;
+use crate::keys::KeyFiles;
+use crate::print;
+use crate::warnings::Warnings;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use overhead_model::{exit, say};
+use overhead_report::NamedRun;
+use overhead_report::gate::{self, Budget, Finding, FindingForm, Severity};
+use overhead_report::text::counted;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const BUDGETS: &str = "\
+Figures are per operation, and bytes are exact: the same requests and answers cost the same in every
+run. A run that is partial, an operation that is not there, and a figure that was not measured are
+not within the budget: they end with 3.
+
+Examples:
+  overhead check --write budget.toml runs/a
+  overhead check budget.toml runs/a
+  overhead check budget.toml runs/a --format github
+
+Exit status: 0 within the budget, 4 outside of it, 3 not judged.";
+
+/// Arguments of `check`.
+#[derive(Args, Debug)]
+#[command(after_help = BUDGETS)]
+pub struct Check {
+    /// The budget, a TOML file
+    #[arg(value_name = "BUDGET.toml")]
+    budget: PathBuf,
+    /// Run folders, folders of runs, records written by `analyze --format json`, or captures
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    keys: KeyFiles,
+    /// Make the budget of these runs: what they cost is allowed
+    #[arg(long)]
+    write: bool,
+    /// Overwrite a budget that is there
+    #[arg(long, requires = "write")]
+    force: bool,
+    /// What operations of a budget that is written are told apart by
+    #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement", requires = "write")]
+    by: PairedBy,
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value = "table", conflicts_with = "write")]
+    format: GateForm,
+    /// Say nothing but results and errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Form of what a gate found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GateForm {
+    /// For people: a line for each breach
+    Table,
+    /// For programs
+    Json,
+    /// For spreadsheets
+    Csv,
+    /// For documents
+    Markdown,
+    /// Annotations of GitHub's workflows
+    Github,
+}
+
+impl GateForm {
+    fn form(self) -> FindingForm {
+        match self {
+            Self::Table => FindingForm::Lines,
+            Self::Json => FindingForm::Json,
+            Self::Csv => FindingForm::Csv,
+            Self::Markdown => FindingForm::Markdown,
+            Self::Github => FindingForm::Github,
+        }
+    }
+}
+
+impl Check {
+    /// Holds the runs against the budget, or makes one of them.
+    pub fn run(self) -> Result<u8> {
+        let mut warnings = Warnings::default();
+        let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;
+        let paths: Vec<PathBuf> = self.runs.iter().flat_map(|path| GroupReader::paths(path)).collect();
+        let status = if self.write { self.make(&reader, &paths)? } else { self.hold(&reader, &paths)? };
+        Ok(status.max(print::settled(warnings)))
+    }
+
+    fn hold(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
+        let budget = self.read()?;
+        let findings = paths.iter().map(|path| held(&budget, reader, path)).collect::<Result<Vec<_>>>()?.concat();
+        print::verbatim(&gate::findings(&findings, self.format.form(), Some(&self.budget))?)?;
+        let status = gate::status(&findings);
+        if status == exit::COMPLETE && !self.quiet {
+            say!("overhead: {} within {}", counted(paths.len() as u64, "run"), self.budget.display());
+        }
+        Ok(status)
+    }
+
+    fn read(&self) -> Result<Budget> {
+        let path = self.budget.display();
+        let text = fs::read_to_string(&self.budget).with_context(|| {
+            format!("the budget {path} cannot be read: write one with overhead check --write {path} RUN")
+        })?;
+        Budget::parse(&text).with_context(|| format!("the budget {path}"))
+    }
+
+    fn make(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
+        let runs = paths.iter().map(|path| reader.named(path, true)).collect::<Result<Vec<NamedRun>>>()?;
+        for named in runs.iter().filter(|named| named.run.exit != exit::COMPLETE) {
+            bail!("{}: the run is partial, and a budget made of it would allow too little: repeat it", named.name);
+        }
+        let text = gate::budget_of(&runs, self.by.grain());
+        let path = self.budget.display();
+        Budget::parse(&text).with_context(|| format!("{path}: there is nothing to limit in these runs"))?;
+        let file = if self.force { File::create(&self.budget) } else { File::create_new(&self.budget) };
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("{path} cannot be written: choose another name, or overwrite it with --force"))?;
+        if !self.quiet {
+            say!("{path}");
+        }
+        Ok(exit::COMPLETE)
+    }
+}
+
+/// Holds one run against a budget. Fields are read only where something grew.
+fn held(budget: &Budget, reader: &GroupReader<'_>, path: &Path) -> Result<Vec<Finding>> {
+    let findings = gate::check(budget, &reader.named(path, false)?);
+    if findings.iter().all(|finding| finding.severity != Severity::Breach) {
+        return Ok(findings);
+    }
+    Ok(gate::check(budget, &reader.named(path, true)?))
+}

@@ -1,0 +1,215 @@
+//! Differences that a comparison must not exceed: `response.payload>+1%`.
+
+use super::finding::{Changes, Judged};
+use super::{Figure, FigureError, Finding, NEGLIGIBLE, Severity, Tolerance};
+use crate::compare::{PERCENTILES, Repeated, cycles, mean, pairs, system_calls};
+use crate::group::RunGroup;
+use crate::summary::present;
+use crate::sums::{Grain, OperationSum};
+use overhead_model::{Account, Class, Run, exit};
+use std::fmt;
+use std::str::FromStr;
+
+/// A difference that is too much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChangeLimit {
+    figure: Figure,
+    /// More than this is too much.
+    most: Tolerance,
+}
+
+/// Units that an absolute limit of a time may have, in nanoseconds.
+const TIMES: [(&str, f64); 5] = [("ns", 1.0), ("µs", 1e3), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+impl FromStr for ChangeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("{text} is not a limit: write FIGURE>+N% or FIGURE>+N, such as response.payload>+1%");
+        let (figure, more) = text.split_once('>').ok_or_else(form)?;
+        let figure: Figure = figure.trim().parse().map_err(|error: FigureError| error.to_string())?;
+        let more = more.trim().strip_prefix('+').ok_or_else(form)?.trim();
+        let most = match more.strip_suffix('%') {
+            Some(percent) => Tolerance::Percent(percent.trim().parse().map_err(|_| form())?),
+            None => Tolerance::Absolute(absolute(figure, more).ok_or_else(form)?),
+        };
+        most.is_sound().then_some(Self { figure, most }).ok_or_else(form)
+    }
+}
+
+fn absolute(figure: Figure, text: &str) -> Option<f64> {
+    let unit = match figure {
+        Figure::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
+        Figure::Wire(_) | Figure::Payload(_) | Figure::Account(..) => {
+            text.strip_suffix('B').map(|number| (number, 1.0))
+        }
+        Figure::Frames(_) | Figure::Syscalls(_) | Figure::Cycles(_) => None,
+    };
+    let (number, factor) = unit.unwrap_or((text, 1.0));
+    number.trim().parse::<f64>().ok().map(|number| number * factor)
+}
+
+impl fmt::Display for ChangeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.most {
+            Tolerance::Percent(percent) => write!(f, "{}>+{percent}%", self.figure),
+            Tolerance::Absolute(by) => write!(f, "{}>+{by}", self.figure),
+        }
+    }
+}
+
+/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty where none is
+/// exceeded.
+pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, grain: Grain) -> Vec<Finding> {
+    let run = format!("{} against {}", group.name, reference.name);
+    let (pairs, alone) = pairs(reference, group, grain);
+    let pairs: Vec<_> = pairs.into_iter().filter(|pair| pair[0].key.class == Class::Workload).collect();
+    let mut findings: Vec<Finding> = [reference, group].into_iter().filter_map(|group| partial(&run, group)).collect();
+    if limits.iter().any(|limit| limit.figure.is_of_operation()) {
+        findings.extend(unpaired(&run, &pairs, alone, [reference, group]));
+    }
+    for limit in limits {
+        if limit.figure.is_of_operation() {
+            findings.extend(pairs.iter().filter_map(|pair| limit.of_pair(&run, pair)));
+        } else {
+            findings.extend(limit.of_runs(&run, reference, group));
+        }
+    }
+    findings
+}
+
+fn partial(run: &str, group: &RunGroup) -> Option<Finding> {
+    let message = format!("{} is partial: its bytes may be more than were seen", group.name);
+    (group.exit() != exit::COMPLETE).then(|| Finding::plain(Severity::Unjudged, run, "", message))
+}
+
+/// Returns that there is nothing to compare: at all, or of an operation that is worth a word.
+fn unpaired(
+    run: &str,
+    pairs: &[[OperationSum; 2]],
+    alone: [Vec<OperationSum>; 2],
+    groups: [&RunGroup; 2],
+) -> Vec<Finding> {
+    if pairs.is_empty() {
+        let message = "no operation of the one could be set against one of the other".to_owned();
+        return vec![Finding::plain(Severity::Unjudged, run, "", message)];
+    }
+    let mut findings = Vec::new();
+    for (at, sums) in alone.into_iter().enumerate() {
+        let sums: Vec<_> = sums.into_iter().filter(|sum| sum.key.class == Class::Workload).collect();
+        let of_pairs: u64 = pairs.iter().map(|pair| pair[at].count).sum();
+        let all = of_pairs + sums.iter().map(|sum| sum.count).sum::<u64>();
+        for sum in sums.iter().filter(|sum| sum.count.saturating_mul(NEGLIGIBLE) >= all) {
+            let message = format!("{} of them in {} alone: not judged", sum.count, groups[at].name);
+            findings.push(Finding::plain(Severity::Unjudged, run, label(sum), message));
+        }
+    }
+    findings
+}
+
+fn label(sum: &OperationSum) -> &str {
+    sum.key.statement.as_deref().unwrap_or(&sum.key.name)
+}
+
+impl ChangeLimit {
+    fn of_pair(&self, run: &str, [first, second]: &[OperationSum; 2]) -> Option<Finding> {
+        let (figure, label) = (self.figure, label(second));
+        if let Figure::Latency(percentile) = figure {
+            let of = PERCENTILES[percentile.place()].1;
+            return self.of_values(run, label, [first.latencies(of), second.latencies(of)], "no latency was seen");
+        }
+        let (reference, measured) = (figure.of(first)?, figure.of(second)?);
+        let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
+        let changes = || {
+            let side = figure.side()?;
+            let fields = first.fields.as_ref().map(|fields| {
+                let of_side = fields.iter().filter(|field| field.side == side);
+                of_side.map(|field| (field.account, field.field.clone(), first.per_operation(field.bytes))).collect()
+            });
+            Some(Changes::of(figure, second, |account: Account| Some(first.bytes(side, account)), fields))
+        };
+        judged.is_above().then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
+    }
+
+    /// Judges a figure that all workload operations have together.
+    fn of_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
+        let values = [reference, group].map(|group| self.values(group));
+        match values {
+            [Ok(first), Ok(second)] => self.of_values(run, "", [first, second], "not measured"),
+            [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, "", self.figure, &why)),
+        }
+    }
+
+    fn values(&self, group: &RunGroup) -> Result<Vec<f64>, String> {
+        let mut units = Vec::new();
+        let mut value = |run: &Run| match self.figure {
+            Figure::Cycles(process) => {
+                let (unit, cycles) = cycles(process.role(), run)?;
+                units.push(unit);
+                Ok(cycles)
+            }
+            Figure::Syscalls(process) => {
+                let calls = system_calls(process.role(), run);
+                present(&calls).copied().map_err(str::to_owned)
+            }
+            _ => Err("not a figure of a run".to_owned()),
+        };
+        let values = group.runs.iter().map(|named| value(&named.run)).collect::<Result<Vec<f64>, String>>()?;
+        if units.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err("its runs count cycles in different units".to_owned());
+        }
+        Ok(values)
+    }
+
+    /// Judges a figure that varies from run to run.
+    fn of_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
+        let figure = self.figure;
+        let (Some(reference), Some(measured)) = (mean(&values[0]), mean(&values[1])) else {
+            return Some(Finding::unjudged(run, label, figure, absent));
+        };
+        let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
+        let Some(repeated) = Repeated::of(values) else {
+            if matches!(figure, Figure::Syscalls(_)) {
+                return judged.is_above().then(|| Finding::breach(run, label, figure, judged, Changes::default()));
+            }
+            let why = "one run shows no difference: repeat it, with capture --runs 5";
+            return Some(Finding::unjudged(run, label, figure, why));
+        };
+        if repeated.interval[0] > judged.allowed - reference {
+            return Some(Finding::breach(run, label, figure, judged, Changes::default()));
+        }
+        judged.is_above().then(|| {
+            let message = format!(
+                "{figure} {} against {}, but the runs vary: the 95% interval of the difference begins at {}{}",
+                figure.with_unit(measured),
+                figure.with_unit(reference),
+                if repeated.interval[0] < 0.0 { "−" } else { "+" },
+                figure.with_unit(repeated.interval[0].abs()),
+            );
+            Finding { figure: Some(figure), ..Finding::plain(Severity::Note, run, label, message) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_as_they_are_written() {
+        for (text, most) in [
+            ("response.payload>+1%", Tolerance::Percent(1.0)),
+            ("response.schema > +10B", Tolerance::Absolute(10.0)),
+            ("request.frames>+0", Tolerance::Absolute(0.0)),
+            ("latency.p99>+1.5ms", Tolerance::Absolute(1.5e6)),
+            ("cycles>+5%", Tolerance::Percent(5.0)),
+        ] {
+            assert_eq!(text.parse::<ChangeLimit>().unwrap().most, most, "{text}");
+        }
+        for text in
+            ["response.payload", "response.payload>1%", "payload>+1%", "syscalls>+-1%", "syscalls>+x", "syscalls>+NaN"]
+        {
+            assert!(text.parse::<ChangeLimit>().is_err(), "{text}");
+        }
+    }
+}

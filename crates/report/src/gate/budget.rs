@@ -1,0 +1,273 @@
+//! A budget: what operations may cost, in a TOML file that people read and edit.
+
+use super::{Figure, FigureError};
+use overhead_model::{Account, Class, Side};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The only version of the file that this code writes and reads.
+const VERSION: u32 = 1;
+
+/// What runs may cost.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// The version of the file.
+    version: u32,
+    /// What becomes of workload operations that it does not name.
+    #[serde(default)]
+    pub unlisted: Unlisted,
+    /// Limits of all operations together, setting up included, per workload operation.
+    #[serde(default)]
+    pub run: BTreeMap<Figure, Allowed>,
+    /// Limits of operations.
+    #[serde(default, rename = "operation")]
+    pub operations: Vec<OperationBudget>,
+}
+
+/// What operations of one name or statement may cost.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperationBudget {
+    /// Protocol name.
+    pub protocol: String,
+    /// Class.
+    #[serde(default = "workload")]
+    pub class: Class,
+    /// Name.
+    pub name: String,
+    /// Statement; absent for all operations of the name.
+    #[serde(default)]
+    pub statement: Option<String>,
+    /// How many there were when it was written; not checked.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// The limits, per operation.
+    pub budget: BTreeMap<Figure, Allowed>,
+    /// What the bytes were made of when it was written, by figures of accounts, per operation.
+    #[serde(default)]
+    pub accounts: BTreeMap<Figure, f64>,
+    /// The same by field: `response.schema row description.column.name`.
+    #[serde(default)]
+    pub fields: Option<BTreeMap<String, f64>>,
+}
+
+/// The most that a figure may be.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(from = "AllowedForm")]
+pub struct Allowed {
+    /// The figure, per operation.
+    pub budget: f64,
+    /// By how much it may be above.
+    pub tolerance: Tolerance,
+}
+
+/// How it stands in the file: a number, or one with a tolerance.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number, or { budget = 155, tolerance = \"1%\" }")]
+enum AllowedForm {
+    Number(f64),
+    #[serde(rename_all = "lowercase")]
+    Tolerant {
+        budget: f64,
+        tolerance: Tolerance,
+    },
+}
+
+impl From<AllowedForm> for Allowed {
+    fn from(form: AllowedForm) -> Self {
+        match form {
+            AllowedForm::Number(budget) => Self { budget, tolerance: Tolerance::Absolute(0.0) },
+            AllowedForm::Tolerant { budget, tolerance } => Self { budget, tolerance },
+        }
+    }
+}
+
+impl Allowed {
+    /// Returns the most that is allowed.
+    pub fn most(self) -> f64 {
+        self.budget + self.tolerance.of(self.budget)
+    }
+}
+
+/// By how much a figure may be above another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "ToleranceForm")]
+pub enum Tolerance {
+    /// So much more, in the unit of the figure.
+    Absolute(f64),
+    /// So much of the other figure more, in percent.
+    Percent(f64),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a tolerance: a number, or a percentage such as \"1%\"")]
+enum ToleranceForm {
+    Number(f64),
+    Text(String),
+}
+
+impl TryFrom<ToleranceForm> for Tolerance {
+    type Error = String;
+
+    fn try_from(form: ToleranceForm) -> Result<Self, String> {
+        match form {
+            ToleranceForm::Number(number) => Some(Self::Absolute(number)),
+            ToleranceForm::Text(text) => {
+                text.strip_suffix('%').and_then(|number| number.trim().parse().ok()).map(Self::Percent)
+            }
+        }
+        .filter(|tolerance| tolerance.is_sound())
+        .ok_or_else(|| "a tolerance is a number of at least 0, or a percentage such as \"1%\"".to_owned())
+    }
+}
+
+impl Tolerance {
+    /// Returns how much more than `reference` that is.
+    pub fn of(self, reference: f64) -> f64 {
+        match self {
+            Self::Absolute(by) => by,
+            Self::Percent(percent) => reference * percent / 100.0,
+        }
+    }
+
+    /// Returns whether it is a number that can be held against another.
+    pub(super) fn is_sound(self) -> bool {
+        let (Self::Absolute(by) | Self::Percent(by)) = self;
+        by.is_finite() && by >= 0.0
+    }
+}
+
+/// What becomes of workload operations that a budget does not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unlisted {
+    /// They are outside of the budget.
+    Fail,
+    /// They are named.
+    #[default]
+    Warn,
+    /// Nothing.
+    Ignore,
+}
+
+/// Why a budget cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BudgetError {
+    /// It is not TOML, or not a budget.
+    #[error("line {line}: {reason}")]
+    Malformed {
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// It is of a version that this code does not know.
+    #[error("version is {0}, this program reads {VERSION}")]
+    Version(u32),
+    /// It limits nothing, so that every run would pass.
+    #[error("it has no limit, so every run would pass: write one with check --write, or add an [[operation]]")]
+    Empty,
+    /// An operation without a limit.
+    #[error("{0} has no limit in its [operation.budget]")]
+    NoLimit(String),
+    /// A limit that no run can be held against.
+    #[error("{figure} of {of}: {reason}")]
+    Limit {
+        /// The figure.
+        figure: Figure,
+        /// Whose it is.
+        of: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A name that is no figure's.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+}
+
+fn workload() -> Class {
+    Class::Workload
+}
+
+impl Budget {
+    /// Reads a budget.
+    ///
+    /// # Errors
+    ///
+    /// [`BudgetError`]: it is not one, or it could not fail any run.
+    pub fn parse(text: &str) -> Result<Self, BudgetError> {
+        let budget: Self = toml::from_str(text).map_err(|error| {
+            let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
+            let reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            BudgetError::Malformed { line: before.matches('\n').count() + 1, reason }
+        })?;
+        if budget.version != VERSION {
+            return Err(BudgetError::Version(budget.version));
+        }
+        budget.limits_something()?;
+        Ok(budget)
+    }
+
+    fn limits_something(&self) -> Result<(), BudgetError> {
+        if self.run.is_empty() && self.operations.is_empty() {
+            return Err(BudgetError::Empty);
+        }
+        sound("the run", &self.run, |figure| matches!(figure, Figure::Latency(_) | Figure::Cycles(_)))?;
+        for operation in &self.operations {
+            let label = operation.label();
+            if operation.budget.is_empty() {
+                return Err(BudgetError::NoLimit(label));
+            }
+            sound(&label, &operation.budget, |figure| !figure.is_of_operation())?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that runs can be held against all these limits.
+fn sound(
+    of: &str,
+    limits: &BTreeMap<Figure, Allowed>,
+    is_elsewhere: impl Fn(Figure) -> bool,
+) -> Result<(), BudgetError> {
+    for (figure, allowed) in limits {
+        let reason = if !allowed.budget.is_finite() || allowed.budget < 0.0 {
+            "a budget is a number of at least 0"
+        } else if matches!(figure, Figure::Cycles(_)) {
+            "cycles are those of one machine: hold two runs of it against each other, with compare --fail-on"
+        } else if is_elsewhere(*figure) {
+            "bytes and frames are limited in [run] and [operation.budget], latency in [operation.budget], system calls in [run]"
+        } else {
+            continue;
+        };
+        return Err(BudgetError::Limit { figure: *figure, of: of.to_owned(), reason });
+    }
+    Ok(())
+}
+
+impl OperationBudget {
+    /// Returns the statement, or the name where it is all operations of it.
+    pub fn label(&self) -> String {
+        self.statement.clone().unwrap_or_else(|| self.name.clone())
+    }
+}
+
+impl OperationBudget {
+    /// Returns the fields of a direction when the budget was written, each with its account; `None` where it has none.
+    pub(super) fn fields_of(&self, side: Side) -> Option<Vec<(Account, String, f64)>> {
+        let of_side = |(name, bytes): (&String, &f64)| {
+            let (figure, field) = name.split_once(' ')?;
+            match figure.parse() {
+                Ok(Figure::Account(of, account)) if of == side => Some((account, field.to_owned(), *bytes)),
+                _ => None,
+            }
+        };
+        Some(self.fields.as_ref()?.iter().filter_map(of_side).collect())
+    }
+}
+
+/// Returns the version that is written.
+pub(super) const fn version() -> u32 {
+    VERSION
+}

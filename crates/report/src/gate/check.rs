@@ -1,0 +1,228 @@
+//! A run held against a budget.
+
+use super::budget::{Allowed, Budget, OperationBudget, Unlisted};
+use super::finding::{Changes, Judged};
+use super::{Figure, Finding, NEGLIGIBLE, Severity};
+use crate::bounds::lower_bounds;
+use crate::compare::system_calls;
+use crate::run::NamedRun;
+use crate::summary::{present, workload_count};
+use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
+use overhead_model::{Account, Class, Side, exit};
+
+/// Returns what a run breaks of a budget, and what of the budget it cannot be held against; empty where it is within.
+pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
+    let sums = RunSums::of(named);
+    let mut findings: Vec<Finding> = partial(named).into_iter().collect();
+    for (figure, allowed) in &budget.run {
+        findings.extend(sums.check_run(*figure, *allowed));
+    }
+    for operation in &budget.operations {
+        findings.extend(sums.check_operation(operation));
+    }
+    findings.extend(sums.unlisted(budget));
+    findings
+}
+
+/// Returns what is to be said of a run that is not complete: its figures may be too small.
+fn partial(named: &NamedRun) -> Option<Finding> {
+    let run = &named.run;
+    if run.exit == exit::COMPLETE && run.ledger.balanced {
+        return None;
+    }
+    let reason = lower_bounds(run).or_else(|| run.warnings.first().cloned());
+    let reason = reason.unwrap_or_else(|| "the ledger does not balance".to_owned());
+    let message =
+        format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.'));
+    Some(Finding::plain(Severity::Unjudged, &named.name, "", message))
+}
+
+/// A run's operations, added up.
+pub(super) struct RunSums<'a> {
+    pub named: &'a NamedRun,
+    names: Vec<OperationSum>,
+    statements: Vec<OperationSum>,
+}
+
+impl<'a> RunSums<'a> {
+    pub(super) fn of(named: &'a NamedRun) -> Self {
+        let runs = std::slice::from_ref(named);
+        Self { named, names: by_name(runs), statements: by_statement(runs) }
+    }
+
+    /// Returns the operations that fit, however they were sent; `None` where there are none.
+    fn sum(&self, fits: impl Fn(&SumKey) -> bool, is_statement: bool) -> Option<OperationSum> {
+        let all = if is_statement { &self.statements } else { &self.names };
+        let mut ways = all.iter().filter(|sum| fits(&sum.key));
+        let first = ways.next()?.clone();
+        Some(ways.fold(first, |mut sum, way| {
+            sum.add_way(way);
+            sum
+        }))
+    }
+
+    /// Returns the operations that a budget is for.
+    pub(super) fn of_budget(&self, budget: &OperationBudget) -> Option<OperationSum> {
+        self.sum(|key| is_of(budget, key) && key.statement == budget.statement, budget.statement.is_some())
+    }
+
+    fn check_operation(&self, budget: &OperationBudget) -> Vec<Finding> {
+        let (run, label) = (&self.named.name, budget.label());
+        let Some(sum) = self.of_budget(budget).filter(|sum| sum.samples > 0) else {
+            let known = self.names.iter().any(|sum| is_of(budget, &sum.key));
+            let message = match (&budget.statement, known) {
+                (Some(_), true) if self.statements.is_empty() => {
+                    "the record has no statements: analyze its packets again".to_owned()
+                }
+                (Some(_), true) => format!("the run has no such {} statement", budget.name),
+                _ => format!("the run has no such operation ({} {})", budget.protocol, budget.name),
+            };
+            return vec![Finding::plain(Severity::Unjudged, run, &label, message)];
+        };
+        budget
+            .budget
+            .iter()
+            .filter_map(|(figure, allowed)| self.check_figure(*figure, *allowed, budget, &sum))
+            .collect()
+    }
+
+    fn check_figure(
+        &self,
+        figure: Figure,
+        allowed: Allowed,
+        budget: &OperationBudget,
+        sum: &OperationSum,
+    ) -> Option<Finding> {
+        let (run, label) = (&self.named.name, budget.label());
+        if let Some(unseen) = figure.side().and_then(|side| self.unseen(budget, side)) {
+            return Some(Finding::unjudged(run, &label, figure, unseen));
+        }
+        let Some(measured) = figure.of(sum) else {
+            let why = if sum.runs.iter().any(|part| part.latency.count > 0) || sum.samples == 0 {
+                "not measured"
+            } else {
+                "no latency was seen, or that of several ways of sending"
+            };
+            return Some(Finding::unjudged(run, &label, figure, why));
+        };
+        let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
+        let changes = || {
+            let account = |account: Account| {
+                let key = Figure::Account(figure.side()?, account);
+                (!budget.accounts.is_empty()).then(|| budget.accounts.get(&key).copied().unwrap_or(0.0))
+            };
+            Changes::of(figure, sum, account, figure.side().and_then(|side| budget.fields_of(side)))
+        };
+        judged.is_above().then(|| Finding::breach(run, &label, figure, judged, changes()))
+    }
+
+    /// Returns why the figures of a direction are not to be believed, where it was not captured.
+    fn unseen(&self, budget: &OperationBudget, side: Side) -> Option<&str> {
+        let rows = self
+            .named
+            .run
+            .operations
+            .iter()
+            .filter(|row| row.protocol == budget.protocol && row.class == budget.class && row.name == budget.name);
+        let sides = rows.map(|row| match side {
+            Side::Request => &row.request,
+            Side::Response => &row.response,
+        });
+        sides.filter_map(|side| side.unseen.as_deref()).next()
+    }
+
+    /// Returns a figure of all operations together, per workload operation, or why there is none.
+    pub(super) fn of_run(&self, figure: Figure) -> Result<f64, String> {
+        if let Figure::Syscalls(process) = figure {
+            return present(&system_calls(process.role(), &self.named.run)).copied().map_err(str::to_owned);
+        }
+        let operations = workload_count(&self.named.run);
+        if operations == 0 {
+            return Err("no workload operations".to_owned());
+        }
+        figure.of(&self.whole(operations)).ok_or_else(|| "not a figure of a run".to_owned())
+    }
+
+    /// Returns all operations of every class as one sum, to be divided by the workload operations.
+    fn whole(&self, operations: u64) -> OperationSum {
+        let mut sides = [SideSum::default(); 2];
+        for sum in &self.names {
+            for (side, more) in sides.iter_mut().zip(&sum.sides) {
+                side.frames += more.frames;
+                side.accounts += more.accounts;
+            }
+        }
+        let key = SumKey {
+            protocol: String::new(),
+            class: Class::Workload,
+            name: String::new(),
+            statement: None,
+            via: String::new(),
+        };
+        OperationSum { key, count: operations, samples: operations, sides, fields: None, runs: Vec::new() }
+    }
+
+    fn check_run(&self, figure: Figure, allowed: Allowed) -> Option<Finding> {
+        let run = &self.named.name;
+        match self.of_run(figure) {
+            Err(why) => Some(Finding::unjudged(run, "", figure, &why)),
+            Ok(measured) => {
+                let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
+                judged.is_above().then(|| Finding::breach(run, "", figure, judged, Changes::default()))
+            }
+        }
+    }
+
+    /// Returns the workload operations worth a word that a budget does not name.
+    fn unlisted(&self, budget: &Budget) -> Vec<Finding> {
+        let severity = match budget.unlisted {
+            Unlisted::Fail => Severity::Breach,
+            Unlisted::Warn => Severity::Note,
+            Unlisted::Ignore => return Vec::new(),
+        };
+        let is_listed = |sum: &OperationSum| {
+            budget.operations.iter().any(|listed| {
+                is_of(listed, &sum.key) && (listed.statement.is_none() || listed.statement == sum.key.statement)
+            })
+        };
+        let unlisted = self.worth_a_word(Grain::Statement).into_iter().filter(|sum| !is_listed(sum));
+        unlisted
+            .map(|sum| {
+                let label = sum.key.statement.as_ref().unwrap_or(&sum.key.name);
+                let each = crate::text::number::bytes_label(sum.per_operation(sum.total()));
+                let message = format!("not in the budget: {} of {each} B each", sum.count);
+                Finding::plain(severity, &self.named.name, label, message)
+            })
+            .collect()
+    }
+
+    /// Returns the workload operations that are not negligible, by statement where there are statements, however sent.
+    pub(super) fn worth_a_word(&self, grain: Grain) -> Vec<OperationSum> {
+        let has_statements = |sum: &OperationSum| {
+            grain == Grain::Statement && self.statements.iter().any(|other| is_same_name(&other.key, &sum.key))
+        };
+        let by_name = self.names.iter().filter(|sum| !has_statements(sum));
+        let mut all: Vec<OperationSum> = Vec::new();
+        let statements = if grain == Grain::Statement { self.statements.as_slice() } else { &[] };
+        for part in statements.iter().chain(by_name).filter(|sum| sum.key.class == Class::Workload) {
+            let same =
+                |sum: &&mut OperationSum| is_same_name(&sum.key, &part.key) && sum.key.statement == part.key.statement;
+            match all.iter_mut().find(same) {
+                Some(sum) => sum.add_way(part),
+                None => all.push(part.clone()),
+            }
+        }
+        let (count, bytes) = all.iter().fold((0, 0), |(count, bytes), sum| (count + sum.count, bytes + sum.total()));
+        let is_little = |part: u64, whole: u64| part.saturating_mul(NEGLIGIBLE) < whole;
+        all.retain(|sum| !(is_little(sum.count, count) && is_little(sum.total(), bytes)));
+        all
+    }
+}
+
+fn is_of(budget: &OperationBudget, key: &SumKey) -> bool {
+    key.protocol == budget.protocol && key.class == budget.class && key.name == budget.name
+}
+
+fn is_same_name(a: &SumKey, b: &SumKey) -> bool {
+    (&a.protocol, a.class, &a.name) == (&b.protocol, b.class, &b.name)
+}

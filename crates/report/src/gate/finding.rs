@@ -1,0 +1,198 @@
+//! What a gate has to say of a run.
+
+use super::Figure;
+use crate::sums::OperationSum;
+use overhead_model::{Account, exit};
+use serde::Serialize;
+
+/// Changes of accounts, and of fields, that a finding names in words; JSON has all.
+const NAMED: usize = 4;
+/// Bytes per operation below which a change is not worth a word: it rounds to nothing.
+const VISIBLE: f64 = 0.05;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth to know; the run passes.
+    Note,
+    /// It could not be judged: the result is partial.
+    Unjudged,
+    /// Outside of the limits.
+    Breach,
+}
+
+/// One thing that a gate found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Name of the run.
+    pub run: String,
+    /// The operation, by its statement where it has one; empty where it is about the whole run.
+    pub operation: String,
+    /// The figure; absent where it is about the operation or the run as such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    /// What was measured, per operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// What it is held against, without the tolerance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<f64>,
+    /// The most that is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<f64>,
+    /// Accounts that changed against the reference, in bytes per operation, largest first.
+    pub accounts: Vec<Change>,
+    /// Fields that changed, likewise.
+    pub fields: Vec<Change>,
+    /// All of it but the run, in a line without a full stop.
+    pub message: String,
+}
+
+/// A change of one account or field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The account, or the field with the account before it.
+    pub name: String,
+    /// Bytes per operation, measured minus reference.
+    pub by: f64,
+}
+
+/// Returns the exit status that findings lead to: outside of the limits, partial, or complete.
+pub fn status(findings: &[Finding]) -> u8 {
+    match findings.iter().map(|finding| finding.severity).max() {
+        Some(Severity::Breach) => exit::OUTSIDE,
+        Some(Severity::Unjudged) => exit::PARTIAL,
+        Some(Severity::Note) | None => exit::COMPLETE,
+    }
+}
+
+impl Finding {
+    /// Returns a finding without figures.
+    pub(super) fn plain(severity: Severity, run: &str, operation: &str, message: String) -> Self {
+        Self {
+            severity,
+            run: run.to_owned(),
+            operation: operation.to_owned(),
+            figure: None,
+            measured: None,
+            reference: None,
+            allowed: None,
+            accounts: Vec::new(),
+            fields: Vec::new(),
+            message: if operation.is_empty() { message } else { format!("{operation}: {message}") },
+        }
+    }
+
+    /// Returns that a figure could not be judged.
+    pub(super) fn unjudged(run: &str, operation: &str, figure: Figure, why: &str) -> Self {
+        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure} not judged: {why}"));
+        Self { figure: Some(figure), ..finding }
+    }
+
+    /// Returns that a figure is above what is allowed.
+    pub(super) fn breach(run: &str, operation: &str, figure: Figure, values: Judged, changes: Changes) -> Self {
+        let Judged { measured, reference, allowed } = values;
+        let by = measured - reference;
+        let percent = by / reference * 100.0;
+        let percent = if percent.is_finite() { format!(", {percent:+.1}%") } else { String::new() };
+        let mut message = format!(
+            "{figure} {} per operation, allowed {} (+{}{percent})",
+            figure.with_unit(measured),
+            figure.with_unit(allowed),
+            figure.with_unit(by),
+        );
+        for (word, changes) in [(": ", &changes.accounts), ("; ", &changes.fields)] {
+            let named = changes.iter().take(NAMED).map(Change::text).collect::<Vec<_>>().join(", ");
+            if !named.is_empty() {
+                message.extend([word, &named]);
+                message.push_str(if changes.len() > NAMED { ", …" } else { "" });
+            }
+        }
+        let finding = Self::plain(Severity::Breach, run, operation, message);
+        Self {
+            figure: Some(figure),
+            measured: Some(measured),
+            reference: Some(reference),
+            allowed: Some(allowed),
+            accounts: changes.accounts,
+            fields: changes.fields,
+            ..finding
+        }
+    }
+}
+
+/// A figure and what it was held against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    pub measured: f64,
+    pub reference: f64,
+    pub allowed: f64,
+}
+
+impl Judged {
+    /// Returns whether it is more than is allowed.
+    pub(super) fn is_above(self) -> bool {
+        self.measured > self.allowed
+    }
+}
+
+/// What changed beneath a figure.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    pub accounts: Vec<Change>,
+    pub fields: Vec<Change>,
+}
+
+impl Changes {
+    /// Returns the accounts and fields of a figure that differ from the reference, largest first. `account` and `field` give
+    /// the bytes per operation of the reference; `None` where it has no fields.
+    pub(super) fn of(
+        figure: Figure,
+        sum: &OperationSum,
+        account: impl Fn(Account) -> Option<f64>,
+        field: Option<Vec<(Account, String, f64)>>,
+    ) -> Self {
+        let Some(side) = figure.side() else { return Self::default() };
+        let held = || Account::ALL.into_iter().filter(|account| figure.holds(*account));
+        let by_account = held().filter_map(|of| {
+            let by = sum.bytes(side, of) - account(of)?;
+            Some(Change { name: of.name().to_owned(), by })
+        });
+        Self { accounts: sorted(by_account.collect()), fields: field_changes(figure, sum, field).unwrap_or_default() }
+    }
+}
+
+fn field_changes(
+    figure: Figure,
+    sum: &OperationSum,
+    reference: Option<Vec<(Account, String, f64)>>,
+) -> Option<Vec<Change>> {
+    let (side, mut reference) = (figure.side()?, reference?);
+    let name = |account: Account, field: &str| format!("{account} {field}");
+    let mut changes = Vec::new();
+    for row in sum.fields.as_ref()?.iter().filter(|row| row.side == side && figure.holds(row.account)) {
+        let before = reference.iter().position(|(account, field, _)| (*account, field) == (row.account, &row.field));
+        let before = before.map_or(0.0, |at| reference.swap_remove(at).2);
+        changes.push(Change { name: name(row.account, &row.field), by: sum.per_operation(row.bytes) - before });
+    }
+    let gone = reference.into_iter().filter(|(account, ..)| figure.holds(*account));
+    changes.extend(gone.map(|(account, field, bytes)| Change { name: name(account, &field), by: -bytes }));
+    Some(sorted(changes))
+}
+
+fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
+    changes.retain(|change| change.by.abs() >= VISIBLE);
+    changes.sort_by(|a, b| b.by.abs().total_cmp(&a.by.abs()).then_with(|| a.name.cmp(&b.name)));
+    changes
+}
+
+impl Change {
+    /// `schema +33`.
+    fn text(&self) -> String {
+        let sign = if self.by < 0.0 { '−' } else { '+' };
+        format!("{} {sign}{}", self.name, crate::text::number::bytes_label(self.by.abs()))
+    }
+}

@@ -1,0 +1,135 @@
+//! Findings in words and for programs.
+
+use super::{Finding, Severity, status};
+use crate::error::ReportError;
+use crate::text::clean;
+use crate::text::grid::Column;
+use crate::text::markdown::github_table;
+use overhead_model::Csv;
+use serde::Serialize;
+use std::path::Path;
+
+/// Form of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingForm {
+    /// A line each.
+    Lines,
+    /// An object with the findings and the status.
+    Json,
+    /// RFC 4180 text with a header line.
+    Csv,
+    /// A table for documents.
+    Markdown,
+    /// Annotations of GitHub's workflows, a line each.
+    Github,
+}
+
+/// Returns findings in a form; `file` is what annotations point at, where there is one.
+///
+/// # Errors
+///
+/// [`ReportError::Json`] when a number is not finite.
+pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) -> Result<String, ReportError> {
+    Ok(match form {
+        FindingForm::Lines => findings.iter().map(line).collect(),
+        FindingForm::Json => json(findings)?,
+        FindingForm::Csv => csv(findings),
+        FindingForm::Markdown => markdown(findings),
+        FindingForm::Github => findings.iter().map(|finding| annotation(finding, file)).collect(),
+    })
+}
+
+impl Severity {
+    /// Returns the word that stands for it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Unjudged => "not judged",
+            Self::Breach => "outside",
+        }
+    }
+}
+
+/// `runs/a: SELECT …: response.payload 198 B per operation, allowed 155 B (+43 B, +27.7%): schema +33, framing +10`.
+fn line(finding: &Finding) -> String {
+    let word = match finding.severity {
+        Severity::Breach => "",
+        Severity::Unjudged => "not judged: ",
+        Severity::Note => "note: ",
+    };
+    format!("{word}{}: {}\n", clean(&finding.run), clean(&finding.message))
+}
+
+fn json(findings: &[Finding]) -> Result<String, ReportError> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        status: u8,
+        findings: &'a [Finding],
+    }
+    Ok(serde_json::to_string_pretty(&Report { status: status(findings), findings })? + "\n")
+}
+
+fn csv(findings: &[Finding]) -> String {
+    let columns = ["severity", "run", "operation", "figure", "measured", "reference", "allowed", "message"];
+    let mut csv = Csv::new(columns);
+    for finding in findings {
+        let cells = csv.row().text("severity", finding.severity.word()).text("run", &finding.run);
+        let figure = finding.figure.map_or_else(String::new, |figure| figure.to_string());
+        let cells = cells.text("operation", &finding.operation).text("figure", &figure);
+        let cells = cells.maybe("measured", finding.measured).maybe("reference", finding.reference);
+        cells.maybe("allowed", finding.allowed).text("message", &finding.message).end();
+    }
+    csv.finish()
+}
+
+fn markdown(findings: &[Finding]) -> String {
+    let row =
+        |finding: &Finding| vec![finding.severity.word().to_owned(), finding.run.clone(), finding.message.clone()];
+    let columns = ["", "run", "what"].map(Column::left);
+    if findings.is_empty() {
+        String::new()
+    } else {
+        github_table(&columns, &findings.iter().map(row).collect::<Vec<_>>())
+    }
+}
+
+/// `::error file=budget.toml,title=SELECT response.payload::…`.
+fn annotation(finding: &Finding, file: Option<&Path>) -> String {
+    let command = match finding.severity {
+        Severity::Breach | Severity::Unjudged => "error",
+        Severity::Note => "notice",
+    };
+    let figure = finding.figure.map(|figure| figure.to_string());
+    let operation = if finding.operation.is_empty() { &finding.run } else { &finding.operation };
+    let title = [Some(operation.clone()), figure].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let file = file.map_or_else(String::new, |file| format!("file={},", property(&file.display().to_string())));
+    format!("::{command} {file}title={}::{}\n", property(&title), data(line(finding).trim_end()))
+}
+
+/// Escapes what ends a message of a workflow command.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// Escapes what ends a property of one, too.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_ends_an_annotation_or_begins_another() {
+        let statement = "SELECT a::int, 100% FROM t\r\n::set-output name=x::y";
+        let finding = Finding::plain(Severity::Breach, "runs/a", statement, "99% more".to_owned());
+        let text = annotation(&finding, Some(Path::new("a,b:c.toml")));
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.starts_with(
+            "::error file=a%2Cb%3Ac.toml,title=SELECT a%3A%3Aint%2C 100%25 FROM t%0D%0A%3A%3Aset-output name=x%3A%3Ay::runs/a: "
+        ), "{text}");
+        assert!(text.ends_with("99%25 more\n"), "{text}");
+        assert!(data("a\nb\r%").eq("a%0Ab%0D%25"));
+    }
+}

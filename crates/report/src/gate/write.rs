@@ -1,0 +1,141 @@
+//! A budget made of runs.
+
+use super::Figure;
+use super::budget::version;
+use super::check::RunSums;
+use super::figure::Process;
+use crate::run::NamedRun;
+use crate::sums::{Grain, OperationSum};
+use overhead_model::{Account, Side};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What frames may vary by: an acknowledgment has a frame of its own or not, depending on the time.
+const FRAMES: &str = "\"5%\"";
+/// What system calls may vary by: a busy machine wakes a process more often or less.
+const CALLS: &str = "\"10%\"";
+/// What all bytes together may vary by: connecting is shared by as many operations as there are.
+const WHOLE: &str = "\"1%\"";
+
+/// Returns a budget that these runs are within, as TOML: the largest figure of them each, with the accounts and fields that it
+/// was made of. Operations that are negligible have none.
+pub fn budget_of(runs: &[NamedRun], grain: Grain) -> String {
+    let sums: Vec<RunSums<'_>> = runs.iter().map(RunSums::of).collect();
+    let mut out = header(runs);
+    out.push_str(&of_runs(&sums));
+    for operation in operations(&sums, grain) {
+        out.push_str(&of_operation(&operation));
+    }
+    out
+}
+
+fn header(runs: &[NamedRun]) -> String {
+    let names: Vec<&str> = runs.iter().map(|named| named.name.as_str()).collect();
+    let names = crate::text::clean(&names.join(", "));
+    format!(
+        "# What operations may cost, for `overhead check`. Made from {names}.\n\
+         # Figures are per operation. A tolerance is a number, or a percentage of the budget.\n\
+         version = {}\n\
+         # Workload operations that are not named here: \"fail\", \"warn\" or \"ignore\".\n\
+         unlisted = \"fail\"\n",
+        version()
+    )
+}
+
+/// All operations together, setting up included, and system calls where all runs have counted them.
+fn of_runs(sums: &[RunSums<'_>]) -> String {
+    let bytes = Side::BOTH.map(|side| (Figure::Payload(side), WHOLE));
+    let calls = [Process::Server, Process::Client].map(|process| (Figure::Syscalls(process), CALLS));
+    let mut out = String::from("\n# All operations together, setting up included, per workload operation.\n[run]\n");
+    for (figure, tolerance) in bytes.into_iter().chain(calls) {
+        let values: Option<Vec<f64>> = sums.iter().map(|sums| sums.of_run(figure).ok()).collect();
+        if let Some(most) = values.and_then(|values| largest(&values)) {
+            limit(&mut out, figure, most, tolerance);
+        }
+    }
+    out
+}
+
+/// Operations of all runs, each with what the runs have of it.
+fn operations(sums: &[RunSums<'_>], grain: Grain) -> Vec<Vec<OperationSum>> {
+    let mut found: Vec<Vec<OperationSum>> = Vec::new();
+    for run in sums {
+        for sum in run.worth_a_word(grain) {
+            let is_same = |others: &&mut Vec<OperationSum>| others.first().is_some_and(|other| is_same(other, &sum));
+            match found.iter_mut().find(is_same) {
+                Some(others) => others.push(sum),
+                None => found.push(vec![sum]),
+            }
+        }
+    }
+    found
+}
+
+fn is_same(a: &OperationSum, b: &OperationSum) -> bool {
+    (&a.key.protocol, &a.key.name, &a.key.statement) == (&b.key.protocol, &b.key.name, &b.key.statement)
+}
+
+fn of_operation(runs: &[OperationSum]) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let mut out =
+        format!("\n[[operation]]\nprotocol = {}\nname = {}\n", text(&first.key.protocol), text(&first.key.name));
+    if let Some(statement) = &first.key.statement {
+        let _ = writeln!(out, "statement = {}", text(statement));
+    }
+    let count: u64 = runs.iter().map(|sum| sum.count).sum();
+    let _ = writeln!(out, "count = {count}\n\n[operation.budget]");
+    let of_side = |side| [(Figure::Payload(side), "0"), (Figure::Frames(side), FRAMES)];
+    for (figure, tolerance) in Side::BOTH.into_iter().flat_map(of_side) {
+        let values: Vec<f64> = runs.iter().filter_map(|sum| figure.of(sum)).collect();
+        if let Some(most) = largest(&values) {
+            limit(&mut out, figure, most, tolerance);
+        }
+    }
+    out.push_str(&made_of(runs));
+    out
+}
+
+/// What the bytes were made of, over all runs.
+fn made_of(runs: &[OperationSum]) -> String {
+    let Some((first, others)) = runs.split_first() else { return String::new() };
+    let mut all = first.clone();
+    others.iter().for_each(|sum| all.add_run(sum.clone()));
+    let mut out = String::from("\n[operation.accounts]\n");
+    for (side, account) in Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account))) {
+        let bytes = all.bytes(side, account);
+        if bytes > 0.0 {
+            let _ = writeln!(out, "{} = {}", text(&Figure::Account(side, account).to_string()), number(bytes));
+        }
+    }
+    if let Some(fields) = &all.fields {
+        out.push_str("\n[operation.fields]\n");
+        let name = |side, account, field: &str| format!("{} {field}", Figure::Account(side, account));
+        let mut sorted: BTreeMap<String, f64> = BTreeMap::new();
+        for field in fields.iter().filter(|field| field.bytes > 0) {
+            *sorted.entry(name(field.side, field.account, &field.field)).or_default() += all.per_operation(field.bytes);
+        }
+        for (name, bytes) in sorted {
+            let _ = writeln!(out, "{} = {}", text(&name), number(bytes));
+        }
+    }
+    out
+}
+
+fn limit(out: &mut String, figure: Figure, most: f64, tolerance: &str) {
+    let figure = text(&figure.to_string());
+    let _ = writeln!(out, "{figure} = {{ budget = {}, tolerance = {tolerance} }}", number(most));
+}
+
+fn largest(values: &[f64]) -> Option<f64> {
+    values.iter().copied().max_by(f64::total_cmp)
+}
+
+/// Returns a number that reads back as the same one.
+fn number(value: f64) -> String {
+    format!("{value:?}")
+}
+
+/// Returns a string of TOML.
+fn text(value: &str) -> String {
+    toml::Value::String(value.to_owned()).to_string()
+}
