@@ -119,8 +119,12 @@ pub const EXPLAINED_FRAMES: usize = 1 << 16;
 /// Fields that are summed by name: no protocol has a hundredth of them. Further ones share a sum.
 pub const SUMMED_FIELDS: usize = 1 << 16;
 
-/// Rows whose fields are summed: as many as a report has. Further ones have no fields.
-pub const SUMMED_ROWS: usize = 1 << 12;
+/// Statements whose fields are summed, each for itself: as many as a report tells apart. Further ones share the sums of their
+/// row.
+pub const SUMMED_STATEMENTS: usize = 1 << 12;
+
+/// Rows whose fields are summed, on top of that: as many as a report has. Further ones have no fields.
+pub const SUMMED_ROWS: usize = SUMMED_STATEMENTS + (1 << 12);
 
 /// Names of operations remembered to tell a user who asked for one that is not there.
 pub const NAMES_LISTED: usize = 1 << 10;

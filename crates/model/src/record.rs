@@ -354,6 +354,10 @@ pub struct StatementRow {
     pub response: StatementSide,
     /// First byte of the request to last byte of the response.
     pub latency_ns: Latency,
+    /// What the payload of its operations is made of; absent unless it was asked for, and where the row has this statement
+    /// alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<FieldRow>>,
 }
 
 /// One direction of a [`StatementRow`].

@@ -5,7 +5,9 @@ use crate::keys::KeyReader;
 use anyhow::Result;
 use overhead_dissect::explain::{FieldSums, Reading, RowName};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::Run;
+use overhead_model::record::{FieldRow, OperationRow};
+use overhead_model::{Account, Class, Protocol, Run, Side};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -32,17 +34,36 @@ pub fn dissector<'a>(
     Dissector::new(selection, sums as &mut dyn Reading).with_keys(keys.log())
 }
 
-/// Adds the fields to the rows that they are of.
+/// Adds the fields to the rows that they are of, and to their statements, where a row has several.
 pub fn add(run: &mut Run, sums: FieldSums) {
-    let mut fields = sums.into_rows();
-    for row in &mut run.operations {
-        let is_this = |name: &RowName| {
-            name.class == row.class
-                && name.name == row.name
-                && name.via == row.via
-                && name.protocol.name() == row.protocol
-        };
-        let name = fields.keys().find(|name| is_this(name)).cloned();
-        row.fields = name.and_then(|name| fields.remove(&name));
+    let mut rows: HashMap<(Protocol, Class, String, &str), Vec<(String, Vec<FieldRow>)>> = HashMap::new();
+    for (RowName { protocol, class, name, via, statement }, fields) in sums.into_rows() {
+        rows.entry((protocol, class, name, via)).or_default().push((statement, fields));
     }
+    for ((protocol, class, name, via), statements) in rows {
+        let is_this = |row: &&mut OperationRow| {
+            row.class == class && row.name == name && row.via == via && row.protocol == protocol.name()
+        };
+        let Some(row) = run.operations.iter_mut().find(is_this) else { continue };
+        if let [_, _, ..] = row.statements.as_slice() {
+            for named in &mut row.statements {
+                let same = statements.iter().find(|(statement, _)| *statement == named.text);
+                // What was told apart for a part of the run only has fields of more operations than are counted in it.
+                let all = named.request.payload_bytes + named.response.payload_bytes;
+                let is_whole = |fields: &[FieldRow]| fields.iter().map(|field| field.bytes).sum::<u64>() == all;
+                named.fields = same.filter(|(_, fields)| is_whole(fields)).map(|(_, fields)| fields.clone());
+            }
+        }
+        row.fields = Some(added(statements.into_iter().flat_map(|(_, fields)| fields)));
+    }
+}
+
+/// Adds equal fields up, in order of side, account and name.
+fn added(fields: impl Iterator<Item = FieldRow>) -> Vec<FieldRow> {
+    let mut sums: BTreeMap<(Side, Account, String), u64> = BTreeMap::new();
+    for FieldRow { side, account, field, bytes } in fields {
+        *sums.entry((side, account, field)).or_default() += bytes;
+    }
+    let row = |((side, account, field), bytes)| FieldRow { side, account, field, bytes };
+    sums.into_iter().map(row).collect()
 }

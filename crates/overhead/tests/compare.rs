@@ -44,7 +44,7 @@ fn fields(row: &Value, side: &str, account: &str) -> u64 {
 
 #[test]
 fn the_fields_of_every_recorded_session_add_up_to_its_accounts() {
-    let mut rows = 0;
+    let (mut rows, mut with_fields) = (0, 0);
     for entry in fs::read_dir(fixtures()).unwrap() {
         let folder = entry.unwrap().path();
         if case(&folder).is_none() {
@@ -58,10 +58,26 @@ fn the_fields_of_every_recorded_session_add_up_to_its_accounts() {
                     assert_eq!(fields(row, side, account), amount, "{} {} {account}", folder.display(), row["name"]);
                 }
             }
+            let statements = row["statements"].as_array().unwrap();
+            for statement in statements.iter().filter(|statement| statement["text"] != "(none)" && statements.len() > 1)
+            {
+                for side in ["request", "response"] {
+                    for account in PAYLOAD {
+                        let amount = statement[side]["accounts"][account].as_u64().unwrap();
+                        assert_eq!(
+                            fields(statement, side, account),
+                            amount,
+                            "{} {statement} {account}",
+                            folder.display()
+                        );
+                    }
+                }
+                with_fields += 1;
+            }
             rows += 1;
         }
     }
-    assert!(rows > 50, "{rows} rows");
+    assert!(rows > 50 && with_fields > 5, "{rows} rows, {with_fields} statements");
 }
 
 #[test]

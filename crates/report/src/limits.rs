@@ -45,5 +45,5 @@ pub const FIGURE_ROWS: usize = 48;
 /// Pairs of a comparison that are told in full where people read it: more are not read, and JSON and CSV have all.
 pub const PAIRS_TOLD: usize = 10;
 
-/// Characters of an operation in a table that has a line for each pair: half a terminal's line.
-pub const OVERVIEW_CHARS: usize = 40;
+/// Characters of an operation in a table that has a line for each pair: figures of both runs fit beside it.
+pub const OVERVIEW_CHARS: usize = 32;

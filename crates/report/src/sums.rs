@@ -1,7 +1,7 @@
 //! Operations of a group of runs, added up by what they are: what a comparison pairs, and what a budget is held against.
 
 use crate::run::NamedRun;
-use overhead_model::record::{FieldRow, Latency, OperationRow, SideRow};
+use overhead_model::record::{FieldRow, Latency, OperationRow, SideRow, StatementSide};
 use overhead_model::{Account, Amounts, Class, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -180,8 +180,31 @@ pub(crate) fn by_name(runs: &[NamedRun]) -> Vec<OperationSum> {
 
 /// Returns the statements of all runs, those of the same kind added up; most bytes first.
 pub(crate) fn by_statement(runs: &[NamedRun]) -> Vec<OperationSum> {
-    let _ = runs;
-    added_up(std::iter::empty())
+    added_up(runs.iter().flat_map(|named| &named.run.operations).flat_map(statements))
+}
+
+/// Returns the statements of a row. The fields of a row that has only one are that one's.
+fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
+    let side = |side: &StatementSide| SideSum { frames: side.frames, accounts: side.accounts };
+    row.statements.iter().map(move |statement| {
+        let samples = statement.count + statement.unsolicited;
+        let wire = [statement.request.wire_bytes, statement.response.wire_bytes];
+        let fields = if row.statements.len() == 1 { row.fields.clone() } else { statement.fields.clone() };
+        OperationSum {
+            key: SumKey {
+                protocol: row.protocol.clone(),
+                class: row.class,
+                name: row.name.clone(),
+                statement: Some(statement.text.clone()),
+                via: row.via.clone(),
+            },
+            count: statement.count,
+            samples,
+            sides: [side(&statement.request), side(&statement.response)],
+            fields,
+            runs: vec![RunPart { samples, wire, latency: statement.latency_ns }],
+        }
+    })
 }
 
 /// Returns whether this is a statement, and not what a record has no room for or no text of: `(other)`, `(none)`.
@@ -194,12 +217,11 @@ fn added_up(parts: impl Iterator<Item = OperationSum>) -> Vec<OperationSum> {
     let mut sums: Vec<OperationSum> = Vec::new();
     let mut places: HashMap<SumKey, usize> = HashMap::new();
     for part in parts {
-        match places.get(&part.key).and_then(|at| sums.get_mut(*at)) {
-            Some(sum) => sum.add_run(part),
-            None => {
-                places.insert(part.key.clone(), sums.len());
-                sums.push(part);
-            }
+        if let Some(sum) = places.get(&part.key).and_then(|at| sums.get_mut(*at)) {
+            sum.add_run(part);
+        } else {
+            places.insert(part.key.clone(), sums.len());
+            sums.push(part);
         }
     }
     sums.sort_by(|a, b| b.total().cmp(&a.total()).then_with(|| a.key.cmp(&b.key)));

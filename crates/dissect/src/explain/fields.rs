@@ -9,7 +9,7 @@ use overhead_model::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What names a row of the record.
+/// What names a row of the record, and a statement of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowName {
     /// Its protocol.
@@ -20,6 +20,8 @@ pub struct RowName {
     pub name: String,
     /// The way of sending.
     pub via: &'static str,
+    /// The statement; empty for operations without one, and for those whose statements are too many.
+    pub statement: String,
 }
 
 /// The fields of each row, with the bytes of all its operations.
@@ -80,7 +82,7 @@ impl Paths {
 }
 
 impl FieldSums {
-    /// Returns the fields of each row, in order of side, account and name.
+    /// Returns the fields of each statement of each row, in order of side, account and name.
     pub fn into_rows(self) -> HashMap<RowName, Vec<FieldRow>> {
         let Self { rows, paths, .. } = self;
         let fields = |sums: Sums| {
@@ -118,12 +120,20 @@ impl Reading for FieldSums {}
 
 impl Tally for FieldSums {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
-        let name = RowName { protocol: key.protocol, class: key.class, name: key.name.to_owned(), via: key.via };
+        let name = RowName {
+            protocol: key.protocol,
+            class: key.class,
+            name: key.name.to_owned(),
+            via: key.via,
+            statement: key.statement.to_owned(),
+        };
         if let Some(&number) = self.numbers.get(&name) {
             return number;
         }
-        if self.rows.len() >= limits::SUMMED_ROWS {
-            return RowId(u64::MAX);
+        let bound = if name.statement.is_empty() { limits::SUMMED_ROWS } else { limits::SUMMED_STATEMENTS };
+        if self.rows.len() >= bound {
+            // Beyond it, statements share the sums of their row.
+            return if key.statement.is_empty() { RowId(u64::MAX) } else { self.row(RowKey { statement: "", ..key }) };
         }
         let number = RowId(self.rows.len() as u64);
         self.rows.push((name.clone(), Sums::new()));

@@ -182,7 +182,18 @@ impl Sums {
         });
         let &Self { count, errors, unanswered, no_reply, unsolicited, .. } = self;
         let (text, latency_ns) = (text.to_owned(), latency_of(latency));
-        StatementRow { text, count, errors, unanswered, no_reply, unsolicited, request, response, latency_ns }
+        StatementRow {
+            text,
+            count,
+            errors,
+            unanswered,
+            no_reply,
+            unsolicited,
+            request,
+            response,
+            latency_ns,
+            fields: None,
+        }
     }
 }
 

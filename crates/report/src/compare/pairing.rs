@@ -45,7 +45,9 @@ pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs
         }
     }
     rest[1].extend(second_names.into_values().flat_map(|sums| sums.ways));
-    rest.iter_mut().for_each(|sums| sums.sort_by_key(|sum| Reverse(sum.total())));
+    for sums in &mut rest {
+        sums.sort_by_key(|sum| Reverse(sum.total()));
+    }
     for names in ALIKE {
         take(&mut rest, &mut pairs, |a, b| {
             a.protocol != b.protocol && names.contains(&&*a.name) && names.contains(&&*b.name)
@@ -53,7 +55,7 @@ pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs
     }
     let of_workload = |sums: &Vec<OperationSum>| sums.iter().filter(|sum| sum.key.class == Class::Workload).count();
     if rest.iter().all(|sums| of_workload(sums) == 1) {
-        take(&mut rest, &mut pairs, |_, _| true);
+        take(&mut rest, &mut pairs, |a, b| a.statement.is_none() && b.statement.is_none());
     }
     (pairs, rest)
 }
@@ -121,7 +123,9 @@ fn by_way(first: Vec<OperationSum>, second: Vec<OperationSum>) -> (Pairs, Rest) 
         });
         same.map(|at| pairs.push([first.clone(), seconds.remove(at)])).is_none()
     });
-    rest.iter_mut().for_each(|sums| sums.sort_by_key(|sum| Reverse(sum.count)));
+    for sums in &mut rest {
+        sums.sort_by_key(|sum| Reverse(sum.count));
+    }
     let both = rest[0].len().min(rest[1].len());
     let [firsts, seconds] = &mut rest;
     pairs.extend(firsts.drain(..both).zip(seconds.drain(..both)).map(|(first, second)| [first, second]));

@@ -12,8 +12,8 @@ use crate::text::grid::{Column, Grid, bold, wrapped};
 use crate::text::markdown::github_table;
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::text::{Style, clean, markdown_cell, shortened};
-use overhead_model::Account;
 use overhead_model::record::Measured;
+use overhead_model::{Account, Class};
 
 /// How tables are laid out.
 enum TableForm {
@@ -81,8 +81,9 @@ fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> St
             [grouped(subject.count), pair.bounds[at].wire(decimal(subject.wire.iter().sum()))]
         });
         let [(counts, bytes), (other_counts, other_bytes)] = [first, second].map(|[count, bytes]| (count, bytes));
-        let name = shortened(&title(pair), limits::OVERVIEW_CHARS);
-        vec![name, pair.class().name().to_owned(), counts, other_counts, bytes, other_bytes, signed(pair.difference())]
+        let class = if pair.class() == Class::Workload { String::new() } else { format!("{}: ", pair.class().name()) };
+        let name = shortened(&(class + &title(pair)), limits::OVERVIEW_CHARS);
+        vec![name, counts, other_counts, bytes, other_bytes, signed(pair.difference())]
     };
     let rows: Vec<Vec<String>> =
         comparison.pairs.iter().take(limits::PAIRS_TOLD).chain(&comparison.beside).map(cells).collect();
@@ -91,7 +92,7 @@ fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> St
     }
     let of = |what: &str| [0, 1].map(|at| format!("{}\n{what}", runs[at]));
     let ([counts, other_counts], [bytes, other_bytes]) = (of("count"), of("B/op"));
-    form.table(&["operation", "class", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows)
+    form.table_with(1, &["operation", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows)
 }
 
 /// One pair in full.
@@ -143,10 +144,15 @@ impl TableForm {
     }
 
     fn table(&self, columns: &[&str], rows: Vec<Vec<String>>) -> String {
-        let column = |(at, name): (usize, &&str)| if at < KEYS { Column::left(name) } else { Column::right(name) };
+        self.table_with(KEYS, columns, rows)
+    }
+
+    /// A table whose first columns, so many, say what a row is.
+    fn table_with(&self, keys: usize, columns: &[&str], rows: Vec<Vec<String>>) -> String {
+        let column = |(at, name): (usize, &&str)| if at < keys { Column::left(name) } else { Column::right(name) };
         let columns: Vec<Column> = columns.iter().enumerate().map(column).collect();
         let text = match self {
-            Self::Text(style) => Grid { columns, rows, keys: KEYS }.render(*style),
+            Self::Text(style) => Grid { columns, rows, keys }.render(*style),
             Self::Markdown => github_table(&columns, &rows),
         };
         format!("{text}\n")
@@ -214,7 +220,7 @@ fn subject(subject: &Subject, bounds: LowerBounds) -> String {
     let [request, response] = subject.wire.map(|bytes| bounds.wire(decimal(bytes)));
     let latency = subject.p50_ns.map_or_else(String::new, |ns| format!(", p50 {} µs", microseconds(ns)));
     let label = clean(&subject.label());
-    let range = subject.wire_range.map_or_else(String::new, |ranges| range(ranges));
+    let range = subject.wire_range.map_or_else(String::new, range);
     format!("{} × {label}: request {request}, response {response} B/op{range}{latency}", grouped(subject.count))
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Style;
 use crate::fixture;
+use overhead_model::record::StatementRow;
 use overhead_model::{Measured, Run};
 
 fn database(name: &str) -> NamedRun {
@@ -156,6 +157,46 @@ fn simple_stands_against_prepared_and_not_against_a_few_simple_ones() {
         labels(&compare(&prepared, &both).pairs),
         [["SELECT (prepared)", "SELECT (prepared)"], ["SELECT (simple)", "SELECT (simple)"]]
     );
+}
+
+/// A run whose SELECTs are so many of each statement, sent in one way, each with an amount of `data` of its own.
+fn statements(name: &str, via: &str, statements: &[(&str, u64, u64)]) -> NamedRun {
+    let mut named = ways(name, &[(via, statements.iter().map(|statement| statement.1).sum())]);
+    let row = named.run.operations.last_mut().unwrap();
+    row.statements = statements
+        .iter()
+        .map(|(text, count, data)| {
+            let mut statement = StatementRow { text: (*text).to_owned(), count: *count, ..StatementRow::default() };
+            statement.response.accounts[Account::Data] = data * count;
+            statement.response.wire_bytes = data * count;
+            statement
+        })
+        .collect();
+    named
+}
+
+#[test]
+fn statements_stand_against_their_like_whatever_their_placeholders_look_like() {
+    let simple = statements(
+        "simple",
+        "simple",
+        &[("SELECT a FROM t WHERE id = ?", 4_000, 100), ("SELECT count(*) FROM t", 2, 9), ("SELECT x", 100, 1)],
+    );
+    let prepared = statements(
+        "prepared",
+        "prepared",
+        &[("SELECT a FROM t WHERE id = $1", 4_000, 90), ("SELECT count(*) FROM t", 2, 5_000), ("SELECT y", 100, 1)],
+    );
+    let comparison = compare(&simple, &prepared);
+    let texts: Vec<_> = comparison.pairs.iter().map(|pair| pair.operations[1].statement.as_deref().unwrap()).collect();
+    assert_eq!(texts, ["SELECT a FROM t WHERE id = $1", "SELECT count(*) FROM t"]);
+    assert_eq!(comparison.pairs[0].sentence, "response 10 B smaller (−10.0%): data −10; request alike");
+    let alone = comparison.alone.each_ref().map(|subjects| subjects[0].statement.as_deref());
+    assert_eq!(alone, [Some("SELECT x"), Some("SELECT y")]);
+    let text = table(&comparison.into(), Style::default());
+    assert!(text.contains("SELECT a FROM t WHERE id = ? (simple and prepared)"), "{text}");
+    let [first, second] = [simple, prepared].map(RunGroup::single);
+    assert_eq!(compare_groups(&first, &second, Grain::Name).pairs.len(), 1);
 }
 
 #[test]
