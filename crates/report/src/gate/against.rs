@@ -1,5 +1,6 @@
 //! Differences that a comparison must not exceed: `response.payload>+1%`.
 
+use super::check::ALL;
 use super::finding::{Changes, Judged};
 use super::{Figure, FigureError, Finding, NEGLIGIBLE, Severity, Tolerance};
 use crate::compare::{PERCENTILES, Repeated, cycles, mean, pairs, system_calls};
@@ -135,8 +136,8 @@ impl ChangeLimit {
     fn of_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
         let values = [reference, group].map(|group| self.values(group));
         match values {
-            [Ok(first), Ok(second)] => self.of_values(run, "", [first, second], "not measured"),
-            [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, "", self.figure, &why)),
+            [Ok(first), Ok(second)] => self.of_values(run, ALL, [first, second], "not measured"),
+            [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, ALL, self.figure, &why)),
         }
     }
 

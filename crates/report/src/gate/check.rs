@@ -10,6 +10,9 @@ use crate::summary::{present, workload_count};
 use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
 use overhead_model::{Account, Class, Side, exit};
 
+/// What all operations of a run are called.
+pub(super) const ALL: &str = "all operations";
+
 /// Returns what a run breaks of a budget, and what of the budget it cannot be held against; empty where it is within.
 pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     let sums = RunSums::of(named);
@@ -124,11 +127,11 @@ impl<'a> RunSums<'a> {
             .operations
             .iter()
             .filter(|row| row.protocol == budget.protocol && row.class == budget.class && row.name == budget.name);
-        let sides = rows.map(|row| match side {
+        let mut sides = rows.map(|row| match side {
             Side::Request => &row.request,
             Side::Response => &row.response,
         });
-        sides.filter_map(|side| side.unseen.as_deref()).next()
+        sides.find_map(|side| side.unseen.as_deref())
     }
 
     /// Returns a figure of all operations together, per workload operation, or why there is none.
@@ -165,10 +168,10 @@ impl<'a> RunSums<'a> {
     fn check_run(&self, figure: Figure, allowed: Allowed) -> Option<Finding> {
         let run = &self.named.name;
         match self.of_run(figure) {
-            Err(why) => Some(Finding::unjudged(run, "", figure, &why)),
+            Err(why) => Some(Finding::unjudged(run, ALL, figure, &why)),
             Ok(measured) => {
                 let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
-                judged.is_above().then(|| Finding::breach(run, "", figure, judged, Changes::default()))
+                judged.is_above().then(|| Finding::breach(run, ALL, figure, judged, Changes::default()))
             }
         }
     }

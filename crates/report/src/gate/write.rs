@@ -99,7 +99,9 @@ fn of_operation(runs: &[OperationSum]) -> String {
 fn made_of(runs: &[OperationSum]) -> String {
     let Some((first, others)) = runs.split_first() else { return String::new() };
     let mut all = first.clone();
-    others.iter().for_each(|sum| all.add_run(sum.clone()));
+    for sum in others {
+        all.add_run(sum.clone());
+    }
     let mut out = String::from("\n[operation.accounts]\n");
     for (side, account) in Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account))) {
         let bytes = all.bytes(side, account);
