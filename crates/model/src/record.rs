@@ -319,6 +319,10 @@ pub struct OperationRow {
     pub response: SideRow,
     /// First byte of the request to last byte of the response.
     pub latency_ns: Latency,
+    /// How many operations of `latency_ns` took no longer than some lengths of time, the shortest first; absent unless it was
+    /// asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_within: Option<Vec<Within>>,
     /// The grain below the name: the largest by bytes on the wire, then `(other)`, where there are more. They add up to the
     /// row. Operations without a statement are `(none)` where others of the row have one; empty where none has.
     #[serde(default)]
@@ -372,6 +376,16 @@ pub struct StatementSide {
     pub payload_bytes: u64,
     /// Totals per account.
     pub accounts: Amounts,
+}
+
+/// How many operations took no longer than a length of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Within {
+    /// The length of time; as exact as a percentile, to 0.1%.
+    pub ns: u64,
+    /// Operations that took no longer.
+    pub count: u64,
 }
 
 /// One field of a row's messages.

@@ -50,6 +50,9 @@ pub struct Reading {
     /// Also sum up the fields of the messages, in a second reading
     #[arg(long)]
     fields: bool,
+    /// Also say how many operations took no longer than 1 ms, 2 ms, …
+    #[arg(long)]
+    distribution: bool,
     /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor; of a pipe one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     threads: Option<u16>,
@@ -163,6 +166,7 @@ impl Reading {
         }
         let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
         warnings.of_frame_sizes(&totals, interface);
+        let aggregate = aggregate.with_distributions(self.distribution);
         let mut run = ledger::run(&aggregate, &totals, warnings, facts);
         if self.fields {
             let mut sums = FieldSums::default();

@@ -9,6 +9,7 @@ use crate::summary::{
     CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
     workload, workload_count,
 };
+use crate::text::distribution;
 use crate::text::grid::Column;
 use crate::text::markdown::{facts, github_table};
 use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
@@ -69,6 +70,9 @@ pub fn report_markdown(runs: &[NamedRun]) -> String {
         if let Some(beside) = beside_the_workload(&run.run) {
             out.extend(["- ", &beside, ": neither in the table nor in the figure\n"]);
         }
+        if let Some((columns, rows)) = distribution::of_run(&run.run) {
+            out.extend(["\n", distribution::TITLE, ":\n\n", &github_table(&columns, &rows)]);
+        }
     }
     out
 }
@@ -99,6 +103,9 @@ fn columns() -> Vec<Column> {
         "cycles/op",
         "p50 µs",
         "p99 µs",
+        "p99.9 µs",
+        "p99.99 µs",
+        "max µs",
     ];
     keys.into_iter().chain(figures.map(Column::right)).collect()
 }
@@ -133,11 +140,10 @@ fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Ve
     cells.push(percent(families.data, amounts.total()));
     cells.extend_from_slice(work);
     let latency = &row.latency_ns;
-    cells.extend([latency.p50, latency.p99].map(
-        |ns| {
-            if latency.count == 0 { DASH.to_owned() } else { microseconds(ns) }
-        },
-    ));
+    cells.extend(
+        [latency.p50, latency.p99, latency.p999, latency.p9999, latency.max]
+            .map(|ns| if latency.count == 0 { DASH.to_owned() } else { microseconds(ns) }),
+    );
     cells
 }
 

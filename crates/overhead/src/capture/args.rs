@@ -78,6 +78,9 @@ pub struct CaptureArgs {
     /// Also sum up the fields of the messages, from the packets, once the capture is over
     #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
     pub fields: bool,
+    /// Also say how many operations took no longer than 1 ms, 2 ms, …
+    #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
+    pub distribution: bool,
     /// Also time the network softirqs of the whole machine: four readings of a clock for each request
     #[arg(long, conflicts_with = "no_bpf")]
     pub softirq: bool,

@@ -97,6 +97,23 @@ impl Values {
     }
 }
 
+impl Values {
+    /// Returns how many values are no larger than each bound, given in ascending order: as exact as [`Values::quantiles`].
+    pub(crate) fn counts_within<const N: usize>(&self, bounds: &[u64; N]) -> [u64; N] {
+        let mut counts = [0; N];
+        let (mut next, mut seen) = (0, 0);
+        self.buckets.for_each(|bucket, count| {
+            while next < N && highest_equivalent(bounds[next]) < bucket {
+                counts[next] = seen;
+                next += 1;
+            }
+            seen += count;
+        });
+        counts[next..].fill(seen);
+        counts
+    }
+}
+
 impl Buckets {
     #[inline]
     fn add(&mut self, value: u64, count: u64) {
@@ -229,6 +246,16 @@ mod tests {
                 prop_assert!((found - exact) as f64 <= exact as f64 * 0.001, "q {} is {}, not {}", q, found, exact);
             }
             prop_assert_eq!((distribution.min(), distribution.max()), (values[0], *values.last().unwrap()));
+        }
+
+        #[test]
+        fn counts_within_bounds_are_exact_within_a_thousandth(values in values(), mut bounds in any::<[u64; 5]>()) {
+            bounds.sort_unstable();
+            let counts = filled(&values).counts_within(&bounds);
+            for (bound, count) in bounds.into_iter().zip(counts) {
+                let up_to = |bound: u64| values.iter().filter(|value| **value <= bound).count() as u64;
+                prop_assert!(count >= up_to(bound) && count <= up_to(bound.saturating_add(bound / 1_000)));
+            }
         }
 
         #[test]

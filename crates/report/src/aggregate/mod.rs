@@ -10,6 +10,7 @@ mod record;
 mod row;
 mod rows;
 mod statement;
+mod within;
 
 pub use record::{RunFacts, build_run};
 
@@ -27,6 +28,8 @@ pub struct Aggregate {
     connections: Largest,
     peers: Option<Peers>,
     without_statements: bool,
+    /// Rows of the record say how many operations took how long.
+    distributions: bool,
 }
 
 impl Aggregate {
@@ -49,6 +52,13 @@ impl Aggregate {
         self
     }
 
+    /// Has the rows of the record say how many operations took how long.
+    #[must_use]
+    pub fn with_distributions(mut self, wanted: bool) -> Self {
+        self.distributions |= wanted;
+        self
+    }
+
     /// Takes in what another thread or another file counted. The result does not depend on the order of merges.
     pub fn merge(&mut self, other: Self) {
         self.rows.merge(&other.rows);
@@ -60,7 +70,7 @@ impl Aggregate {
 
     /// Returns the rows of the record, sorted by protocol, class, name and via.
     pub fn operations(&self) -> Vec<OperationRow> {
-        self.rows.to_record()
+        self.rows.to_record(self.distributions)
     }
 
     /// Returns the largest connections, by wire bytes.

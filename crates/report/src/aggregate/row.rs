@@ -2,6 +2,7 @@
 
 use super::distribution::Values;
 use super::statement::{Alike, Statement, Sums, latency_of};
+use super::within::within;
 use crate::limits::STATEMENTS_SHOWN;
 use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
 use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
@@ -85,8 +86,9 @@ impl Row {
         }
     }
 
-    /// Returns the row of the record, with the statements that are its own.
-    pub fn to_record(&self, statements: &[&Statement]) -> OperationRow {
+    /// Returns the row of the record, with the statements that are its own, and with how many operations took how long where
+    /// that was asked for.
+    pub fn to_record(&self, statements: &[&Statement], distributions: bool) -> OperationRow {
         let mut whole = self.clone();
         let (mut sums, mut latency) = (Sums::default(), Values::default());
         for statement in statements {
@@ -116,6 +118,7 @@ impl Row {
                 ..of_response.to_record(response, samples)
             },
             latency_ns: latency_of(&latency),
+            latency_within: (distributions && latency.count() > 0).then(|| within(&latency)),
             statements: self.statements_of(statements),
             fields: None,
         }

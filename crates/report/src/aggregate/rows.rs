@@ -324,7 +324,7 @@ impl Rows {
         of_rows.into_iter().chain(of_statements)
     }
 
-    pub(crate) fn to_record(&self) -> Vec<OperationRow> {
+    pub(crate) fn to_record(&self, distributions: bool) -> Vec<OperationRow> {
         let mut rows: Vec<(&Row, Vec<&Statement>)> = Vec::new();
         for row in &self.rows {
             let statements = row.statements.iter().map(|&at| &self.statements[at as usize]);
@@ -334,7 +334,7 @@ impl Rows {
             }
         }
         rows.sort_unstable_by_key(|(row, _)| (row.key.protocol.name(), row.key.class, &row.key.name, row.key.via));
-        rows.iter().map(|(row, statements)| row.to_record(statements)).collect()
+        rows.iter().map(|(row, statements)| row.to_record(statements, distributions)).collect()
     }
 }
 

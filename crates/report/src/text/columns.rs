@@ -111,7 +111,7 @@ const NAMED: [(&str, OperationColumn); 27] = [
 ];
 
 /// The whole table, as Markdown and `--wide` have it; see [`whole`].
-const WIDE: [OperationColumn; 20] = [
+const WIDE: [OperationColumn; 23] = [
     Of::Class,
     Of::Operation,
     Of::Via,
@@ -130,6 +130,9 @@ const WIDE: [OperationColumn; 20] = [
     Of::Share,
     Of::Latency(LatencyFigure::P50),
     Of::Latency(LatencyFigure::P99),
+    Of::Latency(LatencyFigure::P999),
+    Of::Latency(LatencyFigure::P9999),
+    Of::Latency(LatencyFigure::Max),
     Of::CostOfMillion,
     Of::CostOfDay,
 ];
@@ -173,6 +176,9 @@ pub(super) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
         Of::Errors,
         Of::Unanswered,
         Of::Class,
+        Of::Latency(LatencyFigure::P999),
+        Of::Latency(LatencyFigure::P9999),
+        Of::Latency(LatencyFigure::Max),
     ];
     let mut order: Vec<OperationColumn> = first.to_vec();
     order.extend(rare.into_iter().filter(|(_, there)| *there).map(|(column, _)| column));

@@ -6,7 +6,7 @@ use super::grid::Column;
 use super::legend::legend;
 use super::rows::TableRows;
 use super::table::operations;
-use super::{absolute, clean, markdown_cell};
+use super::{absolute, clean, distribution, markdown_cell};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
@@ -37,6 +37,9 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let legend = legend(&table, &shown);
     if !legend.is_empty() {
         out.extend(["\n", &markdown_cell(&(legend.join(". ") + ".")), "\n"]);
+    }
+    if let Some((columns, rows)) = distribution::of_run(run) {
+        out.extend(["\n", distribution::TITLE, ":\n\n", &github_table(&columns, &rows)]);
     }
     let withheld = absolute::roles(run);
     if !withheld.is_empty() {

@@ -4,6 +4,7 @@ mod absolute;
 mod clean;
 mod columns;
 mod csv;
+pub(crate) mod distribution;
 mod facts;
 pub(crate) mod grid;
 mod legend;
@@ -47,6 +48,11 @@ pub enum Columns {
     All,
     /// These, in this order.
     Listed(Vec<OperationColumn>),
+}
+
+/// Returns columns that say what a row is, and those beside them.
+pub(crate) fn beside_columns(keys: &[&str], figures: Vec<grid::Column>) -> Vec<grid::Column> {
+    keys.iter().map(|key| grid::Column::left(key)).chain(figures).collect()
 }
 
 /// The record as indented JSON, with a newline at the end.

@@ -6,7 +6,7 @@ use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
-use super::{Columns, Style, absolute, clean, middle_cut};
+use super::{Columns, Style, absolute, clean, distribution, middle_cut};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -36,6 +36,9 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     }
     let rows = TableRows::of(run);
     section(&mut out, style, rows.title(), &operations_section(&rows, columns, style));
+    if let Some((columns, rows)) = distribution::of_run(run) {
+        section(&mut out, style, distribution::TITLE, &Grid { columns, rows, keys: 2 }.render(style));
+    }
     let accounts = accounts(&rows, columns, style);
     if !accounts.is_empty() {
         section(&mut out, style, "Workload by account, in B/op", &accounts);

@@ -1,0 +1,87 @@
+//! How many operations took no longer than 1 ms, 2 ms, …: the table that many load generators end with.
+
+use super::grid::Column;
+use super::number::{DASH, with_digits};
+use super::{beside_columns, clean};
+use crate::summary::ranked;
+use overhead_model::Run;
+use overhead_model::record::{OperationRow, Within};
+use std::collections::BTreeSet;
+
+/// What stands above the table.
+pub(crate) const TITLE: &str = "Latency: operations that took no longer";
+
+/// Returns the columns of the bounds and the cells of each row, which has how many operations took no longer than which time, the
+/// last entry all of them.
+pub(crate) fn percentages(rows: &[&[Within]]) -> (Vec<Column>, Vec<Vec<String>>) {
+    let bounds: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
+    let columns = bounds.iter().map(|ns| Column::right(&format!("≤ {}", bound(*ns)))).collect();
+    let cells = rows.iter().map(|row| {
+        let all = row.last().map_or(0, |within| within.count);
+        bounds.iter().map(|ns| share(count_within(row, *ns), all)).collect()
+    });
+    (columns, cells.collect())
+}
+
+/// Returns how many operations took no longer than this.
+pub(crate) fn count_within(row: &[Within], ns: u64) -> u64 {
+    row.iter().take_while(|within| within.ns <= ns).last().map_or(0, |within| within.count)
+}
+
+/// Returns the table of a run: columns that say which operation, then bounds. `None` where the record does not have it.
+pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
+    let rows: Vec<_> = ranked(run).into_iter().filter_map(|row| Some((row, row.latency_within.as_deref()?))).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let has_several = rows.iter().any(|(row, _)| rows.iter().any(|(other, _)| other.protocol != row.protocol));
+    let name = |row: &OperationRow| {
+        if has_several { format!("{} {}", row.protocol, clean(&row.name)) } else { clean(&row.name) }
+    };
+    let (bounds, cells) = percentages(&rows.iter().map(|(_, within)| *within).collect::<Vec<_>>());
+    let keyed = rows.iter().zip(cells).map(|((row, _), cells)| [vec![name(row), clean(&row.via)], cells].concat());
+    Some((beside_columns(&["operation", "via"], bounds), keyed.collect()))
+}
+
+/// `1 ms`, `200 µs`.
+fn bound(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = usize::from((value - value.round()).abs() >= 1e-9);
+    format!("{} {unit}", with_digits(value, digits))
+}
+
+/// Rounded down: 100% is all of them, and nothing less.
+fn share(count: u64, all: u64) -> String {
+    match (count, all) {
+        (_, 0) => DASH.to_owned(),
+        (count, all) if count == all => "100%".to_owned(),
+        (count, all) => {
+            let hundredths = u128::from(count) * 10_000 / u128::from(all);
+            format!("{}.{:02}%", hundredths / 100, hundredths % 100)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(pairs: &[(u64, u64)]) -> Vec<Within> {
+        pairs.iter().map(|&(ns, count)| Within { ns, count }).collect()
+    }
+
+    #[test]
+    fn every_row_has_every_bound_and_all_is_said_of_all_alone() {
+        let fast = within(&[(500_000, 10), (1_000_000, 200)]);
+        let slow = within(&[(1_000_000, 99_999), (1_500_000_000, 100_000)]);
+        let (columns, cells) = percentages(&[&fast, &slow]);
+        let headers: Vec<&str> = columns.iter().map(|column| &*column.header).collect();
+        assert_eq!(headers, ["≤ 500 µs", "≤ 1 ms", "≤ 1.5 s"]);
+        assert_eq!(cells, [["5.00%", "100%", "100%"], ["0.00%", "99.99%", "100%"]]);
+        assert_eq!(share(0, 0), DASH);
+    }
+}
