@@ -13,6 +13,8 @@ pub mod load;
 pub mod operation;
 pub mod privilege;
 pub mod record;
+pub mod spread;
+pub mod sweep;
 pub mod system;
 pub mod trace;
 
@@ -24,5 +26,7 @@ pub use operation::{
     Class, ConnectionSummary, DecidedBy, Listener, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
 };
 pub use record::{Measured, Run};
+pub use spread::Spread;
+pub use sweep::Sweep;
 pub use system::{Protocol, System};
 pub use trace::{FrameFacts, TcpFlags, Trace};

@@ -18,7 +18,6 @@ use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// Arguments of `analyze`.
 #[derive(Args, Debug)]
@@ -132,7 +131,7 @@ impl Reading {
     }
 
     fn read_files(&self, kept: Option<&KeptRun>) -> Result<Run> {
-        let started = Instant::now();
+        let started = ledger::Beginning::of_the_process();
         if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
             let file = file.display();
             return Err(StatusFault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());

@@ -30,6 +30,7 @@ Examples:
   overhead analyze trace.pcap --db postgres --port 5433
   overhead explain trace.pcap --name GET
   overhead report runs/* -o report/
+  overhead sweep --vary P=1,10 -i lo --db redis -- redis-benchmark -t get -n 9000 -P {P}
   overhead compare runs/a runs/b
   overhead check budget.toml runs/a
 
@@ -41,6 +42,9 @@ pub enum CliCommand {
     /// Capture live traffic, and count the kernel's work, until Ctrl-C or while a command runs
     #[cfg(feature = "live")]
     Capture(crate::capture::CaptureArgs),
+    /// Run a command with several values of its parameters, each several times, under a capture
+    #[cfg(feature = "live")]
+    Sweep(crate::sweep::SweepArgs),
     /// Attribute every byte of capture files
     Analyze(analyze::Analyze),
     /// Show one operation byte by byte: every field with its account
@@ -67,6 +71,8 @@ impl CliCommand {
         match self {
             #[cfg(feature = "live")]
             Self::Capture(capture) => capture.run(),
+            #[cfg(feature = "live")]
+            Self::Sweep(sweep) => sweep.run(),
             Self::Analyze(analyze) => analyze.run(),
             Self::Explain(explain) => explain.run(),
             Self::Bench(bench) => bench.run(),
@@ -101,7 +107,7 @@ pub fn parse() -> Result<CliCommand> {
 
 /// Returns what to say of a command to capture that `--` is missing before.
 fn without_dashes(error: &clap::Error, words: &[String]) -> Option<StatusFault> {
-    let is_capture = words.get(1).is_some_and(|verb| verb == "capture");
+    let is_capture = words.get(1).is_some_and(|verb| verb == "capture" || verb == "sweep");
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if !is_capture || error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return None;

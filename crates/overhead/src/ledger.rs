@@ -23,8 +23,28 @@ pub struct Circumstances {
     pub counters: Measured<Counters>,
     /// Time in this tool's BPF programs.
     pub bpf_ns: Measured<u64>,
-    /// When the first frame was asked for.
-    pub started: Instant,
+    /// When the run began.
+    pub started: Beginning,
+}
+
+/// The moment at which a run began.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    time: Instant,
+    own_cpu_ns: u64,
+}
+
+impl Beginning {
+    /// Returns the current moment, where other runs of this process came before: what they took is not this run's.
+    #[cfg(feature = "live")]
+    pub fn now() -> Self {
+        Self { own_cpu_ns: own_cpu_ns(), ..Self::of_the_process() }
+    }
+
+    /// Returns the current moment, where all that this process has done was for this run.
+    pub fn of_the_process() -> Self {
+        Self { time: Instant::now(), own_cpu_ns: 0 }
+    }
 }
 
 /// Returns the record, and with it the exit status.
@@ -46,9 +66,9 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
         kernel_drops: facts.kernel_drops,
     };
     let observer = Observer {
-        cpu_ns: Measured::Value(own_cpu_ns()),
+        cpu_ns: Measured::Value(own_cpu_ns().saturating_sub(facts.started.own_cpu_ns)),
         bpf_ns: facts.bpf_ns,
-        frames_per_second: per_second(totals.frames, facts.started.elapsed()),
+        frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
     };
     let (warnings, exit) = warnings.settle();
     build_run(

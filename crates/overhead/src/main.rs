@@ -27,8 +27,12 @@ mod print;
 mod queue;
 #[cfg(feature = "live")]
 mod redact;
+#[cfg(feature = "live")]
+mod repeat;
 mod report;
 mod runs;
+#[cfg(feature = "live")]
+mod sweep;
 mod time;
 mod warnings;
 

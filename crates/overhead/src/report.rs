@@ -1,18 +1,19 @@
-//! `overhead report`: runs side by side.
+//! `overhead report`: runs side by side, or a sweep in lines.
 
 use crate::cli::Which;
+use crate::exit::StatusFault;
 use crate::keys::KeyFiles;
 use crate::{caller, print, runs};
 use anyhow::{Result, bail};
 use clap::Args;
 use overhead_model::exit;
-use overhead_report::{NamedRun, OutputFolder, ReportError, replaced_by_report, write_report};
-use std::path::PathBuf;
+use overhead_report::{NamedRun, OutputFolder, ReportError, replaced_by_report, sweep, write_report};
+use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Run folders, records written by `analyze --format json`, or captures
+    /// Run folders, records written by `analyze --format json`, or captures; or the folder of one sweep
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -30,12 +31,30 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Reads the records, draws them and says where the result lies.
     pub fn run(self) -> Result<u8> {
+        if let Some(sweep) = self.runs.iter().find(|path| is_sweep(path)) {
+            return self.sweep(sweep);
+        }
         let (runs, status) = self.load()?;
-        let folder = self.folder()?;
-        let files: Vec<String> =
-            write_report(&runs, &folder)?.iter().map(|path| format!("{}\n", path.display())).collect();
-        print::verbatim(&files.concat())?;
+        let folder = self.folder(replaced_by_report)?;
+        listed(&write_report(&runs, &folder)?)?;
         Ok(status)
+    }
+
+    /// Draws a sweep.
+    fn sweep(&self, path: &Path) -> Result<u8> {
+        if self.runs.len() > 1 {
+            return Err(StatusFault::usage(format!(
+                "{} is a sweep, which has a report of its own: name it alone, or run folders of it (such as {}/*/run-1)",
+                path.display(),
+                path.display()
+            ))
+            .into());
+        }
+        let sweep = sweep::load_sweep(path)?;
+        let folder = self.folder(sweep::replaced_by_sweep)?;
+        listed(&sweep::write_sweep(&sweep, &folder)?)?;
+        print::warn(&sweep::remarks(&sweep));
+        Ok(if sweep.partial.is_some() { exit::PARTIAL } else { exit::COMPLETE })
     }
 
     /// Loads the runs, and leaves out what is none: a shell's `runs/*` names whatever lies there.
@@ -63,10 +82,10 @@ impl ReportArgs {
     }
 
     /// Opens the folder for the result, where nothing of the user's would be replaced.
-    fn folder(&self) -> Result<OutputFolder> {
+    fn folder(&self, replaced: fn(&OutputFolder) -> Option<&'static str>) -> Result<OutputFolder> {
         let unwritable = |source| ReportError::Unwritable { path: self.output.clone(), source };
         let folder = OutputFolder::open_or_make(&self.output, 0o777, caller::owner()).map_err(unwritable)?;
-        match replaced_by_report(&folder).filter(|_| !self.force) {
+        match replaced(&folder).filter(|_| !self.force) {
             Some(name) => bail!(
                 "{} is not of an earlier report: choose another folder with -o, or overwrite it with --force",
                 self.output.join(name).display()
@@ -74,4 +93,15 @@ impl ReportArgs {
             None => Ok(folder),
         }
     }
+}
+
+/// Returns whether this is the folder of a sweep, or its record.
+fn is_sweep(path: &Path) -> bool {
+    path.join(sweep::SWEEP_RECORD).is_file() || (path.ends_with(sweep::SWEEP_RECORD) && path.is_file())
+}
+
+/// Prints where files are, one in each line.
+fn listed(files: &[PathBuf]) -> Result<()> {
+    let lines: Vec<String> = files.iter().map(|path| format!("{}\n", path.display())).collect();
+    print::verbatim(&lines.concat())
 }

@@ -71,7 +71,7 @@ pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
 }
 
 /// Workload operations in the window: what counters are divided by.
-pub(crate) fn workload_count(run: &Run) -> u64 {
+pub fn workload_count(run: &Run) -> u64 {
     run.operations.iter().filter(|row| row.class == Class::Workload).map(|row| row.count).sum()
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         logarithmic: options.get::<Option<bool>>("logarithmic")?.unwrap_or_default(),
         places: places.iter().map(ToString::to_string).collect(),
         lines: series,
+        spreads: Vec::new(),
         note: text(options, "note")?,
     };
     options.assert_all_used()?;

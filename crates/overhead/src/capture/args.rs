@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `capture`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CaptureArgs {
     /// Interface to capture on; `any` works
@@ -33,7 +33,7 @@ pub struct CaptureArgs {
     /// Server processes for the counters: those of this command name (its first 15 bytes)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
     pub comm: Option<String>,
-    /// Run folder [default: runs/TIME-DB]
+    /// Run folder, or folder of a sweep [default: runs/TIME-DB]
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Overwrite what is in the run folder: of an existing run, or of this name

@@ -19,14 +19,33 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Starts the command. Its standard output goes to our standard error: ours carries the result.
-pub fn start(command: &[String], user: Option<User>) -> Result<Option<Child>> {
+/// Where what the command prints goes.
+#[derive(Debug)]
+pub enum CommandOutput {
+    /// All to our standard error: our standard output carries the result.
+    Shown,
+    /// Standard output and standard error each to a file.
+    Kept([File; 2]),
+}
+
+impl CommandOutput {
+    fn of(self, command: &mut Command) -> std::io::Result<()> {
+        match self {
+            Self::Shown => command.stdout(Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?)),
+            Self::Kept([stdout, stderr]) => command.stdout(stdout).stderr(stderr),
+        };
+        Ok(())
+    }
+}
+
+/// Starts the command.
+pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
     // What it starts and leaves comes to us, so that none of it is lost sight of.
     family::adopt();
-    let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
     let mut command = Command::new(program);
-    command.args(arguments).stdout(Stdio::from(stderr));
+    command.args(arguments);
+    output.of(&mut command)?;
     if let Some(user) = user {
         user.runs(&mut command);
     }

@@ -17,10 +17,15 @@ const RESERVED_BYTES: u64 = 4 << 20;
 /// Folders that are tried when runs begin in the same second.
 const NAMES: u32 = 1000;
 
+/// What the command printed, where that is kept: its standard output, and its standard error.
+pub const PRINTED: [&str; 2] = ["command.out", "command.err"];
+
 /// A folder for one run.
 #[derive(Debug)]
 pub struct Folder {
     place: OutputFolder,
+    /// What the run is called.
+    name: String,
     /// Room for the record; gone once it is written.
     reserved: Mutex<Option<Reserved>>,
 }
@@ -56,7 +61,9 @@ impl Folder {
         if !place.lock() {
             bail!("{} was taken by another capture in the same moment: try again", place.path().display());
         }
-        let folder = Self { place, reserved: Mutex::default() };
+        let name = place.path().file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_else(|| place.path().display().to_string());
+        let folder = Self { place, name, reserved: Mutex::default() };
         match folder.place.reserve(PART, RESERVED_BYTES) {
             Ok(reserved) => *folder.reserved.lock().unwrap_or_else(PoisonError::into_inner) = Some(reserved),
             Err(error) => {
@@ -87,10 +94,17 @@ impl Folder {
         self.place.holds(PACKETS)
     }
 
+    /// Creates the files of what the command prints, for nobody but their owner.
+    pub fn create_printed(&self) -> Result<[File; 2]> {
+        let create =
+            |name: &str| self.place.create(name, 0o600).map_err(|error| unwritable(&self.path().join(name), &error));
+        Ok([create(PRINTED[0])?, create(PRINTED[1])?])
+    }
+
     /// Takes a folder away that nothing was measured for.
     pub fn discard(&self) {
         // What is not empty holds something of somebody's, and stays.
-        for name in [PACKETS, PART] {
+        for name in [PACKETS, PART].into_iter().chain(PRINTED) {
             let _ = self.place.remove(name);
         }
         if self.place.is_new() {
@@ -114,11 +128,15 @@ impl Folder {
         )
     }
 
-    /// Returns the folder's name, which names the run.
+    /// Returns the name of the run: the folder's, unless it was given another.
     pub fn name(&self) -> String {
-        self.path()
-            .file_name()
-            .map_or_else(|| self.path().display().to_string(), |name| name.to_string_lossy().into_owned())
+        self.name.clone()
+    }
+
+    /// Gives the run another name than the folder's.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 
     /// Writes record and figures. The record is there, whole, even where the figures cannot be written.
@@ -144,7 +162,7 @@ impl Folder {
 
 /// Returns all that a run leaves, its record first.
 fn of_a_run() -> impl Iterator<Item = &'static str> {
-    [RECORD, PACKETS, PART].into_iter().chain(REPORT_FILES)
+    [RECORD, PACKETS, PART].into_iter().chain(PRINTED).chain(REPORT_FILES)
 }
 
 fn occupied(path: &Path, name: &str) -> String {
@@ -169,7 +187,7 @@ fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
 }
 
 /// Makes `runs/20261121-104512-redis`, in UTC; of several in one second the later ones are numbered.
-fn by_time(db: &str, owner: Option<FileOwner>) -> Result<OutputFolder> {
+pub fn by_time(db: &str, owner: Option<FileOwner>) -> Result<OutputFolder> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let name = format!("{}-{db}", timestamp(seconds));
     numbered(&Path::new("runs").join(name), owner)

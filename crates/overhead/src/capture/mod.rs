@@ -14,16 +14,19 @@ mod signals;
 mod warmup;
 
 pub use args::CaptureArgs;
+pub use command::CommandOutput;
+pub use folder::{Folder, PRINTED, Written, by_time as folder_by_time};
+pub use signals::Signals;
 
 use crate::caller::User;
 use crate::exit::StatusFault;
 use crate::keys::KeyReader;
+use crate::ledger::Beginning;
 use crate::runs::{self, PACKETS};
 use crate::warnings::Warnings;
 use crate::{caller, fields, ledger, print};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
-use folder::{Folder, Written};
 use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
 use overhead_capture::{KernelFilter, PcapngWriter, WriteError, WriterOptions};
 use overhead_dissect::{Dissector, Selection, Totals};
@@ -32,13 +35,14 @@ use overhead_model::{Measured, Protocol, Run, exit, say};
 use overhead_report::folder::open_private;
 use overhead_report::{Aggregate, FileOwner, NamedRun};
 use packets::{CaptureOutcome, Capturing, Limits};
-use signals::{Asked, EndSignals, Signals};
+use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::process::Child;
+use tokio::runtime::Runtime;
 use warmup::WarmUp;
 
 /// After the command has ended, its connections are closed within this time.
@@ -51,19 +55,35 @@ impl CaptureArgs {
             return list();
         }
         self.output.check()?;
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(Arc::new(self).session())
+        runtime()?.block_on(async {
+            let mut signals = Signals::new()?;
+            self.check()?;
+            let folder = self.folder()?.map(Arc::new);
+            let print = |capture: &Self, captured| capture.publish(captured);
+            Arc::new(self).session(&mut signals, folder, CommandOutput::Shown, print).await
+        })
     }
 
-    async fn session(self: Arc<Self>) -> Result<u8> {
-        let mut signals = Signals::new()?;
-        let user = User::choose(self.user.as_deref(), self.as_root)?;
+    /// Checks what was asked for, as far as this is possible before anything is made.
+    pub fn check(&self) -> Result<()> {
+        User::choose(self.user.as_deref(), self.as_root)?;
         self.which.selection()?;
-        let folder = self.folder()?.map(Arc::new);
-        let begun = self.begin(folder.as_deref(), user);
+        Ok(())
+    }
+
+    /// Captures once. `conclude` has what came of it, in a thread that is left behind where somebody asks for the end twice.
+    /// A folder that nothing was measured for is taken away.
+    pub async fn session<T: Send + 'static>(
+        self: Arc<Self>,
+        signals: &mut Signals,
+        folder: Option<Arc<Folder>>,
+        output: CommandOutput,
+        conclude: impl FnOnce(&Self, Captured) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let begun = self.begin(folder.as_deref(), output);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
         let CaptureSession { mut child, mut counting, capturing, warmup, started } = session;
-        let cause =
-            self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), &mut signals).await?;
+        let cause = self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), signals).await?;
         // The window ends here, however long the command takes to.
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
@@ -71,12 +91,15 @@ impl CaptureArgs {
         let Some(ended) = ended else { return Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()) };
         let finishing = Finishing { counting, capturing, warmup, started, ended };
         let (this, place) = (Arc::clone(&self), folder.clone());
-        let status = signals.end.unless_aborted(move || this.conclude(finishing, place.as_deref())).await?;
-        status.unwrap_or_else(|| Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()))
+        let concluded = signals.end.unless_aborted(move || {
+            let run = this.record(finishing, place.as_deref())?;
+            conclude(&this, Captured { folder: place, run, ended })
+        });
+        concluded.await?.unwrap_or_else(|| Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()))
     }
 
-    /// Waits for the threads, and makes, writes and prints the result.
-    fn conclude(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<u8> {
+    /// Waits for the threads, and makes the record.
+    fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
         let Finishing { mut counting, capturing, warmup, started, ended } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
@@ -99,7 +122,7 @@ impl CaptureArgs {
                 run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
             }
         }
-        self.publish(folder, run, ended)
+        Ok(run)
     }
 
     /// Returns what there is of a capture that was aborted, and what is lost.
@@ -115,21 +138,22 @@ impl CaptureArgs {
     }
 
     /// Starts to count, to capture, and the command.
-    fn begin(&self, folder: Option<&Folder>, user: Option<User>) -> Result<CaptureSession> {
+    fn begin(&self, folder: Option<&Folder>, output: CommandOutput) -> Result<CaptureSession> {
+        let user = User::choose(self.user.as_deref(), self.as_root)?;
         let selection = self.which.selection()?;
         let ports = ports_of(&selection);
         let mut counting = Counting::load(self, &ports)?;
         if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
             say!("{note}");
         }
-        let started = Instant::now();
+        let started = Beginning::now();
         let warmup = self.warmup.map(WarmUp::new);
         let capturing = self.open(&selection, &ports, folder, warmup.clone())?;
         if let Some(warmup) = warmup.as_ref().filter(|_| self.bpf_only) {
             warmup.begin();
         }
         counting.begin();
-        let child = command::start(&self.command, user)?;
+        let child = command::start(&self.command, user, output)?;
         if !self.output.quiet {
             say!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
         }
@@ -146,7 +170,7 @@ impl CaptureArgs {
     }
 
     /// To whom what is written belongs.
-    fn owner(&self) -> Option<FileOwner> {
+    pub fn owner(&self) -> Option<FileOwner> {
         if self.as_root { None } else { caller::owner() }
     }
 
@@ -259,7 +283,7 @@ impl CaptureArgs {
         ended: Ended,
         counters: Measured<overhead_model::record::Counters>,
         counting: &Counting,
-        started: Instant,
+        started: Beginning,
     ) -> ledger::Circumstances {
         let interface = (!self.bpf_only).then(|| interface_facts(&self.iface));
         let mut environment = environment::describe(interface, &self.command);
@@ -282,7 +306,9 @@ impl CaptureArgs {
     }
 
     /// Writes and prints the result. It is printed even where it cannot be written.
-    fn publish(&self, folder: Option<&Folder>, run: Run, ended: Ended) -> Result<u8> {
+    fn publish(&self, captured: Captured) -> Result<u8> {
+        let Captured { folder, run, ended } = captured;
+        let folder = folder.as_deref();
         let named = NamedRun::new(folder.map_or_else(|| self.iface.clone(), Folder::name), run);
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
         print::warnings(&named, &self.output);
@@ -316,23 +342,27 @@ enum Cause {
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ended {
+pub struct Ended {
     /// Its status; `None` where there was no command.
-    code: Option<i32>,
-    by_itself: bool,
+    pub code: Option<i32>,
+    /// Nobody and no limit ended it.
+    pub by_itself: bool,
+    /// Somebody asked for the end.
+    pub was_asked: bool,
 }
 
 impl Ended {
     /// Ends what still runs of the command; `None` where somebody does not want to wait for that.
     async fn of(cause: Cause, child: Option<&mut Child>, signals: &mut EndSignals) -> Result<Option<Self>> {
         let asked = match cause {
-            Cause::Command(code) => return Ok(Some(Self { code: Some(code), by_itself: true })),
+            Cause::Command(code) => return Ok(Some(Self { code: Some(code), by_itself: true, was_asked: false })),
             Cause::Asked(asked) => Some(asked),
             Cause::Enough => None,
         };
-        let Some(child) = child else { return Ok(Some(Self { code: None, by_itself: false })) };
+        let was_asked = asked.is_some();
+        let Some(child) = child else { return Ok(Some(Self { code: None, by_itself: false, was_asked })) };
         let code = command::end(child, asked, signals).await?;
-        Ok(code.map(|code| Self { code: Some(code), by_itself: false }))
+        Ok(code.map(|code| Self { code: Some(code), by_itself: false, was_asked }))
     }
 
     /// The exit status to pass on, if the command's is the one.
@@ -342,13 +372,23 @@ impl Ended {
     }
 }
 
+/// What came of a capture.
+pub struct Captured {
+    /// Where it is to be written; `None` where it is not.
+    pub folder: Option<Arc<Folder>>,
+    /// The record.
+    pub run: Run,
+    /// How it ended.
+    pub ended: Ended,
+}
+
 /// Everything that runs during a capture.
 struct CaptureSession {
     child: Option<Child>,
     counting: Counting,
     capturing: Option<Capturing>,
     warmup: Option<Arc<WarmUp>>,
-    started: Instant,
+    started: Beginning,
 }
 
 /// What there is to do once the window has ended.
@@ -356,8 +396,13 @@ struct Finishing {
     counting: Counting,
     capturing: Option<Capturing>,
     warmup: Option<Arc<WarmUp>>,
-    started: Instant,
+    started: Beginning,
     ended: Ended,
+}
+
+/// Returns what a capture runs in.
+pub fn runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
 /// Ports to capture: the selected ones, or all well-known ones.

@@ -61,6 +61,16 @@ impl EndSignals {
         asked
     }
 
+    /// Returns whether somebody has asked for the end so far.
+    pub async fn was_heard(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            _ = self.recv() => {}
+            () = std::future::ready(()) => {}
+        }
+        self.heard > 0
+    }
+
     /// Does what takes long in a thread of its own. Gives `None`, and leaves the thread behind, where somebody asks for the
     /// end a second time, before or meanwhile.
     pub async fn unless_aborted<T: Send + 'static>(

@@ -5,11 +5,12 @@ use super::caption::{self, Paragraph};
 use super::layout::{
     CAPTION_LEADING, HEADING, LEGEND, MARGIN, SWATCH, SWATCH_GAP, TICK, TITLE, UNIT, WIDTH, paragraphs,
 };
-use super::palette::{self, AXIS, GRID};
+use super::palette::{self, AXIS, GRID, Rgb};
 use super::scene::{Anchor, Scene};
 use super::{ImageFormat, paint};
 use crate::error::ReportError;
 use crate::text::number::with_digits;
+use overhead_model::Spread;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,8 @@ pub struct LineFigure {
     pub places: Vec<String>,
     /// Lines, each with its name and a value for each place, or none.
     pub lines: Vec<(String, Vec<Option<f64>>)>,
+    /// How far the values of a line spread: for each line a spread for each place, or none. Empty where none is drawn.
+    pub spreads: Vec<Vec<Option<Spread>>>,
     /// How it was measured, below the figure.
     pub note: String,
 }
@@ -42,6 +45,12 @@ const ROW: f64 = 17.0;
 const THICKNESS: f64 = 2.0;
 /// Side of the square at a value.
 const POINT: f64 = 6.0;
+/// Width of the bar from the first to the third quartile.
+const QUARTILES: f64 = 4.0;
+/// Half the length of the strokes at the smallest and the largest value.
+const STROKE: f64 = 3.0;
+/// How far the points of two lines stand apart where they have spreads, which would else cover each other.
+const ASIDE: f64 = 7.0;
 
 /// Returns the figure as SVG and as PNG.
 ///
@@ -74,8 +83,9 @@ impl Axis {
     /// Returns the axis on which all values of a figure lie; `None` without any.
     fn of(figure: &LineFigure) -> Option<Self> {
         let values = figure.lines.iter().flat_map(|(_, values)| values).flatten().copied();
+        let ends = figure.spreads.iter().flatten().flatten().flat_map(|spread| [spread.min, spread.max]);
         let values: Vec<f64> =
-            values.filter(|value| value.is_finite() && (!figure.logarithmic || *value > 0.0)).collect();
+            values.chain(ends).filter(|value| value.is_finite() && (!figure.logarithmic || *value > 0.0)).collect();
         let max = values.iter().copied().max_by(f64::total_cmp)?;
         let min = values.iter().copied().min_by(f64::total_cmp)?;
         Some(if figure.logarithmic { Self::of_ratios(min, max) } else { Self::of_amounts(max) })
@@ -125,21 +135,46 @@ fn scene(figure: &LineFigure, axis: &Axis) -> Scene {
         scene.text(&TICK.fitted(name, apart), (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
     }
     scene.text(&figure.x_title, (x_of(0) + span / 2.0, bottom + 34.0), Anchor::Middle, UNIT);
-    for ((_, values), color) in figure.lines.iter().zip(palette::LINES) {
-        let height = |(at, value): (usize, &Option<f64>)| {
-            value.and_then(|value| axis.height(value)).map(|part| (x_of(at), bottom - part * HEIGHT))
-        };
-        let points: Vec<Option<(f64, f64)>> = values.iter().enumerate().map(height).collect();
+    let place = |at: usize, value: f64| axis.height(value).map(|part| (x_of(at), bottom - part * HEIGHT));
+    lines(&mut scene, figure, place);
+    let note: Paragraph = caption::note("How to read:", &figure.note);
+    scene.height = paragraphs(&mut scene, &[note], bottom + 66.0) + MARGIN - CAPTION_LEADING;
+    scene
+}
+
+/// Lines, their points and their spreads, each at its place.
+fn lines(scene: &mut Scene, figure: &LineFigure, place: impl Fn(usize, f64) -> Option<(f64, f64)>) {
+    let middle = figure.lines.len().saturating_sub(1) as f64 / 2.0;
+    for (number, ((_, values), color)) in figure.lines.iter().zip(palette::LINES).enumerate() {
+        let spreads = figure.spreads.get(number).map(Vec::as_slice).unwrap_or_default();
+        let aside = if figure.spreads.is_empty() { 0.0 } else { (number as f64 - middle) * ASIDE };
+        let place = |at: usize, value: f64| place(at, value).map(|(x, y)| (x + aside, y));
+        let points: Vec<Option<(f64, f64)>> =
+            values.iter().enumerate().map(|(at, value)| value.and_then(|value| place(at, value))).collect();
         for (from, to) in points.iter().zip(points.iter().skip(1)).filter_map(|(from, to)| from.zip(*to)) {
             scene.thick_line(from, to, THICKNESS, color);
+        }
+        for (at, spread) in spreads.iter().enumerate().filter_map(|(at, spread)| Some((at, (*spread)?))) {
+            let [min, q1, q3, max] = [spread.min, spread.q1, spread.q3, spread.max].map(|value| place(at, value));
+            whisker(scene, [min, q1, q3, max], color);
         }
         for (x, y) in points.into_iter().flatten() {
             scene.rect((x - POINT / 2.0, y - POINT / 2.0), (POINT, POINT), color);
         }
     }
-    let note: Paragraph = caption::note("How to read:", &figure.note);
-    scene.height = paragraphs(&mut scene, &[note], bottom + 66.0) + MARGIN - CAPTION_LEADING;
-    scene
+}
+
+/// A thin line from the smallest to the largest value, and a bar between the quartiles.
+fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color: Rgb) {
+    if let Some((low, high)) = min.zip(max) {
+        scene.line(low, high, color);
+        for (x, y) in [low, high] {
+            scene.line((x - STROKE, y), (x + STROKE, y), color);
+        }
+    }
+    if let Some((low, high)) = q1.zip(q3) {
+        scene.thick_line(low, high, QUARTILES, color);
+    }
 }
 
 /// Names of the lines with their colours. Returns the base line of the last row.
@@ -191,6 +226,7 @@ mod tests {
                 ("Redis 7".to_owned(), vec![Some(80.0), Some(200.0), Some(9_000.0)]),
                 ("Valkey 9".to_owned(), vec![Some(70.0), None, Some(3_000.0)]),
             ],
+            spreads: Vec::new(),
             note: "made up.".to_owned(),
         }
     }
@@ -214,6 +250,24 @@ mod tests {
             assert!(points[3].1 >= points[0].1, "70 is not above 80");
             assert_eq!((points[3].0, points[4].0), (points[0].0, points[2].0));
         }
+    }
+
+    #[test]
+    fn a_spread_stands_around_its_value_and_lines_with_spreads_stand_apart() {
+        let mut figure = figure(false);
+        let spread = Spread::of(&[60.0, 70.0, 80.0, 90.0, 20_000.0]);
+        figure.spreads = vec![vec![spread, None, None], vec![spread, None, None]];
+        let axis = Axis::of(&figure).unwrap();
+        assert!(axis.to >= 20_000.0, "the largest value has a place");
+        let squares = points(&figure);
+        let scene = scene(&figure, &axis);
+        let bar = scene.marks.iter().find_map(|mark| match mark {
+            Mark::ThickLine { from, to, thickness, .. } if *thickness == QUARTILES => Some((*from, *to)),
+            _ => None,
+        });
+        let ((x, low), (_, high)) = bar.unwrap();
+        assert_eq!((squares[3].0 - squares[0].0, x), (ASIDE, squares[0].0 + POINT / 2.0));
+        assert!(low > high);
     }
 
     #[test]

@@ -1,0 +1,73 @@
+//! What repeated measurements of one quantity come to.
+
+use serde::{Deserialize, Serialize};
+
+/// Median and spread of one quantity over repeated runs, one value for each run. Quartiles lie between the ordered values by
+/// linear interpolation (type 7 of Hyndman and Fan, the default of R and NumPy): of five runs they are the second and the
+/// fourth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Spread {
+    /// Runs that have a value.
+    pub runs: u64,
+    /// Median.
+    pub median: f64,
+    /// First quartile.
+    pub q1: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Returns the spread of these values; `None` without any, or where one is not finite.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let [q1, median, q3] = [0.25, 0.5, 0.75].map(|part| quantile(&sorted, part));
+        Some(Self { runs: sorted.len() as u64, median, q1, q3, min, max })
+    }
+
+    /// Returns the same in another unit, which is so many times as small.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        let Self { runs, median, q1, q3, min, max } = self;
+        Self { runs, median: median * factor, q1: q1 * factor, q3: q3 * factor, min: min * factor, max: max * factor }
+    }
+}
+
+/// Returns the value below which `part` of the sorted values lie; 0 without any.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let place = part * sorted.len().saturating_sub(1) as f64;
+    let at = |index: f64| sorted.get(index as usize).copied().unwrap_or_default();
+    let (below, above) = (at(place.floor()), at(place.ceil()));
+    below + (above - below) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_of_five_runs_are_two_of_them() {
+        let spread = Spread::of(&[50.0, 10.0, 40.0, 20.0, 30.0]).unwrap();
+        assert_eq!(spread, Spread { runs: 5, median: 30.0, q1: 20.0, q3: 40.0, min: 10.0, max: 50.0 });
+        let even = Spread::of(&[4.0, 1.0, 2.0, 3.0]).unwrap();
+        assert_eq!((even.median, even.q1, even.q3), (2.5, 1.75, 3.25));
+        assert_eq!(spread.times(0.1).q3, 4.0);
+    }
+
+    #[test]
+    fn one_run_has_no_spread_and_none_has_nothing() {
+        let one = Spread { runs: 1, median: 7.0, q1: 7.0, q3: 7.0, min: 7.0, max: 7.0 };
+        assert_eq!(Spread::of(&[7.0]), Some(one));
+        assert_eq!((Spread::of(&[]), Spread::of(&[1.0, f64::NAN])), (None, None));
+    }
+}

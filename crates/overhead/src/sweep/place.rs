@@ -1,0 +1,104 @@
+//! The folder of a sweep: its record, its report, and the folders of its runs below.
+
+use super::SweepArgs;
+use crate::capture::folder_by_time;
+use crate::redact;
+use crate::runs::RECORD;
+use anyhow::{Context, Result, bail};
+use overhead_model::Sweep;
+use overhead_report::OutputFolder;
+use overhead_report::sweep::{SWEEP_RECORD, json, load_sweep, replaced_by_sweep, write_sweep};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// An open folder that is this sweep's alone.
+#[derive(Debug)]
+pub struct Place {
+    folder: OutputFolder,
+}
+
+impl Place {
+    /// Opens the folder, or makes it. What is there of another sweep, or of somebody's, is left as it is.
+    pub fn open(args: &SweepArgs) -> Result<Self> {
+        let capture = &args.capture;
+        let Some(path) = capture.folder.as_deref() else {
+            let db = capture.which.db.first().map_or("auto", String::as_str);
+            return Self::locked(folder_by_time(&format!("{db}-sweep"), capture.owner())?);
+        };
+        let folder = OutputFolder::open_or_make(path, 0o700, capture.owner())
+            .with_context(|| format!("the folder {} cannot be written: choose another with -o", path.display()))?;
+        let place = Self::locked(folder)?;
+        if place.folder.holds(RECORD) {
+            bail!("{} holds a run: choose another folder for the sweep with -o", path.display());
+        }
+        if capture.force {
+            return Ok(place);
+        }
+        if place.folder.holds(SWEEP_RECORD) {
+            same_sweep(args, &load_sweep(path)?, path)?;
+        } else if let Some(name) = replaced_by_sweep(&place.folder) {
+            bail!(
+                "{} holds a file {name} already: choose another folder with -o, or overwrite it with --force",
+                path.display()
+            );
+        }
+        Ok(place)
+    }
+
+    fn locked(folder: OutputFolder) -> Result<Self> {
+        if !folder.lock() {
+            bail!("{} is another sweep's, which is running: choose another folder with -o", folder.path().display());
+        }
+        Ok(Self { folder })
+    }
+
+    /// Returns where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes the record, whole or not at all.
+    pub fn keep(&self, sweep: &Sweep) -> Result<PathBuf> {
+        let text = json(sweep)?;
+        let written = self.folder.write(SWEEP_RECORD, text.as_bytes());
+        written.with_context(|| format!("{} cannot be written", self.path().join(SWEEP_RECORD).display()))
+    }
+
+    /// Writes the page and the figures. Returns all files, the record first.
+    pub fn report(&self, sweep: &Sweep) -> Result<Vec<PathBuf>> {
+        let record = self.path().join(SWEEP_RECORD);
+        Ok(std::iter::once(record).chain(write_sweep(sweep, &self.folder)?).collect())
+    }
+
+    /// Takes the folder away, where this sweep has made it and nothing came of it.
+    pub fn discard(&self) {
+        if !self.folder.is_new() {
+            return;
+        }
+        // What is not empty holds something of somebody's, and stays.
+        for entry in fs::read_dir(self.path()).into_iter().flatten().flatten() {
+            let _ = fs::remove_dir(entry.path());
+        }
+        let _ = fs::remove_dir(self.path());
+    }
+}
+
+/// Checks that a sweep that was begun is this one. Values and runs may be more, or fewer.
+fn same_sweep(args: &SweepArgs, begun: &Sweep, path: &Path) -> Result<()> {
+    let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
+        parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()
+    };
+    let command = redact::command_line(args.capture.command.iter().cloned());
+    let differs = [
+        ("command", begun.command == command, begun.command.join(" ")),
+        ("options", begun.settings == args.settings(), begun.settings.join(" ")),
+        ("parameters", names(&begun.parameters) == names(&args.vary), names(&begun.parameters).join(", ")),
+    ];
+    if let Some((what, _, before)) = differs.into_iter().find(|(_, is_same, _)| !is_same) {
+        bail!(
+            "{} holds a sweep with other {what} ({before}): choose another folder with -o, or begin anew with --force",
+            path.display()
+        );
+    }
+    Ok(())
+}

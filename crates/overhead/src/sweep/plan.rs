@@ -1,0 +1,88 @@
+//! Which runs a sweep makes, in which order, and where they go.
+
+use super::parameter::{combinations, filled};
+use crate::repeat::Repetition;
+use overhead_model::sweep::SweepParameter;
+use std::path::Path;
+
+/// One combination of values, and its runs.
+#[derive(Clone, Debug)]
+pub struct PlannedPoint {
+    /// A value for each parameter.
+    pub values: Vec<String>,
+    /// `P=1,c=16`: the folder of its runs, below the sweep's.
+    pub folder: String,
+    /// Its runs, one in each round.
+    pub runs: Vec<Repetition>,
+    /// The run before those that count.
+    pub warm_up: Repetition,
+}
+
+/// Returns the points of a sweep into `folder`.
+pub fn points(folder: &Path, parameters: &[SweepParameter], command: &[String], runs: u32) -> Vec<PlannedPoint> {
+    let mut points: Vec<PlannedPoint> = Vec::new();
+    for values in combinations(parameters) {
+        let mut name = name(parameters, &values);
+        // Values that differ in what no file name has.
+        while points.iter().any(|point| point.folder == name) {
+            name.push('_');
+        }
+        let command = filled(command, parameters, &values);
+        let repetition = |of: String, keep: bool| Repetition {
+            folder: folder.join(&name).join(&of),
+            name: format!("{name} {of}"),
+            command: command.clone(),
+            keep,
+        };
+        points.push(PlannedPoint {
+            runs: (1..=runs).map(|number| repetition(format!("run-{number}"), true)).collect(),
+            warm_up: repetition("warm-up".to_owned(), false),
+            folder: name.clone(),
+            values,
+        });
+    }
+    points
+}
+
+/// Returns `P=1,c=16`, with `_` for what is better not in a file name.
+fn name(parameters: &[SweepParameter], values: &[String]) -> String {
+    let harmless = |letter: char| if letter.is_ascii_alphanumeric() || "._+-".contains(letter) { letter } else { '_' };
+    let one = |(parameter, value): (&SweepParameter, &String)| {
+        format!("{}={}", parameter.name, value.chars().take(LONGEST).map(harmless).collect::<String>())
+    };
+    parameters.iter().zip(values).map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Characters of a value in a file name: a name has 255 at most.
+const LONGEST: usize = 40;
+
+/// Returns in which order the points have their turn in a round: each begins one further than the one before, so that none
+/// has always the same neighbour in time, and what drifts over the hours touches all of them alike.
+pub fn order(points: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..points).map(move |at| (at + round) % points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parameter::parameter;
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_folder_and_a_command_of_its_own() {
+        let parameters = [parameter("P=1,10").unwrap(), parameter("url=a/b,a:b").unwrap()];
+        let command = ["run", "{P}", "{url}"].map(str::to_owned);
+        let points = points(Path::new("out"), &parameters, &command, 2);
+        let folders: Vec<&str> = points.iter().map(|point| &*point.folder).collect();
+        assert_eq!(folders, ["P=1,url=a_b", "P=1,url=a_b_", "P=10,url=a_b", "P=10,url=a_b_"]);
+        let last = &points[3].runs[1];
+        assert_eq!(last.folder, Path::new("out/P=10,url=a_b_/run-2"));
+        assert_eq!((&*last.name, last.command.join(" ")), ("P=10,url=a_b_ run-2", "run 10 a:b".to_owned()));
+        assert!(last.keep && !points[3].warm_up.keep);
+    }
+
+    #[test]
+    fn every_round_has_every_point_once_in_another_order() {
+        let rounds: Vec<Vec<usize>> = (0..4).map(|round| order(3, round).collect()).collect();
+        assert_eq!(rounds, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
+    }
+}

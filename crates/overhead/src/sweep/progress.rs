@@ -1,0 +1,140 @@
+//! What there is of a sweep so far, and the record of it.
+
+use super::SweepArgs;
+use super::place::Place;
+use super::plan::{self, PlannedPoint};
+use crate::redact;
+use crate::repeat::{Repetition, RunEnd};
+use overhead_model::record::Tool;
+use overhead_model::sweep::SWEEP_VERSION;
+use overhead_model::{Run, Sweep, exit};
+use overhead_report::reported;
+use overhead_report::sweep::{PointRun, point};
+use overhead_report::text::{counted, grouped};
+
+/// The runs of a sweep: those that were made, and those that are missing.
+#[derive(Debug)]
+pub struct Progress {
+    /// What is planned.
+    pub points: Vec<PlannedPoint>,
+    /// By point and round.
+    made: Vec<Vec<Option<PointRun>>>,
+}
+
+impl Progress {
+    /// Returns the plan, with the runs that were made before.
+    pub fn of(args: &SweepArgs, place: &Place) -> Self {
+        let points = plan::points(place.path(), &args.vary, &args.capture.command, args.runs);
+        let before = |repetition: &Repetition, point: &PlannedPoint| {
+            let run = if args.capture.force { None } else { repetition.made_before() };
+            run.map(|run| made(repetition, point, Ok(run)))
+        };
+        let made = points.iter().map(|point| point.runs.iter().map(|run| before(run, point)).collect()).collect();
+        Self { points, made }
+    }
+
+    /// Returns how many runs there are, and how many there are to be.
+    pub fn counts(&self) -> (usize, usize) {
+        let all = self.made.iter().flatten();
+        (all.clone().filter(|run| run.is_some()).count(), all.count())
+    }
+
+    /// Returns how many runs count.
+    pub fn counted(&self) -> usize {
+        self.records().count()
+    }
+
+    /// Returns whether nothing is missing.
+    pub fn is_whole(&self) -> bool {
+        let (made, all) = self.counts();
+        made == all
+    }
+
+    /// Returns whether the run of this point in this round was made.
+    pub fn is_made(&self, point: usize, round: usize) -> bool {
+        self.made.get(point).and_then(|runs| runs.get(round)).is_some_and(Option::is_some)
+    }
+
+    /// Returns what is planned of this point for this round.
+    pub fn planned(&self, point: usize, round: usize) -> Option<Repetition> {
+        self.points.get(point)?.runs.get(round).cloned()
+    }
+
+    /// Takes a run in. Returns what to say of it.
+    pub fn take(&mut self, point: usize, round: usize, end: RunEnd) -> String {
+        let record = match end {
+            RunEnd::Done(run) => Ok(*run),
+            RunEnd::Failed(reason) => Err(reason),
+            RunEnd::Interrupted => Err("interrupted".to_owned()),
+        };
+        let planned = self.points.get(point).and_then(|of| Some((of.runs.get(round)?, of)));
+        let Some((repetition, of)) = planned else { return String::new() };
+        let said = match &record {
+            Ok(run) => summary(run),
+            Err(reason) => format!("does not count: {reason}"),
+        };
+        let name = repetition.name.clone();
+        let run = made(repetition, of, record);
+        if let Some(slot) = self.made.get_mut(point).and_then(|runs| runs.get_mut(round)) {
+            *slot = Some(run);
+        }
+        let (made, all) = self.counts();
+        format!("{made} of {all}: {name}: {said}")
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Run> {
+        self.made.iter().flatten().flatten().filter_map(|run| run.record.as_ref().ok())
+    }
+
+    /// Returns the record of what there is.
+    pub fn record(&self, args: &SweepArgs, partial: Option<String>) -> Sweep {
+        let (made, all) = self.counts();
+        let missing = || format!("{made} of {all} runs were made so far");
+        let points = self.points.iter().zip(&self.made).map(|(planned, runs)| {
+            let runs: Vec<PointRun> = runs.iter().flatten().cloned().collect();
+            point(planned.values.clone(), planned.folder.clone(), &runs)
+        });
+        let environment = self.records().find_map(|run| run.environment.clone());
+        Sweep {
+            schema_version: SWEEP_VERSION,
+            tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+            command: redact::command_line(args.capture.command.iter().cloned()),
+            settings: args.settings(),
+            selection: args.capture.which.selected(),
+            environment: environment
+                .map(|environment| overhead_model::record::Environment { workload: None, ..environment }),
+            parameters: args.vary.clone(),
+            runs: args.runs,
+            points: points.collect(),
+            partial: partial.or_else(|| (made < all).then(missing)),
+        }
+    }
+
+    /// Returns the exit status: partial where runs are missing or do not count, or where one is partial itself.
+    pub fn status(&self, record: &Sweep) -> u8 {
+        let (_, all) = self.counts();
+        let of_runs = self.records().map(|run| run.exit).max().unwrap_or(exit::COMPLETE);
+        if record.partial.is_some() || self.counted() < all { of_runs.max(exit::PARTIAL) } else { of_runs }
+    }
+}
+
+/// A run that was made. Its connections, which may be many, are in its own record.
+fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, String>) -> PointRun {
+    let folder = repetition.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let reported = if record.is_ok() { reported::read(&repetition.command, &repetition.printed()) } else { Vec::new() };
+    let record = record.map(|run| Run { connections: Vec::new(), ..run });
+    PointRun { folder: format!("{}/{folder}", point.folder), record, reported }
+}
+
+/// What a run came to, in one line.
+fn summary(run: &Run) -> String {
+    let operations: u64 = overhead_report::workload_operations(run);
+    let seconds = run.source.last_ns.saturating_sub(run.source.first_ns) as f64 / 1e9;
+    let rate = if seconds > 0.0 {
+        format!(", {} per second", grouped((operations as f64 / seconds) as u64))
+    } else {
+        String::new()
+    };
+    let partial = if run.exit == exit::COMPLETE { "" } else { ", partial: its record says why" };
+    format!("{}{rate}{partial}", counted(operations, "operation"))
+}

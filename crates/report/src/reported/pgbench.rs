@@ -1,0 +1,31 @@
+//! `pgbench`: the summary at its end. Where a rate is given with and without the time to connect, it is the one without.
+
+use super::{Reported, ReportedLatency, after, milliseconds, number};
+
+/// Returns the one test there is; nothing where no transaction was made.
+pub(super) fn read(stdout: &str) -> Vec<Reported> {
+    let find = |key: &str| stdout.lines().rev().find_map(|line| after(line, key));
+    let Some(per_second) = find("tps = ").and_then(number) else { return Vec::new() };
+    let mean = find("latency average = ").and_then(milliseconds);
+    let latency_ns = ReportedLatency { mean, ..ReportedLatency::default() };
+    vec![Reported { program: "pgbench", name: "transactions".to_owned(), per_second: Some(per_second), latency_ns }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_and_mean_are_read_of_all_versions() {
+        let new = "latency average = 0.061 ms\ninitial connection time = 2.351 ms\n\
+                   tps = 16345.234 (without initial connection time)\n";
+        let old = "latency average = 0.061 ms\ntps = 900.5 (including connections establishing)\n\
+                   tps = 16345.234 (excluding connections establishing)\n";
+        for text in [new, old] {
+            let tests = read(text);
+            assert_eq!(tests[0].per_second, Some(16_345.234));
+            assert_eq!(tests[0].latency_ns.mean.map(f64::round), Some(61_000.0));
+        }
+        assert_eq!(read("pgbench: error: could not connect\n"), []);
+    }
+}

@@ -1,0 +1,220 @@
+//! A sweep in lines: each quantity against the first parameter, a line for each combination of the others.
+
+use super::render::command;
+use super::sections::{label, shown};
+use crate::figure::LineFigure;
+use crate::text::clean;
+use overhead_model::record::CycleSource;
+use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
+use overhead_model::{Measured, Spread};
+
+/// Lines that a figure has room for: as many as there are colours.
+const LINES: usize = 8;
+
+/// A figure and the name of its files.
+pub(super) type Named = (&'static str, LineFigure);
+
+/// Names of all figures that a sweep may have.
+pub(super) const NAMES: [&str; 6] = ["bytes", "frames", "calls", "cpu", "rate", "latency"];
+
+/// Returns the figures of a sweep, those left out that nothing was measured of.
+pub(super) fn figures(sweep: &Sweep) -> Vec<Named> {
+    let all = [bytes(sweep), frames(sweep), calls(sweep), cpu(sweep), rate(sweep), latency(sweep)];
+    NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
+}
+
+/// Lines that are being made: their names, with the point that has the value for each place.
+struct Lines<'a> {
+    sweep: &'a Sweep,
+    lines: Vec<(String, Vec<Option<Spread>>)>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(sweep: &'a Sweep) -> Self {
+        Self { sweep, lines: Vec::new() }
+    }
+
+    /// Adds a line for each combination of the parameters but the first, where there is anything to draw.
+    fn add(&mut self, name: &str, figure: impl Fn(&SweepPoint) -> Option<Spread>) {
+        let places = &self.sweep.parameters.first().map(|first| &first.values);
+        for others in self.others() {
+            let value = |place: &String| {
+                let is_here = |point: &&SweepPoint| {
+                    point.values.split_first().is_some_and(|(first, rest)| first == place && rest == others)
+                };
+                self.sweep.points.iter().find(is_here).and_then(&figure)
+            };
+            let values: Vec<Option<Spread>> = places.iter().flat_map(|places| places.iter()).map(value).collect();
+            if values.iter().any(Option::is_some) {
+                self.lines.push((self.named(name, &others), values));
+            }
+        }
+    }
+
+    /// Values of the parameters but the first, in the order of the points.
+    fn others(&self) -> Vec<Vec<String>> {
+        let mut found: Vec<Vec<String>> = Vec::new();
+        for (_, rest) in self.sweep.points.iter().filter_map(|point| point.values.split_first()) {
+            if !found.iter().any(|known| known == rest) {
+                found.push(rest.to_vec());
+            }
+        }
+        found
+    }
+
+    /// `GET, c = 16`.
+    fn named(&self, name: &str, others: &[String]) -> String {
+        let parameters = self.sweep.parameters.iter().skip(1).zip(others);
+        let values = parameters.map(|(parameter, value)| format!("{} = {}", clean(&parameter.name), clean(value)));
+        std::iter::once(name.to_owned()).filter(|name| !name.is_empty()).chain(values).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the figure. `said` is what is to be known of its quantity.
+    fn figure(self, title: &str, y_title: &str, said: &str, logarithmic: bool) -> LineFigure {
+        let Self { sweep, mut lines } = self;
+        let more = lines.len().saturating_sub(LINES);
+        lines.truncate(LINES);
+        let parameter = sweep.parameters.first();
+        let runs = sweep.points.iter().flat_map(|point| &point.runs).filter(|run| run.fault.is_none()).count();
+        let left_out =
+            if more > 0 { format!(" {more} more lines have no room: the table has them.") } else { String::new() };
+        LineFigure {
+            title: title.to_owned(),
+            description: format!("Lines with spreads: {y_title}, against the parameter of the sweep."),
+            x_title: parameter.map_or_else(String::new, |parameter| clean(&parameter.name)),
+            y_title: y_title.to_owned(),
+            logarithmic,
+            places: parameter.iter().flat_map(|parameter| &parameter.values).map(|value| clean(value)).collect(),
+            spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
+            lines: lines
+                .into_iter()
+                .map(|(name, spreads)| (name, spreads.iter().map(|spread| spread.map(|it| it.median)).collect()))
+                .collect(),
+            note: format!(
+                "squares are medians over the runs of a combination ({runs} runs in all), bars reach from the first to the \
+                 third quartile, thin lines from the smallest to the largest. {said}{left_out} Command: {}.",
+                command(sweep)
+            ),
+        }
+    }
+}
+
+/// Operations that are shown at some point, by protocol, name and way of sending, in the order in which they appear.
+fn operations(sweep: &Sweep) -> Vec<&SweepOperation> {
+    let mut found: Vec<&SweepOperation> = Vec::new();
+    for operation in sweep.points.iter().flat_map(shown) {
+        if !found.iter().any(|known| is_same(known, operation)) {
+            found.push(operation);
+        }
+    }
+    found
+}
+
+fn is_same(one: &SweepOperation, other: &SweepOperation) -> bool {
+    (&one.protocol, &one.name, &one.via) == (&other.protocol, &other.name, &other.via)
+}
+
+fn at<'p>(point: &'p SweepPoint, kind: &SweepOperation) -> Option<&'p SweepOperation> {
+    point.operations.iter().find(|operation| is_same(operation, kind))
+}
+
+fn bytes(sweep: &Sweep) -> LineFigure {
+    let mut lines = Lines::new(sweep);
+    for kind in operations(sweep) {
+        lines.add(&label(sweep, kind), |point| at(point, kind).map(|operation| operation.wire_bytes));
+    }
+    let bound = if sweep.points.iter().any(|point| !point.lower_bounds.is_empty()) {
+        " Captures lost frames or parts of them: values are lower bounds where the table marks them."
+    } else {
+        ""
+    };
+    let said = format!("Both directions, headers and acknowledgments included.{bound}");
+    lines.figure("Bytes on the wire", "bytes per operation", &said, false)
+}
+
+fn frames(sweep: &Sweep) -> LineFigure {
+    let mut lines = Lines::new(sweep);
+    lines.add("all workload operations", |point| point.total.frames.value().copied());
+    let said =
+        "All frames of the connections, acknowledgments and connection set-up included, over all workload operations.";
+    lines.figure("Frames", "frames per operation", said, false)
+}
+
+/// Adds a line for each role.
+fn by_role(lines: &mut Lines<'_>, figure: impl Fn(&SweepWork) -> &Measured<Spread>, factor: f64) {
+    let work = |work: &SweepWork| figure(work).value().map(|spread| spread.times(factor));
+    lines.add("server", |point| work(&point.total.server));
+    lines.add("client", |point| work(&point.total.client));
+}
+
+fn calls(sweep: &Sweep) -> LineFigure {
+    let mut lines = Lines::new(sweep);
+    by_role(&mut lines, |work| &work.syscalls, 1.0);
+    let said = "All system calls of a role's processes over all workload operations.";
+    lines.figure("System calls", "calls per operation", said, false)
+}
+
+/// Cycles where the hardware counts them; else time on a CPU, which reference cycles are in another unit.
+fn cpu(sweep: &Sweep) -> LineFigure {
+    let sources = sweep.points.iter().flat_map(|point| [&point.total.server, &point.total.client]);
+    let mut sources = sources.filter_map(|work| work.cycles_source);
+    let mut lines = Lines::new(sweep);
+    let said = "In user mode and in the kernel, of all of a role's processes, over all workload operations.";
+    if sources.any(|source| source == CycleSource::Hardware) {
+        by_role(&mut lines, |work| &work.cycles, 1e-3);
+        return lines.figure("CPU cycles", "thousand hardware cycles per operation", said, false);
+    }
+    by_role(&mut lines, |work| &work.on_cpu_ns, 1e-3);
+    lines.figure("CPU time", "µs on a CPU per operation (no hardware cycles were counted)", said, false)
+}
+
+fn rate(sweep: &Sweep) -> LineFigure {
+    let mut lines = Lines::new(sweep);
+    lines.add("on the wire", |point| point.total.per_second.value().copied());
+    for (program, name) in tests(sweep) {
+        let of = |point: &SweepPoint| {
+            let test = point.reported.iter().find(|test| test.program == program && test.name == name);
+            test.and_then(|test| test.per_second.value().copied())
+        };
+        lines.add(&format!("{} {}, as it says", clean(program), clean(name)), of);
+    }
+    let said = "On the wire: all workload operations from the first frame to the last. Both are under the capture, which takes \
+                CPU time of its own.";
+    lines.figure("Rate", "operations per second", said, false)
+}
+
+/// Tests of the command, in the order in which they appear.
+fn tests(sweep: &Sweep) -> Vec<(&str, &str)> {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    for SweepReported { program, name, .. } in sweep.points.iter().flat_map(|point| &point.reported) {
+        if !found.contains(&(program, name)) {
+            found.push((program, name));
+        }
+    }
+    found
+}
+
+/// A figure of a distribution of latencies.
+type Percentile = fn(&SweepLatency) -> &Measured<Spread>;
+
+/// Those that are drawn.
+const PERCENTILES: [(&str, Percentile); 3] =
+    [("p50", |latency| &latency.p50), ("p99", |latency| &latency.p99), ("p99.9", |latency| &latency.p999)];
+
+fn latency(sweep: &Sweep) -> LineFigure {
+    let mut lines = Lines::new(sweep);
+    let kinds = operations(sweep);
+    for kind in &kinds {
+        for (name, figure) in PERCENTILES {
+            let name = if kinds.len() == 1 { name.to_owned() } else { format!("{} {name}", label(sweep, kind)) };
+            lines.add(&name, |point| figure(&at(point, kind)?.latency_ns).value().map(|spread| spread.times(1e-3)));
+        }
+    }
+    let said = "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
+                capture point, not the client's. The scale is logarithmic.";
+    let title = match kinds.as_slice() {
+        [kind] => format!("Latency of {}", label(sweep, kind)),
+        _ => "Latency".to_owned(),
+    };
+    lines.figure(&title, "latency, µs", said, true)
+}

@@ -1,0 +1,45 @@
+//! Sweeps: one command with several values of its parameters, each run several times. [`point`] makes the medians and spreads
+//! of the runs, the other functions print and draw them.
+
+mod figures;
+mod page;
+mod render;
+mod sections;
+mod summary;
+
+pub use page::{SWEEP_FILES, replaced_by_sweep, write_sweep};
+pub use render::{csv, json, markdown, remarks, table};
+pub use summary::{PointRun, point};
+
+use crate::error::ReportError;
+use overhead_model::sweep::{SWEEP_VERSION, Sweep};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Name of the record in a sweep's folder.
+pub const SWEEP_RECORD: &str = "sweep.json";
+
+/// Reads the record of a sweep from its folder, or from the file itself.
+///
+/// # Errors
+///
+/// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
+pub fn load_sweep(path: &Path) -> Result<Sweep, ReportError> {
+    let path = if path.is_dir() { path.join(SWEEP_RECORD) } else { path.to_owned() };
+    let text = fs::read(&path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReportError::Missing { path: path.clone() },
+        _ => ReportError::Unreadable { path: path.clone(), source },
+    })?;
+    let malformed = |source| ReportError::Malformed { path: path.clone(), source };
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(malformed)?;
+    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+        Some(found) if found != u64::from(SWEEP_VERSION) => {
+            Err(ReportError::Version { path: path.clone(), found, expected: SWEEP_VERSION })
+        }
+        _ => serde_json::from_slice(&text).map_err(malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests;

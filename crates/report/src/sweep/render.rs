@@ -1,0 +1,175 @@
+//! A sweep in words and numbers.
+
+use super::sections::{CELLS, Section, sections};
+use crate::error::ReportError;
+use crate::text::grid::{Grid, alarming, bold, wrapped};
+use crate::text::markdown::github_table;
+use crate::text::{Style, clean, markdown_cell};
+use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
+use overhead_model::{Csv, Measured, Spread};
+
+/// For a terminal.
+pub fn table(sweep: &Sweep, style: Style) -> String {
+    let title = title(sweep);
+    let mut out = if style.color { bold(&title) } else { title };
+    out.push('\n');
+    for Section { title, note, columns, rows, keys } in sections(sweep) {
+        let title = if style.color { bold(title) } else { title.to_owned() };
+        let grid = Grid { columns, rows, keys }.render(style);
+        out.extend(["\n", &title, "\n\n", &grid, "\n", &wrapped(&note, style.prose), "\n"]);
+    }
+    out.extend(["\n", &wrapped(CELLS, style.prose), "\n"]);
+    for remark in remarks(sweep) {
+        let line = wrapped(&format!("warning: {remark}"), style.prose);
+        out.push_str(&if style.color { alarming(&line) } else { line });
+        out.push('\n');
+    }
+    out
+}
+
+/// For a document: the tables with headings of the second level.
+pub fn markdown(sweep: &Sweep) -> String {
+    let mut out = String::new();
+    for Section { title, note, columns, rows, .. } in sections(sweep) {
+        out.extend(["## ", title, "\n\n", &github_table(&columns, &rows), "\n", &markdown_cell(&note), "\n\n"]);
+    }
+    out.extend([CELLS, "\n"]);
+    for remark in remarks(sweep) {
+        out.extend(["\n> **Warning:** ", &markdown_cell(&remark), "\n"]);
+    }
+    out
+}
+
+/// As indented JSON, with a newline at the end.
+///
+/// # Errors
+///
+/// [`ReportError::Json`] when a number is not finite.
+pub fn json(sweep: &Sweep) -> Result<String, ReportError> {
+    Ok(serde_json::to_string_pretty(sweep)? + "\n")
+}
+
+/// Returns what the sweep is of: `redis-benchmark -P {P}: P = 1, 10, 25, 50; 5 runs each`.
+pub(super) fn title(sweep: &Sweep) -> String {
+    let parameters = sweep.parameters.iter().map(|parameter| {
+        let values: Vec<String> = parameter.values.iter().map(|value| clean(value)).collect();
+        format!("{} = {}", clean(&parameter.name), values.join(", "))
+    });
+    let parameters: Vec<String> = parameters.collect();
+    let runs = if sweep.runs == 1 { "1 run each".to_owned() } else { format!("{} runs each", sweep.runs) };
+    format!("{}: {}; {runs}", command(sweep), parameters.join("; "))
+}
+
+/// Returns the command with its parameters in braces.
+pub(super) fn command(sweep: &Sweep) -> String {
+    sweep.command.iter().map(|word| clean(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns what there is to know before believing any of it: why the sweep is not whole, which runs do not count, and what was lost.
+pub fn remarks(sweep: &Sweep) -> Vec<String> {
+    let mut remarks: Vec<String> = sweep.partial.iter().map(|reason| clean(reason)).collect();
+    for run in sweep.points.iter().flat_map(|point| &point.runs) {
+        remarks
+            .extend(run.fault.as_ref().map(|fault| format!("{} does not count: {}", clean(&run.folder), clean(fault))));
+    }
+    for bound in sweep.points.iter().flat_map(|point| &point.lower_bounds) {
+        remarks.push(format!("{}: figures of bytes and frames marked ≥ are lower bounds", clean(bound)));
+    }
+    remarks
+}
+
+/// Says what a line is of, beside the parameters.
+const KEYS: [&str; 8] = ["of", "protocol", "operation", "via", "figure", "unit", "runs", "lower_bound"];
+const SPREAD: [&str; 5] = ["median", "q1", "q3", "min", "max"];
+/// Why there is no figure.
+const ABSENT: &str = "unavailable";
+
+/// For spreadsheets and programs: a line for each figure of each combination. A parameter's column is its name behind `vary_`.
+pub fn csv(sweep: &Sweep) -> String {
+    let parameters: Vec<String> = sweep.parameters.iter().map(|parameter| format!("vary_{}", parameter.name)).collect();
+    let fixed = KEYS.into_iter().chain(SPREAD).chain([ABSENT]).map(str::to_owned);
+    let mut lines = SweepLines { csv: Csv::new(parameters.iter().cloned().chain(fixed)), parameters };
+    for point in &sweep.points {
+        lines.point(point);
+    }
+    lines.csv.finish()
+}
+
+/// Lines of the table so far.
+struct SweepLines {
+    csv: Csv,
+    parameters: Vec<String>,
+}
+
+/// What a line is of.
+#[derive(Clone, Copy, Default)]
+struct LineKey<'a> {
+    of: &'a str,
+    protocol: &'a str,
+    operation: &'a str,
+    via: &'a str,
+}
+
+impl SweepLines {
+    fn point(&mut self, point: &SweepPoint) {
+        let total = &point.total;
+        let key = LineKey { of: "run", ..LineKey::default() };
+        self.line(point, key, "operations", "count", &total.operations);
+        self.line(point, key, "per_second", "1/s", &total.per_second);
+        self.line(point, key, "wire_bytes", "B/op", &total.wire_bytes);
+        self.line(point, key, "frames", "1/op", &total.frames);
+        for (role, work) in [("server", &total.server), ("client", &total.client)] {
+            self.work(point, LineKey { of: role, ..key }, work);
+        }
+        for one in &point.operations {
+            let key = LineKey { of: "operation", protocol: &one.protocol, operation: &one.name, via: &one.via };
+            let exact = [("count", "count", one.count), ("request_bytes", "B/op", one.request_bytes)];
+            for (figure, unit, spread) in exact.into_iter().chain([("wire_bytes", "B/op", one.wire_bytes)]) {
+                self.line(point, key, figure, unit, &Measured::Value(spread));
+            }
+            self.line(point, key, "response_bytes", "B/op", &one.response_bytes);
+            self.latency(point, key, &one.latency_ns);
+        }
+        for test in &point.reported {
+            let key = LineKey { of: &test.program, operation: &test.name, ..LineKey::default() };
+            self.line(point, key, "per_second", "1/s", &test.per_second);
+            self.latency(point, key, &test.latency_ns);
+        }
+    }
+
+    fn work(&mut self, point: &SweepPoint, key: LineKey<'_>, work: &SweepWork) {
+        self.line(point, key, "syscalls", "1/op", &work.syscalls);
+        let unit = match work.cycles_source {
+            Some(overhead_model::record::CycleSource::Reference) => "reference cycles/op",
+            _ => "cycles/op",
+        };
+        self.line(point, key, "cycles", unit, &work.cycles);
+        self.line(point, key, "on_cpu", "ns/op", &work.on_cpu_ns);
+    }
+
+    fn latency(&mut self, point: &SweepPoint, key: LineKey<'_>, latency: &SweepLatency) {
+        for (name, figure) in SweepLatency::NAMES.into_iter().zip(latency.figures()) {
+            self.line(point, key, &format!("latency_{name}"), "ns", figure);
+        }
+    }
+
+    fn line(&mut self, point: &SweepPoint, key: LineKey<'_>, figure: &str, unit: &str, measured: &Measured<Spread>) {
+        let mut row = self.csv.row();
+        for (column, value) in self.parameters.iter().zip(&point.values) {
+            // A number stays one, be it below 0.
+            row = if value.parse::<f64>().is_ok() { row.number(column, value) } else { row.text(column, value) };
+        }
+        let LineKey { of, protocol, operation, via } = key;
+        let row = row.text("of", of).text("protocol", protocol).text("operation", operation).text("via", via);
+        let bounded = !point.lower_bounds.is_empty() && (unit == "B/op" || figure == "frames");
+        let row = row.text("figure", figure).text("unit", unit).number("lower_bound", bounded);
+        match measured {
+            Measured::Unavailable { unavailable } => row.text(ABSENT, unavailable).end(),
+            Measured::Value(Spread { runs, median, q1, q3, min, max }) => {
+                let row = row.number("runs", runs);
+                let figures = SPREAD.into_iter().zip([median, q1, q3, min, max]);
+                figures.fold(row, |row, (column, figure)| row.number(column, figure)).end();
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A sweep in tables: bytes, latencies, whole runs, and what the command itself reported. Each has a row for each combination
+//! of values.
+
+use crate::bounds::AT_LEAST;
+use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
+use crate::text::clean;
+use crate::text::distribution;
+use crate::text::grid::Column;
+use crate::text::number::{DASH, decimal, grouped, significant, with_digits};
+use overhead_model::record::{CycleSource, Within};
+use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
+use overhead_model::{Measured, Spread};
+
+/// A table with its heading.
+pub(super) struct Section {
+    pub title: &'static str,
+    /// What its figures are.
+    pub note: String,
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+    /// Columns that say what a row is.
+    pub keys: usize,
+}
+
+/// How a figure is printed.
+type Printed = fn(f64) -> String;
+
+/// What stands in the cells.
+pub(super) const CELLS: &str =
+    "Cells: the median over the runs, and in parentheses the first and the third quartile where they differ from it.";
+
+/// Returns the tables of a sweep, those without rows left out.
+pub(super) fn sections(sweep: &Sweep) -> Vec<Section> {
+    let all = [bytes(sweep), latencies(sweep), within(sweep), work(sweep), reported(sweep)];
+    all.into_iter().filter(|section| !section.rows.is_empty()).collect()
+}
+
+/// Returns the operations of a point that are worth a row: nearly all of its bytes, and what is asked often.
+pub(super) fn shown(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation> {
+    let of = |figure: fn(&SweepOperation) -> f64| point.operations.iter().map(figure).sum::<f64>();
+    let (bytes, count) = (of(total_bytes), of(|operation| operation.count.median));
+    point.operations.iter().filter(move |operation| {
+        total_bytes(operation) * FIGURE_NEGLIGIBLE as f64 >= bytes
+            || operation.count.median * FIGURE_COMMON as f64 >= count
+    })
+}
+
+fn total_bytes(operation: &SweepOperation) -> f64 {
+    operation.wire_bytes.median * operation.count.median
+}
+
+/// `GET`, or `SELECT (prepared)` where the sweep has several ways to send it.
+pub(super) fn label(sweep: &Sweep, operation: &SweepOperation) -> String {
+    let name = clean(&operation.name);
+    let is_other = |other: &SweepOperation| other.name == operation.name && other.via != operation.via;
+    let has_several = sweep.points.iter().flat_map(|point| &point.operations).any(is_other);
+    if has_several && !operation.via.is_empty() { format!("{name} ({})", clean(&operation.via)) } else { name }
+}
+
+fn bytes(sweep: &Sweep) -> Section {
+    let figures = ["count", "request\nB/op", "response\nB/op", "total\nB/op", "errors"];
+    let cells = |point: &SweepPoint, operation: &SweepOperation| {
+        let wire = |figure: String| bounded(point, figure);
+        vec![
+            cell(operation.count, |count| grouped(count.round() as u64)),
+            wire(cell(operation.request_bytes, decimal)),
+            wire(measured(&operation.response_bytes, decimal)),
+            wire(cell(operation.wire_bytes, decimal)),
+            grouped(operation.errors),
+        ]
+    };
+    Section {
+        title: "Bytes per operation",
+        note: "B/op: bytes on the wire, headers and acknowledgments included; errors: of all runs together.".to_owned(),
+        columns: columns(sweep, &["operation"], &figures),
+        rows: by_operation(sweep, cells),
+        keys: sweep.parameters.len() + 1,
+    }
+}
+
+fn latencies(sweep: &Sweep) -> Section {
+    Section {
+        title: "Latency in µs",
+        note:
+            "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
+               capture point, not the client's."
+                .to_owned(),
+        columns: columns(sweep, &["operation"], &["p50", "p90", "p99", "p99.9", "p99.99", "max"]),
+        rows: by_operation(sweep, |_, operation| {
+            let SweepLatency { p50, p90, p99, p999, p9999, max, .. } = &operation.latency_ns;
+            [p50, p90, p99, p999, p9999, max].map(microseconds).into()
+        }),
+        keys: sweep.parameters.len() + 1,
+    }
+}
+
+fn within(sweep: &Sweep) -> Section {
+    let rows: Vec<(Vec<String>, &[Within])> = sweep
+        .points
+        .iter()
+        .flat_map(|point| {
+            shown(point).map(|one| ([keys(point), vec![label(sweep, one)]].concat(), &*one.latency_within))
+        })
+        .filter(|(_, within)| !within.is_empty())
+        .collect();
+    let (bounds, cells) = distribution::percentages(&rows.iter().map(|(_, within)| *within).collect::<Vec<_>>());
+    Section {
+        title: distribution::TITLE,
+        note: "Of all runs together; at the capture point, rounded down.".to_owned(),
+        columns: columns(sweep, &["operation"], &[]).into_iter().chain(bounds).collect(),
+        rows: rows.into_iter().zip(cells).map(|((keys, _), cells)| [keys, cells].concat()).collect(),
+        keys: sweep.parameters.len() + 1,
+    }
+}
+
+fn work(sweep: &Sweep) -> Section {
+    let figures = [
+        "runs",
+        "operations\n/s",
+        "frames\n/op",
+        "server\ncalls/op",
+        "client\ncalls/op",
+        "server\nCPU µs/op",
+        "client\nCPU µs/op",
+        "server\ncycles/op",
+        "client\ncycles/op",
+    ];
+    let row = |point: &SweepPoint| {
+        let total = &point.total;
+        let counted = point.runs.iter().filter(|run| run.fault.is_none()).count();
+        let roles = [&total.server, &total.client];
+        let mut cells = keys(point);
+        cells.push(format!("{counted} of {}", sweep.runs));
+        cells.push(measured(&total.per_second, |rate| grouped(rate.round() as u64)));
+        cells.push(bounded(point, measured(&total.frames, two_digits)));
+        cells.extend(roles.map(|role| measured(&role.syscalls, two_digits)));
+        cells.extend(roles.map(|role| measured(&role.on_cpu_ns, |ns| significant(ns / 1e3))));
+        cells.extend(roles.map(cycles));
+        cells
+    };
+    Section {
+        title: "Rate and work per operation",
+        note: format!(
+            "All workload operations of a run together. Operations per second: from the first frame to the last, under the \
+             capture. Frames: all of the connections, acknowledgments and connection set-up included.{}",
+            absences(sweep)
+        ),
+        columns: columns(sweep, &[], &figures),
+        rows: sweep.points.iter().map(row).collect(),
+        keys: sweep.parameters.len(),
+    }
+}
+
+/// Reference cycles are a unit of time.
+fn cycles(work: &SweepWork) -> String {
+    let text = measured(&work.cycles, significant);
+    if work.cycles_source == Some(CycleSource::Reference) && text != DASH { format!("{text} ref") } else { text }
+}
+
+/// Returns why figures of work are absent, each reason once.
+fn absences(sweep: &Sweep) -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    let has_runs = |point: &&SweepPoint| point.runs.iter().any(|run| run.fault.is_none());
+    for total in sweep.points.iter().filter(has_runs).map(|point| &point.total) {
+        let figures = [
+            ("operations per second", &total.per_second),
+            ("frames", &total.frames),
+            ("server", &total.server.syscalls),
+            ("client", &total.client.syscalls),
+            ("server's cycles", &total.server.cycles),
+            ("client's cycles", &total.client.cycles),
+        ];
+        for (name, figure) in figures {
+            let Some(reason) = figure.reason() else { continue };
+            let said = format!(" {name}: not measured: {}.", clean(reason).trim_end_matches('.'));
+            if !reasons.contains(&said) {
+                reasons.push(said);
+            }
+        }
+    }
+    reasons.concat()
+}
+
+fn reported(sweep: &Sweep) -> Section {
+    let rows = sweep.points.iter().flat_map(|point| {
+        point.reported.iter().map(|test| {
+            let SweepLatency { p50, p95, p99, p999, max, mean, .. } = &test.latency_ns;
+            let mut cells = keys(point);
+            cells.push(format!("{} {}", clean(&test.program), clean(&test.name)));
+            cells.push(measured(&test.per_second, |rate| grouped(rate.round() as u64)));
+            cells.extend([mean, p50, p95, p99, p999, max].map(microseconds));
+            cells
+        })
+    });
+    Section {
+        title: "As the command reported, in µs",
+        note: "What the command printed about itself: its rate per second, and latencies from its own side.".to_owned(),
+        columns: columns(sweep, &["test"], &["per\nsecond", "mean", "p50", "p95", "p99", "p99.9", "max"]),
+        rows: rows.collect(),
+        keys: sweep.parameters.len() + 1,
+    }
+}
+
+/// A column for each parameter, then further keys, then figures.
+fn columns(sweep: &Sweep, keys: &[&str], figures: &[&str]) -> Vec<Column> {
+    let parameters = sweep.parameters.iter().map(|parameter| Column::right(&clean(&parameter.name)));
+    let keys = keys.iter().map(|key| Column::left(key));
+    parameters.chain(keys).chain(figures.iter().map(|figure| Column::right(figure))).collect()
+}
+
+/// The values of a point, in the order of the parameters.
+fn keys(point: &SweepPoint) -> Vec<String> {
+    point.values.iter().map(|value| clean(value)).collect()
+}
+
+fn by_operation(sweep: &Sweep, cells: impl Fn(&SweepPoint, &SweepOperation) -> Vec<String>) -> Vec<Vec<String>> {
+    let row = |point: &SweepPoint, operation: &SweepOperation| {
+        let mut row = keys(point);
+        row.push(label(sweep, operation));
+        row.extend(cells(point, operation));
+        row
+    };
+    sweep.points.iter().flat_map(|point| shown(point).map(|one| row(point, one)).collect::<Vec<_>>()).collect()
+}
+
+/// Marks a figure of bytes or frames of a point whose captures lost some.
+fn bounded(point: &SweepPoint, figure: String) -> String {
+    if point.lower_bounds.is_empty() || figure == DASH { figure } else { format!("{AT_LEAST}{figure}") }
+}
+
+fn two_digits(value: f64) -> String {
+    with_digits(value, 2)
+}
+
+fn microseconds(ns: &Measured<Spread>) -> String {
+    measured(ns, |ns| significant(ns / 1e3))
+}
+
+fn measured(figure: &Measured<Spread>, print: Printed) -> String {
+    figure.value().map_or_else(|| DASH.to_owned(), |spread| cell(*spread, print))
+}
+
+/// `41.5 (40.2-42.0)`; without spread the median alone.
+fn cell(spread: Spread, print: Printed) -> String {
+    let [median, q1, q3] = [spread.median, spread.q1, spread.q3].map(print);
+    if q1 == median && q3 == median { median } else { format!("{median} ({q1}-{q3})") }
+}

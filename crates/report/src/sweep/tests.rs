@@ -1,0 +1,150 @@
+use super::*;
+use crate::fixture;
+use crate::folder::OutputFolder;
+use crate::reported::{Reported, ReportedLatency};
+use crate::text::Style;
+use overhead_model::record::{Selected, Tool};
+use overhead_model::sweep::SweepParameter;
+use overhead_model::{Measured, Run};
+
+/// A run that took so many milliseconds.
+fn run(ms: u64) -> Run {
+    let mut run = fixture::redis_live().run;
+    run.ledger.other = 0;
+    run.source.last_ns = run.source.first_ns + ms * 1_000_000;
+    run
+}
+
+fn made(number: usize, record: Result<Run, String>) -> PointRun {
+    let test = Reported {
+        program: "redis-benchmark",
+        name: "GET".to_owned(),
+        per_second: Some(1_000.0 * number as f64),
+        latency_ns: ReportedLatency { p50: Some(250_000.0), ..ReportedLatency::default() },
+    };
+    PointRun { folder: format!("P=1/run-{number}"), record, reported: vec![test] }
+}
+
+/// Two points of three runs: those of the second take half as long.
+fn sweep_of(points: usize) -> Sweep {
+    let values = ["1", "10"].map(str::to_owned);
+    let point_of = |value: &String| {
+        let half = if value == "10" { 2 } else { 1 };
+        let runs: Vec<PointRun> =
+            [1_000, 2_000, 4_000].into_iter().zip(1..).map(|(ms, number)| made(number, Ok(run(ms / half)))).collect();
+        point(vec![value.clone()], format!("P={value}"), &runs)
+    };
+    Sweep {
+        schema_version: SWEEP_VERSION,
+        tool: Tool { name: "overhead".to_owned(), version: "0.1.0".to_owned() },
+        command: ["redis-benchmark", "-P", "{P}"].map(str::to_owned).into(),
+        settings: Vec::new(),
+        selection: Selected::default(),
+        environment: fixture::redis_live().run.environment,
+        parameters: vec![SweepParameter { name: "P".to_owned(), values: values.to_vec() }],
+        runs: 3,
+        points: values.iter().take(points).map(point_of).collect(),
+        partial: (points < 2).then(|| "ended after 3 of 6 runs".to_owned()),
+    }
+}
+
+fn median(figure: &Measured<overhead_model::Spread>) -> Option<f64> {
+    figure.value().map(|spread| spread.median)
+}
+
+#[test]
+fn a_point_has_the_median_of_its_runs() {
+    let sweep = sweep_of(2);
+    let total = &sweep.points[0].total;
+    let count = median(&total.operations).unwrap();
+    assert_eq!(median(&total.per_second), Some(count / 2.0), "the run of 2 s is the median");
+    assert_eq!(median(&sweep.points[1].total.per_second), Some(count));
+    let per_second = total.per_second.value().unwrap();
+    assert_eq!((per_second.runs, per_second.min, per_second.max), (3, count / 4.0, count));
+    let names: Vec<&str> = sweep.points[0].operations.iter().map(|operation| &*operation.name).collect();
+    assert_eq!(names, ["SET", "GET"], "the largest by bytes first");
+    assert_eq!(median(&total.server.syscalls), Some(3.006));
+    assert_eq!(median(&sweep.points[0].reported[0].per_second), Some(2_000.0));
+    let said = &sweep.points[0].reported[0].latency_ns;
+    assert_eq!((median(&said.p50), said.p99.reason()), (Some(250_000.0), Some("redis-benchmark does not say")));
+}
+
+#[test]
+fn a_run_that_failed_does_not_count_and_is_named() {
+    let runs = [made(1, Ok(run(1_000))), made(2, Err("the command ended with status 1".to_owned()))];
+    let point = point(vec!["1".to_owned()], "P=1".to_owned(), &runs);
+    assert_eq!(point.total.operations.value().unwrap().runs, 1);
+    assert_eq!(median(&point.reported[0].per_second), Some(1_000.0), "nor does what its command said");
+    let sweep = Sweep { points: vec![point], ..sweep_of(2) };
+    assert_eq!(remarks(&sweep), ["P=1/run-2 does not count: the command ended with status 1"]);
+    assert!(table(&sweep, Style::default()).contains("1 of 3"));
+}
+
+#[test]
+fn without_any_run_every_figure_has_a_reason() {
+    let point = point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Err("failed".to_owned()))]);
+    assert_eq!(point.total.per_second.reason(), Some("no run"));
+    let sweep = Sweep { points: vec![point], ..sweep_of(2) };
+    assert!(figures::figures(&sweep).is_empty());
+    assert!(csv(&sweep).contains(",no run"));
+}
+
+#[test]
+fn what_lost_frames_is_marked_in_every_form() {
+    let mut lossy = run(1_000);
+    lossy.source.kernel_drops = Measured::Value(7);
+    let runs = [made(1, Ok(lossy)), made(2, Ok(run(1_000)))];
+    let sweep = Sweep { points: vec![point(vec!["1".to_owned()], "P=1".to_owned(), &runs)], ..sweep_of(2) };
+    assert_eq!(sweep.points[0].lower_bounds, ["P=1/run-1: 7 frames dropped by the kernel"]);
+    assert!(table(&sweep, Style::default()).contains('≥') && markdown(&sweep).contains('≥'));
+    let bytes = csv(&sweep).lines().find(|line| line.contains("request_bytes")).unwrap().to_owned();
+    assert!(bytes.contains(",true,"), "{bytes}");
+}
+
+#[test]
+fn csv_has_a_line_for_each_figure_and_json_reads_back() {
+    let sweep = sweep_of(2);
+    let text = csv(&sweep);
+    let header = text.lines().next().unwrap();
+    assert_eq!(
+        header,
+        "vary_P,of,protocol,operation,via,figure,unit,runs,lower_bound,median,q1,q3,min,max,unavailable"
+    );
+    assert!(text.lines().all(|line| line.matches(',').count() >= header.matches(',').count()));
+    assert!(text.contains("10,operation,resp,GET,array,latency_p50,ns,3,false,"));
+    let path = std::env::temp_dir().join(format!("overhead-sweep-{}-read", std::process::id()));
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join(SWEEP_RECORD), json(&sweep).unwrap()).unwrap();
+    assert_eq!(load_sweep(&path).unwrap(), sweep);
+    fs::write(path.join(SWEEP_RECORD), "{\"schema_version\": 9}").unwrap();
+    assert!(matches!(load_sweep(&path), Err(ReportError::Version { found: 9, .. })));
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
+    let path = std::env::temp_dir().join(format!("overhead-sweep-{}-drawn", std::process::id()));
+    let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
+    let files = write_sweep(&sweep_of(2), &folder).unwrap();
+    let mut names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+    names.sort_unstable();
+    let mut wanted = SWEEP_FILES;
+    wanted.sort_unstable();
+    assert_eq!(names, wanted);
+    assert_eq!(replaced_by_sweep(&folder), None);
+    // A sweep without counters takes the figures of an earlier one away.
+    let mut uncounted = run(1_000);
+    uncounted.counters = Measured::unavailable("not asked for");
+    let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(uncounted))])];
+    let files = write_sweep(&Sweep { points, ..sweep_of(2) }, &folder).unwrap();
+    assert!(files.len() < SWEEP_FILES.len() && !path.join("calls.png").exists());
+    fs::write(path.join(SWEEP_FILES[0]), "# My own notes\n").unwrap();
+    assert!(replaced_by_sweep(&folder).is_some());
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn an_unfinished_sweep_says_so_in_its_table() {
+    let text = table(&sweep_of(1), Style::default());
+    assert!(text.contains("warning: ended after 3 of 6 runs"), "{text}");
+}
