@@ -82,6 +82,14 @@ impl Entry {
         closes
     }
 
+    /// What the tally is told next is of this connection, where it wants to know.
+    #[inline]
+    fn announce<T: Tally>(&self, tally: &mut T) {
+        if tally.wants_ends() {
+            tally.turn_to(&self.flow.ends(self.number));
+        }
+    }
+
     /// Finds out anew how many bytes are held, where it is time, and returns how many were before, where that changes.
     #[inline]
     fn weigh_if_due(&mut self) -> Option<usize> {
@@ -156,7 +164,10 @@ impl<T: Tally> Connections<T> {
 
     /// Returns what was tallied so far.
     pub fn tally(&mut self) -> &T {
-        self.flows.values_mut().for_each(|entry| entry.flow.tell(&mut self.tally));
+        for entry in self.flows.values_mut() {
+            entry.announce(&mut self.tally);
+            entry.flow.tell(&mut self.tally);
+        }
         &self.tally
     }
 
@@ -182,6 +193,7 @@ impl<T: Tally> Connections<T> {
         at: Moment,
     ) {
         if let Some(entry) = self.flows.get_mut(&key) {
+            entry.announce(&mut self.tally);
             // A connection that has ended recalls nothing any more.
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
             if !bare.as_ref().is_some_and(recalls) {
@@ -323,6 +335,7 @@ impl<T: Tally> Connections<T> {
         }
         if self.holdings.is_crowded() {
             for entry in self.flows.values_mut().filter(|entry| entry.held > 0) {
+                entry.announce(&mut self.tally);
                 entry.flow.shrink(&mut self.tally);
                 let before = entry.weigh();
                 self.holdings.change(before, entry.held);
@@ -408,6 +421,7 @@ impl<T: Tally> Connections<T> {
             self.holdings.end(entry.held);
         }
         self.shared.statements.withhold(true);
+        entry.announce(&mut self.tally);
         self.tally.trace(Trace::Ending { connection: entry.number });
         let Finished { tcp, other, notes, hits } = entry.flow.finish(&mut self.tally);
         self.shared.statements.withhold(false);

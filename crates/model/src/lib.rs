@@ -23,7 +23,8 @@ pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;
 pub use operation::{
-    Class, ConnectionSummary, DecidedBy, Listener, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+    Class, ConnectionSummary, DecidedBy, Ends, Listener, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals,
+    Tally,
 };
 pub use record::{Measured, Run};
 pub use spread::Spread;

@@ -141,6 +141,19 @@ pub enum DecidedBy {
     Content,
 }
 
+/// A connection that operations are of, as far as is known while they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Its number, which no other has that is told to the same tally.
+    pub number: u64,
+    /// Address of the client.
+    pub client: SocketAddr,
+    /// Address of the server.
+    pub server: SocketAddr,
+    /// Capture time of its first frame, Unix nanoseconds.
+    pub first_ns: u64,
+}
+
 /// What is known of a selected connection when it ends or the capture does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionSummary {
@@ -222,6 +235,20 @@ pub trait Tally {
 
     /// A selected connection has ended.
     fn connection(&mut self, summary: ConnectionSummary);
+
+    /// Returns whether it tells connections apart: then it hears by [`Tally::turn_to`] whose everything else is.
+    #[inline]
+    fn wants_ends(&self) -> bool {
+        false
+    }
+
+    /// What is told next is of this connection.
+    fn turn_to(&mut self, ends: &Ends) {
+        let _ = ends;
+    }
+
+    /// Client and server of that connection were taken for each other. Nothing was told of it yet.
+    fn swap_ends(&mut self) {}
 
     /// Who wants to hear of each step on the way to an operation. Nobody, unless an implementation says otherwise: then the
     /// calls are compiled away, and with them whatever was prepared for them.

@@ -6,8 +6,10 @@
 //! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation (feature `schema`): each derives
 //! `JsonSchema`, and `make bless` writes both anew when one has changed.
 
+mod peers;
 mod view;
 
+pub use peers::{PeerRow, PeerRows};
 pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
 
 use crate::account::{Account, Amounts};
@@ -94,6 +96,9 @@ pub struct Run {
     pub lower_bounds: Vec<String>,
     /// Warnings, in whole sentences for people.
     pub warnings: Vec<String>,
+    /// Operations by connection, client or server; absent unless it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<PeerRows>,
     /// The rows in the order and number that were asked for; absent unless they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<View>,

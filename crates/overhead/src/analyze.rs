@@ -13,7 +13,7 @@ use clap::Args;
 use overhead_dissect::Totals;
 use overhead_dissect::explain::FieldSums;
 use overhead_model::Measured;
-use overhead_model::record::{Input, Run, Selected, SourceKind};
+use overhead_model::record::{By, Input, Run, Selected, SourceKind};
 use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeBounds};
@@ -61,6 +61,9 @@ pub struct Reading {
     /// Tell no statements apart, to see what that costs
     #[arg(long, hide = true)]
     no_statements: bool,
+    /// What operations are added up by, beside their names
+    #[arg(skip)]
+    by: By,
 }
 
 /// The keys at the end, what each file had, and what came of it all.
@@ -75,8 +78,9 @@ const MOST_THREADS: i64 = 256;
 
 impl Analyze {
     /// Reads the files and prints the result.
-    pub fn run(self) -> Result<u8> {
+    pub fn run(mut self) -> Result<u8> {
         self.output.check()?;
+        self.reading.by = self.output.rows.by();
         let kept = match self.reading.files.as_slice() {
             [path] => KeptRun::open(path)?,
             _ => None,
@@ -180,7 +184,8 @@ impl Reading {
     /// Reads and dissects all files; `None` where several threads may have reached a bound together.
     fn dissect(&self, threads: NonZero<usize>, warnings: &mut Warnings) -> Result<Option<Dissected>> {
         let keys = KeyReader::read(&self.keys, warnings)?;
-        let tally = if self.no_statements { Aggregate::new().without_statements() } else { Aggregate::new() };
+        let tally = Aggregate::new().with_rows_by(self.by);
+        let tally = if self.no_statements { tally.without_statements() } else { tally };
         let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), (tally, !self.no_memo));
         let inputs = self.read(&mut division, &keys, warnings)?;
         division.catch_up();
@@ -188,6 +193,9 @@ impl Reading {
             return Ok(None);
         }
         let (aggregate, totals) = division.finish()?;
+        if aggregate.is_over() {
+            return Ok(None);
+        }
         Ok(Some((keys, inputs, aggregate, totals)))
     }
 

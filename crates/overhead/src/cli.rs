@@ -223,6 +223,9 @@ pub struct Output {
 /// Which rows a result has.
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
+    /// What rows are of
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "name")]
+    by: RowKind,
     /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload first in any case
     #[arg(long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
     sort: SortKey,
@@ -235,11 +238,34 @@ pub struct RowsArgs {
 }
 
 impl RowsArgs {
+    /// Returns what rows are of.
+    pub fn by(&self) -> By {
+        match self.by {
+            RowKind::Name => By::Name,
+            RowKind::Connection => By::Connection,
+            RowKind::Client => By::Client,
+            RowKind::Server => By::Server,
+        }
+    }
+
     /// Returns what was asked for; `None` where nothing was.
     pub fn view(&self) -> Option<ViewOptions> {
-        let options = ViewOptions { by: By::Name, sort: self.sort, top: self.top, price: self.price.clone() };
+        let options = ViewOptions { by: self.by(), sort: self.sort, top: self.top, price: self.price.clone() };
         (options != ViewOptions::default()).then_some(options)
     }
+}
+
+/// What `--by` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RowKind {
+    /// Operations of a name
+    Name,
+    /// A connection
+    Connection,
+    /// The address of a client
+    Client,
+    /// The address and port of a server
+    Server,
 }
 
 /// Reads what `--sort` takes.

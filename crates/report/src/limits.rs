@@ -18,6 +18,13 @@ pub const CONNECTIONS: usize = 1_000;
 /// Connections whose ends are kept beside counters, 100 bytes each: as many as the kernel side remembers the owners of.
 pub const PEERS: usize = 65_536;
 
+/// Connections, clients or servers whose operations are added up apart, up to 250 kB each where their latencies are all different;
+/// beyond it, the smallest of those that have ended share a row.
+pub const GROUPS: usize = 4_096;
+
+/// Of these, the largest, that have rows in the record: as many as connections.
+pub const PEER_ROWS: usize = CONNECTIONS;
+
 /// Distinct values that a distribution keeps as a sorted list (16 bytes each) before it becomes a histogram. Wire sizes
 /// rarely have more, and a row of few operations never does, so the long tail of rows stays at 8 kB per distribution.
 pub const SPARSE_VALUES: usize = 512;

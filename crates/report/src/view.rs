@@ -1,8 +1,8 @@
 //! Rows as somebody wants them: told apart by something, sorted, cut, with a price.
 
 use crate::summary::{per_operation, window_ns};
-use overhead_model::record::{By, Cost, Price, SortKey, View, ViewRow};
-use overhead_model::{Class, Run};
+use overhead_model::record::{By, Cost, PeerRow, Price, SortKey, View, ViewRow};
+use overhead_model::{Class, Measured, Run};
 use std::cmp::Ordering;
 
 /// Name of the row that has what is beyond those that were asked for.
@@ -76,7 +76,33 @@ pub(crate) fn ranked_rows(run: &Run) -> Vec<ViewRow> {
 
 fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
     match by {
-        By::Name | By::Connection | By::Client | By::Server => run.operations.iter().map(ViewRow::from).collect(),
+        By::Name => run.operations.iter().map(ViewRow::from).collect(),
+        By::Connection | By::Client | By::Server => {
+            run.peers.iter().filter(|peers| peers.by == by).flat_map(|peers| &peers.rows).map(of_peer).collect()
+        }
+    }
+}
+
+/// Returns the row of a connection, a client or a server; that of those without one is named so.
+fn of_peer(row: &PeerRow) -> ViewRow {
+    let is_other = row.client.is_none() && row.server.is_none();
+    ViewRow {
+        class: Some(row.class),
+        protocol: row.protocol.clone(),
+        name: if is_other { OTHER_ROWS.to_owned() } else { String::new() },
+        via: String::new(),
+        client: row.client.clone(),
+        server: row.server.clone(),
+        rows: 1,
+        count: row.count,
+        unsolicited: row.unsolicited,
+        errors: row.errors,
+        unanswered: row.unanswered.saturating_sub(row.no_reply),
+        no_reply: row.no_reply,
+        request: row.request.clone(),
+        response: row.response.clone(),
+        latency_ns: Measured::Value(row.latency_ns),
+        cost: None,
     }
 }
 

@@ -19,7 +19,7 @@ use counts::Counts;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
-use overhead_model::{Account, ConnectionSummary, DecidedBy, Protocol, RowId, Side, Tally, Trace};
+use overhead_model::{Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, Tally, Trace};
 use overhead_protocols::Shared;
 use probe::Probe;
 use recall::Memory;
@@ -113,6 +113,11 @@ impl Flow {
         }
     }
 
+    /// Returns which connection it is, with this number.
+    pub fn ends(&self, number: u64) -> Ends {
+        Ends { number, client: self.ends[0], server: self.ends[1], first_ns: self.first_ns }
+    }
+
     /// Returns whether both ends have sent something.
     pub fn is_answered(&self) -> bool {
         self.seen == [true; 2]
@@ -175,6 +180,7 @@ impl Flow {
         if let Stage::Sniffing(sniffing) = &mut self.stage {
             sniffing.swap_sides();
         }
+        tally.swap_ends();
         tally.trace(Trace::Swapped);
     }
 

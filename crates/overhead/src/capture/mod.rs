@@ -220,7 +220,8 @@ impl CaptureArgs {
             PcapngWriter::new(&output, file, &about)
         });
         let keys = KeyReader::follow(&self.keys);
-        let tally = Aggregate::new().with_peers().with_distributions(self.distribution);
+        let tally =
+            Aggregate::new().with_peers().with_rows_by(self.output.rows.by()).with_distributions(self.distribution);
         let tally = if self.no_statements { tally.without_statements() } else { tally };
         let dissector = Dissector::new(selection.clone(), tally).with_keys(keys.log());
         let dissector = if self.no_memo { dissector.without_memo() } else { dissector };

@@ -3,6 +3,7 @@
 //! Every result is a function of the *set* of calls, not of their order: sums are integers, distributions are
 //! histograms, rows beyond the limit are chosen by key, connections by a total order.
 
+mod by_peer;
 mod connections;
 mod distribution;
 mod peers;
@@ -14,9 +15,12 @@ mod within;
 
 pub use record::{RunFacts, build_run};
 
+use by_peer::ByPeer;
 use connections::Largest;
-use overhead_model::record::{Connection, OperationRow};
-use overhead_model::{Amounts, Class, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::record::{By, Connection, OperationRow, PeerRows};
+use overhead_model::{
+    Amounts, Class, ConnectionSummary, Ends, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally,
+};
 use peers::Peers;
 use rows::Rows;
 use std::net::SocketAddr;
@@ -30,6 +34,7 @@ pub struct Aggregate {
     without_statements: bool,
     /// Rows of the record say how many operations took how long.
     distributions: bool,
+    by_peer: Option<ByPeer>,
 }
 
 impl Aggregate {
@@ -59,6 +64,13 @@ impl Aggregate {
         self
     }
 
+    /// Adds operations up by connection, client or server, too, for [`Aggregate::by_peer`]. By name they are in any case.
+    #[must_use]
+    pub fn with_rows_by(mut self, by: By) -> Self {
+        self.by_peer = (by != By::Name).then(|| ByPeer::new(by));
+        self
+    }
+
     /// Takes in what another thread or another file counted. The result does not depend on the order of merges.
     pub fn merge(&mut self, other: Self) {
         self.rows.merge(&other.rows);
@@ -66,6 +78,21 @@ impl Aggregate {
         if let (Some(peers), Some(other)) = (&mut self.peers, other.peers) {
             peers.merge(other);
         }
+        match (&mut self.by_peer, other.by_peer) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => *mine = theirs,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Returns operations by connection, client or server; `None` unless [`Aggregate::with_rows_by`] has asked for them.
+    pub fn by_peer(&self) -> Option<PeerRows> {
+        self.by_peer.as_ref().map(ByPeer::to_record)
+    }
+
+    /// Returns whether what was merged is more than one thread would have kept apart: then its result is not the same.
+    pub fn is_over(&self) -> bool {
+        self.by_peer.as_ref().is_some_and(ByPeer::is_over)
     }
 
     /// Returns the rows of the record, sorted by protocol, class, name and via.
@@ -105,6 +132,15 @@ impl Aggregate {
     }
 }
 
+impl Aggregate {
+    /// Returns where operations are added up by connection, and which kind those of a row are, where they are.
+    #[inline]
+    fn peer_sums(&mut self, row: RowId) -> Option<(&mut ByPeer, (Class, Protocol))> {
+        let peers = self.by_peer.as_mut()?;
+        Some((peers, self.rows.kind_of(row)?))
+    }
+}
+
 impl Tally for Aggregate {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         self.rows.id_of(if self.without_statements { RowKey { statement: "", ..key } } else { key })
@@ -135,26 +171,58 @@ impl Tally for Aggregate {
             self.rows.add_latency(row, latency_ns, 1);
         }
         self.rows.add_times(row, operation, 1);
+        if let Some((peers, kind)) = self.peer_sums(row) {
+            peers.add(kind, operation, 1);
+        }
     }
 
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
         self.rows.add_times(row, operation, times);
+        if let Some((peers, kind)) = self.peer_sums(row) {
+            peers.add(kind, operation, times);
+        }
     }
 
     #[inline]
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
         self.rows.add_latency(row, latency_ns, times);
+        if let Some((peers, kind)) = self.peer_sums(row) {
+            peers.add_latency(kind, latency_ns, times);
+        }
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
         self.rows.add_late(row, side, totals);
+        if let Some((peers, kind)) = self.peer_sums(row) {
+            peers.add_late(kind, side, totals);
+        }
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {
         if let Some(peers) = &mut self.peers {
             peers.push(&summary);
         }
+        if let Some(peers) = &mut self.by_peer {
+            peers.end();
+        }
         self.connections.push(summary);
+    }
+
+    #[inline]
+    fn wants_ends(&self) -> bool {
+        self.by_peer.is_some()
+    }
+
+    fn turn_to(&mut self, ends: &Ends) {
+        if let Some(peers) = &mut self.by_peer {
+            peers.turn_to(ends);
+        }
+    }
+
+    fn swap_ends(&mut self) {
+        if let Some(peers) = &mut self.by_peer {
+            peers.swap();
+        }
     }
 }
 

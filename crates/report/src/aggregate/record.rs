@@ -51,6 +51,7 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
         observer: facts.observer,
         lower_bounds,
         warnings,
+        peers: aggregate.by_peer(),
         view: None,
         exit: if ledger.balanced { facts.exit } else { facts.exit.max(PARTIAL) },
     }

@@ -120,6 +120,12 @@ impl Rows {
         Some((statement, row))
     }
 
+    /// Returns the class and the protocol of the row with this number.
+    pub(crate) fn kind_of(&self, id: RowId) -> Option<(Class, Protocol)> {
+        let key = &self.row_of(self.statements.get(self.place(id)? as usize)?).key;
+        Some((key.class, key.protocol))
+    }
+
     /// Takes in closed operations that came to the same, their latencies left out.
     #[inline]
     pub(crate) fn add_times(&mut self, id: RowId, operation: &Operation, times: u64) {

@@ -143,6 +143,7 @@ pub(super) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
     let is_said = |column: &OperationColumn| match column {
         Of::Unknown => table.has_unknown(),
         Of::CostOfMillion | Of::CostOfDay => table.price.is_some(),
+        Of::Via => table.has_via(),
         _ => true,
     };
     WIDE.into_iter().filter(is_said).collect()
@@ -185,7 +186,7 @@ pub(super) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
     order.extend(then.into_iter().chain(last));
     let mut seen = Vec::with_capacity(order.len());
     for column in order {
-        if !seen.contains(&column) {
+        if !seen.contains(&column) && (column != Of::Via || table.has_via()) {
             seen.push(column);
         }
     }

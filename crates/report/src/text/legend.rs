@@ -31,6 +31,10 @@ pub(super) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
     ];
     let mut said: Vec<String> =
         lines.into_iter().filter(|(there, _)| *there).map(|(_, line)| line.to_owned()).collect();
+    let common = table.common_server.as_ref().filter(|_| has(&[Of::Operation]));
+    said.extend(
+        common.map(|server| format!("connection: by the client's end; the server's is {} of all", clean(server))),
+    );
     said.extend(table.price.filter(|_| has(&[Of::CostOfMillion, Of::CostOfDay])).map(cost));
     said.extend(lower_bounds(table.run));
     said

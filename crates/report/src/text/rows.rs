@@ -18,6 +18,8 @@ pub(crate) struct TableRows<'run> {
     /// They are of more than one protocol.
     pub several_protocols: bool,
     pub bounds: LowerBounds,
+    /// That of all connections, where rows are of these.
+    pub common_server: Option<String>,
 }
 
 impl<'run> TableRows<'run> {
@@ -28,7 +30,10 @@ impl<'run> TableRows<'run> {
             None => (Cow::Owned(ranked_rows(run)), By::Name, None),
         };
         let several_protocols = run.operations.windows(2).any(|pair| pair[0].protocol != pair[1].protocol);
-        Self { run, rows, by, price, several_protocols, bounds: LowerBounds::of(run) }
+        let common_server = rows.iter().find_map(|row| row.server.clone()).filter(|server| {
+            by == By::Connection && rows.iter().filter_map(|row| row.server.as_ref()).all(|other| other == server)
+        });
+        Self { run, rows, by, price, several_protocols, bounds: LowerBounds::of(run), common_server }
     }
 
     /// Returns whether some byte was not decoded.
@@ -44,6 +49,11 @@ impl<'run> TableRows<'run> {
             By::Name => "operation",
             by => by.name(),
         }
+    }
+
+    /// Returns whether the way of sending tells rows apart.
+    pub fn has_via(&self) -> bool {
+        self.by == By::Name
     }
 
     /// Returns what heads the table.
@@ -62,6 +72,7 @@ impl<'run> TableRows<'run> {
             _ if row.rows > 1 => format!("({})", counted(row.rows, "more row")),
             (None, None) => clean(&row.name),
             (Some(end), None) | (None, Some(end)) => clean(end),
+            (Some(client), Some(_)) if self.common_server.is_some() => clean(client),
             (Some(client), Some(server)) => clean(&format!("{client} > {server}")),
         };
         if self.several_protocols && !row.protocol.is_empty() { format!("{} {name}", row.protocol) } else { name }

@@ -13,7 +13,7 @@ use crate::summary::{
     workload_count,
 };
 use crate::view::per_day;
-use overhead_model::record::{By, CycleSource, Role, ViewRow};
+use overhead_model::record::{CycleSource, Role, ViewRow};
 use overhead_model::{Account, Amounts, Class, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -218,11 +218,11 @@ fn accounts(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
     }
     let used = used_accounts(&sides.iter().map(|side| side.2).collect::<Vec<_>>());
     let each: Vec<AccountColumn> = used.iter().map(|account| (account.name().to_owned(), vec![*account])).collect();
-    let whole = accounts_grid(table, &sides, &each, vias_differ(&sides) || table.by == By::Name);
+    let whole = accounts_grid(table, &sides, &each, table.has_via());
     let Some(width) = style.width.filter(|width| *columns != Columns::All && whole.width() > *width) else {
         return whole.render(style);
     };
-    let mut grid = accounts_grid(table, &sides, &together(&used), vias_differ(&sides));
+    let mut grid = accounts_grid(table, &sides, &together(&used), table.has_via() && vias_differ(&sides));
     let beyond = grid.width().saturating_sub(width);
     let longest = grid.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max().unwrap_or(0);
     shorten(&mut grid, 0, longest.saturating_sub(beyond).max(SHORT_NAME));

@@ -1,0 +1,414 @@
+//! Operations added up by connection, by client or by server.
+//!
+//! What is added is what the rows are given, so that both come to the same. There are as many groups as [`GROUPS`]; where a further
+//! one begins, the smallest of those without an open connection are folded into one row. What these had come to is told in full
+//! when their connections end, so that the choice does not depend on the memo. Several threads that have more groups
+//! together leave it to one: see [`ByPeer::is_over`].
+
+use super::distribution::Values;
+use super::statement::latency_of;
+use crate::limits::{GROUPS, PEER_ROWS};
+use overhead_model::record::{By, PeerRow, PeerRows, SideSums};
+use overhead_model::{Class, Ends, Operation, Outcome, Protocol, Side, SideTotals};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+
+/// Groups that are folded at once, so that finding the smallest is rare.
+const AT_ONCE: usize = GROUPS / 8;
+
+/// What tells groups apart; parts that do not are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct GroupKey {
+    protocol: Protocol,
+    client: Option<SocketAddr>,
+    server: Option<SocketAddr>,
+    /// Of connections, when they began: ports are used again.
+    first_ns: u64,
+}
+
+/// What the operations of a class came to.
+#[derive(Clone, Debug, Default)]
+struct ClassSums {
+    count: u64,
+    errors: u64,
+    unanswered: u64,
+    no_reply: u64,
+    unsolicited: u64,
+    sides: [SideTotals; 2],
+    latency: Values,
+}
+
+/// Operations of one group.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    classes: [Option<Box<ClassSums>>; Class::COUNT],
+    /// Connections that had any operation or frame, and how many of them have not ended.
+    connections: u64,
+    open: u64,
+}
+
+/// Where the operations of a connection are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Group(GroupKey),
+    /// Among those that have no group of their own.
+    Other(Protocol),
+}
+
+/// Operations by group.
+#[derive(Clone, Debug)]
+pub(crate) struct ByPeer {
+    by: By,
+    groups: HashMap<GroupKey, Group>,
+    other: BTreeMap<Protocol, Group>,
+    /// Groups that were folded into the others.
+    folded: u64,
+    /// Connections that have not ended, by number.
+    open: HashMap<u64, Place>,
+    current: Option<Ends>,
+    /// Several threads together have more groups than there may be.
+    is_over: bool,
+}
+
+impl ByPeer {
+    pub(crate) fn new(by: By) -> Self {
+        Self {
+            by,
+            groups: HashMap::new(),
+            other: BTreeMap::new(),
+            folded: 0,
+            open: HashMap::new(),
+            current: None,
+            is_over: false,
+        }
+    }
+
+    /// What comes next is of this connection.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, ends: &Ends) {
+        self.current = Some(*ends);
+    }
+
+    /// Client and server of the current connection were taken for each other.
+    pub(crate) fn swap(&mut self) {
+        if let Some(ends) = &mut self.current {
+            std::mem::swap(&mut ends.client, &mut ends.server);
+        }
+    }
+
+    /// Operations that came to the same have closed on the current connection.
+    pub(crate) fn add(&mut self, kind: (Class, Protocol), operation: &Operation, times: u64) {
+        if let Some(sums) = self.sums(kind) {
+            sums.add(operation, kind.0, times);
+        }
+    }
+
+    pub(crate) fn add_latency(&mut self, kind: (Class, Protocol), latency_ns: u64, times: u64) {
+        if let Some(sums) = self.sums(kind) {
+            sums.latency.record(latency_ns, times);
+        }
+    }
+
+    pub(crate) fn add_late(&mut self, kind: (Class, Protocol), side: Side, totals: &SideTotals) {
+        if let Some(sums) = self.sums(kind) {
+            sums.add_side(side, totals, 1);
+        }
+    }
+
+    /// The current connection has ended.
+    pub(crate) fn end(&mut self) {
+        let Some(ends) = &self.current else { return };
+        if let Some(Place::Group(key)) = self.open.remove(&ends.number)
+            && let Some(group) = self.groups.get_mut(&key)
+        {
+            group.open -= 1;
+        }
+    }
+
+    /// Returns the sums of a class of the current connection's group.
+    fn sums(&mut self, (class, protocol): (Class, Protocol)) -> Option<&mut ClassSums> {
+        let ends = self.current?;
+        let place = match self.open.get(&ends.number) {
+            Some(place) => *place,
+            None => self.begin(&ends, protocol),
+        };
+        let group = match place {
+            Place::Group(key) => self.groups.get_mut(&key)?,
+            Place::Other(protocol) => self.other.entry(protocol).or_default(),
+        };
+        Some(group.classes.get_mut(class as usize)?.get_or_insert_default())
+    }
+
+    /// Something is told of a connection for the first time.
+    fn begin(&mut self, ends: &Ends, protocol: Protocol) -> Place {
+        let key = self.key(ends, protocol);
+        if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS {
+            self.fold();
+        }
+        let has_room = self.groups.len() < GROUPS;
+        let place = if has_room || self.groups.contains_key(&key) {
+            let group = self.groups.entry(key).or_default();
+            group.connections += 1;
+            group.open += 1;
+            Place::Group(key)
+        } else {
+            self.folded += 1;
+            self.other.entry(protocol).or_default().connections += 1;
+            Place::Other(protocol)
+        };
+        self.open.insert(ends.number, place);
+        place
+    }
+
+    fn key(&self, ends: &Ends, protocol: Protocol) -> GroupKey {
+        let Ends { client, server, first_ns, .. } = *ends;
+        let none = GroupKey { protocol, client: None, server: None, first_ns: 0 };
+        match self.by {
+            By::Client => GroupKey { client: Some(SocketAddr::new(client.ip(), 0)), ..none },
+            By::Server => GroupKey { server: Some(server), ..none },
+            By::Connection | By::Name => GroupKey { protocol, client: Some(client), server: Some(server), first_ns },
+        }
+    }
+
+    /// Adds the smallest groups without an open connection to the others.
+    #[cold]
+    fn fold(&mut self) {
+        let closed = self.groups.iter().filter(|(_, group)| group.open == 0);
+        let mut closed: Vec<(u64, Reverse<GroupKey>)> =
+            closed.map(|(key, group)| (group.bytes(), Reverse(*key))).collect();
+        let count = AT_ONCE.min(closed.len());
+        if count > 0 && count < closed.len() {
+            closed.select_nth_unstable(count - 1);
+        }
+        for (_, Reverse(key)) in closed.into_iter().take(count) {
+            if let Some(group) = self.groups.remove(&key) {
+                self.folded += 1;
+                self.other.entry(key.protocol).or_default().merge(&group);
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (key, group) in other.groups {
+            self.groups.entry(key).or_default().merge(&group);
+        }
+        for (protocol, group) in other.other {
+            self.other.entry(protocol).or_default().merge(&group);
+        }
+        self.folded += other.folded;
+        self.is_over |= other.is_over || self.folded > 0 || self.groups.len() > GROUPS;
+    }
+
+    /// Returns whether several threads had more groups together than one keeps: what is folded depends on the order of all
+    /// connections, which one thread alone knows.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns the rows of the record: the largest of each class, and the others of a protocol in one.
+    pub(crate) fn to_record(&self) -> PeerRows {
+        let mut rows = Vec::new();
+        let mut left_out = self.folded;
+        let mut other = self.other.clone();
+        let mut groups: Vec<(&GroupKey, &Group)> = self.groups.iter().collect();
+        groups.sort_by_key(|(key, group)| (Reverse(group.bytes()), **key));
+        for (rank, (key, group)) in groups.into_iter().enumerate() {
+            if rank < PEER_ROWS {
+                rows.extend(group.rows(self.by, Some(*key), key.protocol));
+            } else {
+                left_out += 1;
+                other.entry(key.protocol).or_default().merge(group);
+            }
+        }
+        rows.extend(other.iter().flat_map(|(protocol, group)| group.rows(self.by, None, *protocol)));
+        PeerRows { by: self.by, rows, left_out }
+    }
+}
+
+impl Group {
+    fn bytes(&self) -> u64 {
+        let sums = self.classes.iter().flatten().flat_map(|sums| &sums.sides);
+        sums.map(|side| side.amounts.total()).sum()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.connections += other.connections;
+        for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().merge(theirs);
+            }
+        }
+    }
+
+    /// Returns a row for each class; without a key, that of what is beyond the bounds.
+    fn rows(&self, by: By, key: Option<GroupKey>, protocol: Protocol) -> Vec<PeerRow> {
+        const CLASSES: [Class; Class::COUNT] = [Class::Workload, Class::Setup, Class::Background, Class::Unmatched];
+        let end = |end: SocketAddr| if by == By::Client { end.ip().to_string() } else { end.to_string() };
+        let row = |(class, sums): (Class, &Option<Box<ClassSums>>)| {
+            let sums = sums.as_ref()?;
+            let [request, response] = sums.sides.map(|side| SideSums::new(side.frames, side.amounts));
+            Some(PeerRow {
+                class,
+                protocol: protocol.name().to_owned(),
+                client: key.and_then(|key| key.client).map(end),
+                server: key.and_then(|key| key.server).map(end),
+                first_ns: key.map(|key| key.first_ns).filter(|first_ns| *first_ns > 0),
+                connections: self.connections,
+                count: sums.count,
+                unsolicited: sums.unsolicited,
+                errors: sums.errors,
+                unanswered: sums.unanswered,
+                no_reply: sums.no_reply,
+                request,
+                response,
+                latency_ns: latency_of(&sums.latency),
+            })
+        };
+        CLASSES.into_iter().zip(&self.classes).filter_map(row).collect()
+    }
+}
+
+impl ClassSums {
+    fn add(&mut self, operation: &Operation, class: Class, times: u64) {
+        let of = |counts: bool| if counts { times } else { 0 };
+        let (outcome, is_unsolicited) = (operation.outcome, operation.outcome == Outcome::Unsolicited);
+        self.unsolicited += of(is_unsolicited);
+        self.count += of(!is_unsolicited);
+        self.errors += of(outcome == Outcome::Error);
+        if class != Class::Unmatched {
+            self.no_reply += of(outcome == Outcome::NoReply);
+            self.unanswered += of(matches!(outcome, Outcome::NoReply | Outcome::Unanswered));
+        }
+        for side in Side::BOTH {
+            self.add_side(side, &operation.sides[side as usize], times);
+        }
+        if let Some(latency_ns) = operation.latency_ns {
+            self.latency.record(latency_ns, times);
+        }
+    }
+
+    fn add_side(&mut self, side: Side, totals: &SideTotals, times: u64) {
+        let mine = &mut self.sides[side as usize];
+        mine.frames += totals.frames * times;
+        mine.amounts.add_times(&totals.amounts, times);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.errors += other.errors;
+        self.unanswered += other.unanswered;
+        self.no_reply += other.no_reply;
+        self.unsolicited += other.unsolicited;
+        self.latency.merge(&other.latency);
+        for side in Side::BOTH {
+            self.add_side(side, &other.sides[side as usize], 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overhead_model::{Account, Amounts};
+
+    const REQUEST: (Class, Protocol) = (Class::Workload, Protocol::Resp);
+    const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 6_379);
+
+    fn ends(number: u64, port: u16) -> Ends {
+        let client = SocketAddr::from(([10, 0, (port >> 8) as u8, 2], port));
+        Ends { number, client, server: SERVER.into(), first_ns: number }
+    }
+
+    fn operation(bytes: u64) -> Operation {
+        let side = |bytes| SideTotals { frames: 1, amounts: Amounts::of(Account::Data, bytes) };
+        Operation { sides: [side(bytes), side(2 * bytes)], outcome: Outcome::Ok, latency_ns: Some(bytes) }
+    }
+
+    /// Connections of which each has one operation, of so many bytes, and ends.
+    fn of(by: By, connections: impl Iterator<Item = (u64, u64)>) -> ByPeer {
+        let mut peers = ByPeer::new(by);
+        for (number, bytes) in connections {
+            peers.turn_to(&ends(number, number as u16));
+            peers.add(REQUEST, &operation(bytes), 1);
+            peers.end();
+        }
+        peers
+    }
+
+    fn sums(peers: &PeerRows) -> (u64, u64, u64) {
+        let add = |sum: (u64, u64, u64), row: &PeerRow| {
+            (sum.0 + row.count, sum.1 + row.request.wire_bytes + row.response.wire_bytes, sum.2 + row.latency_ns.count)
+        };
+        peers.rows.iter().fold((0, 0, 0), add)
+    }
+
+    #[test]
+    fn the_largest_have_rows_and_the_others_share_one() {
+        let count = GROUPS as u64 + 700;
+        let peers = of(By::Connection, (1..=count).map(|n| (n, 1 + n * 7_919 % 10_007)));
+        assert!(peers.groups.len() <= GROUPS);
+        let record = peers.to_record();
+        assert_eq!(record.rows.len(), PEER_ROWS + 1);
+        assert_eq!(record.left_out, count - PEER_ROWS as u64);
+        let bytes: u64 = (1..=count).map(|n| 3 * (1 + n * 7_919 % 10_007)).sum();
+        assert_eq!(sums(&record), (count, bytes, count));
+        let mut largest: Vec<u64> = (1..=count).map(|n| 3 * (1 + n * 7_919 % 10_007)).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let found = record.rows.iter().map(|row| row.request.wire_bytes + row.response.wire_bytes);
+        assert!(found.take(PEER_ROWS).eq(largest.into_iter().take(PEER_ROWS)));
+        let other = record.rows.last().unwrap();
+        assert_eq!((&other.client, &other.server, other.connections), (&None, &None, count - PEER_ROWS as u64));
+    }
+
+    #[test]
+    fn open_connections_are_not_folded() {
+        let mut peers = ByPeer::new(By::Connection);
+        let count = GROUPS as u64 + 3;
+        for number in 1..=count {
+            peers.turn_to(&ends(number, number as u16));
+            peers.add(REQUEST, &operation(5), 1);
+        }
+        assert_eq!((peers.groups.len(), peers.folded), (GROUPS, 3));
+        // What comes later on one that has no group is not given one.
+        peers.turn_to(&ends(count, count as u16));
+        peers.add_late(REQUEST, Side::Request, &operation(5).sides[0]);
+        peers.end();
+        assert_eq!((peers.groups.len(), peers.folded), (GROUPS, 3));
+        assert_eq!(sums(&peers.to_record()), (count, 15 * count + 5, count));
+    }
+
+    #[test]
+    fn parts_come_to_the_same_as_the_whole_or_say_that_they_do_not() {
+        for by in [By::Connection, By::Client, By::Server] {
+            let all = |n: u64| (n, n);
+            let whole = of(by, (1..=1_000).map(all));
+            let mut parts = of(by, (1..=1_000).filter(|n| n % 3 == 0).map(all));
+            parts.merge(of(by, (1..=1_000).filter(|n| n % 3 != 0).map(all)));
+            assert!(!parts.is_over());
+            assert_eq!(parts.to_record(), whole.to_record());
+        }
+        let mut parts = of(By::Connection, (1..=3_000).map(|n| (n, n)));
+        parts.merge(of(By::Connection, (3_001..=6_000).map(|n| (n, n))));
+        assert!(parts.is_over());
+    }
+
+    #[test]
+    fn clients_are_told_apart_by_address_and_servers_by_port() {
+        let clients = of(By::Client, (1..=600).map(|n| (n, 1))).to_record();
+        assert_eq!(clients.rows.iter().filter_map(|row| row.client.as_deref()).min(), Some("10.0.0.2"));
+        assert_eq!((clients.rows.len(), clients.rows[0].connections), (3, 256));
+        let servers = of(By::Server, (1..=600).map(|n| (n, 1))).to_record();
+        assert_eq!((servers.rows.len(), servers.rows[0].server.as_deref()), (1, Some("10.0.0.1:6379")));
+    }
+
+    #[test]
+    fn sides_that_were_taken_for_each_other_are_not_kept_so() {
+        let mut peers = ByPeer::new(By::Server);
+        let Ends { number, client, server, first_ns } = ends(1, 7);
+        peers.turn_to(&Ends { number, client: server, server: client, first_ns });
+        peers.swap();
+        peers.add((Class::Setup, Protocol::Resp), &operation(1), 1);
+        assert_eq!(peers.to_record().rows[0].server.as_deref(), Some("10.0.0.1:6379"));
+    }
+}
