@@ -23,8 +23,8 @@ use std::hash::BuildHasher;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows {
     hasher: foldhash::fast::RandomState,
-    rows: Vec<Row>,
-    /// By key, to a place in `rows`. Only the rows of their own, not the shared ones.
+    list: Vec<Row>,
+    /// By key, to a place in `list`. Only the rows of their own, not the shared ones.
     row_index: HashTable<u32>,
     statements: Vec<Statement>,
     /// By key, to a place in `statements`. Not those of shared rows.
@@ -76,13 +76,13 @@ impl Rows {
 
     #[inline]
     fn is(&self, statement: &Statement, key: RowKey<'_>) -> bool {
-        let row = self.rows.get(statement.row as usize);
+        let row = self.list.get(statement.row as usize);
         *statement.text == *key.statement && row.is_some_and(|row| row.key.is(key))
     }
 
     #[inline]
     fn row_of(&self, statement: &Statement) -> &Row {
-        &self.rows[statement.row as usize]
+        &self.list[statement.row as usize]
     }
 
     fn search(&mut self, key: RowKey<'_>, looks: usize) -> RowId {
@@ -116,7 +116,7 @@ impl Rows {
     fn get_mut(&mut self, id: RowId) -> Option<(&mut Statement, &mut Row)> {
         let at = self.place(id)?;
         let statement = self.statements.get_mut(at as usize)?;
-        let row = self.rows.get_mut(statement.row as usize)?;
+        let row = self.list.get_mut(statement.row as usize)?;
         Some((statement, row))
     }
 
@@ -173,7 +173,7 @@ impl Rows {
     /// Makes a statement of a row.
     fn push(&mut self, text: &str, row: u32) -> u32 {
         let at = self.free.pop().unwrap_or(self.statements.len() as u32);
-        let key = &self.rows[row as usize].key;
+        let key = &self.list[row as usize].key;
         let group = group(key.class, key.protocol) as u64;
         self.ever = (self.ever + 1) & ((1 << SERIAL_BITS) - 1);
         let id = RowId((self.ever << GROUP_BITS | group) << PLACE_BITS | u64::from(at));
@@ -182,17 +182,17 @@ impl Rows {
             Some(place) => *place = statement,
             None => self.statements.push(statement),
         }
-        let row = &mut self.rows[row as usize];
+        let row = &mut self.list[row as usize];
         row.statements.push(at);
         row.other = row.other.or((text == OTHER).then_some(at));
         at
     }
 
     fn insert_index(&mut self, at: u32) {
-        let Self { index, hasher, rows, statements, .. } = self;
+        let Self { index, hasher, list, statements, .. } = self;
         let hash = |&at: &u32| {
             let statement = &statements[at as usize];
-            hasher.hash_one(rows[statement.row as usize].key.with_statement(&statement.text))
+            hasher.hash_one(list[statement.row as usize].key.with_statement(&statement.text))
         };
         index.insert_unique(hash(&at), at, hash);
     }
@@ -200,16 +200,16 @@ impl Rows {
     /// Returns the place of the row of a key, which is made where it has one of its own; `None` where it shares one.
     fn row(&mut self, key: RowKey<'_>) -> Option<u32> {
         let hash = self.hasher.hash_one(RowKey { statement: "", ..key });
-        if let Some(&at) = self.row_index.find(hash, |&at| self.rows[at as usize].key.is(key)) {
+        if let Some(&at) = self.row_index.find(hash, |&at| self.list[at as usize].key.is(key)) {
             return Some(at);
         }
         let at = if self.row_index.len() < ROWS {
-            self.rows.push(Row::new(OwnedRowKey::of(key)));
-            self.rows.len() as u32 - 1
+            self.list.push(Row::new(OwnedRowKey::of(key)));
+            self.list.len() as u32 - 1
         } else {
             self.replace_last(OwnedRowKey::of(key))?
         };
-        let (rows, hasher) = (&self.rows, &self.hasher);
+        let (rows, hasher) = (&self.list, &self.hasher);
         self.row_index.insert_unique(hash, at, |&at| hasher.hash_one(rows[at as usize].key.borrowed()));
         Some(at)
     }
@@ -220,15 +220,15 @@ impl Rows {
         if let Some(at) = self.shared[group] {
             return at;
         }
-        self.rows.push(Row::new(OwnedRowKey { class, protocol, name: OTHER.into(), via: "" }));
-        let at = self.push("", self.rows.len() as u32 - 1);
+        self.list.push(Row::new(OwnedRowKey { class, protocol, name: OTHER.into(), via: "" }));
+        let at = self.push("", self.list.len() as u32 - 1);
         self.shared[group] = Some(at);
         at
     }
 
     /// Returns the statement of a row's that takes in what is not told apart.
     fn other_of(&mut self, row: u32) -> u32 {
-        if let Some(at) = self.rows[row as usize].other {
+        if let Some(at) = self.list[row as usize].other {
             return at;
         }
         let at = self.push(OTHER, row);
@@ -239,23 +239,23 @@ impl Rows {
     /// Gives `key` the place of the last row where it precedes that; `None` where it does not.
     fn replace_last(&mut self, key: OwnedRowKey) -> Option<u32> {
         if self.order.is_empty() {
-            let own = self.row_index.iter().map(|&at| (self.rows[at as usize].key.clone(), at));
+            let own = self.row_index.iter().map(|&at| (self.list[at as usize].key.clone(), at));
             self.order = own.collect();
         }
         let last = self.order.last_entry().filter(|last| *last.key() > key)?.remove();
         self.order.insert(key.clone(), last);
-        let hash = self.hasher.hash_one(self.rows[last as usize].key.borrowed());
+        let hash = self.hasher.hash_one(self.list[last as usize].key.borrowed());
         if let Ok(entry) = self.row_index.find_entry(hash, |&at| at == last) {
             entry.remove();
         }
-        let statements = std::mem::take(&mut self.rows[last as usize].statements);
-        let shared = self.shared(self.rows[last as usize].key.class, self.rows[last as usize].key.protocol);
+        let statements = std::mem::take(&mut self.list[last as usize].statements);
+        let shared = self.shared(self.list[last as usize].key.class, self.list[last as usize].key.protocol);
         for at in statements {
             self.fold(at, shared);
         }
-        let old = std::mem::replace(&mut self.rows[last as usize], Row::new(key));
+        let old = std::mem::replace(&mut self.list[last as usize], Row::new(key));
         let row = self.statements[shared as usize].row;
-        self.rows[row as usize].merge_sizes(&old);
+        self.list[row as usize].merge_sizes(&old);
         Some(last)
     }
 
@@ -274,11 +274,11 @@ impl Rows {
     /// Adds the sums of a statement to those of another one, and what its row has not taken in to that one's row.
     fn add_statement(&mut self, old: &Statement, into: u32) {
         let into = &mut self.statements[into as usize];
-        into.merge(old, &mut self.rows[into.row as usize]);
+        into.merge(old, &mut self.list[into.row as usize]);
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for row in &other.rows {
+        for row in &other.list {
             for &at in &row.statements {
                 let statement = &other.statements[at as usize];
                 let id = self.id_of(row.key.with_statement(&statement.text));
@@ -292,7 +292,7 @@ impl Rows {
                 let shared = self.shared(key.class, key.protocol);
                 self.statements[shared as usize].row
             });
-            self.rows[at as usize].merge_sizes(row);
+            self.list[at as usize].merge_sizes(row);
         }
         self.shed.count += other.shed.count;
     }
@@ -332,7 +332,7 @@ impl Rows {
 
     pub(crate) fn to_record(&self, distributions: bool) -> Vec<OperationRow> {
         let mut rows: Vec<(&Row, Vec<&Statement>)> = Vec::new();
-        for row in &self.rows {
+        for row in &self.list {
             let statements = row.statements.iter().map(|&at| &self.statements[at as usize]);
             let used: Vec<_> = statements.filter(|statement| statement.holds_something()).collect();
             if !used.is_empty() {

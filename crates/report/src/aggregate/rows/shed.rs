@@ -59,7 +59,7 @@ impl Rows {
             self.shed_one(at);
         }
         let statements = &self.statements;
-        for (row, number) in self.rows.iter_mut().zip(0..) {
+        for (row, number) in self.list.iter_mut().zip(0..) {
             row.statements.retain(|&at| statements[at as usize].row == number);
         }
     }
