@@ -117,8 +117,8 @@ impl Check {
 
     fn make(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
         let runs = paths.iter().map(|path| reader.named(path, true)).collect::<Result<Vec<NamedRun>>>()?;
-        for named in runs.iter().filter(|named| named.run.exit != exit::COMPLETE) {
-            bail!("{}: the run is partial, and a budget made of it would allow too little: repeat it", named.name);
+        if let Some((named, reason)) = runs.iter().find_map(|named| Some((named, gate::incomplete(&named.run)?))) {
+            bail!("{}: {reason}: a budget made of it could allow too little, repeat the run", named.name);
         }
         let text = gate::budget_of(&runs, self.by.grain());
         let path = self.budget.display();

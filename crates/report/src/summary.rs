@@ -75,6 +75,12 @@ pub fn workload_count(run: &Run) -> u64 {
     run.operations.iter().filter(|row| row.class == Class::Workload).map(|row| row.count).sum()
 }
 
+/// Returns the status of the command under the capture, where it failed by itself: it may have asked for less than it should.
+pub(crate) fn failed_command(run: &Run) -> Option<i32> {
+    let workload = run.environment.as_ref()?.workload.as_ref()?;
+    workload.exit_code.filter(|code| *code != 0 && !workload.was_ended)
+}
+
 /// Length of the window: that of the counters, else from the first frame to the last.
 pub(crate) fn window_ns(run: &Run) -> u64 {
     match &run.counters {

@@ -25,7 +25,7 @@ pub(crate) use work::{cycles, system_calls};
 use crate::bounds::{LowerBounds, lower_bounds};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
-use crate::summary::data_difference;
+use crate::summary::{data_difference, failed_command};
 use crate::sums::{Grain, OperationSum};
 use overhead_model::record::{FieldRow, Latency, OperationRow};
 use overhead_model::{Account, Class, Side};
@@ -253,7 +253,8 @@ fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
     for group in groups {
         for named in &group.runs {
             let bound = lower_bounds(&named.run).map(|bound| format!("{bound}; differences from it are not exact."));
-            for said in bound.iter().chain(&named.run.warnings) {
+            let failed = failed_command(&named.run).map(|status| format!("the command ended with status {status}."));
+            for said in bound.iter().chain(&failed).chain(&named.run.warnings) {
                 let remark = format!("{}: {said}", group.name);
                 if !remarks.contains(&remark) {
                     remarks.push(remark);

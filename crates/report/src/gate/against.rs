@@ -1,13 +1,14 @@
 //! Differences that a comparison must not exceed: `response.payload>+1%`.
 
-use super::check::ALL;
+use super::check::{ALL, incomplete};
 use super::finding::{Changes, Judged};
 use super::{Figure, FigureError, Finding, NEGLIGIBLE, Severity, Tolerance};
 use crate::compare::{PERCENTILES, Repeated, cycles, mean, pairs, system_calls};
 use crate::group::RunGroup;
+use crate::run::NamedRun;
 use crate::summary::present;
 use crate::sums::{Grain, OperationSum};
-use overhead_model::{Account, Class, Run, exit};
+use overhead_model::{Account, Class, Run};
 use std::fmt;
 use std::str::FromStr;
 
@@ -65,7 +66,7 @@ pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, 
     let run = format!("{} against {}", group.name, reference.name);
     let (pairs, alone) = pairs(reference, group, grain);
     let pairs: Vec<_> = pairs.into_iter().filter(|pair| pair[0].key.class == Class::Workload).collect();
-    let mut findings: Vec<Finding> = [reference, group].into_iter().filter_map(|group| partial(&run, group)).collect();
+    let mut findings: Vec<Finding> = [reference, group].into_iter().flat_map(|group| partial(&run, group)).collect();
     if limits.iter().any(|limit| limit.figure.is_of_operation()) {
         findings.extend(unpaired(&run, &pairs, alone, [reference, group]));
     }
@@ -79,9 +80,9 @@ pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, 
     findings
 }
 
-fn partial(run: &str, group: &RunGroup) -> Option<Finding> {
-    let message = format!("{} is partial: its bytes may be more than were seen", group.name);
-    (group.exit() != exit::COMPLETE).then(|| Finding::plain(Severity::Unjudged, run, "", message))
+fn partial(run: &str, group: &RunGroup) -> Vec<Finding> {
+    let say = |named: &NamedRun| Some(Finding::plain(Severity::Unjudged, run, &named.name, incomplete(&named.run)?));
+    group.runs.iter().filter_map(say).collect()
 }
 
 /// Returns that there is nothing to compare: at all, or of an operation that is worth a word.

@@ -6,9 +6,9 @@ use super::{Figure, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
 use crate::compare::system_calls;
 use crate::run::NamedRun;
-use crate::summary::{present, workload_count};
+use crate::summary::{failed_command, present, workload_count};
 use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
-use overhead_model::{Account, Class, Side, exit};
+use overhead_model::{Account, Class, Run, Side, exit};
 
 /// What all operations of a run are called.
 pub(super) const ALL: &str = "all operations";
@@ -29,15 +29,22 @@ pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
 
 /// Returns what is to be said of a run that is not complete: its figures may be too small.
 fn partial(named: &NamedRun) -> Option<Finding> {
-    let run = &named.run;
+    let say = |message| Finding::plain(Severity::Unjudged, &named.name, "", message);
+    incomplete(&named.run).map(say)
+}
+
+/// Returns why a run may cost more than its record says: it is partial, or its command failed and may have asked for less than it
+/// should have; `None` where neither is so.
+pub fn incomplete(run: &Run) -> Option<String> {
+    if let Some(status) = failed_command(run) {
+        return Some(format!("the command ended with status {status}"));
+    }
     if run.exit == exit::COMPLETE && run.ledger.balanced {
         return None;
     }
     let reason = lower_bounds(run).or_else(|| run.warnings.first().cloned());
     let reason = reason.unwrap_or_else(|| "the ledger does not balance".to_owned());
-    let message =
-        format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.'));
-    Some(Finding::plain(Severity::Unjudged, &named.name, "", message))
+    Some(format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.')))
 }
 
 /// A run's operations, added up.

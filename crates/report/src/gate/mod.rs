@@ -13,7 +13,7 @@ mod write;
 
 pub use against::{ChangeLimit, exceeded};
 pub use budget::{Budget, BudgetError, OperationBudget, Tolerance, Unlisted};
-pub use check::check;
+pub use check::{check, incomplete};
 pub use figure::{Figure, FigureError};
 pub use finding::{Change, Finding, Severity, status};
 pub use print::{FindingForm, findings};

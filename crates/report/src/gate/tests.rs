@@ -89,6 +89,19 @@ fn a_partial_run_never_passes_and_may_still_be_outside() {
 }
 
 #[test]
+fn a_run_whose_command_failed_never_passes() {
+    let mut run = postgres();
+    run.run.environment.as_mut().unwrap().workload.as_mut().unwrap().exit_code = Some(1);
+    let findings = check(&budget(&[postgres()]), &run);
+    assert_eq!(status(&findings), exit::PARTIAL);
+    assert_eq!(findings[0].message, "the command ended with status 1");
+    assert_eq!(status(&against(postgres(), run.clone(), &["response.wire>+1%"])), exit::PARTIAL);
+    // That we ended it says nothing against it.
+    run.run.environment.as_mut().unwrap().workload.as_mut().unwrap().was_ended = true;
+    assert_eq!(check(&budget(&[postgres()]), &run), []);
+}
+
+#[test]
 fn an_operation_that_is_not_in_the_budget_fails_it_or_is_named() {
     let text = budget_of(&[postgres()], Grain::Name);
     let mut run = postgres();
