@@ -57,6 +57,9 @@ pub struct CaptureArgs {
     /// Tell no statements apart, to see what that costs
     #[arg(long, hide = true)]
     pub no_statements: bool,
+    /// Run the command so many times, each time into a run folder of its own below DIR, with medians and spreads [of a sweep: 5]
+    #[arg(long, value_name = "N", requires = "command", conflicts_with = "write", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub runs: Option<u32>,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,

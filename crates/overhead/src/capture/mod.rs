@@ -23,6 +23,7 @@ use crate::exit::StatusFault;
 use crate::keys::KeyReader;
 use crate::ledger::Beginning;
 use crate::runs::{self, PACKETS};
+use crate::sweep::SweepArgs;
 use crate::warnings::Warnings;
 use crate::{caller, fields, ledger, print};
 use anyhow::{Context, Result, bail};
@@ -53,6 +54,9 @@ impl CaptureArgs {
     pub fn run(self) -> Result<u8> {
         if self.list_interfaces {
             return list();
+        }
+        if self.runs.is_some_and(|runs| runs > 1) {
+            return SweepArgs::repeated(self).run();
         }
         self.output.check()?;
         runtime()?.block_on(async {

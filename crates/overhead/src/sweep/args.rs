@@ -23,9 +23,6 @@ pub struct SweepArgs {
     /// A parameter, which stands in braces in the command, and its values; repeatable: all combinations are run
     #[arg(long, value_name = "P=V1,V2,…", required = true, value_parser = parameter)]
     pub vary: Vec<SweepParameter>,
-    /// Runs of each combination
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub runs: u32,
     /// Runs of each combination before these, made like them and dropped
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
     pub warmup_runs: u32,
@@ -33,7 +30,20 @@ pub struct SweepArgs {
     pub capture: CaptureArgs,
 }
 
+/// Runs of each combination, where nobody says how many.
+const RUNS: u32 = 5;
+
 impl SweepArgs {
+    /// Returns a sweep that varies nothing: the same command again, as often as `--runs` says, from the first time on.
+    pub fn repeated(capture: CaptureArgs) -> Self {
+        Self { vary: Vec::new(), warmup_runs: 0, capture }
+    }
+
+    /// Returns how many runs there are to be of each combination.
+    pub fn runs(&self) -> u32 {
+        self.capture.runs.unwrap_or(RUNS)
+    }
+
     /// Checks what was asked for, before anything is made.
     pub fn check(&self) -> Result<()> {
         let usage = |message: &str| Err(StatusFault::usage(message.to_owned()).into());
@@ -42,15 +52,17 @@ impl SweepArgs {
             return usage("sweep runs a command: give it after --, with the parameters in braces ({P})");
         }
         if capture.list_interfaces || capture.write.is_some() {
-            return usage("-D and -w are for `overhead capture`: a sweep writes a run folder for each run");
+            return usage("-D and -w are for a single capture: of several runs, each has a run folder");
         }
         if !capture.output.columns.is_empty() || capture.output.rows.view().is_some() {
             return usage(
-                "columns, order and price of rows are for the table of one run: see those of a sweep's run with \
-                 `overhead analyze`; csv and json have every figure of a sweep",
+                "columns, order and price of rows are for the table of one run: see those of one of several with \
+                 `overhead analyze`; csv and json have every figure of all",
             );
         }
-        parameter::check(&self.vary, &capture.command)?;
+        if !self.vary.is_empty() {
+            parameter::check(&self.vary, &capture.command)?;
+        }
         capture.output.check()?;
         capture.check()
     }

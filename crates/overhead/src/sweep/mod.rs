@@ -16,6 +16,7 @@ use crate::repeat::{Repetition, RunEnd};
 use anyhow::{Error, Result, bail};
 use overhead_model::{Sweep, exit, say};
 use overhead_report::sweep;
+use overhead_report::text::counted;
 use place::Place;
 use plan::order;
 use progress::Progress;
@@ -58,11 +59,13 @@ impl SweepArgs {
         }
         let (made, all) = progress.counts();
         let there = if made > 0 { format!(", of which {made} are there already") } else { String::new() };
+        let runs = counted(u64::from(self.runs()), "run");
+        let what = match self.vary.as_slice() {
+            [] => runs,
+            _ => format!("{}, {runs} each", counted(progress.points.len() as u64, "combination")),
+        };
         say!(
-            "overhead: {} combinations, {} runs each{there}: {} to make, each into a folder of its own in {}; Ctrl-C ends, and \
-             the same command goes on",
-            progress.points.len(),
-            self.runs,
+            "overhead: {what}{there}: {} to make, each into a folder of its own in {}; Ctrl-C ends, and the same command goes on",
             all - made,
             place.path().display()
         );
@@ -76,7 +79,7 @@ impl SweepArgs {
         for _ in 0..self.warmup_runs {
             self.warm_up(progress, signals).await?;
         }
-        for round in 0..self.runs as usize {
+        for round in 0..self.runs() as usize {
             for point in order(progress.points.len(), round) {
                 if progress.is_made(point, round) {
                     continue;

@@ -27,10 +27,11 @@ pub fn points(folder: &Path, parameters: &[SweepParameter], command: &[String], 
         while points.iter().any(|point| point.folder == name) {
             name.push('_');
         }
-        let command = filled(command, parameters, &values);
+        // Where nothing varies, braces are the command's own.
+        let command = if parameters.is_empty() { command.to_vec() } else { filled(command, parameters, &values) };
         let repetition = |of: String, keep: bool| Repetition {
             folder: folder.join(&name).join(&of),
-            name: format!("{name} {of}"),
+            name: format!("{name} {of}").trim_start().to_owned(),
             command: command.clone(),
             keep,
         };
@@ -78,6 +79,15 @@ mod tests {
         assert_eq!(last.folder, Path::new("out/P=10,url=a_b_/run-2"));
         assert_eq!((&*last.name, last.command.join(" ")), ("P=10,url=a_b_ run-2", "run 10 a:b".to_owned()));
         assert!(last.keep && !points[3].warm_up.keep);
+    }
+
+    #[test]
+    fn where_nothing_varies_the_runs_lie_in_the_folder_itself() {
+        let command = ["run", "{P}", "{{x}}"].map(str::to_owned);
+        let points = points(Path::new("out"), &[], &command, 2);
+        let [point] = points.as_slice() else { panic!("{points:?}") };
+        assert_eq!(point.runs[1].folder, Path::new("out/run-2"));
+        assert_eq!((&*point.runs[1].name, point.runs[1].command.as_slice()), ("run-2", &command[..]));
     }
 
     #[test]

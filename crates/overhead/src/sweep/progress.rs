@@ -24,7 +24,7 @@ pub struct Progress {
 impl Progress {
     /// Returns the plan, with the runs that were made before.
     pub fn of(args: &SweepArgs, place: &Place) -> Self {
-        let points = plan::points(place.path(), &args.vary, &args.capture.command, args.runs);
+        let points = plan::points(place.path(), &args.vary, &args.capture.command, args.runs());
         let before = |repetition: &Repetition, point: &PlannedPoint| {
             let run = if args.capture.force { None } else { repetition.made_before() };
             run.map(|run| made(repetition, point, Ok(run)))
@@ -104,7 +104,7 @@ impl Progress {
             environment: environment
                 .map(|environment| overhead_model::record::Environment { workload: None, ..environment }),
             parameters: args.vary.clone(),
-            runs: args.runs,
+            runs: args.runs(),
             points: points.collect(),
             partial: partial.or_else(|| (made < all).then(missing)),
         }
@@ -123,7 +123,8 @@ fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, Strin
     let folder = repetition.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let reported = if record.is_ok() { reported::read(&repetition.command, &repetition.printed()) } else { Vec::new() };
     let record = record.map(|run| Run { connections: Vec::new(), ..run });
-    PointRun { folder: format!("{}/{folder}", point.folder), record, reported }
+    let folder = if point.folder.is_empty() { folder } else { format!("{}/{folder}", point.folder) };
+    PointRun { folder, record, reported }
 }
 
 /// What a run came to, in one line.

@@ -4,7 +4,7 @@ use super::sections::{CELLS, Section, sections};
 use crate::error::ReportError;
 use crate::text::grid::{Grid, alarming, bold, wrapped};
 use crate::text::markdown::github_table;
-use crate::text::{Style, clean, markdown_cell};
+use crate::text::{Style, clean, counted, markdown_cell};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 
@@ -56,7 +56,11 @@ pub(super) fn title(sweep: &Sweep) -> String {
         format!("{} = {}", clean(&parameter.name), values.join(", "))
     });
     let parameters: Vec<String> = parameters.collect();
-    let runs = if sweep.runs == 1 { "1 run each".to_owned() } else { format!("{} runs each", sweep.runs) };
+    let runs = counted(u64::from(sweep.runs), "run");
+    if parameters.is_empty() {
+        return format!("{}: {runs}", command(sweep));
+    }
+    let runs = format!("{runs} each");
     format!("{}: {}; {runs}", command(sweep), parameters.join("; "))
 }
 
