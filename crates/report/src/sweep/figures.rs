@@ -1,7 +1,7 @@
 //! A sweep in lines: each quantity against the first parameter, a line for each combination of the others.
 
 use super::render::command;
-use super::sections::{label, shown};
+use super::sections::shown;
 use crate::figure::LineFigure;
 use crate::text::clean;
 use overhead_model::record::CycleSource;
@@ -99,7 +99,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Operations that are shown at some point, by protocol, name and way of sending, in the order in which they appear.
+/// Operations that are shown at some point, by protocol and name, in the order in which they appear. How they are sent may be
+/// what the sweep varies.
 fn operations(sweep: &Sweep) -> Vec<&SweepOperation> {
     let mut found: Vec<&SweepOperation> = Vec::new();
     for operation in sweep.points.iter().flat_map(shown) {
@@ -111,9 +112,10 @@ fn operations(sweep: &Sweep) -> Vec<&SweepOperation> {
 }
 
 fn is_same(one: &SweepOperation, other: &SweepOperation) -> bool {
-    (&one.protocol, &one.name, &one.via) == (&other.protocol, &other.name, &other.via)
+    (&one.protocol, &one.name) == (&other.protocol, &other.name)
 }
 
+/// Returns the operation of this kind at a point: of several ways of sending it the one with the most bytes.
 fn at<'p>(point: &'p SweepPoint, kind: &SweepOperation) -> Option<&'p SweepOperation> {
     point.operations.iter().find(|operation| is_same(operation, kind))
 }
@@ -121,14 +123,16 @@ fn at<'p>(point: &'p SweepPoint, kind: &SweepOperation) -> Option<&'p SweepOpera
 fn bytes(sweep: &Sweep) -> LineFigure {
     let mut lines = Lines::new(sweep);
     for kind in operations(sweep) {
-        lines.add(&label(sweep, kind), |point| at(point, kind).map(|operation| operation.wire_bytes));
+        lines.add(&clean(&kind.name), |point| at(point, kind).map(|operation| operation.wire_bytes));
     }
     let bound = if sweep.points.iter().any(|point| !point.lower_bounds.is_empty()) {
         " Captures lost frames or parts of them: values are lower bounds where the table marks them."
     } else {
         ""
     };
-    let said = format!("Both directions, headers and acknowledgments included.{bound}");
+    let said = format!(
+        "Both directions, headers and acknowledgments included; of several ways of sending the largest.{bound}"
+    );
     lines.figure("Bytes on the wire", "bytes per operation", &said, false)
 }
 
@@ -206,14 +210,14 @@ fn latency(sweep: &Sweep) -> LineFigure {
     let kinds = operations(sweep);
     for kind in &kinds {
         for (name, figure) in PERCENTILES {
-            let name = if kinds.len() == 1 { name.to_owned() } else { format!("{} {name}", label(sweep, kind)) };
+            let name = if kinds.len() == 1 { name.to_owned() } else { format!("{} {name}", clean(&kind.name)) };
             lines.add(&name, |point| figure(&at(point, kind)?.latency_ns).value().map(|spread| spread.times(1e-3)));
         }
     }
     let said = "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
                 capture point, not the client's. The scale is logarithmic.";
     let title = match kinds.as_slice() {
-        [kind] => format!("Latency of {}", label(sweep, kind)),
+        [kind] => format!("Latency of {}", clean(&kind.name)),
         _ => "Latency".to_owned(),
     };
     lines.figure(&title, "latency, µs", said, true)

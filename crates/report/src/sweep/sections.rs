@@ -6,7 +6,7 @@ use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::text::clean;
 use crate::text::distribution;
 use crate::text::grid::Column;
-use crate::text::number::{DASH, decimal, grouped, significant, with_digits};
+use crate::text::number::{DASH, decimal, grouped, significant};
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
 use overhead_model::{Measured, Spread};
@@ -50,7 +50,7 @@ fn total_bytes(operation: &SweepOperation) -> f64 {
 }
 
 /// `GET`, or `SELECT (prepared)` where the sweep has several ways to send it.
-pub(super) fn label(sweep: &Sweep, operation: &SweepOperation) -> String {
+fn label(sweep: &Sweep, operation: &SweepOperation) -> String {
     let name = clean(&operation.name);
     let is_other = |other: &SweepOperation| other.name == operation.name && other.via != operation.via;
     let has_several = sweep.points.iter().flat_map(|point| &point.operations).any(is_other);
@@ -132,8 +132,8 @@ fn work(sweep: &Sweep) -> Section {
         let mut cells = keys(point);
         cells.push(format!("{counted} of {}", sweep.runs));
         cells.push(measured(&total.per_second, |rate| grouped(rate.round() as u64)));
-        cells.push(bounded(point, measured(&total.frames, two_digits)));
-        cells.extend(roles.map(|role| measured(&role.syscalls, two_digits)));
+        cells.push(bounded(point, measured(&total.frames, significant)));
+        cells.extend(roles.map(|role| measured(&role.syscalls, significant)));
         cells.extend(roles.map(|role| measured(&role.on_cpu_ns, |ns| significant(ns / 1e3))));
         cells.extend(roles.map(cycles));
         cells
@@ -192,12 +192,29 @@ fn reported(sweep: &Sweep) -> Section {
             cells
         })
     });
-    Section {
+    let section = Section {
         title: "As the command reported, in µs",
         note: "What the command printed about itself: its rate per second, and latencies from its own side.".to_owned(),
         columns: columns(sweep, &["test"], &["per\nsecond", "mean", "p50", "p95", "p99", "p99.9", "max"]),
         rows: rows.collect(),
         keys: sweep.parameters.len() + 1,
+    };
+    section.without_empty_columns()
+}
+
+impl Section {
+    /// Leaves out what no row has a figure for.
+    fn without_empty_columns(mut self) -> Self {
+        let is_said =
+            |at: usize| at < self.keys || self.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell != DASH));
+        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
+        let mut columns = said.iter();
+        self.columns.retain(|_| columns.next() == Some(&true));
+        for row in &mut self.rows {
+            let mut cells = said.iter();
+            row.retain(|_| cells.next() == Some(&true));
+        }
+        self
     }
 }
 
@@ -226,10 +243,6 @@ fn by_operation(sweep: &Sweep, cells: impl Fn(&SweepPoint, &SweepOperation) -> V
 /// Marks a figure of bytes or frames of a point whose captures lost some.
 fn bounded(point: &SweepPoint, figure: String) -> String {
     if point.lower_bounds.is_empty() || figure == DASH { figure } else { format!("{AT_LEAST}{figure}") }
-}
-
-fn two_digits(value: f64) -> String {
-    with_digits(value, 2)
 }
 
 fn microseconds(ns: &Measured<Spread>) -> String {

@@ -144,6 +144,26 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
 }
 
 #[test]
+fn an_operation_is_one_line_however_it_is_sent() {
+    let mut sweep = sweep_of(2);
+    for operation in &mut sweep.points[1].operations {
+        operation.via = "inline".to_owned();
+    }
+    let (_, bytes) = figures::figures(&sweep).remove(0);
+    let drawn: Vec<(&str, usize)> =
+        bytes.lines.iter().map(|(name, values)| (&**name, values.iter().flatten().count())).collect();
+    assert_eq!(drawn, [("SET", 2), ("GET", 2)]);
+    assert!(table(&sweep, Style::default()).contains("GET (inline)"), "the table tells them apart");
+}
+
+#[test]
+fn what_a_program_never_says_has_no_column() {
+    let text = table(&sweep_of(2), Style::default());
+    let reported = text.split("As the command reported").nth(1).unwrap();
+    assert!(reported.contains("p50") && !reported.contains("p99"), "{reported}");
+}
+
+#[test]
 fn an_unfinished_sweep_says_so_in_its_table() {
     let text = table(&sweep_of(1), Style::default());
     assert!(text.contains("warning: ended after 3 of 6 runs"), "{text}");
