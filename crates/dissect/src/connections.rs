@@ -491,5 +491,7 @@ fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {
         headers: [segment.headers.link, segment.headers.ip, segment.headers.tcp],
         payload_len: segment.payload_len,
         flags: segment.flags,
+        source: segment.source,
+        window: segment.window,
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::account::Account;
 use crate::operation::{Class, Operation, Side};
+use std::net::SocketAddr;
 
 /// A captured frame with a TCP segment, as far as its headers tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub struct FrameFacts {
     pub payload_len: u32,
     /// `SYN`, `FIN`, `RST` and `ACK`, as far as they are set.
     pub flags: TcpFlags,
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// The window field, unscaled (RFC 9293 section 3.1).
+    pub window: u16,
 }
 
 /// The flags of a TCP segment that open, close and acknowledge.

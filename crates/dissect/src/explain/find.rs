@@ -1,6 +1,6 @@
-//! Numbers the operations of a capture, and finds the one that is wanted.
+//! Finds the operation of a capture that is wanted.
 
-use super::turns::Turns;
+use super::number::{Begun, Numbering};
 use crate::limits;
 use overhead_model::{
     Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
@@ -45,25 +45,14 @@ pub struct FoundOperation {
     pub op: Option<u64>,
 }
 
-/// Gives every operation its number: from 1, in the order in which the first byte of each was decoded, all classes
-/// included. A connection's `CONNECT` comes with its first frame that carries no payload.
+/// Finds an operation by its number, or by what it is.
 #[derive(Debug)]
 pub struct Finder {
     wanted: Wanted,
-    count: u64,
-    turns: Turns<SeenConnection>,
+    numbering: Numbering,
     open: HashMap<(u64, Option<u64>), OpenCandidate>,
     fitting: BTreeMap<u64, FoundOperation>,
     names: BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Default)]
-struct SeenConnection {
-    /// Its protocol is known.
-    decoding: bool,
-    /// Something was posted to it.
-    touched: bool,
-    numbered: bool,
 }
 
 /// An open operation.
@@ -79,8 +68,7 @@ impl Finder {
     pub fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
-            count: 0,
-            turns: Turns::default(),
+            numbering: Numbering::default(),
             open: HashMap::new(),
             fitting: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -89,7 +77,7 @@ impl Finder {
 
     /// Returns how many operations there are.
     pub fn count(&self) -> u64 {
-        self.count
+        self.numbering.count()
     }
 
     /// Returns the names of operations and how often each occurred; not more than [`limits::NAMES_LISTED`] of them.
@@ -116,23 +104,8 @@ impl Finder {
         }
     }
 
-    fn number(&mut self, op: Option<u64>) {
-        self.count += 1;
-        let candidate = OpenCandidate { number: self.count, class: Class::Unmatched, name: String::new() };
-        self.open.insert((self.turns.connection(), op), candidate);
-    }
-
-    fn connect(&mut self, note: fn(&mut SeenConnection)) {
-        let connection = self.turns.kept();
-        note(connection);
-        if connection.decoding && connection.touched && !connection.numbered {
-            connection.numbered = true;
-            self.number(None);
-        }
-    }
-
     fn close(&mut self, op: Option<u64>, outcome: Outcome) {
-        let connection = self.turns.connection();
+        let connection = self.numbering.connection();
         let Some(candidate) = self.open.remove(&(connection, op)) else { return };
         let found = FoundOperation { number: candidate.number, connection, op };
         if self.fits(&candidate, outcome) {
@@ -179,16 +152,13 @@ impl Tally for Finder {
 
 impl Listener for Finder {
     fn hear(&mut self, step: Trace<'_>) {
+        if let Some(Begun { number, op }) = self.numbering.hear(&step) {
+            let candidate = OpenCandidate { number, class: Class::Unmatched, name: String::new() };
+            self.open.insert((self.numbering.connection(), op), candidate);
+        }
         match step {
-            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
-            Trace::Ending { connection } => self.turns.turn(connection, true),
-            Trace::Decoding => self.connect(|connection| connection.decoding = true),
-            Trace::Posted { op: None, .. } | Trace::Charged { op: None, .. } => {
-                self.connect(|connection| connection.touched = true);
-            }
-            Trace::Opened { op } => self.number(Some(op)),
             Trace::Labelled { op, class, name, .. } => {
-                if let Some(candidate) = self.open.get_mut(&(self.turns.connection(), op)) {
+                if let Some(candidate) = self.open.get_mut(&(self.numbering.connection(), op)) {
                     candidate.class = class;
                     name.clone_into(&mut candidate.name);
                 }

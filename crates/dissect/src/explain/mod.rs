@@ -14,14 +14,17 @@
 
 mod fields;
 mod find;
+mod number;
 mod record;
 mod stream;
 mod turns;
 
 pub use fields::{FieldSums, RowName};
 pub use find::{Finder, FoundOperation, Kind, Wanted};
+pub use number::{Begun, Numbering};
 pub use record::{Explained, FieldPiece, FramePart, FrameView, Item, OperationRecorder};
-pub use stream::Seen;
+pub use stream::{DecodedRun, Seen, UnpostedStream};
+pub use turns::Turns;
 
 use overhead_model::{
     ConnectionSummary, FrameFacts, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,

@@ -27,7 +27,7 @@ impl Seen {
 
 /// Bytes of one direction that are not posted yet.
 #[derive(Debug, Default)]
-pub(super) struct UnpostedStream {
+pub struct UnpostedStream {
     bytes: VecDeque<u8>,
     runs: VecDeque<(Seen, u64)>,
     /// How many were posted.
@@ -35,9 +35,13 @@ pub(super) struct UnpostedStream {
 }
 
 /// Neighbouring bytes of which the same is known; `bytes` has them where they are known.
-pub(super) struct DecodedRun {
+#[derive(Debug)]
+pub struct DecodedRun {
+    /// What is known.
     pub seen: Seen,
+    /// How many.
     pub len: u64,
+    /// The bytes, where they are known.
     pub bytes: Vec<u8>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// State by connection, and the connection whose turn it is.
 #[derive(Debug, Default)]
-pub(super) struct Turns<C> {
+pub struct Turns<C> {
     connections: HashMap<u64, C>,
     connection: u64,
     over: bool,
