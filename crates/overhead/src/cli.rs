@@ -1,7 +1,7 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
 use crate::exit::StatusFault;
-use crate::{analyze, check, compare, explain, print, report};
+use crate::{advise, analyze, check, compare, explain, print, report};
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -33,6 +33,7 @@ Examples:
   overhead sweep --vary P=1,10 -i lo --db redis -- redis-benchmark -t get -n 9000 -P {P}
   overhead compare runs/a runs/b
   overhead check budget.toml runs/a
+  overhead advise runs/a
 
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why), 4 outside the budget.";
 
@@ -49,6 +50,8 @@ pub enum CliCommand {
     Analyze(analyze::Analyze),
     /// Show one operation byte by byte: every field with its account
     Explain(explain::Explain),
+    /// Say what wastes bytes or time, by which setting it is mended, and what that would save
+    Advise(advise::Advise),
     /// Put the reference workload on a database, and measure it from the client's side
     Bench(crate::bench::BenchArgs),
     /// Draw runs side by side: figure and Markdown table
@@ -75,6 +78,7 @@ impl CliCommand {
             Self::Sweep(sweep) => sweep.run(),
             Self::Analyze(analyze) => analyze.run(),
             Self::Explain(explain) => explain.run(),
+            Self::Advise(advise) => advise.run(),
             Self::Bench(bench) => bench.run(),
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),

@@ -3,6 +3,7 @@
 // A standard error that is closed, or a reader that went away, is no reason to panic: see `say!` and `print::verbatim`.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod advise;
 mod analyze;
 mod bench;
 mod caller;

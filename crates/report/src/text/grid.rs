@@ -118,7 +118,7 @@ impl Grid {
 
 /// Splits a sentence into lines of at most `width` characters, those after the first indented; a longer word has a line of
 /// its own.
-pub(crate) fn wrapped(text: &str, width: Option<usize>) -> String {
+pub fn wrapped(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let mut out = String::with_capacity(text.len() + 16);
     let mut taken = 0;

@@ -22,6 +22,7 @@ pub use table::table;
 pub use clean::clean;
 pub(crate) use clean::{markdown_cell, middle_cut, shortened};
 pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
+pub use grid::wrapped;
 
 use crate::error::ReportError;
 use overhead_model::Run;

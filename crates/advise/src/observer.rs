@@ -1,0 +1,542 @@
+//! Hears a capture once, for all rules.
+
+use crate::advice::Advice;
+use crate::assembly::Assembly;
+use crate::finding::Example;
+use crate::limits;
+use crate::rule::Rule;
+use crate::seen::{
+    Closed, Direction, FieldKey, FieldSum, OnConnection, Piece, Row, Seen, SeenCharge, SeenConnection, SeenField,
+    SeenFrame,
+};
+use overhead_dissect::explain::{Begun, Numbering, Reading, Turns};
+use overhead_model::{
+    Account, Amounts, Class, ConnectionSummary, FrameFacts, Listener, Operation, Outcome, Protocol, RowId, RowKey,
+    Side, SideTotals, Tally, Trace,
+};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
+
+/// A reading of a capture that adds up what rules need, and feeds them.
+pub struct Observer {
+    rules: Vec<Box<dyn Rule>>,
+    seen: Seen,
+    /// Numbers of rows, and the statement that each [`RowId`] stands for.
+    numbers: HashMap<(Protocol, Class, String, &'static str), usize>,
+    statements: Vec<(usize, String)>,
+    ids: HashMap<(usize, String), RowId>,
+    /// Numbers of names of fields, and which rules want them.
+    paths: HashMap<Vec<&'static str>, u32>,
+    wanted: Vec<[u64; Protocol::COUNT]>,
+    messages: [bool; Protocol::COUNT],
+    numbering: Numbering,
+    turns: Turns<Connection>,
+    /// The row that was asked for last: what is labelled next is of it.
+    labelled: Option<RowId>,
+    /// The operation that closed last.
+    closed: Option<Open>,
+}
+
+#[derive(Default)]
+struct Connection {
+    protocol: Option<Protocol>,
+    sides: [Assembly; 2],
+    open: HashMap<Option<u64>, Open>,
+    /// With payload, the latest last.
+    frames: VecDeque<FrameNote>,
+    ends: [Option<SocketAddr>; 2],
+    first_ns: Option<u64>,
+    last_ns: u64,
+    /// When the last frame with payload, and the last without since, came.
+    payload_ns: Option<u64>,
+    bare_ns: Option<u64>,
+    ready_ns: Option<u64>,
+    latest: Option<u64>,
+    closed: Option<(usize, Example)>,
+    example: Option<Example>,
+    rows: BTreeMap<usize, OnConnection>,
+}
+
+/// A frame whose payload may not be posted yet.
+#[derive(Clone, Copy)]
+struct FrameNote {
+    facts: FrameFacts,
+    bare_ns: Option<u64>,
+    since_ns: Option<u64>,
+}
+
+/// An open operation.
+#[derive(Default)]
+struct Open {
+    number: u64,
+    fields: Vec<(FieldKey, FieldSum)>,
+    directions: [Direction; 2],
+    digests: [Digests; 2],
+    too_long: [bool; 2],
+    first_frame: Option<u64>,
+}
+
+/// What a direction says is asked for, as digests.
+#[derive(Default)]
+struct Digests {
+    all: DefaultHasher,
+    text: DefaultHasher,
+    some: bool,
+    unknown: bool,
+}
+
+impl Digests {
+    fn add(&mut self, path: u32, is_text: bool, bytes: Option<&[u8]>) {
+        let Some(bytes) = bytes else {
+            self.unknown = true;
+            return;
+        };
+        self.some = true;
+        (path, bytes).hash(&mut self.all);
+        if is_text {
+            (path, bytes).hash(&mut self.text);
+        }
+    }
+}
+
+impl Observer {
+    /// Returns an observer that feeds these rules.
+    pub fn new(rules: Vec<Box<dyn Rule>>) -> Self {
+        let mut messages = [false; Protocol::COUNT];
+        for protocol in Protocol::ALL {
+            messages[protocol as usize] = rules.iter().any(|rule| rule.wants_messages(protocol));
+        }
+        Self {
+            rules,
+            seen: Seen::default(),
+            numbers: HashMap::new(),
+            statements: Vec::new(),
+            ids: HashMap::new(),
+            paths: HashMap::new(),
+            wanted: Vec::new(),
+            messages,
+            numbering: Numbering::default(),
+            turns: Turns::default(),
+            labelled: None,
+            closed: None,
+        }
+    }
+
+    /// Returns what the rules found, and what they were given, for a [`crate::WhatIf`].
+    pub fn into_advice(self) -> (Advice, Seen) {
+        let findings = self.rules.iter().flat_map(|rule| rule.findings(&self.seen)).collect();
+        (Advice::new(&self.seen, findings), self.seen)
+    }
+
+    /// Returns the number of the row with this key; `None` beyond the limit.
+    fn row_number(&mut self, key: &RowKey<'_>) -> Option<usize> {
+        let name = (key.protocol, key.class, key.name.to_owned(), key.via);
+        if let Some(&number) = self.numbers.get(&name) {
+            return Some(number);
+        }
+        let number = self.seen.rows.len();
+        (number < limits::ROWS).then(|| {
+            self.seen.rows.push(Row {
+                protocol: key.protocol,
+                class: key.class,
+                name: key.name.to_owned(),
+                via: key.via,
+                count: 0,
+                errors: 0,
+                amounts: [Amounts::ZERO; 2],
+                frames: [0; 2],
+                latency_ns: (0, 0),
+                example: None,
+                fields: BTreeMap::new(),
+            });
+            self.numbers.insert(name, number);
+            number
+        })
+    }
+
+    /// Returns the number of the current field's name on this side.
+    fn path(&mut self, side: Side) -> u32 {
+        let assembly = &mut self.turns.kept().sides[side as usize];
+        assembly.path.push(assembly.field);
+        let known = self.paths.get(&assembly.path).copied();
+        let number = known.unwrap_or_else(|| {
+            if self.paths.len() >= limits::FIELDS {
+                return limits::FIELDS as u32;
+            }
+            let number = self.paths.len() as u32;
+            let name = assembly.path.join(".");
+            let mut wanted = [0; Protocol::COUNT];
+            for protocol in Protocol::ALL {
+                let who = self.rules.iter().enumerate().filter(|(_, rule)| rule.wants(protocol, &name));
+                wanted[protocol as usize] = who.fold(0, |bits, (at, _)| bits | 1 << at);
+            }
+            self.wanted.push(wanted);
+            self.seen.paths.push(name);
+            self.paths.insert(assembly.path.clone(), number);
+            number
+        });
+        assembly.path.pop();
+        number
+    }
+
+    fn frame(&mut self, facts: FrameFacts) {
+        self.seen.largest_payload = self.seen.largest_payload.max(u64::from(facts.payload_len));
+        let connection = self.turns.kept();
+        let end = connection.end(facts.source);
+        let since_ns = connection.payload_ns.map(|before| facts.time_ns.saturating_sub(before));
+        connection.first_ns.get_or_insert(facts.time_ns);
+        connection.last_ns = connection.last_ns.max(facts.time_ns);
+        if facts.payload_len > 0 {
+            let bare_ns = connection.bare_ns.take();
+            connection.frames.push_back(FrameNote { facts, bare_ns, since_ns });
+            if connection.frames.len() > limits::FRAMES {
+                connection.frames.pop_front();
+            }
+            connection.payload_ns = Some(facts.time_ns);
+        } else {
+            connection.bare_ns = Some(facts.time_ns);
+        }
+        let frame = SeenFrame {
+            connection: facts.connection,
+            frame: facts.number,
+            time_ns: facts.time_ns,
+            payload: u64::from(facts.payload_len),
+            window: facts.window,
+            closes: facts.flags.fin || facts.flags.rst,
+            opens: facts.flags.syn,
+            end,
+            latest: connection.latest.map(|operation| Example { operation, frame: facts.number }),
+        };
+        self.rules.iter_mut().for_each(|rule| rule.frame(&frame));
+    }
+
+    fn posted(&mut self, side: Side, op: Option<u64>, account: Account, (frame, len): (Option<u64>, u64)) {
+        let path = self.path(side);
+        let number = self.turns.connection();
+        let connection = self.turns.kept();
+        let at = connection.protocol.map_or(Protocol::COUNT, |protocol| protocol as usize);
+        let wanted = self.wanted.get(path as usize).and_then(|by| by.get(at)).copied().unwrap_or(0);
+        let whole = self.messages.get(at).copied().unwrap_or(false);
+        let asks = side == Side::Request && is_asked(account);
+        let name = self.seen.path(path);
+        let is_id = side == Side::Request && account == Account::Metadata && is_statement_id(name);
+        let keep = match (whole, wanted > 0 || asks || is_id) {
+            (true, _) => limits::MESSAGE as u64,
+            (_, true) => limits::FIELD,
+            _ => 0,
+        };
+        let posted = connection.sides[side as usize].post(len, keep);
+        let note = frame.and_then(|frame| connection.note(frame));
+        let Connection { sides, open, .. } = connection;
+        let Some(open) = open.get_mut(&op) else { return };
+        if let Some(frame) = frame {
+            open.piece(side, frame, len, note);
+            open.field((side, account, path), len, posted.is_some());
+        }
+        let Some(field) = posted else { return };
+        let bytes = (keep > 0 && field.known).then(|| sides[side as usize].bytes());
+        if asks || is_id {
+            open.digests[side as usize].add(path, account == Account::Query || is_id, bytes);
+        }
+        if whole && account != Account::Tls {
+            open.append(side, bytes);
+        }
+        if wanted > 0 {
+            let field =
+                SeenField { connection: number, operation: open.number, side, path: name, len: field.len, bytes };
+            let rules = self.rules.iter_mut().enumerate().filter(|(at, _)| wanted & (1 << at) != 0);
+            rules.for_each(|(_, rule)| rule.field(&field));
+        }
+    }
+
+    fn charged(&mut self, side: Side, op: Option<u64>, account: Account, (frame, bytes): (u64, u64)) {
+        if !matches!(account, Account::Control | Account::Retransmission) {
+            return;
+        }
+        let number = self.turns.connection();
+        let connection = self.turns.kept();
+        let operation = connection.open.get(&op).filter(|_| op.is_some());
+        let charge = SeenCharge {
+            connection: number,
+            frame,
+            account,
+            side,
+            bytes,
+            since_ns: connection.note(frame).and_then(|note| note.since_ns),
+            operation: operation.map(|open| Example { operation: open.number, frame }),
+            closed: connection.closed,
+        };
+        self.rules.iter_mut().for_each(|rule| rule.charge(&charge));
+    }
+
+    fn step(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Swapped => self.turns.kept().sides.swap(0, 1),
+            Trace::Bytes { side, bytes, opaque } => {
+                self.turns.kept().sides[side as usize].stream.push(bytes, opaque);
+            }
+            Trace::Decrypted { side, ahead, bytes } => {
+                self.turns.kept().sides[side as usize].stream.decrypt(ahead, bytes);
+            }
+            Trace::Enter { side, group } => self.turns.kept().sides[side as usize].path.push(group),
+            Trace::Leave { side } => _ = self.turns.kept().sides[side as usize].path.pop(),
+            Trace::Field { side, field, len } => self.turns.kept().sides[side as usize].begin(field, len),
+            Trace::Posted { side, op, account, frame, len, in_order: true } => {
+                self.posted(side, op, account, (frame, len));
+            }
+            Trace::Charged { side, op, account, frame, bytes } => self.charged(side, op, account, (frame, bytes)),
+            Trace::Labelled { .. } => {
+                if let Some(row) = self.labelled {
+                    let protocol = self.protocol(row);
+                    self.turns.kept().protocol = protocol;
+                }
+            }
+            Trace::Closed { op, .. } => self.closed = self.turns.kept().open.remove(&op),
+            _ => {}
+        }
+    }
+
+    fn protocol(&self, id: RowId) -> Option<Protocol> {
+        let (row, _) = self.statements.get(id.0 as usize)?;
+        self.seen.rows.get(*row).map(|row| row.protocol)
+    }
+
+    fn begin(&mut self, begun: Begun) {
+        let connection = self.turns.kept();
+        if begun.op.is_some() {
+            connection.latest = Some(begun.number);
+        }
+        connection.open.insert(begun.op, Open { number: begun.number, ..Open::default() });
+    }
+
+    /// Adds a closed operation to its row.
+    fn count(&mut self, row_number: usize, operation: &Operation, open: &Open, example: Example) {
+        let Some(row) = self.seen.rows.get_mut(row_number) else { return };
+        row.count += 1;
+        row.errors += u64::from(operation.outcome == Outcome::Error);
+        for side in Side::BOTH {
+            row.amounts[side as usize] += operation.sides[side as usize].amounts;
+            row.frames[side as usize] += operation.sides[side as usize].frames;
+        }
+        if let Some(ns) = operation.latency_ns {
+            row.latency_ns.0 += ns;
+            row.latency_ns.1 += 1;
+        }
+        row.example.get_or_insert(example);
+        for (key, sum) in &open.fields {
+            let all = row.fields.entry(*key).or_default();
+            all.bytes += sum.bytes;
+            all.times += sum.times;
+            all.operations += 1;
+            all.example.get_or_insert(example);
+        }
+        let is_workload = row.is_workload();
+        let connection = self.turns.kept();
+        let on = connection.rows.entry(row_number).or_default();
+        (on.is_workload, on.count) = (is_workload, on.count + 1);
+        for side in Side::BOTH {
+            on.amounts[side as usize] += operation.sides[side as usize].amounts;
+        }
+        connection.example.get_or_insert(example);
+        connection.closed = Some((row_number, example));
+        let begun_ns = open.directions[0].pieces.first().map(|piece| piece.time_ns);
+        if let (true, None, Some(first), Some(begun)) =
+            (is_workload, connection.ready_ns, connection.first_ns, begun_ns)
+        {
+            connection.ready_ns = Some(begun.saturating_sub(first));
+        }
+    }
+}
+
+/// Says what is asked for.
+fn is_asked(account: Account) -> bool {
+    matches!(account, Account::Query | Account::Data | Account::Schema)
+}
+
+/// Names a statement that was prepared.
+fn is_statement_id(path: &str) -> bool {
+    path.ends_with("statement id") || path.ends_with("bind.statement name")
+}
+
+impl Connection {
+    fn end(&mut self, source: SocketAddr) -> usize {
+        match self.ends {
+            [None, _] => {
+                self.ends[0] = Some(source);
+                0
+            }
+            [Some(first), _] if first == source => 0,
+            _ => {
+                self.ends[1] = Some(source);
+                1
+            }
+        }
+    }
+
+    /// Returns a frame with payload by its number.
+    fn note(&self, number: u64) -> Option<FrameNote> {
+        let at = self.frames.binary_search_by_key(&number, |note| note.facts.number).ok()?;
+        self.frames.get(at).copied()
+    }
+}
+
+impl Open {
+    /// Bytes of a frame are its own.
+    fn piece(&mut self, side: Side, frame: u64, len: u64, note: Option<FrameNote>) {
+        self.first_frame.get_or_insert(frame);
+        let direction = &mut self.directions[side as usize];
+        direction.len += len;
+        if let Some(last) = direction.last.as_mut().filter(|last| last.frame == frame) {
+            last.len += len;
+            let place = usize::try_from(direction.count).unwrap_or(usize::MAX).saturating_sub(1);
+            if let Some(kept) = direction.pieces.get_mut(place) {
+                kept.len += len;
+            }
+            return;
+        }
+        let Some(FrameNote { facts, bare_ns, .. }) = note else { return };
+        let piece = Piece {
+            frame,
+            time_ns: facts.time_ns,
+            len,
+            payload: u64::from(facts.payload_len),
+            headers: facts.headers.map(u64::from),
+            bare_ns,
+        };
+        direction.count += 1;
+        direction.last = Some(piece);
+        if direction.pieces.len() < limits::PIECES {
+            direction.pieces.push(piece);
+        }
+    }
+
+    /// Adds bytes of a field; `ends` where they are its last.
+    fn field(&mut self, key: FieldKey, len: u64, ends: bool) {
+        let at = self.fields.iter().position(|(of, _)| *of == key).unwrap_or_else(|| {
+            self.fields.push((key, FieldSum::default()));
+            self.fields.len() - 1
+        });
+        if let Some((_, sum)) = self.fields.get_mut(at) {
+            sum.bytes += len;
+            sum.times += u64::from(ends);
+        }
+    }
+
+    /// Adds to the message; all of it is lost where a byte is not known.
+    fn append(&mut self, side: Side, bytes: Option<&[u8]>) {
+        let message = &mut self.directions[side as usize].message;
+        let lost = &mut self.too_long[side as usize];
+        match bytes {
+            Some(bytes) if !*lost && message.len() + bytes.len() <= limits::MESSAGE => message.extend(bytes),
+            _ => {
+                *lost = true;
+                *message = Vec::new();
+            }
+        }
+    }
+
+    /// Returns where to find it.
+    fn example(&self, else_frame: u64) -> Example {
+        Example { operation: self.number, frame: self.first_frame.unwrap_or(else_frame) }
+    }
+}
+
+impl Reading for Observer {}
+
+impl Tally for Observer {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        let Some(row) = self.row_number(&key) else {
+            self.labelled = None;
+            return RowId(u64::MAX);
+        };
+        // Beyond the limit, statements are not told apart.
+        let known = if self.ids.len() < limits::REMEMBERED { key.statement } else { "" };
+        let statement = (row, known.to_owned());
+        let next = RowId(self.statements.len() as u64);
+        let id = *self.ids.entry(statement.clone()).or_insert(next);
+        if id == next {
+            self.statements.push(statement);
+        }
+        self.labelled = Some(id);
+        id
+    }
+
+    fn operation(&mut self, id: RowId, operation: &Operation) {
+        let mut open = self.closed.take().unwrap_or_default();
+        let Some((row_number, statement)) = self.statements.get(id.0 as usize).cloned() else {
+            self.seen.unlisted += 1;
+            return;
+        };
+        for side in Side::BOTH {
+            let digests = &open.digests[side as usize];
+            let known = digests.some && !digests.unknown;
+            open.directions[side as usize].digest = known.then(|| digests.all.finish());
+            open.directions[side as usize].text = known.then(|| digests.text.finish());
+        }
+        let connection = self.turns.connection();
+        let first = self.turns.kept().example.map_or(0, |example| example.frame);
+        let example = open.example(first);
+        self.count(row_number, operation, &open, example);
+        let Some(row) = self.seen.rows.get(row_number) else { return };
+        let closed = Closed {
+            row_number,
+            row,
+            statement: &statement,
+            connection,
+            example,
+            operation,
+            directions: &open.directions,
+            fields: &open.fields,
+            paths: &self.seen.paths,
+        };
+        self.rules.iter_mut().for_each(|rule| rule.operation(&closed));
+    }
+
+    fn late(&mut self, id: RowId, side: Side, totals: &SideTotals) {
+        let Some(&(number, _)) = self.statements.get(id.0 as usize) else { return };
+        if let Some(row) = self.seen.rows.get_mut(number) {
+            row.amounts[side as usize] += totals.amounts;
+            row.frames[side as usize] += totals.frames;
+        }
+        self.turns.kept().rows.entry(number).or_default().amounts[side as usize] += totals.amounts;
+    }
+
+    fn connection(&mut self, summary: ConnectionSummary) {
+        let number = self.turns.connection();
+        let kept = self.turns.kept();
+        let connection = SeenConnection {
+            number,
+            client: summary.client,
+            server: summary.server,
+            protocol: summary.protocol,
+            tls: summary.tls,
+            lasted_ns: kept.last_ns.saturating_sub(kept.first_ns.unwrap_or(kept.last_ns)),
+            ready_ns: kept.ready_ns,
+            example: kept.example,
+            rows: &kept.rows,
+        };
+        self.rules.iter_mut().for_each(|rule| rule.connection(&connection));
+    }
+
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Observer {
+    fn hear(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
+            Trace::Ending { connection } => self.turns.turn(connection, true),
+            _ => {}
+        }
+        if let Some(begun) = self.numbering.hear(&step) {
+            self.begin(begun);
+        }
+        match step {
+            Trace::Frame(facts) => self.frame(facts),
+            step => self.step(step),
+        }
+    }
+}

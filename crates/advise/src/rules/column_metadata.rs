@@ -1,0 +1,94 @@
+//! Column definitions that come with every answer, though they never change.
+
+use super::percent;
+use crate::finding::{Certainty, Finding, Remedy};
+use crate::rule::Rule;
+use crate::seen::{Group, Row, Seen};
+use overhead_model::{Account, Protocol, Side};
+
+/// Answers with definitions below which nothing is said: each statement needs them once.
+const ANSWERS: u64 = 10;
+/// Share of the operations' bytes, in percent.
+const SHARE: f64 = 1.0;
+
+/// CQL 4 section 4.2.5.2 (`Skip_metadata`); `MySQL`'s optional result-set metadata and `MariaDB`'s cached metadata.
+pub struct ColumnMetadata;
+
+const CQL: [Remedy; 3] = [
+    Remedy { at: "gocql", setting: "ClusterConfig.DisableSkipMetadata = false" },
+    Remedy { at: "scylla (Rust)", setting: "PreparedStatement::set_use_cached_result_metadata(true)" },
+    Remedy {
+        at: "others",
+        setting: "the Skip_metadata flag of EXECUTE (0x02); with protocol 5 it is safe after schema changes",
+    },
+];
+
+const MYSQL: [Remedy; 3] = [
+    Remedy {
+        at: "MySQL 8 (C API)",
+        setting: "MYSQL_OPT_OPTIONAL_RESULTSET_METADATA, then SET resultset_metadata = NONE",
+    },
+    Remedy {
+        at: "MariaDB Connector/C 3.3, /J 3.1, /R2DBC",
+        setting: "prepared statements on the server (useServerPrepStmts=true): MariaDB 10.6 and later sends definitions once",
+    },
+    Remedy { at: "others", setting: "capability MARIADB_CLIENT_CACHE_METADATA, with COM_STMT_EXECUTE" },
+];
+
+impl Rule for ColumnMetadata {
+    fn name(&self) -> &'static str {
+        "column-metadata"
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
+    }
+}
+
+impl ColumnMetadata {
+    fn of_row(&self, seen: &Seen, number: usize, row: &Row) -> Option<Finding> {
+        let group = match row.protocol {
+            Protocol::Cql if row.via == "prepared" => {
+                seen.group(row, |side, path| side == Side::Response && of_cql(path))
+            }
+            Protocol::Mysql => of_mysql(seen, row),
+            _ => return None,
+        };
+        if group.operations < ANSWERS || percent(group.bytes(), row.wire()) < SHARE {
+            return None;
+        }
+        let title = format!(
+            "{:.0}% of the answers repeat the definitions of their columns",
+            percent(group.operations, row.count)
+        );
+        let is_cql = row.protocol == Protocol::Cql;
+        Some(Finding {
+            operations: group.operations,
+            example: group.example,
+            remedies: if is_cql { CQL.to_vec() } else { MYSQL.to_vec() },
+            certainty: if is_cql { Certainty::Exact } else { Certainty::Modelled },
+            computed: if is_cql {
+                "the fields below `RESULT.metadata` without flags, column count and paging state, which stay".to_owned()
+            } else {
+                "the packets of column definitions; one answer of each statement keeps them, which is not deducted"
+                    .to_owned()
+            },
+            unknown: "an answer that becomes short enough for fewer frames would save their headers too",
+            evidence: group.evidence.clone(),
+            ..Finding::new(self.name(), title, row.subject()).without(number, &group.amounts)
+        })
+    }
+}
+
+fn of_cql(path: &str) -> bool {
+    let Some((_, field)) = path.split_once("RESULT.metadata.") else { return false };
+    !path.contains("bind markers") && !matches!(field, "flags" | "column count" | "paging state" | "metadata id")
+}
+
+/// Each definition is a packet, with a header of four bytes (`Protocol::ColumnDefinition41`).
+fn of_mysql(seen: &Seen, row: &Row) -> Group {
+    let mut group = seen.group(row, |side, path| side == Side::Response && path.starts_with("column."));
+    let columns = seen.times(row, Side::Response, "column.type");
+    group.amounts[Side::Response as usize][Account::Framing] += 4 * columns;
+    group
+}

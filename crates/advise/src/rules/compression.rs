@@ -1,0 +1,243 @@
+//! Compression that enlarges, or would save.
+
+use super::percent;
+use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::limits;
+use crate::rule::{Compressor, Rule};
+use crate::seen::{Closed, Row, Seen, SeenField};
+use overhead_model::{Account, Protocol, Side};
+use std::collections::{BTreeMap, HashMap};
+
+/// Messages below which nothing is said.
+const MESSAGES: u64 = 10;
+/// Share of the row's bytes that compression must save to be worth its CPU time, in percent.
+const SHARE: f64 = 10.0;
+/// Level of Zstandard: the default of MongoDB (`zstdCompressionLevel`) and of `MySQL` (`zstd_compression_level`).
+const LEVEL: i32 = 3;
+
+/// Messages compressed here, as the protocol does it.
+pub struct Compression {
+    /// Asked for: then every row is a finding.
+    asked: Option<Compressor>,
+    tried: u64,
+    /// Lengths before compression, of open operations.
+    sizes: HashMap<u64, [u64; 2]>,
+    rows: BTreeMap<(usize, Side), Sizes>,
+}
+
+#[derive(Default)]
+struct Sizes {
+    /// Not compressed on the wire: messages, their bytes, those that were tried, and what they came to.
+    messages: u64,
+    bytes: u64,
+    tried: u64,
+    compressed: u64,
+    /// Compressed on the wire: messages, their bytes there, and before.
+    small: (u64, u64, u64),
+    example: Option<Example>,
+}
+
+const CQL: [Remedy; 2] = [
+    Remedy {
+        at: "scylla (Rust), gocql",
+        setting: "SessionBuilder::compression(Some(Compression::Lz4)); ClusterConfig.Compressor (nil to switch it off)",
+    },
+    Remedy {
+        at: "DataStax Java, Python",
+        setting: "advanced.protocol.compression = lz4 (none); Cluster(compression='lz4') (False)",
+    },
+];
+const MONGO: [Remedy; 1] =
+    [Remedy { at: "connection string", setting: "compressors=zstd,snappy (leave it out to switch it off)" }];
+const MYSQL: [Remedy; 2] = [
+    Remedy {
+        at: "MySQL",
+        setting: "--compression-algorithms=zstd (MySQL 8.0.18), uncompressed to switch it off; Connector/J useCompression",
+    },
+    Remedy { at: "MariaDB", setting: "useCompression (Connector/J), --compress: zlib" },
+];
+
+impl Compression {
+    /// Tries this compressor on everything, or the usual one of each protocol.
+    pub fn new(asked: Option<Compressor>) -> Self {
+        Self { asked, tried: 0, sizes: HashMap::new(), rows: BTreeMap::new() }
+    }
+
+    fn compressor(&self, protocol: Protocol) -> Compressor {
+        self.asked.unwrap_or(if protocol == Protocol::Cql { Compressor::Lz4 } else { Compressor::Zstd })
+    }
+
+    /// Takes in a message that is not compressed on the wire.
+    fn plain(&mut self, closed: &Closed<'_>, side: Side) {
+        let direction = &closed.directions[side as usize];
+        let protocol = closed.row.protocol;
+        let Some((header, added)) = frame(protocol, &direction.message) else { return };
+        let body = direction.message.get(header..).unwrap_or_default();
+        let compressor = self.compressor(protocol);
+        let tries = self.tried < limits::COMPRESSED;
+        let sizes = self.rows.entry((closed.row_number, side)).or_default();
+        sizes.messages += 1;
+        sizes.bytes += direction.message.len() as u64;
+        sizes.example.get_or_insert(closed.example);
+        if tries {
+            self.tried += body.len() as u64;
+            sizes.tried += direction.message.len() as u64;
+            sizes.compressed += (header + added + compressed(protocol, compressor, body)) as u64;
+        }
+    }
+
+    fn of_row(&self, seen: &Seen, (number, side): (usize, Side), sizes: &Sizes) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        if sizes.small.0 > 0 {
+            return self.enlarges(number, row, side, sizes);
+        }
+        if sizes.tried == 0 {
+            return None;
+        }
+        let after = (u128::from(sizes.compressed) * u128::from(sizes.bytes) / u128::from(sizes.tried)) as u64;
+        let saved = sizes.bytes.cast_signed() - after.cast_signed();
+        let is_much = saved > 0 && percent(saved.unsigned_abs(), row.wire()) >= SHARE && sizes.messages >= MESSAGES;
+        if self.asked.is_none() && (!is_much || !row.is_workload()) {
+            return None;
+        }
+        let compressor = self.compressor(row.protocol).name();
+        let title =
+            format!("{} {}s of {} B come to {after} B with {compressor}", sizes.messages, side.name(), sizes.bytes);
+        let mut finding = Finding {
+            operations: sizes.messages,
+            example: sizes.example,
+            evidence: vec![Evidence { side, account: Account::Data, field: "messages".to_owned(), bytes: sizes.bytes }],
+            remedies: remedies(row.protocol),
+            certainty: Certainty::Modelled,
+            computed: format!(
+                "each message compressed here with {compressor}, with the framing that the protocol adds; accounts in proportion to their payload{}",
+                if sizes.tried < sizes.bytes { "; beyond 256 MiB, at the ratio of those before" } else { "" }
+            ),
+            unknown: "the CPU time that it costs on both sides; frames that a shorter message does without; another implementation may differ by a few bytes",
+            ..Finding::new(self.name(), title, row.subject())
+        };
+        pro_rata(&mut finding, number, row, side, -saved);
+        Some(finding)
+    }
+
+    /// Says how far what is compressed on the wire is larger than before.
+    fn enlarges(&self, number: usize, row: &Row, side: Side, sizes: &Sizes) -> Option<Finding> {
+        let (messages, on_wire, before) = sizes.small;
+        let lost = on_wire.cast_signed() - before.cast_signed();
+        let is_much = lost > 0 && messages >= MESSAGES;
+        if !is_much && self.asked.is_none() {
+            return None;
+        }
+        let title = format!("compression makes {on_wire} B of {before} B in {messages} {}s", side.name());
+        let mut finding = Finding {
+            operations: messages,
+            example: sizes.example,
+            evidence: vec![Evidence { side, account: Account::Framing, field: "compressed".to_owned(), bytes: on_wire }],
+            remedies: remedies(row.protocol),
+            certainty: Certainty::Exact,
+            computed: "bytes of compressed messages with the length that precedes them, less their length before; accounts in proportion to their payload".to_owned(),
+            unknown: "the CPU time that both sides spend on it",
+            ..Finding::new(self.name(), title, row.subject())
+        };
+        pro_rata(&mut finding, number, row, side, -lost);
+        Some(finding)
+    }
+}
+
+/// Divides a change among the payload accounts of a side in proportion; the largest takes what rounding leaves.
+fn pro_rata(finding: &mut Finding, number: usize, row: &Row, side: Side, bytes: i64) {
+    let amounts = &row.amounts[side as usize];
+    let payload = amounts.payload().max(1);
+    let accounts = Account::ALL.into_iter().filter(|account| account.is_payload());
+    let Some(largest) = accounts.clone().max_by_key(|account| amounts[*account]) else { return };
+    let mut left = bytes;
+    for account in accounts.filter(|account| *account != largest) {
+        let share = (i128::from(bytes) * i128::from(amounts[account]) / i128::from(payload)) as i64;
+        left -= share;
+        finding.change(number, side, account, share);
+    }
+    finding.change(number, side, largest, left);
+}
+
+fn remedies(protocol: Protocol) -> Vec<Remedy> {
+    match protocol {
+        Protocol::Cql => CQL.to_vec(),
+        Protocol::Mongo => MONGO.to_vec(),
+        _ => MYSQL.to_vec(),
+    }
+}
+
+/// Returns the header of a message that stays, and what compression adds, in bytes; `None` where it cannot be compressed, or is.
+fn frame(protocol: Protocol, message: &[u8]) -> Option<(usize, usize)> {
+    let be = |at: usize| message.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+    let le = |at: usize| message.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+    match protocol {
+        // CQL 4 section 2: version, flags (0x01 is compression), stream, opcode, length; section 5: the length before LZ4.
+        Protocol::Cql => {
+            let plain = matches!(message.first()? & 0x7f, 3 | 4) && message.get(1)? & 1 == 0;
+            let whole = be(5)? as usize + 9 == message.len() && message.len() > 9;
+            (plain && whole).then_some((9, 4))
+        }
+        // OP_MSG; OP_COMPRESSED has the opcode, the size and the compressor before the body.
+        Protocol::Mongo => (le(12)? == 2013 && le(0)? as usize == message.len()).then_some((16, 9)),
+        // A compressed packet's header.
+        Protocol::Mysql => (!message.is_empty()).then_some((0, 7)),
+        _ => None,
+    }
+}
+
+/// Packets of `MySQL` below this length are sent as they are (`MIN_COMPRESS_LENGTH`).
+const MYSQL_SHORT: usize = 50;
+
+/// Returns how long the body is when it was compressed.
+fn compressed(protocol: Protocol, compressor: Compressor, body: &[u8]) -> usize {
+    if protocol == Protocol::Mysql && body.len() < MYSQL_SHORT {
+        return body.len();
+    }
+    let len = match compressor {
+        Compressor::Lz4 => lz4_flex::block::compress(body).len(),
+        Compressor::Zstd => zstd::bulk::compress(body, LEVEL).map_or(body.len(), |compressed| compressed.len()),
+    };
+    if protocol == Protocol::Mysql { len.min(body.len()) } else { len }
+}
+
+impl Rule for Compression {
+    fn name(&self) -> &'static str {
+        "compression"
+    }
+
+    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+        protocol == Protocol::Cql && path.ends_with("decompressed length")
+    }
+
+    fn wants_messages(&self, protocol: Protocol) -> bool {
+        matches!(protocol, Protocol::Cql | Protocol::Mongo | Protocol::Mysql)
+    }
+
+    fn field(&mut self, field: &SeenField<'_>) {
+        let Some(size) = field.bytes.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes) else { return };
+        self.sizes.entry(field.operation).or_default()[field.side as usize] += u64::from(size);
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let before = self.sizes.remove(&closed.example.operation);
+        if !self.wants_messages(closed.row.protocol) {
+            return;
+        }
+        for side in Side::BOTH {
+            let (amounts, packed) = closed.group(|of, path| of == side && path.ends_with("compressed"));
+            if packed == 0 {
+                self.plain(closed, side);
+            } else if let Some(before) = before.map(|before| before[side as usize]).filter(|before| *before > 0) {
+                let sizes = self.rows.entry((closed.row_number, side)).or_default();
+                let (messages, on_wire, all) = sizes.small;
+                sizes.small = (messages + 1, on_wire + amounts[side as usize].total() + 4, all + before);
+                sizes.example.get_or_insert(closed.example);
+            }
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|(&key, sizes)| self.of_row(seen, key, sizes)).collect()
+    }
+}

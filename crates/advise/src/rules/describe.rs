@@ -1,0 +1,76 @@
+//! Columns that are described with every execution.
+
+use super::percent;
+use crate::finding::{Certainty, Finding, Remedy};
+use crate::rule::Rule;
+use crate::seen::{Row, Seen};
+use overhead_model::{Protocol, Side};
+
+/// Executions that describe, below which nothing is said.
+const EXECUTIONS: u64 = 10;
+/// Share of the operations' bytes, in percent.
+const SHARE: f64 = 1.0;
+
+/// PostgreSQL's Describe and `RowDescription` (PostgreSQL documentation, section 55.2.3).
+pub struct Describe;
+
+const REMEDIES: [Remedy; 4] = [
+    Remedy { at: "pgjdbc", setting: "prepareThreshold=1 (default 5): named statements are described once" },
+    Remedy {
+        at: "asyncpg, tokio-postgres, Npgsql",
+        setting: "prepared statements (connection.prepare, Client::prepare, NpgsqlCommand.Prepare): they are executed without Describe",
+    },
+    Remedy {
+        at: "pgx 5.9 and later",
+        setting: "default_query_exec_mode=cache_statement (the default) instead of cache_describe, describe_exec or exec",
+    },
+    Remedy {
+        at: "libpq, and psycopg and pgbench with it",
+        setting: "PQsendQueryPrepared always describes: there is no setting",
+    },
+];
+
+impl Rule for Describe {
+    fn name(&self) -> &'static str {
+        "describe"
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        let rows = seen.workload().filter(|(_, row)| row.protocol == Protocol::Pgwire);
+        rows.filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
+    }
+}
+
+impl Describe {
+    fn of_row(&self, seen: &Seen, number: usize, row: &Row) -> Option<Finding> {
+        let asked = seen.group(row, |side, path| side == Side::Request && path.starts_with("describe."));
+        if asked.operations < EXECUTIONS {
+            return None;
+        }
+        let group = seen.group(row, is_description);
+        if percent(group.bytes(), row.wire()) < SHARE {
+            return None;
+        }
+        let title =
+            format!("{:.0}% of the executions ask for their columns again", percent(asked.operations, row.count));
+        Some(Finding {
+            operations: asked.operations,
+            example: asked.example,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Exact,
+            computed: "Describe messages of these operations, and the RowDescription, ParameterDescription and NoData that answer them".to_owned(),
+            unknown: "each statement must be described once, where that is not a PREPARE of its own",
+            evidence: group.evidence.clone(),
+            ..Finding::new(self.name(), title, row.subject()).without(number, &group.amounts)
+        })
+    }
+}
+
+fn is_description(side: Side, path: &str) -> bool {
+    match side {
+        Side::Request => path.starts_with("describe."),
+        Side::Response => {
+            ["row description.", "parameter description.", "no data."].iter().any(|group| path.starts_with(group))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Statements that are prepared and then executed once, or never.
+
+use super::percent;
+use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::limits;
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen, SeenField};
+use overhead_model::{Account, Amounts, Protocol, Side};
+use std::collections::HashMap;
+
+/// Such statements below which nothing is said.
+const STATEMENTS: u64 = 10;
+/// Their share of all that were prepared, in percent.
+const SHARE: f64 = 20.0;
+
+/// Prepared statements by name or id, until their connection ends.
+#[derive(Default)]
+pub struct PreparedOnce {
+    /// What fields of an operation said, until it closes.
+    said: HashMap<u64, Said>,
+    statements: HashMap<(u64, Vec<u8>), Prepared>,
+    /// Whose name was given to another statement.
+    replaced: Vec<Prepared>,
+    rows: Vec<usize>,
+}
+
+#[derive(Default)]
+struct Said {
+    prepares: Option<Vec<u8>>,
+    executes: Option<Vec<u8>>,
+}
+
+/// A prepared statement.
+#[derive(Clone)]
+struct Prepared {
+    row: usize,
+    example: Example,
+    amounts: [Amounts; 2],
+    latency_ns: u64,
+    uses: u64,
+}
+
+const REMEDIES: [Remedy; 5] = [
+    Remedy { at: "pgx", setting: "default_query_exec_mode=exec or simple_protocol for such statements" },
+    Remedy { at: "pgjdbc", setting: "prepareThreshold above 1 (default 5), or 0 for never" },
+    Remedy { at: "psycopg 3", setting: "prepare_threshold (default 5), or prepare=False per statement" },
+    Remedy { at: "MySQL Connector/J, go-sql-driver", setting: "useServerPrepStmts=false; interpolateParams=true" },
+    Remedy {
+        at: "CQL drivers",
+        setting: "keep the prepared statement (one per session, not one per request), or execute it unprepared",
+    },
+];
+
+impl Rule for PreparedOnce {
+    fn name(&self) -> &'static str {
+        "prepared-once"
+    }
+
+    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+        match protocol {
+            Protocol::Pgwire => matches!(path, "parse.statement name" | "bind.statement name"),
+            Protocol::Cql | Protocol::Mysql => path.ends_with("statement id"),
+            _ => false,
+        }
+    }
+
+    fn field(&mut self, field: &SeenField<'_>) {
+        let Some(bytes) = field.bytes.filter(|_| self.said.len() < limits::REMEMBERED) else { return };
+        let prepares = field.side == Side::Response || field.path.starts_with("parse.");
+        let said = self.said.entry(field.operation).or_default();
+        let which = if prepares { &mut said.prepares } else { &mut said.executes };
+        *which = Some(bytes.to_vec());
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let Some(Said { prepares, executes }) = self.said.remove(&closed.example.operation) else { return };
+        // CQL's ids are those of the server, the others those of the connection.
+        let space = if closed.row.protocol == Protocol::Cql { 0 } else { closed.connection };
+        if let Some(id) = prepares.filter(|_| self.statements.len() < limits::REMEMBERED) {
+            let statement = prepared(closed);
+            if !self.rows.contains(&closed.row_number) {
+                self.rows.push(closed.row_number);
+            }
+            match self.statements.get_mut(&(space, id.clone())) {
+                // Prepared again, with the same id: it costs as much again, and is used as before.
+                Some(known) if closed.row.protocol == Protocol::Cql => {
+                    add(&mut known.amounts, &statement.amounts);
+                    known.latency_ns += statement.latency_ns;
+                }
+                _ => self.replaced.extend(self.statements.insert((space, id), statement)),
+            }
+        }
+        let is_use = closed.row.is_workload() || closed.row.protocol == Protocol::Cql;
+        if let Some(known) = executes.filter(|_| is_use).and_then(|id| self.statements.get_mut(&(space, id))) {
+            known.uses += 1;
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|&row| self.of_row(seen, row)).collect()
+    }
+}
+
+/// Returns what preparing it took: the operation, or where it also executes, the fields of Parse.
+fn prepared(closed: &Closed<'_>) -> Prepared {
+    let amounts = if closed.row.is_workload() {
+        closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete.")).0
+    } else {
+        closed.operation.sides.map(|side| side.amounts)
+    };
+    let latency_ns = if closed.row.is_workload() { 0 } else { closed.operation.latency_ns.unwrap_or(0) };
+    Prepared { row: closed.row_number, example: closed.example, amounts, latency_ns, uses: 0 }
+}
+
+fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
+    sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += *other);
+}
+
+impl PreparedOnce {
+    fn of_row(&self, seen: &Seen, number: usize) -> Option<Finding> {
+        let all = || self.statements.values().chain(&self.replaced).filter(move |statement| statement.row == number);
+        let once = || all().filter(|statement| statement.uses <= 1);
+        let (count, prepared) = (once().count() as u64, all().count() as u64);
+        if count < STATEMENTS || percent(count, prepared) < SHARE {
+            return None;
+        }
+        let mut amounts = [Amounts::ZERO; 2];
+        once().for_each(|statement| add(&mut amounts, &statement.amounts));
+        // The text is sent in any case.
+        amounts[Side::Request as usize][Account::Query] = 0;
+        let never = once().filter(|statement| statement.uses == 0).count();
+        let title = format!("{count} of {prepared} prepared statements are executed once at most ({never} never)");
+        let mut finding = Finding {
+            operations: count,
+            example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            is_beside: true,
+            computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
+                .to_owned(),
+            unknown: "whether they are executed after the capture; what the parameters take in another form",
+            ..Finding::new(self.name(), title, seen.rows.get(number)?.subject()).without(number, &amounts)
+        };
+        finding.saving.ns = Some(once().map(|statement| statement.latency_ns).sum());
+        Some(finding)
+    }
+}

@@ -1,0 +1,117 @@
+//! The same question, asked again and again.
+
+use super::percent;
+use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::limits;
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen};
+use overhead_model::Amounts;
+use std::collections::{BTreeMap, HashMap};
+
+/// How often one request must recur for its repetitions to count.
+const TIMES: u64 = 10;
+/// Repetitions of a row's reads below which nothing is said, in percent of its operations.
+const SHARE: f64 = 20.0;
+
+/// Reads by a digest of what they ask for.
+#[derive(Default)]
+pub struct RepeatedReads {
+    requests: HashMap<(usize, u64), Request>,
+    full: bool,
+}
+
+struct Request {
+    times: u64,
+    /// Of all but the first.
+    amounts: [Amounts; 2],
+    waited_ns: u64,
+    example: Example,
+}
+
+const REMEDIES: [Remedy; 3] = [
+    Remedy {
+        at: "Redis, Valkey clients",
+        setting: "client-side caching: CLIENT TRACKING ON (redis-py cache_config, Jedis CacheConfig, rueidis DoCache, Lettuce CacheFrontend)",
+    },
+    Remedy {
+        at: "application",
+        setting: "a cache in the process (Caffeine, functools.lru_cache), for as long as the answer may be old",
+    },
+    Remedy {
+        at: "HTTP clients",
+        setting: "Cache-Control: max-age or ETag at the server, and a client that keeps answers",
+    },
+];
+
+impl Rule for RepeatedReads {
+    fn name(&self) -> &'static str {
+        "repeated-reads"
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let Some(digest) = closed.directions[0].digest.filter(|_| closed.row.is_workload() && closed.row.is_read())
+        else {
+            return;
+        };
+        let key = (closed.row_number, digest);
+        if let Some(request) = self.requests.get_mut(&key) {
+            request.times += 1;
+            request.waited_ns += closed.operation.latency_ns.unwrap_or(0);
+            request.amounts.iter_mut().zip(&closed.operation.sides).for_each(|(sum, side)| *sum += side.amounts);
+        } else if self.requests.len() < limits::REMEMBERED {
+            let new = Request { times: 1, amounts: [Amounts::ZERO; 2], waited_ns: 0, example: closed.example };
+            self.requests.insert(key, new);
+        } else {
+            self.full = true;
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        let mut rows: BTreeMap<usize, Vec<&Request>> = BTreeMap::new();
+        for ((row, _), request) in self.requests.iter().filter(|(_, request)| request.times >= TIMES) {
+            rows.entry(*row).or_default().push(request);
+        }
+        rows.into_iter().filter_map(|(number, requests)| self.of_row(seen, number, &requests)).collect()
+    }
+}
+
+impl RepeatedReads {
+    fn of_row(&self, seen: &Seen, number: usize, requests: &[&Request]) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
+        if percent(repeated, row.count) < SHARE {
+            return None;
+        }
+        let mut amounts = [Amounts::ZERO; 2];
+        for request in requests {
+            amounts.iter_mut().zip(&request.amounts).for_each(|(sum, one)| *sum += *one);
+        }
+        let most = requests.iter().map(|request| request.times).max().unwrap_or(0);
+        let title = format!(
+            "{repeated} of {} reads ask for exactly what was asked before ({} requests, one of them {most} times)",
+            row.count,
+            requests.len()
+        );
+        let mut finding = Finding {
+            operations: repeated,
+            example: requests.iter().map(|request| request.example).min_by_key(|example| example.operation),
+            evidence: seen
+                .group(row, |_, path| path.contains("key") || path.contains("statement") || path.contains("value"))
+                .evidence,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: format!(
+                "all but the first of requests that recur {TIMES} times or more, with all their bytes; requests are told apart by a digest of text, names, keys and values{}",
+                if self.full {
+                    "; of those that came after the first 262,144 different ones, nothing is known"
+                } else {
+                    ""
+                }
+            ),
+            unknown: "how old an answer may be; whether the data changed in between",
+            ..Finding::new(self.name(), title, row.subject()).without(number, &amounts)
+        };
+        finding.saving.ns = Some(requests.iter().map(|request| request.waited_ns).sum());
+        Some(finding)
+    }
+}

@@ -1,0 +1,156 @@
+//! Elements of a command that say nothing new: session, cluster time, concerns at their defaults.
+
+use super::percent;
+use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen, SeenField};
+use overhead_model::{Account, Amounts, Protocol, Side};
+use std::collections::{BTreeMap, HashMap};
+
+/// Operations below which nothing is said.
+const OPERATIONS: u64 = 10;
+/// Share of the row's bytes, in percent.
+const SHARE: f64 = 2.0;
+/// Elements that a command can do without, where the application relies on none of them.
+const NAMES: [&str; 7] =
+    ["lsid", "$clusterTime", "readConcern", "writeConcern", "$readPreference", "txnNumber", "apiVersion"];
+
+/// MongoDB's generic arguments of commands.
+#[derive(Default)]
+pub struct SessionFields {
+    open: HashMap<u64, Walk>,
+    rows: BTreeMap<usize, BTreeMap<&'static str, Element>>,
+    examples: BTreeMap<usize, (u64, Example)>,
+}
+
+/// Where the elements of one command are.
+#[derive(Default)]
+struct Walk {
+    current: Option<&'static str>,
+    /// The type byte that came last, which belongs to the element whose name follows.
+    found: Vec<(&'static str, Element)>,
+    /// The name's terminator is yet to come.
+    in_name: bool,
+}
+
+/// Bytes of an element: framing, and what its name and values are posted to.
+#[derive(Clone, Copy, Default)]
+struct Element {
+    framing: u64,
+    metadata: u64,
+}
+
+const REMEDIES: [Remedy; 4] = [
+    Remedy {
+        at: "connection string",
+        setting: "retryWrites=false (txnNumber), no readConcernLevel, readPreference=primary: what is the server's default is then not sent",
+    },
+    Remedy {
+        at: "drivers",
+        setting: "no explicit session with causal consistency (start_session(causal_consistency=False)): no afterClusterTime",
+    },
+    Remedy { at: "drivers", setting: "no serverApi / Stable API where it is not needed (apiVersion)" },
+    Remedy {
+        at: "drivers",
+        setting: "lsid comes with every acknowledged command wherever the server offers sessions: fewer, larger commands (insert_many, bulk_write, larger batch_size)",
+    },
+];
+
+impl Rule for SessionFields {
+    fn name(&self) -> &'static str {
+        "session-fields"
+    }
+
+    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+        protocol == Protocol::Mongo && path.contains("sections.command.")
+    }
+
+    fn field(&mut self, field: &SeenField<'_>) {
+        if field.side != Side::Request {
+            return;
+        }
+        let walk = self.open.entry(field.operation).or_default();
+        let Some((_, at)) = field.path.split_once("sections.command.") else { return };
+        walk.step(at, field.len, field.bytes);
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let Some(walk) = self.open.remove(&closed.example.operation) else { return };
+        if !closed.row.is_workload() || walk.found.is_empty() {
+            return;
+        }
+        let row = self.rows.entry(closed.row_number).or_default();
+        for (name, element) in walk.found {
+            let sum = row.entry(name).or_default();
+            sum.framing += element.framing;
+            sum.metadata += element.metadata;
+        }
+        self.examples.entry(closed.row_number).or_insert((0, closed.example)).0 += 1;
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|(&number, elements)| self.of_row(seen, number, elements)).collect()
+    }
+}
+
+impl Walk {
+    /// A field of the command document: `at` is its place below it.
+    fn step(&mut self, at: &str, len: u64, bytes: Option<&[u8]>) {
+        match at {
+            // At the top level, an element begins.
+            "element type" => {
+                self.current = None;
+                self.in_name = true;
+            }
+            "name" | "command name" => {
+                self.current = NAMES.into_iter().find(|name| bytes == Some(name.as_bytes()));
+                if let Some(name) = self.current {
+                    // Its type before it.
+                    self.found.push((name, Element { framing: 1, metadata: len }));
+                }
+            }
+            _ => {
+                let Some((_, element)) = self.current.and_then(|_| self.found.last_mut()) else { return };
+                let is_framing = at.ends_with("type")
+                    || at.ends_with("terminator")
+                    || at.ends_with("length")
+                    || at.ends_with("subtype")
+                    || at.ends_with("index");
+                *(if is_framing { &mut element.framing } else { &mut element.metadata }) += len;
+            }
+        }
+    }
+}
+
+impl SessionFields {
+    fn of_row(&self, seen: &Seen, number: usize, elements: &BTreeMap<&'static str, Element>) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        let &(operations, example) = self.examples.get(&number)?;
+        let mut request = Amounts::ZERO;
+        for element in elements.values() {
+            request[Account::Framing] += element.framing;
+            request[Account::Metadata] += element.metadata;
+        }
+        if operations < OPERATIONS || percent(request.total(), row.wire()) < SHARE {
+            return None;
+        }
+        let names: Vec<&str> = elements.keys().copied().collect();
+        let title = format!("every command carries {}", names.join(", "));
+        let evidence = elements.iter().map(|(name, element)| Evidence {
+            side: Side::Request,
+            account: Account::Metadata,
+            field: format!("command.{name}, with its framing"),
+            bytes: element.framing + element.metadata,
+        });
+        Some(Finding {
+            operations,
+            example: Some(example),
+            evidence: evidence.collect(),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: "these elements of the command document: type, name, value".to_owned(),
+            unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
+            ..Finding::new(self.name(), title, row.subject()).without(number, &[request, Amounts::ZERO])
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Connections that live for one operation.
+
+use super::percent;
+use crate::finding::{Certainty, Evidence, Example, Finding, Remedy, Subject};
+use crate::limits;
+use crate::rule::Rule;
+use crate::seen::{OnConnection, Seen, SeenConnection};
+use overhead_model::{Account, Amounts, Class, Protocol, Side};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Operations of the application on a connection, up to which it is short.
+const OPERATIONS: u64 = 2;
+/// Short connections of one client and server below which nothing is said.
+const CONNECTIONS: u64 = 5;
+/// Share of the bytes on the wire, in percent.
+const SHARE: f64 = 5.0;
+
+/// Connections by client and server.
+#[derive(Default)]
+pub struct ShortConnections {
+    peers: BTreeMap<(IpAddr, SocketAddr, Protocol), Short>,
+}
+
+#[derive(Default)]
+struct Short {
+    connections: u64,
+    operations: u64,
+    /// Of all but the first, by row.
+    rows: BTreeMap<usize, [Amounts; 2]>,
+    waited_ns: u64,
+    example: Option<Example>,
+}
+
+const REMEDIES: [Remedy; 6] = [
+    Remedy { at: "PostgreSQL", setting: "a pool: pgbouncer, HikariCP (maximumPoolSize), pgxpool, psycopg_pool" },
+    Remedy { at: "Redis, Valkey", setting: "redis-py ConnectionPool, Jedis pool (JedisPooled), PHP pconnect()" },
+    Remedy { at: "MySQL, MariaDB", setting: "a pool; PHP mysqli with p: before the host; Django CONN_MAX_AGE" },
+    Remedy {
+        at: "HTTP",
+        setting: "keep-alive: one requests.Session, one http.Client whose bodies are read to the end; nginx keepalive_timeout",
+    },
+    Remedy { at: "pgbench", setting: "without --connect (-C)" },
+    Remedy { at: "redis-benchmark", setting: "-k 1 (the default)" },
+];
+
+impl Rule for ShortConnections {
+    fn name(&self) -> &'static str {
+        "short-connections"
+    }
+
+    fn connection(&mut self, connection: &SeenConnection<'_>) {
+        // Which rows are what the application asked for is known at the end; what is kept here are those of all classes.
+        let key = (connection.client.ip(), connection.server, connection.protocol);
+        if self.peers.len() >= limits::CLIENTS && !self.peers.contains_key(&key) {
+            return;
+        }
+        let operations = connection.workload();
+        if operations == 0 || operations > OPERATIONS {
+            return;
+        }
+        let peers = self.peers.entry(key).or_default();
+        peers.connections += 1;
+        peers.operations += operations;
+        if peers.connections == 1 {
+            return;
+        }
+        peers.waited_ns += connection.ready_ns.unwrap_or(0);
+        peers.example = peers.example.or(connection.example);
+        for (&row, OnConnection { amounts, is_workload, .. }) in connection.rows {
+            let sum = peers.rows.entry(row).or_default();
+            for (sum, one) in sum.iter_mut().zip(amounts) {
+                // On a connection that goes on, the next frame acknowledges.
+                *sum += if *is_workload { Amounts::of(Account::Control, one[Account::Control]) } else { *one };
+            }
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.peers.iter().filter_map(|((_, _, protocol), peers)| self.of_peers(seen, *protocol, peers)).collect()
+    }
+}
+
+impl ShortConnections {
+    fn of_peers(&self, seen: &Seen, protocol: Protocol, peers: &Short) -> Option<Finding> {
+        let bytes: u64 = peers.rows.values().flatten().map(Amounts::total).sum();
+        if peers.connections < CONNECTIONS || percent(bytes, seen.wire()) < SHARE {
+            return None;
+        }
+        let title = format!("{} connections of one client carry {} operations", peers.connections, peers.operations);
+        let subject = Subject {
+            protocol: protocol.name(),
+            class: Class::Setup.name(),
+            name: "connections of at most two operations".to_owned(),
+            via: String::new(),
+        };
+        let evidence = |(number, amounts): (&usize, &[Amounts; 2])| {
+            let name = seen.rows.get(*number).map(|row| row.name.clone()).unwrap_or_default();
+            let amounts = *amounts;
+            Side::BOTH.into_iter().flat_map(move |side| {
+                let name = name.clone();
+                let some = Account::ALL.into_iter().filter(move |account| amounts[side as usize][*account] > 0);
+                some.map(move |account| Evidence {
+                    side,
+                    account,
+                    field: name.clone(),
+                    bytes: amounts[side as usize][account],
+                })
+            })
+        };
+        let mut finding = Finding {
+            operations: peers.connections - 1,
+            example: peers.example,
+            evidence: peers.rows.iter().flat_map(evidence).collect(),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Modelled,
+            is_beside: true,
+            computed: "handshake, teardown, setup and background of all these connections but the first, which one that is kept has once, and frames that only acknowledge, which the next request makes needless; the time is theirs up to their first request".to_owned(),
+            unknown: "whether the operations came from processes that cannot share a connection, or at the same time",
+            ..Finding::new(self.name(), title, subject)
+        };
+        for (&row, amounts) in &peers.rows {
+            finding = finding.without(row, amounts);
+        }
+        finding.saving.ns = Some(peers.waited_ns);
+        Some(finding)
+    }
+}

@@ -1,0 +1,144 @@
+//! One statement after the other that differ in a key alone: N+1 queries.
+
+use super::percent;
+use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen};
+use overhead_model::{Account, Protocol, Side};
+use std::collections::{BTreeMap, HashMap};
+
+/// Lookups in a row, from which on they are taken for one question in pieces.
+const RUN: u64 = 8;
+/// Share of such lookups in the row, in percent.
+const SHARE: f64 = 25.0;
+/// Between an answer and the next lookup at most: 20 ms, for what the application does with a row.
+const SOON_NS: u64 = 20_000_000;
+
+/// Runs of equal statements on one connection, right after another read.
+#[derive(Default)]
+pub struct SingleLookups {
+    connections: HashMap<u64, Run>,
+    rows: BTreeMap<usize, Runs>,
+}
+
+/// The run that a connection is in.
+#[derive(Clone, Copy)]
+struct Run {
+    row: usize,
+    text: u64,
+    last: u64,
+    ended_ns: u64,
+    times: u64,
+    waited_ns: u64,
+    example: Example,
+    /// Something else was read before it.
+    follows: bool,
+}
+
+#[derive(Default)]
+struct Runs {
+    count: u64,
+    times: u64,
+    waited_ns: u64,
+    example: Option<Example>,
+}
+
+const REMEDIES: [Remedy; 4] = [
+    Remedy {
+        at: "Hibernate, JPA",
+        setting: "@BatchSize or hibernate.default_batch_fetch_size; join fetch, @EntityGraph",
+    },
+    Remedy {
+        at: "Django, SQLAlchemy, Rails",
+        setting: "select_related / prefetch_related; selectinload / joinedload; includes",
+    },
+    Remedy { at: "GraphQL servers", setting: "DataLoader" },
+    Remedy { at: "queries", setting: "WHERE id = ANY($1), IN (…), MGET, $in, get of several keys" },
+];
+
+impl Rule for SingleLookups {
+    fn name(&self) -> &'static str {
+        "n-plus-one"
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        if !closed.row.is_workload() {
+            return;
+        }
+        let request = &closed.directions[0];
+        let fits = closed.row.is_read() && closed.row.protocol != Protocol::Http;
+        let (Some(text), Some(digest), Some(begun), Some(ended), true) =
+            (closed.text(), request.digest, closed.begun_ns(), closed.ended_ns(), fits)
+        else {
+            self.end(closed.connection);
+            return;
+        };
+        let before = self.connections.get(&closed.connection).copied();
+        let continues = before.filter(|run| {
+            let is_next = run.row == closed.row_number && run.text == text && run.last != digest;
+            is_next && begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS
+        });
+        let waited = closed.operation.latency_ns.unwrap_or(0);
+        let run = if let Some(run) = continues {
+            Run { last: digest, ended_ns: ended, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
+        } else {
+            self.end(closed.connection);
+            let follows = before.is_some_and(|run| begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS);
+            let (row, example) = (closed.row_number, closed.example);
+            Run { row, text, last: digest, ended_ns: ended, times: 1, waited_ns: waited, example, follows }
+        };
+        self.connections.insert(closed.connection, run);
+    }
+
+    fn connection(&mut self, connection: &crate::seen::SeenConnection<'_>) {
+        self.end(connection.number);
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|(&number, runs)| self.of_row(seen, number, runs)).collect()
+    }
+}
+
+impl SingleLookups {
+    fn end(&mut self, connection: u64) {
+        let Some(run) = self.connections.remove(&connection) else { return };
+        if run.times >= RUN && run.follows {
+            let runs = self.rows.entry(run.row).or_default();
+            runs.count += 1;
+            runs.times += run.times;
+            runs.waited_ns += run.waited_ns;
+            runs.example.get_or_insert(run.example);
+        }
+    }
+
+    fn of_row(&self, seen: &Seen, number: usize, runs: &Runs) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        if percent(runs.times, row.count) < SHARE {
+            return None;
+        }
+        let saved = runs.times - runs.count;
+        let title = format!(
+            "{} lookups, {} times in a row: the same statement with another key each time, right after another read",
+            runs.times, runs.count
+        );
+        let mut finding = Finding {
+            operations: runs.times,
+            example: runs.example,
+            evidence: Vec::new(),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and the time waited for them".to_owned(),
+            unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
+            ..Finding::new(self.name(), title, row.subject())
+        };
+        for side in Side::BOTH {
+            for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {
+                let bytes = row.amounts[side as usize][account] / row.count.max(1) * saved;
+                finding.change(number, side, account, -bytes.cast_signed());
+            }
+        }
+        finding.saving.ns =
+            Some((u128::from(runs.waited_ns) * u128::from(saved) / u128::from(runs.times.max(1))) as u64);
+        Some(finding)
+    }
+}

@@ -1,0 +1,102 @@
+//! A Sync after each statement of a batch.
+
+use super::percent;
+use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen, SeenField};
+use overhead_model::{Account, Amounts, Protocol};
+use std::collections::{BTreeMap, HashMap};
+
+/// Statements that need none of their own, below which nothing is said.
+const STATEMENTS: u64 = 10;
+/// Their share of the row, in percent.
+const SHARE: f64 = 10.0;
+
+/// Statements of one kind that follow one another in a transaction.
+#[derive(Default)]
+pub struct SyncPerStatement {
+    /// By operation: in a transaction block when it was over.
+    status: HashMap<u64, bool>,
+    /// By connection: the row of the last statement in a transaction.
+    last: HashMap<u64, usize>,
+    rows: BTreeMap<usize, Batch>,
+}
+
+#[derive(Default)]
+struct Batch {
+    times: u64,
+    waited_ns: u64,
+    example: Option<Example>,
+}
+
+const REMEDIES: [Remedy; 4] = [
+    Remedy { at: "libpq", setting: "PQenterPipelineMode, and PQpipelineSync once per batch" },
+    Remedy { at: "psycopg 3", setting: "with connection.pipeline(), or executemany()" },
+    Remedy { at: "pgjdbc", setting: "addBatch and executeBatch; reWriteBatchedInserts=true" },
+    Remedy { at: "pgx, Npgsql", setting: "pgx.Batch with SendBatch; NpgsqlBatch" },
+];
+
+impl Rule for SyncPerStatement {
+    fn name(&self) -> &'static str {
+        "sync-per-statement"
+    }
+
+    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+        protocol == Protocol::Pgwire && path == "ready for query.transaction status"
+    }
+
+    fn field(&mut self, field: &SeenField<'_>) {
+        self.status.insert(field.operation, field.bytes == Some(b"T"));
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let in_transaction = self.status.remove(&closed.example.operation);
+        if closed.row.protocol != Protocol::Pgwire {
+            return;
+        }
+        let repeats = self.last.get(&closed.connection) == Some(&closed.row_number);
+        if in_transaction != Some(true) || !closed.row.is_workload() || closed.row.via == "simple" {
+            self.last.remove(&closed.connection);
+            return;
+        }
+        self.last.insert(closed.connection, closed.row_number);
+        if repeats {
+            let batch = self.rows.entry(closed.row_number).or_default();
+            batch.times += 1;
+            batch.waited_ns += closed.operation.latency_ns.unwrap_or(0);
+            batch.example.get_or_insert(closed.example);
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|(&number, batch)| self.of_row(seen, number, batch)).collect()
+    }
+}
+
+impl SyncPerStatement {
+    fn of_row(&self, seen: &Seen, number: usize, batch: &Batch) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        if batch.times < STATEMENTS || percent(batch.times, row.count) < SHARE {
+            return None;
+        }
+        let title = format!(
+            "{} statements of one kind follow another in a transaction, each with a Sync of its own",
+            batch.times
+        );
+        let (mut request, mut response) = (Amounts::ZERO, Amounts::ZERO);
+        request[Account::Framing] = 5 * batch.times;
+        (response[Account::Framing], response[Account::Status]) = (5 * batch.times, batch.times);
+        let mut finding = Finding {
+            operations: batch.times,
+            example: batch.example,
+            evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is what was waited for each of them".to_owned(),
+            unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
+            ..Finding::new(self.name(), title, row.subject()).without(number, &[request, response])
+        };
+        finding.saving.ns = Some(batch.waited_ns);
+        Some(finding)
+    }
+}

@@ -1,0 +1,200 @@
+//! Values in text that are shorter in binary.
+
+use super::percent;
+use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen, SeenField};
+use overhead_model::{Account, Protocol, Side};
+use std::collections::{BTreeMap, HashMap};
+
+/// Values below which nothing is said.
+const VALUES: u64 = 10;
+/// Share of the row's bytes that would be saved, in percent.
+const SHARE: f64 = 2.0;
+/// Columns of an answer that are looked at: PostgreSQL's limit (`MaxTupleAttributeNumber`).
+const COLUMNS: usize = 1664;
+
+/// PostgreSQL's text format where the binary one is shorter, all such types of an answer together.
+#[derive(Default)]
+pub struct TextFormat {
+    open: HashMap<u64, Answer>,
+    rows: BTreeMap<usize, Values>,
+}
+
+/// The columns of an answer, and where its current row is.
+#[derive(Default)]
+struct Answer {
+    columns: Vec<Column>,
+    formats: usize,
+    at: usize,
+    saved: i64,
+    values: u64,
+    by_type: BTreeMap<u32, (u64, i64)>,
+}
+
+struct Column {
+    oid: u32,
+    is_text: bool,
+}
+
+#[derive(Default)]
+struct Values {
+    operations: u64,
+    count: u64,
+    saved: i64,
+    by_type: BTreeMap<u32, (u64, i64)>,
+    example: Option<Example>,
+}
+
+const REMEDIES: [Remedy; 4] = [
+    Remedy { at: "psycopg 3", setting: "connection.cursor(binary=True), execute(…, binary=True)" },
+    Remedy { at: "libpq", setting: "PQexecParams and PQexecPrepared with resultFormat 1" },
+    Remedy {
+        at: "pgjdbc",
+        setting: "binaryTransfer=true (the default) with prepareThreshold=1, binaryTransferEnable for further types",
+    },
+    Remedy {
+        at: "pgx, asyncpg, Npgsql, tokio-postgres",
+        setting: "the extended protocol: they ask for binary there as they are (pgx: not simple_protocol)",
+    },
+];
+
+impl Rule for TextFormat {
+    fn name(&self) -> &'static str {
+        "text-format"
+    }
+
+    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+        protocol == Protocol::Pgwire
+            && matches!(
+                path,
+                "row description.column.type"
+                    | "row description.column.format code"
+                    | "row description.column count"
+                    | "row.column count"
+                    | "row.value length"
+            )
+    }
+
+    fn field(&mut self, field: &SeenField<'_>) {
+        let answer = self.open.entry(field.operation).or_default();
+        match field.path {
+            "row description.column count" => (answer.columns, answer.formats) = (Vec::new(), 0),
+            "row description.column.type" => {
+                let oid = field.bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+                if answer.columns.len() < COLUMNS {
+                    answer.columns.push(Column { oid, is_text: false });
+                }
+            }
+            "row description.column.format code" => {
+                if let Some(column) = answer.columns.get_mut(answer.formats) {
+                    column.is_text = field.bytes == Some(&[0, 0]);
+                }
+                answer.formats += 1;
+            }
+            "row.column count" => answer.at = 0,
+            _ => {
+                let len = field.bytes.and_then(|bytes| bytes.try_into().ok()).map_or(-1, i32::from_be_bytes);
+                answer.value(i64::from(len));
+            }
+        }
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let Some(answer) = self.open.remove(&closed.example.operation) else { return };
+        if answer.values == 0 || !closed.row.is_workload() {
+            return;
+        }
+        let row = self.rows.entry(closed.row_number).or_default();
+        row.operations += 1;
+        row.count += answer.values;
+        row.saved += answer.saved;
+        row.example.get_or_insert(closed.example);
+        for (oid, (values, saved)) in answer.by_type {
+            let sum = row.by_type.entry(oid).or_default();
+            sum.0 += values;
+            sum.1 += saved;
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|(&number, values)| self.of_row(seen, number, values)).collect()
+    }
+}
+
+impl Answer {
+    /// The next column's value has this length; −1 is NULL.
+    fn value(&mut self, len: i64) {
+        let column = self.columns.get(self.at);
+        self.at += 1;
+        let Some(Column { oid, is_text: true }) = column else { return };
+        let Some(binary) = binary_len(*oid, len).filter(|_| len >= 0) else { return };
+        self.values += 1;
+        self.saved += len - binary;
+        let sum = self.by_type.entry(*oid).or_default();
+        sum.0 += 1;
+        sum.1 += len - binary;
+    }
+}
+
+/// Returns how long a value of this type is in binary, where that follows from its length in text: PostgreSQL's types of fixed
+/// size, and `bytea` in hex.
+fn binary_len(oid: u32, text: i64) -> Option<i64> {
+    Some(match oid {
+        16 => 1,
+        21 => 2,
+        23 | 26 | 700 | 1082 => 4,
+        20 | 701 | 1114 | 1184 | 1083 => 8,
+        2950 => 16,
+        17 => (text - 2) / 2,
+        _ => return None,
+    })
+}
+
+fn type_name(oid: u32) -> &'static str {
+    match oid {
+        16 => "bool",
+        21 => "int2",
+        23 => "int4",
+        26 => "oid",
+        700 => "float4",
+        1082 => "date",
+        20 => "int8",
+        701 => "float8",
+        1114 => "timestamp",
+        1184 => "timestamptz",
+        1083 => "time",
+        2950 => "uuid",
+        _ => "bytea",
+    }
+}
+
+impl TextFormat {
+    fn of_row(&self, seen: &Seen, number: usize, values: &Values) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        let saved = u64::try_from(values.saved).ok()?;
+        if values.count < VALUES || percent(saved, row.wire()) < SHARE {
+            return None;
+        }
+        let title = format!("{} values come in text that take {saved} B less in binary", values.count);
+        let evidence =
+            values.by_type.iter().filter(|(_, (_, saved))| *saved > 0).map(|(oid, (count, saved))| Evidence {
+                side: Side::Response,
+                account: Account::Data,
+                field: format!("{count} values of type {}", type_name(*oid)),
+                bytes: saved.unsigned_abs(),
+            });
+        let mut finding = Finding {
+            operations: values.operations,
+            example: values.example,
+            evidence: evidence.collect(),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Exact,
+            computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
+            unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) know text alone",
+            ..Finding::new(self.name(), title, row.subject())
+        };
+        finding.change(number, Side::Response, Account::Data, -values.saved);
+        Some(finding)
+    }
+}

@@ -1,0 +1,135 @@
+//! Handshakes of TLS that a session or a connection kept would save.
+
+use super::percent;
+use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::limits;
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen, SeenConnection};
+use overhead_model::{Account, Amounts};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+/// Full handshakes below which nothing is said.
+const HANDSHAKES: u64 = 3;
+/// Share of the bytes on the wire, in percent.
+const SHARE: f64 = 5.0;
+/// Operations of the application for each handshake, above which it has paid off.
+const OPERATIONS: u64 = 50;
+/// What a server sends in a handshake without certificates, at most: a resumed one (RFC 8446 section 2.2).
+const RESUMED: u64 = 700;
+
+/// TLS handshakes by client.
+#[derive(Default)]
+pub struct TlsHandshakes {
+    connections: HashMap<u64, Vec<(usize, [Amounts; 2], Example)>>,
+    clients: BTreeMap<(IpAddr, usize), Handshakes>,
+}
+
+#[derive(Default)]
+struct Handshakes {
+    full: u64,
+    resumed: u64,
+    operations: u64,
+    /// Of all full handshakes but the first, by row.
+    saved: BTreeMap<usize, [Amounts; 2]>,
+    /// Payload of resumed ones, by side.
+    small: [u64; 2],
+    waited_ns: u64,
+    example: Option<Example>,
+}
+
+const REMEDIES: [Remedy; 5] = [
+    Remedy {
+        at: "clients",
+        setting: "keep connections: a pool (HikariCP, pgbouncer, redis ConnectionPool, HTTP keep-alive)",
+    },
+    Remedy { at: "nginx", setting: "ssl_session_cache shared:SSL:10m; ssl_session_tickets on" },
+    Remedy { at: "Redis", setting: "tls-session-caching yes, tls-session-cache-size, and a client that resumes" },
+    Remedy { at: "Python ssl", setting: "wrap_socket(…, session=earlier.session)" },
+    Remedy { at: "Go crypto/tls", setting: "Config.ClientSessionCache = tls.NewLRUClientSessionCache(n)" },
+];
+
+impl Rule for TlsHandshakes {
+    fn name(&self) -> &'static str {
+        "tls-handshakes"
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        if closed.row.name == "TLS" && self.connections.len() < limits::REMEMBERED {
+            let amounts = closed.operation.sides.map(|side| side.amounts);
+            let seen = (closed.row_number, amounts, closed.example);
+            self.connections.entry(closed.connection).or_default().push(seen);
+        }
+    }
+
+    fn connection(&mut self, connection: &SeenConnection<'_>) {
+        let Some(handshakes) = self.connections.remove(&connection.number) else { return };
+        let Some(&(row, _, example)) = handshakes.first() else { return };
+        let answered: u64 = handshakes.iter().map(|(_, amounts, _)| amounts[1].payload()).sum();
+        let asked: u64 = handshakes.iter().map(|(_, amounts, _)| amounts[0].payload()).sum();
+        if self.clients.len() >= limits::CLIENTS {
+            return;
+        }
+        let client = self.clients.entry((connection.client.ip(), row)).or_default();
+        client.operations += connection.rows.values().map(|on| on.count).sum::<u64>();
+        if answered <= RESUMED {
+            client.resumed += 1;
+            client.small.iter_mut().zip([asked, answered]).for_each(|(sum, bytes)| *sum += bytes);
+            return;
+        }
+        client.full += 1;
+        client.waited_ns += connection.ready_ns.unwrap_or(0);
+        // The first of a client is needed.
+        if client.full > 1 {
+            client.example.get_or_insert(example);
+            for (row, amounts, _) in &handshakes {
+                let saved = client.saved.entry(*row).or_default();
+                saved.iter_mut().zip(amounts).for_each(|(sum, side)| sum[Account::Tls] += side[Account::Tls]);
+            }
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.clients.iter().filter_map(|(&(_, number), client)| self.of_client(seen, number, client)).collect()
+    }
+}
+
+impl TlsHandshakes {
+    fn of_client(&self, seen: &Seen, number: usize, client: &Handshakes) -> Option<Finding> {
+        let Handshakes { full, resumed, operations, .. } = *client;
+        let mut saved = client.saved.clone();
+        let without_first = full.saturating_sub(1);
+        for (side, sum) in saved.entry(number).or_default().iter_mut().zip(client.small) {
+            // What a resumed handshake takes remains, where one was seen.
+            let remains = sum.checked_div(resumed).unwrap_or(0) * without_first;
+            side[Account::Tls] = side[Account::Tls].saturating_sub(remains);
+        }
+        let bytes: u64 = saved.values().flatten().map(Amounts::total).sum();
+        let all = full + resumed;
+        if full < HANDSHAKES || percent(bytes, seen.wire()) < SHARE || operations > all * OPERATIONS {
+            return None;
+        }
+        let row = seen.rows.get(number)?;
+        let title =
+            format!("{full} of {all} handshakes of one client are full ones, for {operations} operations of any kind");
+        let mut finding = Finding {
+            operations: without_first,
+            example: client.example,
+            evidence: seen.group(row, |_, _| true).evidence,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            is_beside: true,
+            computed: format!(
+                "bytes of TLS of all full handshakes but the client's first{}; the time is what these connections took to their first request",
+                if resumed > 0 { ", less what resumed ones in the capture take" } else { "" }
+            ),
+            unknown: "what a resumed handshake takes, where the capture has none (some 500 B); whether the client's processes could share connections",
+            ..Finding::new(self.name(), title, row.subject())
+        };
+        for (row, amounts) in &saved {
+            finding = finding.without(*row, amounts);
+        }
+        finding.saving.ns = Some(client.waited_ns);
+        Some(finding)
+    }
+}

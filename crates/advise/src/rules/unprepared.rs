@@ -1,0 +1,132 @@
+//! Statements whose text is sent again and again.
+
+use super::percent;
+use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::limits;
+use crate::rule::Rule;
+use crate::seen::{Closed, Seen};
+use overhead_model::{Account, Amounts, Protocol, Side};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Repetitions below which nothing is said.
+const REPEATED: u64 = 10;
+/// Share of the operations' bytes that would be saved, in percent.
+const SHARE: f64 = 2.0;
+/// Bytes of a prepared statement's name: between those of pgbench and pgjdbc (3) and of psycopg (6).
+const NAME: u64 = 4;
+/// Bytes of a CQL statement's id with its length: an MD5 sum.
+const CQL_ID: u64 = 18;
+
+/// Texts by connection.
+#[derive(Default)]
+pub struct Unprepared {
+    known: HashSet<(u64, u64)>,
+    rows: BTreeMap<usize, Repeated>,
+    /// Texts by row, and how often each.
+    counts: HashMap<(usize, u64), u64>,
+}
+
+#[derive(Default)]
+struct Repeated {
+    times: u64,
+    saved: [Amounts; 2],
+    added: u64,
+    example: Option<Example>,
+    /// Parse messages: what is saved is known to the byte.
+    parses: bool,
+}
+
+const PGWIRE: [Remedy; 4] = [
+    Remedy { at: "psycopg 3", setting: "prepare_threshold=0, or execute(…, prepare=True)" },
+    Remedy { at: "pgbench", setting: "--protocol=prepared" },
+    Remedy { at: "pgjdbc", setting: "prepareThreshold=1; preferQueryMode not simple" },
+    Remedy { at: "pgx", setting: "default_query_exec_mode=cache_statement (the default)" },
+];
+const MYSQL: [Remedy; 3] = [
+    Remedy { at: "MySQL Connector/J", setting: "useServerPrepStmts=true&cachePrepStmts=true" },
+    Remedy { at: "MariaDB Connector/J", setting: "useServerPrepStmts=true" },
+    Remedy { at: "mysql2 (Node), mysql-connector-python", setting: "connection.execute(); cursor(prepared=True)" },
+];
+const CQL: [Remedy; 1] =
+    [Remedy { at: "CQL drivers", setting: "session.prepare(…), once, and execute the prepared statement" }];
+
+impl Rule for Unprepared {
+    fn name(&self) -> &'static str {
+        "unprepared"
+    }
+
+    fn operation(&mut self, closed: &Closed<'_>) {
+        let is_sql = matches!(closed.row.protocol, Protocol::Pgwire | Protocol::Mysql | Protocol::Cql);
+        let text = closed.operation.sides[0].amounts[Account::Query];
+        if !is_sql || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
+            return;
+        }
+        let Some(digest) = closed.text() else { return };
+        let is_new = self.known.len() < limits::REMEMBERED && self.known.insert((closed.connection, digest));
+        if self.counts.len() < limits::REMEMBERED {
+            *self.counts.entry((closed.row_number, digest)).or_default() += 1;
+        }
+        if is_new || !self.known.contains(&(closed.connection, digest)) {
+            return;
+        }
+        let row = self.rows.entry(closed.row_number).or_default();
+        row.times += 1;
+        row.example.get_or_insert(closed.example);
+        let (parse, parses) = closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete."));
+        if parses > 0 {
+            row.parses = true;
+            row.added += NAME;
+            row.saved.iter_mut().zip(parse).for_each(|(sum, one)| *sum += one);
+        } else {
+            row.saved[0][Account::Query] += text;
+            row.added += if closed.row.protocol == Protocol::Cql { CQL_ID } else { 0 };
+        }
+    }
+
+    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+        self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, row)).collect()
+    }
+}
+
+impl Unprepared {
+    fn of_row(&self, seen: &Seen, number: usize, repeated: &Repeated) -> Option<Finding> {
+        let row = seen.rows.get(number)?;
+        let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
+        if repeated.times < REPEATED || percent(saved.saturating_sub(repeated.added), row.wire()) < SHARE {
+            return None;
+        }
+        let texts = self.counts.keys().filter(|(of, _)| *of == number).count();
+        let title =
+            format!("{} of {} statements repeat a text ({texts} different ones) in full", repeated.times, row.count);
+        let remedies = match row.protocol {
+            Protocol::Pgwire => PGWIRE.to_vec(),
+            Protocol::Mysql => MYSQL.to_vec(),
+            _ => CQL.to_vec(),
+        };
+        let evidence = Account::ALL
+            .into_iter()
+            .flat_map(|account| Side::BOTH.map(|side| (side, account, repeated.saved[side as usize][account])));
+        let evidence = evidence.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| {
+            let field = if account == Account::Query { "text of the statement" } else { "parse" };
+            Evidence { side, account, field: field.to_owned(), bytes }
+        });
+        let mut finding = Finding {
+            operations: repeated.times,
+            example: repeated.example,
+            evidence: evidence.collect(),
+            remedies,
+            certainty: if repeated.parses { Certainty::Modelled } else { Certainty::AtMost },
+            computed: if repeated.parses {
+                format!(
+                    "Parse and ParseComplete of all but the first on each connection, less a statement name of {NAME} bytes in each Bind"
+                )
+            } else {
+                "the text of all but the first on each connection; parameters, which take its literals' place, are not deducted".to_owned()
+            },
+            unknown: "PREPARE itself costs one round trip per statement and connection",
+            ..Finding::new(self.name(), title, row.subject()).without(number, &repeated.saved)
+        };
+        finding.change(number, Side::Request, Account::Metadata, repeated.added.cast_signed());
+        Some(finding)
+    }
+}

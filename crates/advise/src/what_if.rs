@@ -1,0 +1,80 @@
+//! The ledger as if a finding's remedy had been applied.
+
+use crate::finding::{Certainty, Change, Finding, Subject};
+use crate::seen::Seen;
+use overhead_model::{Account, Amounts, Side};
+use serde::Serialize;
+
+/// A row before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangedRow {
+    /// The row.
+    pub subject: Subject,
+    /// Its operations. They stay: what is no longer needed has no bytes any more.
+    pub count: u64,
+    /// As captured, by side.
+    pub before: [Amounts; 2],
+    /// As it would have been.
+    pub after: [Amounts; 2],
+}
+
+/// The ledger of the selected connections, before and after.
+#[derive(Clone, Debug, Serialize)]
+pub struct WhatIf {
+    /// The rule.
+    pub rule: &'static str,
+    /// How far it can be relied on: the least of its findings.
+    pub certainty: Certainty,
+    /// Bytes as captured.
+    pub before: u64,
+    /// Bytes as they would have been.
+    pub after: u64,
+    /// The rows that change.
+    pub rows: Vec<ChangedRow>,
+    /// How each finding was computed, once.
+    pub computed: Vec<String>,
+}
+
+impl WhatIf {
+    /// Applies what all findings of one rule would change.
+    pub fn new(rule: &'static str, seen: &Seen, findings: &[Finding]) -> Self {
+        let findings: Vec<&Finding> = findings.iter().filter(|finding| finding.rule == rule).collect();
+        let mut after: Vec<[Amounts; 2]> = seen.rows.iter().map(|row| row.amounts).collect();
+        for &Change { row, side, account, bytes } in findings.iter().flat_map(|finding| &finding.changes) {
+            if let Some(amounts) = after.get_mut(row) {
+                let amount = &mut amounts[side as usize][account];
+                *amount = amount.saturating_add_signed(bytes);
+            }
+        }
+        let changed = seen.rows.iter().zip(&after).filter(|(row, after)| row.amounts != **after);
+        let rows = changed.map(|(row, after)| ChangedRow {
+            subject: row.subject(),
+            count: row.count,
+            before: row.amounts,
+            after: *after,
+        });
+        let exact = findings.iter().all(|finding| finding.certainty == Certainty::Exact);
+        let mut computed: Vec<String> = findings.iter().map(|finding| finding.computed.clone()).collect();
+        computed.sort();
+        computed.dedup();
+        Self {
+            rule,
+            certainty: if exact { Certainty::Exact } else { Certainty::Modelled },
+            before: seen.wire(),
+            after: after.iter().flatten().map(Amounts::total).sum(),
+            rows: rows.collect(),
+            computed,
+        }
+    }
+}
+
+impl ChangedRow {
+    /// Returns the accounts that differ: side, account, before and after.
+    pub fn differences(&self) -> impl Iterator<Item = (Side, Account, u64, u64)> + '_ {
+        let all = Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account)));
+        all.map(|(side, account)| {
+            (side, account, self.before[side as usize][account], self.after[side as usize][account])
+        })
+        .filter(|(_, _, before, after)| before != after)
+    }
+}

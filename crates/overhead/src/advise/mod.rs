@@ -1,0 +1,177 @@
+//! `overhead advise`: what of the traffic could be saved, and by which setting.
+
+mod text;
+
+use crate::cli::{Color, Which};
+use crate::exit::StatusFault;
+use crate::keys::{KeyFiles, KeyReader};
+use crate::runs::KeptRun;
+use crate::warnings::Warnings;
+use crate::{inputs, print};
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use overhead_advise::{Advice, Certainty, Compressor, Finding, Observer, Seen, Suppositions, WhatIf, all};
+use overhead_dissect::explain::Reading;
+use overhead_dissect::{Dissector, Totals};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const RULES: &str = "\
+Each finding names its evidence, a setting that mends it, and what that saves, per operation and in
+percent of the bytes on the wire or of the time that was waited for answers; the largest comes first.
+No rule fires below its threshold: see docs/advise.md. Look at the example with `explain --op N`.
+
+--what-if writes the ledger anew as if a rule's remedy had been applied, where that can be computed.
+
+Examples:
+  overhead advise trace.pcap
+  overhead advise runs/get --format markdown
+  overhead advise trace.pcap --what-if column-metadata
+  overhead advise trace.pcap --what-if pipelining=16 --format json";
+
+/// Arguments of `advise`.
+#[derive(Args, Debug)]
+#[command(after_help = RULES)]
+pub struct Advise {
+    /// A run folder, its record, or pcap or pcapng files, plain or compressed
+    #[arg(required = true, value_name = "RUN|FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    keys: KeyFiles,
+    /// The ledger as if this had been done: the name of a rule, pipelining=N, compression=lz4 or compression=zstd
+    #[arg(long, value_name = "RULE")]
+    what_if: Option<Hypothesis>,
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value = "table")]
+    format: AdviceForm,
+    /// Colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+/// Form of advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AdviceForm {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// For documents
+    Markdown,
+}
+
+/// What `--what-if` supposes.
+#[derive(Clone, Copy, Debug)]
+struct Hypothesis {
+    rule: &'static str,
+    suppositions: Suppositions,
+}
+
+impl FromStr for Hypothesis {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let rules = all(Suppositions::default());
+        let names = || rules.iter().map(|rule| rule.name()).collect::<Vec<_>>().join(", ");
+        let rule = rules.iter().map(|rule| rule.name()).find(|rule| *rule == name);
+        let rule = rule.ok_or_else(|| format!("no such rule; choose one of {}", names()))?;
+        let mut suppositions = Suppositions::default();
+        match (rule, value) {
+            ("pipelining", Some(depth)) => {
+                let depth = depth.parse().ok().filter(|depth| (1..=1_000_000).contains(depth));
+                suppositions.depth = Some(depth.ok_or("the depth is a number from 1 to 1,000,000: pipelining=16")?);
+            }
+            ("compression", Some("lz4")) => suppositions.compressor = Some(Compressor::Lz4),
+            ("compression", Some("zstd")) => suppositions.compressor = Some(Compressor::Zstd),
+            ("compression", _) => return Err("name the compressor: compression=lz4 or compression=zstd".to_owned()),
+            (_, Some(_)) => return Err(format!("{rule} takes no value")),
+            (_, None) => {}
+        }
+        Ok(Self { rule, suppositions })
+    }
+}
+
+impl Advise {
+    /// Reads the files once and prints what was found.
+    pub fn run(self) -> Result<u8> {
+        let mut warnings = Warnings::default();
+        let keys = KeyReader::read(&self.keys, &mut warnings)?;
+        let (advice, seen, totals) = self.read(&keys, &mut warnings)?;
+        warnings.of_totals(&totals);
+        if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
+            warnings.partial("what is shown differs from the ledger: this is a defect");
+        }
+        if advice.unlisted_operations > 0 {
+            let unlisted = advice.unlisted_operations;
+            warnings.partial(format!("{unlisted} operations of too many kinds were not looked at"));
+        }
+        let style = text::AdviceStyle {
+            style: print::style(self.color.wanted()),
+            markdown: self.format == AdviceForm::Markdown,
+        };
+        let printed = match (self.what_if, self.format) {
+            (Some(hypothesis), form) => {
+                let what_if = applied(hypothesis.rule, &seen, &advice)?;
+                match form {
+                    AdviceForm::Json => json(&what_if)?,
+                    _ => text::what_if(&what_if, style),
+                }
+            }
+            (None, AdviceForm::Json) => json(&advice)?,
+            (None, _) => text::advice(&advice, style),
+        };
+        print::verbatim(&printed)?;
+        Ok(print::settled(warnings))
+    }
+
+    fn read(&self, keys: &KeyReader, warnings: &mut Warnings) -> Result<(Advice, Seen, Totals)> {
+        let kept = match self.files.as_slice() {
+            [path] => KeptRun::open(path)?,
+            _ => None,
+        };
+        let (files, which) = match &kept {
+            Some(kept) => (kept.packets.as_slice(), kept.which(&self.which)),
+            None => (self.files.as_slice(), self.which.clone()),
+        };
+        let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
+        let mut observer = Observer::new(all(suppositions));
+        let reading: &mut dyn Reading = &mut observer;
+        let mut dissector = Dissector::new(which.selection()?, reading).with_keys(keys.log());
+        let findings = inputs::read(files, keys, |_, frame| {
+            keys.commit();
+            dissector.frame(frame);
+            ControlFlow::Continue(())
+        })?;
+        findings.report(warnings);
+        let (_, totals) = dissector.finish();
+        let (advice, seen) = observer.into_advice();
+        Ok((advice, seen, totals))
+    }
+}
+
+/// Applies a rule, or says why that cannot be. Where the rule finds nothing, nothing changes.
+fn applied(rule: &'static str, seen: &Seen, advice: &Advice) -> Result<WhatIf> {
+    let findings: Vec<&Finding> = advice.findings.iter().filter(|finding| finding.rule == rule).collect();
+    let guessed = findings.iter().find(|finding| finding.certainty == Certainty::AtMost);
+    let saves_time = findings.iter().any(|finding| finding.saving.ns.is_some_and(|ns| ns > 0));
+    let reason = match guessed {
+        Some(finding) => Some(format!("not known: {}", finding.unknown)),
+        None if saves_time && findings.iter().all(|finding| finding.changes.is_empty()) => {
+            Some("it saves time, not bytes".to_owned())
+        }
+        None => None,
+    };
+    if let Some(reason) = reason {
+        let reason = format!("--what-if {rule}: the ledger cannot be computed for it: {reason}");
+        return Err(StatusFault::usage(reason).into());
+    }
+    Ok(WhatIf::new(rule, seen, &advice.findings))
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}

@@ -1,0 +1,111 @@
+//! `overhead advise`: its forms, what it refuses, and that its ledger is that of `analyze`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn overhead(args: &[&str]) -> Output {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    Command::new(env!("CARGO_BIN_EXE_overhead")).current_dir(fixtures).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = overhead(&[args, &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const CQL: [&str; 5] = ["cassandra-rust/capture.pcap", "--db", "cassandra", "--port", "7042"];
+const REDIS: [&str; 5] = ["redis-get-set/capture.pcap", "--db", "redis", "--port", "7379"];
+
+fn with<'a>(verb: &'a str, input: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&[verb], input, more].concat()
+}
+
+/// Bytes of a ledger or of a row's side.
+fn sum(accounts: &Value) -> u64 {
+    accounts.as_object().unwrap().values().map(|bytes| bytes.as_u64().unwrap()).sum()
+}
+
+#[test]
+fn its_bytes_are_those_of_the_ledger() {
+    let run = json(&with("analyze", &CQL, &[]));
+    let advice = json(&with("advise", &CQL, &[]));
+    let ledger = sum(&run["ledger"]["request"]) + sum(&run["ledger"]["response"]);
+    assert_eq!(advice["wire_bytes"], ledger);
+}
+
+#[test]
+fn what_if_starts_from_the_rows_of_the_record_and_takes_what_the_fields_come_to() {
+    let what_if = json(&with("advise", &CQL, &["--what-if", "column-metadata"]));
+    let run = json(&with("analyze", &CQL, &["--fields"]));
+    let is_row = |row: &&Value| row["name"] == "SELECT" && row["class"] == "workload";
+    let row = run["operations"].as_array().unwrap().iter().find(is_row).unwrap();
+    let changed = &what_if["rows"][0];
+    assert_eq!(changed["before"][1], row["response"]["accounts"]);
+    let is_metadata = |field: &&Value| {
+        let name = field["field"].as_str().unwrap();
+        name.starts_with("RESULT.metadata.") && !name.ends_with("flags") && !name.ends_with("column count")
+    };
+    let fields = row["fields"].as_array().unwrap().iter().filter(is_metadata);
+    let bytes: u64 = fields.map(|field| field["bytes"].as_u64().unwrap()).sum();
+    assert!(bytes > 0);
+    assert_eq!(what_if["before"].as_u64().unwrap() - what_if["after"].as_u64().unwrap(), bytes);
+    assert_eq!(sum(&changed["before"][1]) - sum(&changed["after"][1]), bytes);
+}
+
+#[test]
+fn a_depth_that_is_asked_for_takes_more_the_larger_it_is() {
+    let after = |depth: &str| json(&with("advise", &REDIS, &["--what-if", depth]))["after"].as_u64().unwrap();
+    let depths = ["pipelining=1", "pipelining=2", "pipelining=16", "pipelining=1000"].map(after);
+    assert!(depths.is_sorted_by(|a, b| a > b), "{depths:?}");
+    assert_eq!(depths[0], json(&with("advise", &REDIS, &[]))["wire_bytes"]);
+}
+
+#[test]
+fn findings_are_said_in_words_and_in_markdown() {
+    for (form, heading) in [("table", "1. repeated-reads"), ("markdown", "### 1. repeated-reads")] {
+        let output = overhead(&with("advise", &REDIS, &["--format", form]));
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(said.contains(heading) && said.contains("redis-py cache_config"), "{said}");
+        assert!(said.contains("overhead explain FILE --op "), "{said}");
+    }
+}
+
+#[test]
+fn the_ledger_is_not_computed_for_what_is_not_known() {
+    for (rule, reason) in [
+        ("repeated-reads", "how old an answer may be"),
+        ("compression", "name the compressor"),
+        ("pipelining=0", "the depth is a number"),
+        ("describe=1", "describe takes no value"),
+        ("magic", "no such rule"),
+    ] {
+        let output = overhead(&with("advise", &REDIS, &["--what-if", rule]));
+        assert_eq!(output.status.code(), Some(2), "{rule}");
+        assert!(text(&output.stderr).contains(reason), "{rule}: {}", text(&output.stderr));
+    }
+    let stalls = ["memcached-nagle/capture.pcap", "--db", "memcached", "--port", "7211", "--what-if", "nagle"];
+    assert!(text(&overhead(&with("advise", &stalls, &[])).stderr).contains("it saves time, not bytes"));
+    let nothing = overhead(&with("advise", &REDIS, &["--what-if", "describe"]));
+    assert_eq!(nothing.status.code(), Some(0));
+    assert!(text(&nothing.stdout).contains("nothing would change"));
+}
+
+#[test]
+fn a_capture_that_is_cut_gives_partial_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(REDIS[0])).unwrap();
+    let cut = folder.path().join("cut.pcap");
+    std::fs::write(&cut, &whole[..whole.len() - 7]).unwrap();
+    let output = overhead(&with("advise", &[cut.to_str().unwrap()], &REDIS[1..]));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(!output.stdout.is_empty());
+}
