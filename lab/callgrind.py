@@ -15,10 +15,11 @@ def instructions(command):
     return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
 
 
-def per_frame(binary, capture):
-    """Returns the instructions per frame of the binary, or of tcpdump's copy where there is none, without start and end."""
+def per_frame(binary, capture, *options):
+    """Returns the instructions per frame of the binary, which has these options of `analyze`, or of tcpdump's copy where there is
+    none, without start and end."""
     def count(frames):
         if binary is None:
             return instructions(["tcpdump", "-r", capture.path, "-c", str(frames), "-w", "/dev/null"])
-        return instructions(capture.analyze(binary, "-c", str(frames)))
+        return instructions(capture.analyze(binary, "-c", str(frames), *options))
     return (count(capture.counted) - count(1)) / (capture.counted - 1)
