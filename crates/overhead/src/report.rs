@@ -31,8 +31,10 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Reads the records, draws them and says where the result lies.
     pub fn run(self) -> Result<u8> {
-        if let Some(sweep) = self.runs.iter().find(|path| is_sweep(path)) {
-            return self.sweep(sweep);
+        if let [path] = self.runs.as_slice()
+            && is_sweep(path)
+        {
+            return self.sweep(path);
         }
         let (runs, status) = self.load()?;
         let folder = self.folder(replaced_by_report)?;
@@ -42,25 +44,23 @@ impl ReportArgs {
 
     /// Draws a sweep.
     fn sweep(&self, path: &Path) -> Result<u8> {
-        if self.runs.len() > 1 {
-            return Err(StatusFault::usage(format!(
-                "{} is a sweep, which has a report of its own: name it alone, or run folders of it (such as {}/*/run-1)",
-                path.display(),
-                path.display()
-            ))
-            .into());
-        }
         let sweep = sweep::load_sweep(path)?;
         let folder = self.folder(sweep::replaced_by_sweep)?;
         listed(&sweep::write_sweep(&sweep, &folder)?)?;
-        print::warn(&sweep::remarks(&sweep));
-        Ok(if sweep.partial.is_some() { exit::PARTIAL } else { exit::COMPLETE })
+        let remarks = sweep::remarks(&sweep);
+        print::warn(&remarks);
+        Ok(if remarks.is_empty() { exit::COMPLETE } else { exit::PARTIAL })
     }
 
     /// Loads the runs, and leaves out what is none: a shell's `runs/*` names whatever lies there.
     fn load(&self) -> Result<(Vec<NamedRun>, u8)> {
-        let (mut runs, mut skipped) = (Vec::new(), Vec::new());
+        let (mut runs, mut skipped, mut sweeps) = (Vec::new(), Vec::new(), Vec::new());
         for path in &self.runs {
+            if is_sweep(path) {
+                let path = path.display();
+                sweeps.push(format!("{path} is a sweep, which has a report of its own: overhead report {path}"));
+                continue;
+            }
             match runs::load(path, &self.which, &self.keys) {
                 Ok(run) => runs.push(run),
                 Err(error) if path.exists() => skipped.push(error),
@@ -70,6 +70,10 @@ impl ReportArgs {
         if runs.is_empty() && !skipped.is_empty() {
             return Err(skipped.swap_remove(0));
         }
+        if runs.is_empty() && !sweeps.is_empty() {
+            return Err(StatusFault::usage(sweeps.swap_remove(0)).into());
+        }
+        print::warn(&sweeps.iter().map(|said| format!("skipped: {said}")).collect::<Vec<_>>());
         let mut status = exit::COMPLETE;
         for error in &skipped {
             print::warn(&[format!("skipped: {}", exit::sentence(&**error))]);

@@ -54,7 +54,7 @@ fn parameters_and_command_must_fit() {
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
     refused(&["--", "true"], &["--vary"]);
-    refused(&["--vary", "P=1,2"], &["after --"]);
+    refused(&["--vary", "P=1,2"], &["COMMAND"]);
     refused(&["--vary", "P=1,2", "--", "true"], &["--vary P", "no {P}"]);
     refused(&["--vary", "P=1,2", "--", "echo", "{P}{X}"], &["{X}", "--vary X=", "{{X}}"]);
     refused(&["--vary", "P=1,1", "--", "echo", "{P}"], &["twice"]);
@@ -92,6 +92,15 @@ fn rounds_are_interleaved_and_a_sweep_goes_on_where_it_ended() {
     assert_eq!(log(&ran).len(), 17, "nothing was missing");
     assert_eq!(run("P=1,2,3").status.code(), Some(0));
     assert_eq!((log(&ran).len(), record(&folder).points.len()), (17 + 6 + 4, 6), "more values");
+
+    let report = |paths: &[&str]| {
+        let mut report = Command::new(env!("CARGO_BIN_EXE_overhead"));
+        report.arg("report").args(paths.iter().map(|path| folder.join(path)));
+        report.arg("-o").arg(dir.path().join(format!("report-{}", paths.len()))).output().unwrap()
+    };
+    assert_eq!(report(&["."]).status.code(), Some(0), "a sweep alone is drawn");
+    let mixed = report(&[".", "P=1,c=x/run-1"]);
+    assert!(mixed.status.code() == Some(0) && said(&mixed).contains("skipped"), "{}", said(&mixed));
 
     let mut other = sweep();
     other.args(["--vary", "P=1", "-o"]).arg(&folder).args(["--", "echo", "{P}"]);

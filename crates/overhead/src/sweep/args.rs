@@ -14,7 +14,7 @@ and command.err. Runs that are there are not repeated: the same command goes on 
 
 Examples:
   overhead sweep --vary P=1,10,25 --db redis -o sweep -- redis-benchmark -t get -n 9000 -P {P}
-  overhead report sweep -o report";
+  overhead report sweep -o sweep-report";
 
 /// Arguments of `sweep`.
 #[derive(Args, Clone, Debug)]
