@@ -313,6 +313,7 @@ impl<T: Tally> Connections<T> {
             return;
         }
         for entry in self.flows.values_mut() {
+            entry.announce(&mut self.tally);
             entry.flow.forget_turns(&mut self.tally);
         }
         self.tally.shed_statements(limits::STATEMENTS / 2);

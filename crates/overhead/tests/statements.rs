@@ -182,6 +182,23 @@ fn beyond_the_bound_the_smallest_are_shed_the_same_with_any_number_of_threads_an
     }
 }
 
+/// What memos tell when statements are shed is their connections'.
+#[test]
+fn at_the_bound_each_connection_has_what_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = many(5_000).write(folder.path(), "many.pcap");
+    let by_connection = |options: &[&str]| {
+        let output = analyze(&path, &[&["--by", "connection", "--format", "csv"], options].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| line.contains(",connection,")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let with_memo = by_connection(&["--threads", "1"]);
+    // Two directions of six.
+    assert_eq!(with_memo.len(), 12, "{with_memo:#?}");
+    assert_eq!(by_connection(&["--threads", "1", "--no-memo"]), with_memo);
+}
+
 #[test]
 fn below_the_bound_nothing_is_shed_though_each_thread_knows_most_statements() {
     let folder = tempfile::tempdir().unwrap();
