@@ -4,6 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+use overhead_model::Sweep;
+use overhead_model::record::{Environment, Selected, Tool};
+use overhead_model::sweep::{SWEEP_VERSION, SweepParameter};
+use overhead_report::reported;
+use overhead_report::sweep::{PointRun, point};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use std::fs;
@@ -291,6 +296,44 @@ fn every_record_fits_the_published_schema() {
         let unfit = unfit(record, &schema);
         assert!(unfit.is_empty(), "{name}: {unfit:?}");
     }
+}
+
+/// The record of a sweep of runs that are committed, and of one that failed.
+#[test]
+fn a_sweep_fits_its_published_schema() {
+    let runs =
+        committed().into_iter().filter(|(_, record)| !record["operations"].as_array().unwrap().is_empty()).take(3);
+    let of = |(folder, record): (String, Value)| PointRun {
+        folder,
+        record: serde_json::from_value(record).map_err(|error| panic!("{error}")),
+        reported: reported::read(&["pgbench".to_owned()], "latency average = 0.061 ms\ntps = 16345.2 (without)\n"),
+    };
+    let failed = PointRun { folder: "P=1/run-4".to_owned(), record: Err("failed".to_owned()), reported: Vec::new() };
+    let made: Vec<PointRun> = runs.map(of).chain([failed.clone()]).collect();
+    let points = [("P=1", made), ("P=2", vec![failed])];
+    let sweep = Sweep {
+        schema_version: SWEEP_VERSION,
+        tool: Tool { name: "overhead".to_owned(), version: "0".to_owned() },
+        command: vec!["pgbench".to_owned()],
+        settings: vec!["--iface=lo".to_owned()],
+        selection: Selected::default(),
+        environment: made_environment(&points[0].1),
+        parameters: vec![SweepParameter { name: "P".to_owned(), values: vec!["1".to_owned(), "2".to_owned()] }],
+        runs: 4,
+        points: points.iter().map(|(at, runs)| point(vec![(*at).to_owned()], (*at).to_owned(), runs)).collect(),
+        partial: Some("3 of 8 runs were made so far".to_owned()),
+    };
+    let [_, (_, _, schema)] = records();
+    let record = serde_json::to_value(&sweep).unwrap();
+    assert_eq!(sweep.points[0].reported[0].per_second.value().map(|spread| spread.runs), Some(3));
+    assert_eq!(unfit(&record, &schema), Vec::<String>::new());
+    let mut damaged = record;
+    damaged["points"][0]["total"]["frames"] = Value::from("many");
+    assert!(!unfit(&damaged, &schema).is_empty());
+}
+
+fn made_environment(runs: &[PointRun]) -> Option<Environment> {
+    runs.iter().find_map(|run| run.record.as_ref().ok()?.environment.clone())
 }
 
 /// A schema that accepts anything would pass the test above.
