@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
-use super::{Codec, Foreign};
+use super::{Codec, Foreign, numbers};
 use crate::limits;
 use overhead_model::{Account, Class, Outcome, Side};
 
@@ -295,21 +295,13 @@ impl<'r, R: Reader> Out<'r, R> {
         self.is_read = is_read;
     }
 
-    /// Says that the digits of the numbers in `text`, which is posted next, may differ. What continues a word is not a number,
-    /// nor what follows a dollar sign.
+    /// Says that the digits of the [`numbers`] in `text`, which is posted next, may differ.
     pub fn free_numbers(&mut self, text: &[u8]) {
         if !self.wants_free() {
             return;
         }
-        let (mut before, mut rest, mut at) = (b' ', text, 0);
-        while let Some(from) = rest.iter().position(u8::is_ascii_digit) {
-            let (words, number) = rest.split_at(from);
-            before = words.last().copied().unwrap_or(before);
-            let len = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            if !(before.is_ascii_alphabetic() || matches!(before, b'_' | b'$' | 128..)) {
-                self.free((at + from) as u64, len as u64, Free::Digits);
-            }
-            (before, rest, at) = (b'0', number.get(len..).unwrap_or_default(), at + from + len);
+        for number in numbers(text) {
+            self.free(number.start as u64, number.len() as u64, Free::Digits);
         }
     }
 
@@ -393,7 +385,7 @@ impl<'r, R: Reader> Out<'r, R> {
 }
 
 /// Returns the beginning and the end of a text, with an ellipsis between, in at most so many bytes.
-fn cut_in_the_middle(text: &str, most: usize) -> String {
+pub fn cut_in_the_middle(text: &str, most: usize) -> String {
     const ELLIPSIS: &str = "…";
     let room = most.saturating_sub(ELLIPSIS.len());
     let head = &text[..text.floor_char_boundary(room - room / 2)];

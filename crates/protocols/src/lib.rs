@@ -20,6 +20,7 @@ pub mod pattern;
 pub mod pgwire;
 pub mod resp;
 pub mod ssdb;
+mod statement;
 mod verb;
 
 pub use cql::SharedStatements;

@@ -4,7 +4,7 @@ use super::pair::{Exchange, Session};
 use super::wire::{Header, NoHeader, flag, opcode};
 use super::{Cql, compression, request, response};
 use overhead_decode::tape::Tape;
-use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
+use overhead_decode::{Cursor, Input, Label, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
 use overhead_model::{Account, Outcome, Side};
 
 /// Memory that is kept for the next message. More than this is given back.
@@ -120,7 +120,7 @@ impl Cql {
         let op = exchange.op;
         out.charge(op);
         out.enter(header.name);
-        let before = exchange;
+        let before = (exchange.name, exchange.class);
         let mut cursor = Cursor::new(input, header.total(), out);
         let available = cursor.remaining();
         if header.post(exchange.is_paired, &mut cursor).is_ok() {
@@ -128,9 +128,10 @@ impl Cql {
         }
         cursor.finish();
         out.leave();
-        let renamed = (exchange.name, exchange.class) != (before.name, before.class);
+        let renamed = (exchange.name, exchange.class) != before;
         if header.side == Side::Request || renamed {
-            out.label(op, exchange.class, exchange.name, exchange.via);
+            let Exchange { class, name, via, ref asked, .. } = exchange;
+            out.label_statement(op, Label { class, name, via, statement: asked.as_str() });
         }
         let mut outcome = None;
         if header.side == Side::Response {

@@ -9,6 +9,7 @@ use super::statement::{self, Statement};
 use super::types::Types;
 use super::wire::{Header, opcode};
 use crate::limits;
+use crate::statement::Statement as Asked;
 use overhead_decode::FastMap;
 use overhead_decode::{Malformed, OpId, Versioned};
 use overhead_model::Class;
@@ -23,7 +24,7 @@ const TYPE_ENTRY: usize = 12;
 const STATEMENT: usize = 256;
 
 /// What a request was, for its name and for the response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
     pub op: OpId,
     /// Kind of the request; that of the response where none was seen.
@@ -31,6 +32,8 @@ pub(super) struct Exchange {
     pub name: &'static str,
     pub via: &'static str,
     pub class: Class,
+    /// What is asked for, or prepared, without the values in it.
+    pub asked: Asked,
     /// The prepared statement that is executed.
     pub statement: Option<StatementRef>,
     /// Class of what a `PREPARE` prepares.
@@ -54,14 +57,15 @@ pub(super) struct Prepared {
     name: &'static str,
     class: Class,
     guessed: bool,
+    pub text: Asked,
     pub bind: Types,
     pub result: Types,
 }
 
 impl Prepared {
-    /// Entries of types that it holds.
+    /// Entries of types that it holds, with the room of as many for its text.
     pub fn weight(&self) -> usize {
-        self.bind.weight() + self.result.weight()
+        self.bind.weight() + self.result.weight() + self.text.held().div_ceil(TYPE_ENTRY)
     }
 }
 
@@ -186,6 +190,7 @@ impl Session {
                 _ => "",
             },
             class,
+            asked: Asked::None,
             statement: None,
             prepares: None,
             guessed: false,
@@ -203,6 +208,7 @@ impl Session {
             name: header.name,
             via: "",
             class: if event { Class::Background } else { Class::Unmatched },
+            asked: Asked::None,
             statement: None,
             prepares: None,
             guessed: false,
@@ -218,7 +224,7 @@ impl Session {
         }
         let waiting = self.waiting.entry(stream).or_default();
         // An id is used again after the response only. Where one was lost, this is how it shows.
-        if waiting.first.is_some_and(|first| first.losses != self.losses) {
+        if waiting.first.as_ref().is_some_and(|first| first.losses != self.losses) {
             self.outstanding -= 1 + waiting.more.len();
             *waiting = Waiting::default();
         }
@@ -290,13 +296,13 @@ impl Session {
     /// Names an `EXECUTE` by its statement.
     pub fn name_by_id(&mut self, exchange: &mut Exchange, id: &[u8]) {
         exchange.statement = self.find(id);
-        match exchange.statement.and_then(|statement| self.prepared(statement)) {
-            Some(prepared) => {
-                exchange.name = prepared.name;
-                exchange.class = prepared.class;
-                exchange.guessed = prepared.guessed;
-            }
-            None => exchange.guessed = true,
+        if let Some(prepared) = exchange.statement.and_then(|statement| self.prepared(statement)) {
+            let Prepared { name, class, guessed, ref text, .. } = *prepared;
+            (exchange.name, exchange.class, exchange.guessed) = (name, class, guessed);
+            exchange.asked = text.clone();
+        } else {
+            exchange.guessed = true;
+            exchange.asked = Asked::PreparedBefore;
         }
         if exchange.class == Class::Workload {
             self.works();
@@ -333,7 +339,9 @@ impl Session {
             Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
             None => ("EXECUTE", Class::Workload),
         });
-        let prepared = Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", bind, result });
+        let text = if exchange.prepares.is_some() { exchange.asked.clone() } else { Asked::PreparedBefore };
+        let prepared =
+            Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", text, bind, result });
         // What is shared may have become otherwise since, so that this is new each time.
         self.shared.statements.publish(&prepared);
         self.memory.change(|memory| memory.keep(prepared));

@@ -2,8 +2,10 @@
 
 use super::cells;
 use super::pair::{Compression, Exchange, Session};
+use super::statement::Statement;
 use super::types::Types;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
+use crate::statement::{Dialect, Normalised, Statement as Asked};
 use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Side};
 
@@ -18,6 +20,9 @@ mod parameter {
     pub const KEYSPACE: u32 = 0x80;
     pub const NOW: u32 = 0x100;
 }
+
+/// Different statements of a batch that are told. Their text would be cut in its middle anyway.
+const BATCH: usize = 32;
 
 /// Posts the body of a request and says in `exchange` what it asks for.
 pub(super) fn body<R: Reader>(
@@ -35,7 +40,7 @@ pub(super) fn body<R: Reader>(
         opcode::QUERY => query(session, header, exchange, cursor),
         opcode::PREPARE => prepare(session, header, exchange, cursor),
         opcode::EXECUTE => execute(session, header, exchange, cursor),
-        opcode::BATCH => batch(session, header, cursor),
+        opcode::BATCH => batch(session, header, exchange, cursor),
         opcode::REGISTER => string_list(cursor, Account::Metadata, "event type"),
         opcode::AUTH_RESPONSE => bytes(cursor, Account::Metadata, "token"),
         _ => Ok(()),
@@ -95,13 +100,20 @@ fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>)
     result
 }
 
-/// The text of a statement. The digits of its numbers are not looked at: no word that is told apart has any.
-fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<&'a [u8], Short> {
+/// The text of a statement, with what it asks for. The digits of its numbers tell nothing but that: no word that is told apart
+/// has any.
+fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [u8], Asked), Short> {
     let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
     let here = cursor.peek();
-    let text = usize::try_from(length).ok().and_then(|length| here.get(..length)).unwrap_or_default();
-    cursor.out().free_numbers(text);
-    cursor.text(length, Account::Query, "statement")
+    let whole = usize::try_from(length).ok().and_then(|length| here.get(..length));
+    let verb = |text| move || Statement::of(text).verb.unwrap_or_default().to_owned();
+    let read = |text| crate::statement::of(text, whole.is_some(), Dialect::Cql, verb(text));
+    let is_wanted = cursor.out().wants_statements();
+    let normalised = if is_wanted { read(whole.unwrap_or(here)) } else { Normalised::default() };
+    if normalised.has_free_numbers {
+        cursor.out().free_numbers(whole.unwrap_or_default());
+    }
+    Ok((cursor.text(length, Account::Query, "statement")?, normalised.statement))
 }
 
 fn query<R: Reader>(
@@ -110,8 +122,9 @@ fn query<R: Reader>(
     exchange: &mut Exchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
-    let text = statement(cursor)?;
+    let (text, asked) = statement(cursor)?;
     session.name_by_text(exchange, text);
+    exchange.asked = asked;
     if header.version == 1 {
         return cursor.skip(2, Account::Metadata, "consistency");
     }
@@ -124,8 +137,9 @@ fn prepare<R: Reader>(
     exchange: &mut Exchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
-    let text = statement(cursor)?;
+    let (text, asked) = statement(cursor)?;
     session.prepares(exchange, text);
+    exchange.asked = asked;
     if header.version >= 5 {
         let flags = cursor.u32_be(Account::Metadata, "flags")?;
         if flags & 0x01 != 0 {
@@ -216,8 +230,15 @@ fn values<R: Reader>(named: bool, types: &Types, cursor: &mut Cursor<'_, '_, '_,
     Ok(())
 }
 
-fn batch<R: Reader>(session: &mut Session, header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn batch<R: Reader>(
+    session: &mut Session,
+    header: &Header,
+    exchange: &mut Exchange,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
     session.works();
+    let is_wanted = cursor.out().wants_statements();
+    let mut asked = Vec::new();
     cursor.skip(1, Account::Metadata, "batch type")?;
     let count = cursor.u16_be(Account::Framing, "statement count")?;
     let untyped = Types::default();
@@ -225,12 +246,14 @@ fn batch<R: Reader>(session: &mut Session, header: &Header, cursor: &mut Cursor<
         cursor.out().enter("batch statement");
         let types = match cursor.u8(Account::Framing, "statement kind")? {
             0 => {
-                statement(cursor)?;
+                let (_, text) = statement(cursor)?;
+                add(text, &mut asked);
                 &untyped
             }
             1 => {
                 let id = short_bytes(cursor, Account::Metadata, "statement id")?;
                 let prepared = session.find(id).and_then(|statement| session.prepared(statement));
+                add(prepared.map_or(Asked::PreparedBefore, |prepared| prepared.text.clone()), &mut asked);
                 prepared.map_or(&untyped, |prepared| &prepared.bind)
             }
             _ => return Err(Short),
@@ -239,10 +262,20 @@ fn batch<R: Reader>(session: &mut Session, header: &Header, cursor: &mut Cursor<
         values(false, types, cursor)?;
         cursor.out().leave();
     }
+    if is_wanted {
+        exchange.asked = Asked::joined(&asked);
+    }
     cursor.skip(2, Account::Metadata, "consistency")?;
     if header.version < 3 {
         return Ok(());
     }
     let flags = query_flags(header, cursor)?;
     tail(header, flags, cursor)
+}
+
+/// Adds a statement to those of a batch, which has each that differs once.
+fn add(statement: Asked, asked: &mut Vec<Asked>) {
+    if asked.len() < BATCH && !asked.contains(&statement) {
+        asked.push(statement);
+    }
 }

@@ -7,6 +7,7 @@ mod known;
 mod masks;
 mod pairing;
 mod segments;
+mod statements;
 mod values;
 
 use super::Cql;

@@ -67,7 +67,7 @@ impl Connection {
             self.compressed(side, message, input, out);
             return Ok(Step::Progress);
         }
-        self.walk_from(side, message, header.opcode, header.len - HEADER);
+        self.walk_from(side, message, (header.opcode, header.len - HEADER), out.wants_statements());
         let input = input.after(HEADER);
         let _ = self.body(side, message, input, out);
         Ok(Step::Progress)
@@ -140,9 +140,9 @@ impl Connection {
     }
 
     /// Prepares the walk through a body of `len` bytes.
-    fn walk_from(&mut self, side: Side, message: Message, opcode: Opcode, len: u64) {
+    fn walk_from(&mut self, side: Side, message: Message, (opcode, len): (Opcode, u64), wants_shape: bool) {
         let walk = &mut self.halves[side as usize].walk;
-        walk.begin(side, opcode, len);
+        walk.begin(side, opcode, len, wants_shape);
         if let Some(waiting) = message.waiting {
             let (reply, batch) = waiting.reply.roles();
             walk.expect(reply, batch);
@@ -172,7 +172,10 @@ impl Connection {
         let walk = &self.halves[side as usize].walk;
         let (opcode, facts) = (walk.opcode, &walk.facts);
         match (side, message.waiting) {
-            (Side::Request, _) => self.pairing.request(out, message.op, &message.header, opcode, facts),
+            (Side::Request, _) => {
+                let statement = walk.shape.statement(facts);
+                self.pairing.request(out, message.op, &message.header, (opcode, facts), &statement);
+            }
             (Side::Response, Some(waiting)) => self.pairing.reply(out, waiting, &message.header, opcode, facts),
             (Side::Response, None) => out.close(message.op, Outcome::NoReply),
         }
@@ -188,11 +191,11 @@ impl Connection {
         let whole = compressed_header(&mut cursor).is_ok();
         let Some(wrapped) = wrapped.filter(|_| whole) else {
             cursor.finish();
-            self.walk_from(side, message, Opcode::Compressed, 0);
+            self.walk_from(side, message, (Opcode::Compressed, 0), false);
             return self.end(side, message, out);
         };
         if wrapped.compressor == NOOP {
-            self.walk_from(side, message, wrapped.opcode, len);
+            self.walk_from(side, message, (wrapped.opcode, len), out.wants_statements());
             let _ = self.body(side, message, body, out);
             return;
         }
@@ -218,12 +221,12 @@ impl Connection {
         let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
         with_plain(wrapped.compressor, body, size, |plain| {
             let Some(plain) = plain else {
-                self.walk_from(side, message, wrapped.opcode, 0);
+                self.walk_from(side, message, (wrapped.opcode, 0), false);
                 out.note(why_not(wrapped.compressor, body, wrapped.size));
                 out.post(Account::Unknown, "compressed body", len);
                 return;
             };
-            self.walk_from(side, message, wrapped.opcode, plain.len() as u64);
+            self.walk_from(side, message, (wrapped.opcode, plain.len() as u64), out.wants_statements());
             let mut weigher = Weigher::new(out);
             let mut inner = Out::new(&mut weigher, side, Some(message.op));
             let whole = Input { bytes: plain, opaque: 0 };

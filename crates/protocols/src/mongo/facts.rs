@@ -31,6 +31,8 @@ pub(super) struct Facts {
     pub(super) ferret_version: String,
     pub(super) driver: String,
     pub(super) driver_version: String,
+    /// Collection that the operation works on, as the first field that names one has it.
+    collection: String,
     name: Name,
 }
 
@@ -55,6 +57,7 @@ impl Facts {
         for fact in [failed, streaming, oplog, documents, cursor_open] {
             *fact = false;
         }
+        self.collection.clear();
         for text in [&mut self.version, &mut self.ferret_version, &mut self.driver, &mut self.driver_version] {
             text.clear();
         }
@@ -80,8 +83,16 @@ impl Facts {
         }
     }
 
+    /// Returns the collection that the operation works on; empty where none was read.
+    pub(super) fn collection(&self) -> &str {
+        &self.collection
+    }
+
     /// Collection that the operation works on, with or without its database.
     pub(super) fn set_collection(&mut self, collection: &[u8]) {
+        if self.collection.is_empty() {
+            self.collection.push_str(std::str::from_utf8(collection).unwrap_or_default());
+        }
         self.oplog |= collection.ends_with(b"oplog.rs") || collection.ends_with(b"oplog.$main");
     }
 

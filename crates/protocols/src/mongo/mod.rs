@@ -42,6 +42,7 @@ mod facts;
 mod layout;
 mod pair;
 mod roles;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::roles::Role;
 use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, Opcode, QUERY_EXHAUST};
 use crate::limits;
-use overhead_decode::{OpId, Out, Reader, Versioned};
+use overhead_decode::{Label, OpId, Out, Reader, Versioned};
 use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
 
@@ -131,15 +131,15 @@ impl Pairing {
         out: &mut Out<'_, R>,
         op: OpId,
         header: &Header,
-        opcode: Opcode,
-        facts: &Facts,
+        (opcode, facts): (Opcode, &Facts),
+        statement: &str,
     ) {
         let class = self.class(opcode, facts);
         let name = match facts.name() {
             "" => "(no command)",
             name => name,
         };
-        out.label(op, class, name, header.opcode.name());
+        out.label_statement(op, Label { class, name, via: header.opcode.name(), statement });
         self.introduce(out, Side::Request, facts);
         if !is_answered(opcode, facts) {
             out.close(op, Outcome::NoReply);

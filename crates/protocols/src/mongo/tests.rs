@@ -6,6 +6,7 @@ mod damage;
 mod legacy;
 mod properties;
 mod quiet;
+mod statements;
 
 use super::{Mongo, sniff};
 use crate::Sniff;

@@ -5,6 +5,7 @@
 
 use super::facts::Facts;
 use super::roles::{self, Fact, Role};
+use super::shape::{Opens, Shape};
 use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
 use crate::limits;
 use overhead_decode::near;
@@ -59,6 +60,7 @@ struct Piece {
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) facts: Facts,
+    pub(super) shape: Shape,
     pub(super) opcode: Opcode,
     side: Option<Side>,
     /// Length of the body, and bytes of it that were posted.
@@ -77,9 +79,10 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Begins a body of `len` bytes of an `opcode` message of `side`.
-    pub(super) fn begin(&mut self, side: Side, opcode: Opcode, len: u64) {
+    /// Begins a body of `len` bytes of an `opcode` message of `side`; `wants_shape` where somebody wants to know what it asks for.
+    pub(super) fn begin(&mut self, side: Side, opcode: Opcode, len: u64, wants_shape: bool) {
         self.facts.clear();
+        self.shape.clear(wants_shape && side == Side::Request);
         self.frames.clear();
         self.pieces.clear();
         self.opcode = opcode;
@@ -131,6 +134,7 @@ impl Walk {
         }
         self.frames.clear();
         self.pieces.clear();
+        self.shape.give_up();
         self.started = true;
         self.push(self.left(), Unknown, "undecoded");
     }
@@ -270,6 +274,14 @@ impl Walk {
     }
 
     fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: Kind, role: Role, end: u64) {
+        let is_value = self.frames.last().is_some_and(|outer| matches!(outer.kind, Kind::Document | Kind::Array));
+        let opens = match kind {
+            Kind::Array => Opens::Array,
+            Kind::Document if is_value => Opens::Document,
+            Kind::Document => Opens::Bare,
+            Kind::Documents | Kind::Sections => Opens::Several,
+        };
+        self.shape.open(opens, role);
         let first = true;
         let frame = Frame { kind, role, first, end };
         out.enter(frame.group());
@@ -278,6 +290,7 @@ impl Walk {
 
     fn pop<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         if self.frames.pop().is_some() {
+            self.shape.close();
             cursor.out().leave();
         }
     }
@@ -337,6 +350,9 @@ impl Walk {
 
     fn bare_document<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
         let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, frame.end - self.pos)?;
+        if self.opcode == Opcode::Update && self.lead.is_none() {
+            self.shape.expect_update();
+        }
         let role = self.lead.take().unwrap_or(frame.role);
         self.open_document(cursor, Kind::Document, role, len)
     }
@@ -398,6 +414,7 @@ impl Walk {
     pub(super) fn name(&mut self, element: &Element<'_>) -> [Field; 3] {
         if let Some(frame) = self.frames.last_mut() {
             frame.first = false;
+            self.shape.element(frame.role, element.name, element.value, element.field.child);
         }
         let name = (element.field.name, element.name_title(), element.name.len() as u64);
         [(Framing, "element type", 1), name, (Framing, "terminator", 1)]

@@ -5,8 +5,9 @@
 
 use super::sql;
 use crate::limits;
+use crate::statement::Statement;
 use crate::verb::Verb;
-use overhead_decode::{Malformed, OpId, Out, Reader};
+use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
@@ -38,8 +39,8 @@ pub(super) struct Pending {
     pub kind: Kind,
     /// The statement that is executed or fetched.
     pub statement: Option<u32>,
-    /// What is prepared: its verb, and whether it does nothing but `SET`.
-    pub prepares: (Verb, bool),
+    /// What is prepared.
+    pub prepares: Named,
     /// It makes the server forget all statements.
     pub resets: bool,
     /// Some of the answer has come.
@@ -54,7 +55,7 @@ impl Pending {
             op,
             kind,
             statement: None,
-            prepares: (Verb::default(), false),
+            prepares: Named::default(),
             resets: false,
             is_answered: false,
             outcome: Outcome::Ok,
@@ -95,8 +96,7 @@ impl Pairing {
     /// Returns the statement that is prepared by the last command of the kind, where it is not answered yet.
     pub fn prepares_last(&self) -> Option<Named> {
         let last = self.queue.iter().rev().find(|pending| pending.kind == Kind::Prepare)?;
-        let (verb, is_settings) = last.prepares;
-        Some(Named { verb, is_settings })
+        Some(last.prepares.clone())
     }
 
     /// Returns whether what waits was answered out of sight, for the client goes on: most wait for answers.
@@ -198,22 +198,30 @@ impl Pairing {
 }
 
 /// What a statement in text is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     pub verb: Verb,
+    /// It does nothing but `SET`.
     pub is_settings: bool,
+    /// It without the values in it.
+    pub statement: Statement,
 }
 
 impl Named {
-    /// From the text of a statement.
-    pub fn of(text: &[u8]) -> Self {
+    /// From the text of a statement, which says whether it is `normalised`.
+    pub fn of(text: &[u8], normalised: impl FnOnce(Verb) -> Statement) -> Self {
         let verb = sql::verb(text);
-        Self { verb, is_settings: verb.is(b"SET") && sql::is_settings(text) }
+        Self { verb, is_settings: verb.is(b"SET") && sql::is_settings(text), statement: normalised(verb) }
+    }
+
+    /// Returns what is said of a statement that was prepared out of sight.
+    pub fn unseen() -> Self {
+        Self { statement: Statement::PreparedBefore, ..Self::default() }
     }
 
     /// Labels an operation that executes it. `unknown` is its name where there is no verb.
     pub fn label<R: Reader>(
-        self,
+        &self,
         op: OpId,
         (unknown, via): (&str, &'static str),
         has_begun: bool,
@@ -221,6 +229,6 @@ impl Named {
     ) {
         let class = if self.is_settings && !has_begun { Class::Setup } else { Class::Workload };
         let name = if self.verb.is_empty() { unknown } else { self.verb.as_str() };
-        out.label(op, class, name, via);
+        out.label_statement(op, Label { class, name, via, statement: self.statement.as_str() });
     }
 }

@@ -7,7 +7,8 @@ use super::session::{LAST_PREPARED, Statement};
 use super::values::{Layout, present, untyped, values};
 use super::wire::{capability, lenenc, lenenc_at, lenenc_text};
 use crate::limits;
-use overhead_decode::{Cursor, Malformed, OpId, Reader, Short};
+use crate::statement::{self, Dialect};
+use overhead_decode::{Cursor, Label, Malformed, OpId, Reader, Short};
 use overhead_model::{Account, Class};
 
 /// `COM_STMT_EXECUTE`: the number of parameters stands behind the flags, though there are none to bind.
@@ -23,7 +24,7 @@ pub(super) struct Sent {
     /// The statement that is executed or fetched.
     pub statement: Option<u32>,
     /// What is prepared.
-    pub prepares: Option<Named>,
+    pub prepares: Named,
 }
 
 impl Sent {
@@ -47,9 +48,7 @@ impl Plain {
         let pending = self.pairing.expect(op, kind)?;
         pending.statement = sent.statement;
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
-        if let Some(Named { verb, is_settings }) = sent.prepares {
-            pending.prepares = (verb, is_settings);
-        }
+        pending.prepares = sent.prepares;
         Ok(sent.rest)
     }
 
@@ -69,13 +68,15 @@ impl Plain {
         match code {
             command::QUERY => self.query(op, c, is_continued),
             command::STMT_PREPARE => {
-                let named = Named::of(c.peek());
-                text(c);
-                Ok(Sent { prepares: Some(named), ..Sent::all(Account::Query, "statement") })
+                let prepares = text(c, is_continued);
+                let statement = prepares.statement.as_str();
+                c.out()
+                    .label_statement(op, Label { class: Class::Setup, name: "PREPARE", via: via_of(code), statement });
+                Ok(Sent { prepares, ..Sent::all(Account::Query, "statement") })
             }
             command::STMT_EXECUTE => self.execute(op, c, is_continued),
             command::STMT_BULK_EXECUTE => self.bulk(op, c),
-            command::STMT_SEND_LONG_DATA => self.long_data(c),
+            command::STMT_SEND_LONG_DATA => self.long_data(op, c),
             command::STMT_CLOSE => {
                 let id = c.u32_le(Account::Metadata, "statement id")?;
                 if self.session.statement(id).is_some() {
@@ -90,6 +91,7 @@ impl Plain {
             }
             command::STMT_FETCH => {
                 let id = c.u32_le(Account::Metadata, "statement id")?;
+                self.label_part(op, id, "FETCH", c);
                 c.skip(4, Account::Metadata, "row limit")?;
                 Ok(Sent { statement: Some(id), ..Sent::default() })
             }
@@ -138,16 +140,12 @@ impl Plain {
             }
             c.out().leave();
         }
-        let named = Named::of(c.peek());
-        text(c);
+        let named = text(c, is_continued);
         let has_begun = self.session.has_begun;
         if self.session.replicates {
-            c.out().label(
-                op,
-                Class::Background,
-                if named.verb.is_empty() { "QUERY" } else { named.verb.as_str() },
-                "text",
-            );
+            let name = if named.verb.is_empty() { "QUERY" } else { named.verb.as_str() };
+            let statement = named.statement.as_str();
+            c.out().label_statement(op, Label { class: Class::Background, name, via: "text", statement });
         } else {
             named.label(op, ("QUERY", "text"), has_begun, c.out());
         }
@@ -263,8 +261,9 @@ impl Plain {
     }
 
     /// `COM_STMT_SEND_LONG_DATA`: a part of one parameter.
-    fn long_data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+    fn long_data<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
+        self.label_part(op, id, "LONG DATA", c);
         let index = c.array(Account::Metadata, "parameter number").map(u16::from_le_bytes)?;
         c.rest(Account::Data, "value");
         let is_new = self.session.statement(id).is_some_and(|known| !known.sent_ahead.contains(&index));
@@ -295,15 +294,23 @@ impl Plain {
         self.session.statement(id).filter(|_| !is_open)
     }
 
+    /// Returns what the statement with this id is.
+    fn named(&self, id: u32) -> Named {
+        let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
+        known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(Named::unseen)
+    }
+
+    /// Labels a command that goes with an execution of a statement.
+    fn label_part<R: Reader>(&mut self, op: OpId, id: u32, name: &str, c: &mut Cursor<'_, '_, '_, R>) {
+        let class = if self.session.replicates { Class::Background } else { Class::Workload };
+        let named = self.named(id);
+        c.out().label_statement(op, Label { class, name, via: "prepared", statement: named.statement.as_str() });
+    }
+
     /// Names an execution by the statement.
     fn label_execution<R: Reader>(&mut self, op: OpId, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
         let has_begun = self.session.has_begun;
-        let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
-        let known = known.or_else(|| {
-            let Statement { verb, is_settings, .. } = *self.session.statement(id)?;
-            Some(Named { verb, is_settings })
-        });
-        let named = known.unwrap_or(Named { verb: crate::verb::Verb::default(), is_settings: false });
+        let named = self.named(id);
         named.label(op, ("EXECUTE", via), has_begun, c.out());
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
     }
@@ -368,11 +375,25 @@ fn via_of(code: u8) -> &'static str {
     }
 }
 
-/// The text of a statement, up to the end.
-fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) {
+/// The text of a statement, up to the end, with what it says. It may be continued in another packet.
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Named {
     let text = c.peek();
-    c.out().free_numbers(text);
+    let is_whole = !is_continued && text.len() as u64 == c.remaining();
+    let is_wanted = c.out().wants_statements();
+    let mut has_free_numbers = true;
+    let named = Named::of(text, |verb| {
+        if !is_wanted {
+            return statement::Statement::None;
+        }
+        let normalised = statement::of(text, is_whole, Dialect::Mysql, || verb.as_str().to_owned());
+        has_free_numbers = normalised.has_free_numbers;
+        normalised.statement
+    });
+    if has_free_numbers {
+        c.out().free_numbers(text);
+    }
     c.rest(Account::Query, "statement");
+    named
 }
 
 /// Types of parameters, with their names where there are any; gives the types.

@@ -368,8 +368,8 @@ impl Plain {
         c.skip(2.min(c.remaining()), Account::Status, "warnings")?;
         let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
         c.out().leave();
-        let Some(&mut Pending { prepares: (verb, is_settings), .. }) = self.pairing.front() else { return Err(Short) };
-        let statement = Statement { verb, is_settings, parameters, ..Statement::default() };
+        let Some(Pending { prepares, .. }) = self.pairing.front() else { return Err(Short) };
+        let statement = Statement { named: prepares.clone(), parameters, ..Statement::default() };
         self.session.change(|session| session.prepared(id, statement));
         self.columns.clear();
         self.prepared = id;

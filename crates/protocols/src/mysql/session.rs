@@ -1,8 +1,8 @@
 //! What a connection remembers: what was negotiated, and prepared statements.
 
+use super::pair::Named;
 use super::wire::capability;
 use crate::limits;
-use crate::verb::Verb;
 use std::collections::BTreeMap;
 
 /// Names the statement that was prepared last (`MariaDB`'s direct execution).
@@ -27,9 +27,7 @@ pub(super) struct Session {
 /// A prepared statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statement {
-    pub verb: Verb,
-    /// It does nothing but `SET`.
-    pub is_settings: bool,
+    pub named: Named,
     /// How many parameters it has.
     pub parameters: u16,
     /// Types of its parameters, as they were bound last.
@@ -105,6 +103,6 @@ impl Session {
 
 impl Statement {
     fn held(&self) -> usize {
-        self.bound.capacity() + 2 * self.sent_ahead.capacity() + self.columns.capacity()
+        self.named.statement.held() + self.bound.capacity() + 2 * self.sent_ahead.capacity() + self.columns.capacity()
     }
 }

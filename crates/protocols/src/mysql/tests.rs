@@ -11,6 +11,7 @@ mod hostile;
 mod prepared;
 mod queries;
 mod sessions;
+mod statements;
 
 use build::*;
 

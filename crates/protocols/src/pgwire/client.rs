@@ -1,12 +1,14 @@
 //! Messages of the client to postings (PostgreSQL manual, chapter 55.7, "F").
 
-use super::copy::{Copies, Copy};
+use super::copy::Copy;
 use super::decode::header;
 use super::pair::{Idle, Request};
-use super::sql::Verb;
+use super::session::Statement;
+use super::sql::Said;
 use super::values::{self, Shape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{Pgwire, Phase, copy, sql};
+use crate::statement::{Dialect, Normalised, Statement as Asked};
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -158,31 +160,37 @@ pub(super) fn only_text<'a, R: Reader>(
 
 fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
     let unit = state.pairing.single(Request::Query, out)?;
-    let (verb, settings, copies) = read(input, total, "query", out, |c| {
+    let said = read(input, total, "query", out, |c| {
         let text = c.peek();
         let end = usize::try_from(c.remaining().saturating_sub(1)).unwrap_or(usize::MAX);
-        let said = statement(text.get(..end).unwrap_or(text), true, c.out());
+        let said = statement(text.get(..end), text, true, c.out());
         only_text(c, Account::Query, "statement").map(|_| said)
     });
     let unknown = if input.opaque > 0 { "QUERY" } else { "EMPTY" };
-    state.pairing.label_verb(unit, verb, settings, (unknown, "simple"), out);
-    if let Some(copies) = copies {
+    state.pairing.label_verb(unit, &said, (unknown, "simple"), out);
+    if let Some(copies) = said.copies {
         state.pairing.copies(unit, copies);
     }
     state.pairing.settle(unit, out);
     Ok(())
 }
 
-/// What a text says that is posted next: its verb, whether it only sets and shows, what it copies. `several` where it may hold
-/// more than one statement.
-fn statement<R: Reader>(text: &[u8], several: bool, out: &mut Out<'_, R>) -> (Verb, bool, Option<Copies>) {
+/// What a text says that is posted next: `whole`, or where its end was not captured, `here`. `several` where it may hold more
+/// than one statement.
+fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &mut Out<'_, R>) -> Said {
+    let text = whole.unwrap_or(here);
     let (verb, settings) = (sql::verb(text), sql::is_settings(text));
+    let is_wanted = out.wants_statements();
+    let normalised =
+        is_wanted.then(|| crate::statement::of(text, whole.is_some(), Dialect::Postgres, || verb.as_str().to_owned()));
+    let Normalised { statement, has_free_numbers } = normalised.unwrap_or_default();
     if copy::may_copy(text, &verb, several) {
-        return (verb, settings, copy::copies(text));
+        return Said { verb, settings, copies: copy::copies(text), statement };
     }
-    // What the digits of a number could be part of begins with a letter or a dollar sign.
-    out.free_numbers(text);
-    (verb, settings, None)
+    if has_free_numbers {
+        out.free_numbers(text);
+    }
+    Said { verb, settings, copies: None, statement }
 }
 
 fn function<R: Reader>(
@@ -203,7 +211,7 @@ fn function<R: Reader>(
         c.out().leave();
         c.skip(2, Account::Metadata, "format code")
     });
-    state.pairing.label(unit, "FUNCTION", false, "function call", out);
+    state.pairing.label(unit, "FUNCTION", false, "function call", Asked::None, out);
     state.pairing.settle(unit, out);
     Ok(())
 }
@@ -211,19 +219,21 @@ fn function<R: Reader>(
 fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
     let unit = state.pairing.extended(Idle::Parse, out);
     let session = &mut state.pairing.session;
-    read(input, total, "parse", out, |c| {
+    let prepared = read(input, total, "parse", out, |c| {
         let name = c.c_string(Account::Metadata, "statement name")?;
         let id = session.parse(name);
         let text = c.peek();
         let end = near::find(0, text).unwrap_or(text.len());
-        let (verb, settings, copies) = statement(text.get(..end).unwrap_or_default(), false, c.out());
+        let said = statement(text.get(..end), text, false, c.out());
         c_text(c, Account::Query, "statement")?;
-        session.set_text(id, verb, settings, copies);
+        let asked = said.statement.clone();
+        session.set_text(id, said);
         let count = c.u16_be(Account::Framing, "parameter count")?;
         let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
         session.set_parameters(id, types);
-        Ok(())
+        Ok(asked)
     });
+    state.pairing.prepares(unit, prepared);
     state.pairing.expect(Request::Parse, unit, None, None)
 }
 
@@ -298,12 +308,11 @@ fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mu
     });
     let statement = portal.and_then(|portal| session.statement_of(portal));
     let known = statement.and_then(|id| session.statement(id));
-    let (verb, settings) = known.map_or_else(Default::default, |known| (known.verb, known.settings));
+    let said = known.map_or_else(Said::default, Statement::said);
     let via = if known.is_some_and(|known| known.named) { "prepared" } else { "extended" };
-    let copies = known.and_then(|known| known.copies.clone());
-    state.pairing.label_verb(unit, verb, settings, ("EXECUTE", via), out);
+    state.pairing.label_verb(unit, &said, ("EXECUTE", via), out);
     state.pairing.executed(unit);
-    if let Some(copies) = copies {
+    if let Some(copies) = said.copies {
         state.pairing.copies(unit, copies);
     }
     state.pairing.expect(Request::Execute, unit, portal, None)

@@ -14,10 +14,11 @@ mod copying;
 
 use super::copy::Copy;
 use super::session::{PortalId, Session, StatementId, View};
-use super::sql::Verb;
+use super::sql::{Said, Verb};
 use crate::limits;
+use crate::statement::Statement;
 use copying::{CopyIn, UnitCopies};
-use overhead_decode::{Malformed, OpId, Out, Reader};
+use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
@@ -162,6 +163,8 @@ struct Unit {
     labelled: bool,
     /// Its statement was not seen; the command tag may name it.
     via_unknown: Option<&'static str>,
+    /// What is prepared or executed, without the values in it.
+    statement: Statement,
     /// A response has come.
     answered: bool,
     /// What it is where it never executes anything.
@@ -258,6 +261,7 @@ impl Pairing {
             stage: Stage::Building,
             labelled: false,
             via_unknown: None,
+            statement: Statement::None,
             answered: false,
             idle,
             simple: false,
@@ -296,7 +300,8 @@ impl Pairing {
         let class = if self.replicates { Class::Background } else { Class::Setup };
         if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
             unit.labelled = true;
-            out.label(unit.op, class, unit.idle.name(), "extended");
+            let statement = if unit.idle == Idle::Parse { unit.statement.as_str() } else { "" };
+            out.label_statement(unit.op, Label { class, name: unit.idle.name(), via: "extended", statement });
         }
     }
 
@@ -425,6 +430,7 @@ impl Pairing {
         name: &str,
         settings: bool,
         via: &'static str,
+        statement: Statement,
         out: &mut Out<'_, R>,
     ) {
         let class = if self.replicates {
@@ -437,7 +443,15 @@ impl Pairing {
         };
         if let Some(unit) = self.unit(id) {
             unit.labelled = true;
-            out.label(unit.op, class, name, via);
+            unit.statement = statement;
+            out.label_statement(unit.op, Label { class, name, via, statement: unit.statement.as_str() });
+        }
+    }
+
+    /// A unit prepares a statement, which is what it is about unless it executes one.
+    pub fn prepares(&mut self, id: UnitId, statement: Statement) {
+        if let Some(unit) = self.unit(id) {
+            unit.statement = statement;
         }
     }
 
@@ -445,13 +459,13 @@ impl Pairing {
     pub fn label_verb<R: Reader>(
         &mut self,
         id: UnitId,
-        verb: Verb,
-        settings: bool,
+        said: &Said,
         (unknown, via): (&'static str, &'static str),
         out: &mut Out<'_, R>,
     ) {
+        let Said { verb, settings, copies: _, statement } = said;
         let name = if verb.is_empty() { unknown } else { verb.as_str() };
-        self.label(id, name, settings, via, out);
+        self.label(id, name, *settings, via, statement.clone(), out);
         if let Some(unit) = self.unit(id) {
             unit.via_unknown = verb.is_empty().then_some(via);
         }

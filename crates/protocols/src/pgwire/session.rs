@@ -4,7 +4,7 @@
 //! that a connection which prepares and executes the same few statements allocates nothing.
 
 use super::copy::Copies;
-use super::sql::Verb;
+use super::sql::{Said, Verb};
 use super::values::Shape;
 use super::wire::{Formats, u16_at, u32_at};
 use crate::limits;
@@ -21,6 +21,8 @@ pub(super) struct Statement {
     pub settings: bool,
     /// What it copies.
     pub copies: Option<Copies>,
+    /// What it asks for, without the values in it.
+    pub text: crate::statement::Statement,
     /// It was given a name.
     pub named: bool,
     /// The name still stands for it.
@@ -29,6 +31,14 @@ pub(super) struct Statement {
     pub parameters: Vec<Shape>,
     /// Columns of its result, likewise.
     pub columns: Vec<Shape>,
+}
+
+impl Statement {
+    /// Returns what its text says.
+    pub fn said(&self) -> Said {
+        let Self { verb, settings, copies, text, .. } = self;
+        Said { verb: *verb, settings: *settings, copies: copies.clone(), statement: text.clone() }
+    }
 }
 
 /// A statement bound to parameters.
@@ -169,6 +179,8 @@ pub(super) struct Session {
     simple: (Vec<Shape>, Vec<u8>),
     /// Room for types of parameters and columns in all statements.
     types: usize,
+    /// Bytes of the texts of all statements.
+    texts: usize,
     /// How often something became known of a statement that has a name.
     amendments: u64,
     /// Columns of the description being read.
@@ -240,12 +252,22 @@ impl Session {
         self.statements.slots.len() * size_of::<Statement>()
             + self.portals.slots.len() * (size_of::<Portal>() + KEY)
             + self.types * size_of::<Shape>()
+            + self.texts
     }
 
     /// Returns what is remembered, where no request waits. `None` while portals have names, which is seldom.
     pub fn view(&self) -> Option<View<'_>> {
-        let Self { statements, portals, statement_names, portal_names, simple, types: _, amendments, described: _ } =
-            self;
+        let Self {
+            statements,
+            portals,
+            statement_names,
+            portal_names,
+            simple,
+            types: _,
+            texts: _,
+            amendments,
+            described: _,
+        } = self;
         if !portal_names.has_no_names() {
             return None;
         }
@@ -308,8 +330,10 @@ impl Session {
     /// A statement that no name stands for, or the empty one, becomes like another.
     fn become_alike(&mut self, id: StatementId, other: &Statement) {
         if let Some(statement) = self.statements.get_mut(id.0) {
-            let Statement { verb, settings, copies, named, is_listed, parameters, columns } = other;
+            let Statement { verb, settings, copies, text, named, is_listed, parameters, columns } = other;
             (statement.verb, statement.settings, statement.copies) = (*verb, *settings, copies.clone());
+            self.texts += text.held();
+            self.texts -= std::mem::replace(&mut statement.text, text.clone()).held();
             (statement.named, statement.is_listed) = (*named, *is_listed);
             let before = statement.parameters.capacity() + statement.columns.capacity();
             statement.parameters.clone_from(parameters);
@@ -347,6 +371,7 @@ impl Session {
             statement.verb = Verb::default();
             statement.settings = false;
             statement.copies = None;
+            self.texts -= std::mem::replace(&mut statement.text, crate::statement::Statement::PreparedBefore).held();
             statement.named = false;
             statement.is_listed = false;
             statement.parameters.clear();
@@ -376,9 +401,12 @@ impl Session {
     }
 
     /// What a statement's text says.
-    pub fn set_text(&mut self, id: StatementId, verb: Verb, settings: bool, copies: Option<Copies>) {
+    pub fn set_text(&mut self, id: StatementId, said: Said) {
         if let Some(statement) = self.amend(id) {
+            let Said { verb, settings, copies, statement: text } = said;
             (statement.verb, statement.settings, statement.copies) = (verb, settings, copies);
+            let (now, before) = (text.held(), std::mem::replace(&mut statement.text, text).held());
+            self.texts = self.texts + now - before;
         }
     }
 

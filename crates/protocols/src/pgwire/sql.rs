@@ -1,6 +1,20 @@
 //! The verb of an SQL text, found without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
 
+use super::copy::Copies;
+use crate::statement::Statement;
 pub(super) use crate::verb::Verb;
+
+/// What a text says.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// See [`verb`].
+    pub verb: Verb,
+    /// See [`is_settings`].
+    pub settings: bool,
+    pub copies: Option<Copies>,
+    /// It without the values in it.
+    pub statement: Statement,
+}
 
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
 pub(super) fn verb(sql: &[u8]) -> Verb {

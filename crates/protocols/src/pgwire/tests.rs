@@ -9,6 +9,7 @@ mod copies;
 mod hostile;
 mod masks;
 mod situations;
+mod statements;
 mod units;
 
 const C: Side = Side::Request;

@@ -123,10 +123,12 @@ impl Pairing {
     pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
         self.end_copy(id);
         let verb = Verb::of_word(tag);
-        if let Some(via) = self.unit(id).and_then(|unit| unit.via_unknown.take())
+        if let Some(unit) = self.unit(id)
+            && let Some(via) = unit.via_unknown.take()
             && !verb.is_empty()
         {
-            self.label(id, verb.as_str(), false, via, out);
+            let statement = unit.statement.clone();
+            self.label(id, verb.as_str(), false, via, statement, out);
         }
     }
 

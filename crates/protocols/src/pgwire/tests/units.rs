@@ -153,7 +153,7 @@ fn old_statements_are_forgotten_first() {
     let mut session = session::Session::default();
     for n in 0..3 * crate::limits::STATEMENTS {
         let id = session.parse(format!("s{n}").as_bytes());
-        session.set_text(id, verb(b"SELECT"), false, None);
+        session.set_text(id, sql::Said { verb: verb(b"SELECT"), ..sql::Said::default() });
     }
     let known = |session: &mut session::Session, name: &str| {
         let id = session.statement_named(name.as_bytes());

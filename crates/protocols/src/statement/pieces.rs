@@ -1,0 +1,277 @@
+//! Tokens to pieces: what is kept of a text.
+
+use super::dialect::Dialect;
+use super::lists::Lists;
+use super::words::{is_duration, is_introducer, is_reserved, uuid};
+use overhead_decode::numbers;
+use sqlparser::tokenizer::{Token, Word};
+
+/// Characters of the longest name of a table, column or user that a server takes (`MySQL`: 64, PostgreSQL: 63 bytes). What is longer
+/// is no such name.
+const NAME: usize = 64;
+
+/// A part of a statement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Piece<'t> {
+    /// A value.
+    Literal,
+    /// What stands for a value that is sent apart: `$1`, `?`.
+    Marker(&'t str),
+    /// The same, by name: `:name`.
+    Named(&'t str),
+    /// A reserved word, which is printed in capitals.
+    Reserved(&'t str),
+    /// Another word that is not quoted.
+    Word(&'t str),
+    /// A name in quotes.
+    Quoted(char, &'t str),
+    /// A word that is too long for a name.
+    TooLong,
+    Open(&'static str),
+    Close(&'static str),
+    Comma,
+    Period,
+    Colon,
+    /// `::`
+    Cast,
+    /// The end of a statement.
+    End,
+    /// Any other symbol.
+    Symbol(&'t Token),
+    /// Values of which nobody is told how many they are, or the rest of a text.
+    LeftOut,
+}
+
+impl Piece<'_> {
+    /// Returns whether a value may end with it, so that a sign behind it joins two.
+    pub fn is_operand(self) -> bool {
+        matches!(
+            self,
+            Self::Literal
+                | Self::Marker(_)
+                | Self::Named(_)
+                | Self::Word(_)
+                | Self::Quoted(..)
+                | Self::TooLong
+                | Self::Close(_)
+                | Self::LeftOut
+        )
+    }
+
+    /// Returns whether it may be the sign of a value.
+    pub fn is_sign(self) -> bool {
+        matches!(self, Self::Symbol(Token::Minus | Token::Plus))
+    }
+}
+
+/// The pieces of a text.
+pub(super) struct Pieces<'t> {
+    pub all: Vec<Piece<'t>>,
+    lists: Lists,
+    dialect: Dialect,
+    /// No digit of a number stands in what is printed, nor could another change it.
+    pub has_free_numbers: bool,
+    /// The last piece came of this; `None` behind white space.
+    last: Option<Origin>,
+}
+
+/// What a token was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Word,
+    Number,
+    Text,
+    Other,
+}
+
+impl<'t> Pieces<'t> {
+    /// Of all tokens of a text; where that is cut, without those at its end that may be a part of one. `None` where it is not certain
+    /// what is a literal.
+    pub fn of(tokens: &'t [Token], dialect: Dialect, is_whole: bool) -> Option<Self> {
+        let tokens = if is_whole { tokens } else { without_end(tokens) };
+        let mut pieces = Self {
+            all: Vec::with_capacity(tokens.len()),
+            lists: Lists::default(),
+            dialect,
+            has_free_numbers: true,
+            last: None,
+        };
+        let mut rest = tokens;
+        while let Some((token, behind)) = rest.split_first() {
+            rest = behind;
+            if dialect == Dialect::Cql
+                && let Some(length) = uuid(token, behind)
+            {
+                rest = behind.get(length..).unwrap_or_default();
+                pieces.literal(Origin::Number)?;
+            } else if dialect != Dialect::Mysql || !is_introducer(token, behind) {
+                pieces.take(token)?;
+            }
+        }
+        Some(pieces)
+    }
+
+    /// Ends the text. What follows of one that is not whole was left out.
+    pub fn end(&mut self, is_whole: bool) {
+        if !is_whole {
+            self.push(Piece::LeftOut);
+        }
+        while self.all.last() == Some(&Piece::End) {
+            self.all.pop();
+        }
+    }
+
+    fn push(&mut self, piece: Piece<'t>) {
+        self.all.push(piece);
+        self.lists.pushed(&mut self.all);
+    }
+
+    /// One token. `None` where it is not certain what is a literal.
+    fn take(&mut self, token: &'t Token) -> Option<()> {
+        match token {
+            Token::Whitespace(_) => {
+                self.last = None;
+                return Some(());
+            }
+            Token::Word(word) => return self.word(word),
+            Token::Number(..) | Token::HexStringLiteral(_) => return self.literal(Origin::Number),
+            Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => {
+                // Digits may be part of an escape, which may be a wrong one with others.
+                self.has_free_numbers = false;
+                return self.literal(Origin::Text);
+            }
+            Token::SingleQuotedString(_)
+            | Token::DoubleQuotedString(_)
+            | Token::TripleSingleQuotedString(_)
+            | Token::TripleDoubleQuotedString(_)
+            | Token::DollarQuotedString(_)
+            | Token::SingleQuotedByteStringLiteral(_)
+            | Token::DoubleQuotedByteStringLiteral(_)
+            | Token::TripleSingleQuotedByteStringLiteral(_)
+            | Token::TripleDoubleQuotedByteStringLiteral(_)
+            | Token::SingleQuotedRawStringLiteral(_)
+            | Token::DoubleQuotedRawStringLiteral(_)
+            | Token::TripleSingleQuotedRawStringLiteral(_)
+            | Token::TripleDoubleQuotedRawStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::QuoteDelimitedStringLiteral(_)
+            | Token::NationalQuoteDelimitedStringLiteral(_) => return self.literal(Origin::Text),
+            Token::Placeholder(text) if text.starts_with('?') => self.push(Piece::Marker("?")),
+            Token::Placeholder(text) => self.marker(text),
+            Token::LParen => self.push(Piece::Open("(")),
+            Token::RParen => self.push(Piece::Close(")")),
+            Token::LBracket => self.push(Piece::Open("[")),
+            Token::RBracket => self.push(Piece::Close("]")),
+            Token::LBrace => self.push(Piece::Open("{")),
+            Token::RBrace => self.push(Piece::Close("}")),
+            Token::Comma => self.push(Piece::Comma),
+            Token::Period => self.push(Piece::Period),
+            Token::Colon => self.push(Piece::Colon),
+            Token::DoubleColon => self.push(Piece::Cast),
+            Token::SemiColon if self.all.last().is_none_or(|last| *last == Piece::End) => {}
+            Token::SemiColon => self.push(Piece::End),
+            Token::EOF => {}
+            symbol => self.push(Piece::Symbol(symbol)),
+        }
+        self.last = Some(Origin::Other);
+        Some(())
+    }
+
+    /// A value: with its sign, and with those right before it, it is one.
+    fn literal(&mut self, origin: Origin) -> Option<()> {
+        if self.last == Some(Origin::Word) && origin == Origin::Text && !self.is_introduced() {
+            return None;
+        }
+        self.last = Some(origin);
+        if self.all.last() == Some(&Piece::Literal) {
+            return Some(());
+        }
+        self.drop_sign();
+        self.push(Piece::Literal);
+        Some(())
+    }
+
+    /// A text follows a word without white space. That is so of the words that say what the text is; else, quotes were
+    /// understood in another way than the server does. Returns whether it is one of the former.
+    fn is_introduced(&self) -> bool {
+        const KINDS: [&str; 9] =
+            ["date", "time", "timestamp", "timestamptz", "interval", "json", "jsonb", "point", "bytea"];
+        match self.all.last() {
+            Some(Piece::Word(word)) => KINDS.iter().any(|kind| word.eq_ignore_ascii_case(kind)),
+            Some(Piece::Reserved(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Forgets the sign of the value that comes next.
+    fn drop_sign(&mut self) {
+        if let [before @ .., sign] = self.all.as_slice()
+            && sign.is_sign()
+            && !before.last().is_some_and(|before| before.is_operand())
+        {
+            self.all.pop();
+        }
+    }
+
+    fn marker(&mut self, text: &'t str) {
+        // `$1` is one; `$name` is none that a server of ours knows.
+        let is_number = text.get(1..).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        self.drop_sign();
+        self.push(if is_number { Piece::Marker(text) } else { Piece::Literal });
+    }
+
+    fn word(&mut self, word: &'t Word) -> Option<()> {
+        match (self.last, word.quote_style) {
+            // `1h30m`, `0b01`: all of it is one.
+            (Some(Origin::Number), None) => return Some(()),
+            (Some(Origin::Text), None) => return None,
+            _ => {}
+        }
+        self.last = Some(Origin::Word);
+        let text = word.value.as_str();
+        let piece = match word.quote_style {
+            _ if text.len() > NAME && text.chars().count() > NAME => Piece::TooLong,
+            Some(quote) => Piece::Quoted(quote, text),
+            None if self.is_value(text) => return self.literal(Origin::Number),
+            None if self.is_reserved(word) => Piece::Reserved(text),
+            None => Piece::Word(text),
+        };
+        if let Piece::Word(name) = piece
+            && let [before @ .., Piece::Colon] = self.all.as_slice()
+            && !before.last().is_some_and(|before| before.is_operand())
+        {
+            self.all.pop();
+            self.push(Piece::Named(name));
+        } else {
+            self.push(piece);
+        }
+        self.has_free_numbers &= numbers(text.as_bytes()).next().is_none() || piece == Piece::TooLong;
+        Some(())
+    }
+
+    /// Returns whether a word is a value: a number in another base (`0b01` of `MySQL`), or a duration of CQL as ISO 8601 has it.
+    fn is_value(&self, word: &str) -> bool {
+        match (self.dialect, word.as_bytes()) {
+            (Dialect::Mysql, [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..]) => {
+                digits.iter().all(u8::is_ascii_hexdigit)
+            }
+            (Dialect::Mysql, digits) => digits.iter().all(u8::is_ascii_digit),
+            (Dialect::Cql, [b'P' | b'p', inside @ ..]) => is_duration(inside),
+            _ => false,
+        }
+    }
+
+    fn is_reserved(&self, word: &Word) -> bool {
+        let others = ["BATCH", "ALLOW", "FILTERING", "KEYSPACE", "UNLOGGED"];
+        is_reserved(word.keyword)
+            || self.dialect == Dialect::Cql && others.iter().any(|other| word.value.eq_ignore_ascii_case(other))
+    }
+}
+
+/// Returns tokens without the last one, and without those that may be one with it, as in a UUID.
+fn without_end(tokens: &[Token]) -> &[Token] {
+    let [tokens @ .., _] = tokens else { return tokens };
+    let is_part = |token: &Token| matches!(token, Token::Word(_) | Token::Number(..) | Token::Minus);
+    let end = tokens.iter().rposition(|token| !is_part(token)).map_or(0, |last| last + 1);
+    tokens.get(..end).unwrap_or_default()
+}
