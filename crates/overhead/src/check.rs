@@ -35,7 +35,7 @@ pub struct Check {
     /// The budget, a TOML file
     #[arg(value_name = "BUDGET.toml")]
     budget: PathBuf,
-    /// Run folders, folders of runs, records written by `analyze --format json`, or captures
+    /// Run folders, folders of runs, records or captures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     #[command(flatten)]

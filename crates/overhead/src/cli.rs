@@ -56,7 +56,7 @@ pub enum CliCommand {
     Bench(crate::bench::BenchArgs),
     /// Draw runs side by side: figure and Markdown table
     Report(report::ReportArgs),
-    /// Set one run against another: which accounts, fields and system calls make the difference per operation
+    /// Set runs against the first: which accounts, fields and system calls make the difference
     Compare(compare::Compare),
     /// Hold runs against a budget of bytes, frames and system calls per operation, in CI
     Check(check::Check),

@@ -13,10 +13,11 @@ use overhead_report::{Grain, RunGroup, compare};
 use std::path::PathBuf;
 
 const PAIRING: &str = "\
-Operations are paired by protocol, name and statement, whichever way they were sent; between protocols,
-a GET stands against a SELECT or a find, and a SET against an INSERT or an UPDATE. All figures are per
-operation; a difference is that of a run to the first one. Bytes are exact. Times, calls and cycles
-vary: of folders of runs (capture --runs 5), each run is one measurement, and intervals hold 95%.
+Operations are paired by protocol, name and statement, whichever way they were sent; between
+protocols, a GET stands against a SELECT or a find, and a SET against an INSERT or an UPDATE. All
+figures are per operation; a difference is that of a run to the first one. Bytes are exact. Times,
+calls and cycles vary: of folders of runs (capture --runs 5), each run is one measurement, and
+intervals hold 95%.
 
 Fields come from the records (analyze --fields, capture --fields), or else from the packets in the
 run folders.
@@ -30,7 +31,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = PAIRING)]
 pub struct Compare {
-    /// Run folders, folders of runs, records written by `analyze --format json`, or captures; the first is the reference
+    /// Run folders, folders of runs, records or captures; the first is the reference
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     runs: Vec<PathBuf>,
     #[command(flatten)]

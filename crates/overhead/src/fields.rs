@@ -34,9 +34,12 @@ pub fn dissector<'a>(
     Dissector::new(selection, sums as &mut dyn Reading).with_keys(keys.log())
 }
 
+/// The fields of each statement of a row.
+type StatementFields = Vec<(String, Vec<FieldRow>)>;
+
 /// Adds the fields to the rows that they are of, and to their statements, where a row has several.
 pub fn add(run: &mut Run, sums: FieldSums) {
-    let mut rows: HashMap<(Protocol, Class, String, &str), Vec<(String, Vec<FieldRow>)>> = HashMap::new();
+    let mut rows: HashMap<(Protocol, Class, String, &str), StatementFields> = HashMap::new();
     for (RowName { protocol, class, name, via, statement }, fields) in sums.into_rows() {
         rows.entry((protocol, class, name, via)).or_default().push((statement, fields));
     }

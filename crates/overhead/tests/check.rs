@@ -56,9 +56,12 @@ fn a_capture_is_within_its_own_budget_and_outside_of_a_smaller_one() {
     // A budget of a time when these fields had other names.
     let text = fs::read_to_string(&path).unwrap();
     let (run, operations) = text.split_once("[[operation]]").unwrap();
-    let smaller = |line: &str| match line.starts_with("\"response.payload\" =") {
-        true => "\"response.payload\" = { budget = 1.0, tolerance = 0 }".to_owned(),
-        false => line.replace("\"response.data ", "\"response.data old."),
+    let smaller = |line: &str| {
+        if line.starts_with("\"response.payload\" =") {
+            "\"response.payload\" = { budget = 1.0, tolerance = 0 }".to_owned()
+        } else {
+            line.replace("\"response.data ", "\"response.data old.")
+        }
     };
     let operations: Vec<String> = operations.lines().map(smaller).collect();
     fs::write(&path, format!("{run}[[operation]]{}", operations.join("\n"))).unwrap();
@@ -149,7 +152,9 @@ fn a_comparison_fails_on_what_it_was_told_to() {
     }
     let compare = |limits: &[&str]| {
         let mut arguments = vec!["compare", "simple.json", "simple.json", "--by", "name"];
-        limits.iter().for_each(|limit| arguments.extend(["--fail-on", limit]));
+        for limit in limits {
+            arguments.extend(["--fail-on", limit]);
+        }
         overhead(dir.path(), &arguments)
     };
     assert_eq!(status(&compare(&["response.payload>+0%", "request.wire>+0"])), 0);
