@@ -19,6 +19,7 @@ pub use interval::{CONFIDENCE, Repeated};
 pub(crate) use pairing::kind;
 pub(crate) use pairing::pairs;
 pub use render::{json, markdown, table};
+pub(crate) use shape::is_same_statement;
 pub use work::WorkDifference;
 pub(crate) use work::{cycles, system_calls};
 

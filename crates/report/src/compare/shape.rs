@@ -18,6 +18,11 @@ pub(crate) fn shape(statement: &str) -> String {
     out
 }
 
+/// Returns whether two statements are the same, whatever their placeholders look like; also where neither is one.
+pub(crate) fn is_same_statement(a: Option<&str>, b: Option<&str>) -> bool {
+    a == b || a.zip(b).is_some_and(|(a, b)| shape(a) == shape(b))
+}
+
 /// Returns the length of the placeholder that the text begins with, 0 where it begins with none.
 fn placeholder(text: &str, before: char) -> usize {
     let (sign, is_part): (char, fn(char) -> bool) = match text.chars().next() {

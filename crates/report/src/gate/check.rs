@@ -4,7 +4,7 @@ use super::budget::{Allowed, Budget, OperationBudget, Unlisted};
 use super::finding::{Changes, Judged};
 use super::{Figure, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
-use crate::compare::system_calls;
+use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
 use crate::summary::{failed_command, present, workload_count};
 use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
@@ -73,7 +73,9 @@ impl<'a> RunSums<'a> {
 
     /// Returns the operations that a budget is for.
     pub(super) fn of_budget(&self, budget: &OperationBudget) -> Option<OperationSum> {
-        self.sum(|key| is_of(budget, key) && key.statement == budget.statement, budget.statement.is_some())
+        let statement = budget.statement.as_deref();
+        let fits = |key: &SumKey| is_of(budget, key) && is_same_statement(key.statement.as_deref(), statement);
+        self.sum(fits, statement.is_some())
     }
 
     fn check_operation(&self, budget: &OperationBudget) -> Vec<Finding> {
@@ -192,7 +194,9 @@ impl<'a> RunSums<'a> {
         };
         let is_listed = |sum: &OperationSum| {
             budget.operations.iter().any(|listed| {
-                is_of(listed, &sum.key) && (listed.statement.is_none() || listed.statement == sum.key.statement)
+                let statement = listed.statement.as_deref();
+                let is_same = || is_same_statement(statement, sum.key.statement.as_deref());
+                is_of(listed, &sum.key) && (statement.is_none() || is_same())
             })
         };
         let unlisted = self.worth_a_word(Grain::Statement).into_iter().filter(|sum| !is_listed(sum));

@@ -2,7 +2,7 @@ use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
 use crate::{Grain, RunGroup};
-use overhead_model::record::FieldRow;
+use overhead_model::record::{FieldRow, StatementRow, StatementSide};
 use overhead_model::{Account, Class, Measured, Side, exit};
 
 fn postgres() -> NamedRun {
@@ -162,6 +162,42 @@ fn names_are_written_as_strings_whatever_is_in_them() {
     }
     let findings = check(&budget(&[run.clone()]), &run);
     assert_eq!(findings, []);
+}
+
+/// A run whose SELECTs are all of one statement, sent in one way, with so many bytes of text in each.
+fn select(statement: &str, via: &str, query: u64) -> NamedRun {
+    let mut named = postgres();
+    named.run.operations.retain(|row| row.name == "SELECT");
+    for row in &mut named.run.operations {
+        via.clone_into(&mut row.via);
+        row.request.accounts[Account::Query] += query * row.count;
+        let side = |accounts| StatementSide { frames: row.count, accounts, ..StatementSide::default() };
+        row.statements = vec![StatementRow {
+            text: statement.to_owned(),
+            count: row.count,
+            request: side(row.request.accounts),
+            response: side(row.response.accounts),
+            ..StatementRow::default()
+        }];
+    }
+    named
+}
+
+#[test]
+fn a_statement_is_found_however_it_is_sent_and_its_placeholders_are_written() {
+    let prepared = || select("SELECT a FROM t WHERE id = $1", "prepared", 0);
+    let text = budget_of(&[prepared()], Grain::Statement);
+    assert!(text.contains("statement = \"SELECT a FROM t WHERE id = $1\""), "{text}");
+    let budget = Budget::parse(&text).unwrap();
+    assert_eq!(check(&budget, &prepared()), []);
+    let findings = check(&budget, &select("SELECT a FROM t WHERE id = ?", "simple", 39));
+    assert_eq!(status(&findings), exit::OUTSIDE);
+    let of_statement = findings.iter().find(|finding| finding.operation.starts_with("SELECT a")).unwrap();
+    assert!(of_statement.message.contains("query +39"), "{}", of_statement.message);
+    let other = check(&budget, &select("SELECT b FROM t", "prepared", 0));
+    let said: Vec<&str> = other.iter().map(|finding| finding.message.as_str()).collect();
+    assert!(said.iter().any(|said| said.contains("no such SELECT statement")), "{said:?}");
+    assert!(said.iter().any(|said| said.starts_with("SELECT b FROM t: not in the budget")), "{said:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::Figure;
 use super::budget::version;
 use super::check::RunSums;
 use super::figure::Process;
+use crate::compare::is_same_statement;
 use crate::run::NamedRun;
 use crate::sums::{Grain, OperationSum};
 use overhead_model::{Account, Side};
@@ -72,7 +73,8 @@ fn operations(sums: &[RunSums<'_>], grain: Grain) -> Vec<Vec<OperationSum>> {
 }
 
 fn is_same(a: &OperationSum, b: &OperationSum) -> bool {
-    (&a.key.protocol, &a.key.name, &a.key.statement) == (&b.key.protocol, &b.key.name, &b.key.statement)
+    (&a.key.protocol, &a.key.name) == (&b.key.protocol, &b.key.name)
+        && is_same_statement(a.key.statement.as_deref(), b.key.statement.as_deref())
 }
 
 fn of_operation(runs: &[OperationSum]) -> String {
