@@ -162,7 +162,9 @@ impl Rule for Pipelining {
             return;
         }
         let before = self.ended.insert(closed.connection, ended);
-        let waited = before.is_some_and(|before| begun >= before && begun - before <= SOON_NS);
+        // Where the depth was asked for, it does not matter how long the application took in between.
+        let soon = if self.asked { u64::MAX } else { SOON_NS };
+        let waited = before.is_some_and(|before| begun >= before && begun - before <= soon);
         if waited && closed.row.is_workload() {
             let sequence = self.rows.entry(closed.row_number).or_default();
             sequence.times += 1;
