@@ -82,6 +82,9 @@ pub struct SweepRun {
     pub folder: String,
     /// Why it does not count; `null` for one that does.
     pub fault: Option<String>,
+    /// It counts, and is partial: its record says why.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// Figures of all workload operations of a run together, over the runs that count.

@@ -76,6 +76,9 @@ pub fn remarks(sweep: &Sweep) -> Vec<String> {
         remarks
             .extend(run.fault.as_ref().map(|fault| format!("{} does not count: {}", clean(&run.folder), clean(fault))));
     }
+    for run in sweep.points.iter().flat_map(|point| &point.runs).filter(|run| run.partial) {
+        remarks.push(format!("{} is partial: its record says why", clean(&run.folder)));
+    }
     for bound in sweep.points.iter().flat_map(|point| &point.lower_bounds) {
         remarks.push(format!("{}: figures of bytes and frames marked ≥ are lower bounds", clean(bound)));
     }

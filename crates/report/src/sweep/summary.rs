@@ -6,6 +6,7 @@ use crate::summary::{
     CpuUnit, RoleName, both_sides, of_whole_run, per_operation, syscalls_per_operation, workload, workload_count,
 };
 use crate::text::distribution::count_within;
+use overhead_model::exit::COMPLETE;
 use overhead_model::record::{CycleSource, Latency, OperationRow, Role, SideRow, Within};
 use overhead_model::sweep::{SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepRun, SweepTotal, SweepWork};
 use overhead_model::{Measured, Run, Spread};
@@ -45,7 +46,8 @@ pub fn point(values: Vec<String>, folder: String, runs: &[PointRun]) -> SweepPoi
 
 impl PointRun {
     fn told(&self) -> SweepRun {
-        SweepRun { folder: self.folder.clone(), fault: self.record.as_ref().err().cloned() }
+        let partial = self.record.as_ref().is_ok_and(|run| run.exit != COMPLETE);
+        SweepRun { folder: self.folder.clone(), fault: self.record.as_ref().err().cloned(), partial }
     }
 }
 

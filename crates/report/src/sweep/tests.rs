@@ -144,6 +144,15 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
 }
 
 #[test]
+fn a_run_that_is_partial_is_named_whatever_the_reason() {
+    let mut partial = run(1_000);
+    partial.exit = overhead_model::exit::PARTIAL;
+    let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(partial)), made(2, Ok(run(1_000)))])];
+    let sweep = Sweep { points, ..sweep_of(2) };
+    assert_eq!(remarks(&sweep), ["P=1/run-1 is partial: its record says why"]);
+}
+
+#[test]
 fn an_operation_is_one_line_however_it_is_sent() {
     let mut sweep = sweep_of(2);
     for operation in &mut sweep.points[1].operations {
