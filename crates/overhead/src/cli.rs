@@ -246,6 +246,7 @@ impl RowsArgs {
     pub fn by(&self) -> By {
         match self.by {
             RowKind::Name => By::Name,
+            RowKind::Statement => By::Statement,
             RowKind::Connection => By::Connection,
             RowKind::Client => By::Client,
             RowKind::Server => By::Server,
@@ -264,6 +265,8 @@ impl RowsArgs {
 enum RowKind {
     /// Operations of a name
     Name,
+    /// Operations of a name and statement: their text without literals, the pattern of their keys
+    Statement,
     /// A connection
     Connection,
     /// The address of a client

@@ -4,6 +4,7 @@ use crate::bounds::LowerBounds;
 use crate::error::ReportError;
 use crate::figure::{FigureOptions, ImageFormat, draw};
 use crate::folder::OutputFolder;
+use crate::limits::REPORT_STATEMENTS;
 use crate::run::NamedRun;
 use crate::summary::{
     CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
@@ -14,6 +15,7 @@ use crate::text::grid::Column;
 use crate::text::markdown::{facts, github_table};
 use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
 use crate::text::{beside_the_workload, clean, markdown_cell};
+use crate::view::with_statements;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
 use std::path::PathBuf;
@@ -42,6 +44,10 @@ pub fn write_report(runs: &[NamedRun], folder: &OutputFolder) -> Result<Vec<Path
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
+    // Statements are drawn apart where an operation has several.
+    let runs: Vec<NamedRun> =
+        runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
+    let runs = runs.as_slice();
     let options = FigureOptions::default();
     let contents = [
         draw(runs, ImageFormat::Svg, &options)?,

@@ -1,9 +1,11 @@
 //! Rows as somebody wants them: told apart by something, sorted, cut, with a price.
 
 use crate::summary::{per_operation, window_ns};
-use overhead_model::record::{By, Cost, PeerRow, Price, SortKey, View, ViewRow};
+use overhead_model::record::{
+    By, Cost, Distribution, OperationRow, PeerRow, Price, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
+};
 use overhead_model::{Class, Measured, Run};
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 /// Name of the row that has what is beyond those that were asked for.
 pub const OTHER_ROWS: &str = "(other)";
@@ -77,9 +79,91 @@ pub(crate) fn ranked_rows(run: &Run) -> Vec<ViewRow> {
 fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
     match by {
         By::Name => run.operations.iter().map(ViewRow::from).collect(),
+        By::Statement => run.operations.iter().flat_map(of_statements).collect(),
         By::Connection | By::Client | By::Server => {
             run.peers.iter().filter(|peers| peers.by == by).flat_map(|peers| &peers.rows).map(of_peer).collect()
         }
+    }
+}
+
+/// Returns a row for each statement of a row that has any, else the row.
+fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
+    match row.statements.as_slice() {
+        [] => vec![row.into()],
+        statements => statements.iter().map(|statement| ViewRow::of_statement(row, statement)).collect(),
+    }
+}
+
+/// Returns a run whose rows of the workload with several statements are rows of these: the largest of the run, so many or a few more
+/// of the same size, and what is left of each row. Sizes of single operations are not known by statement.
+pub(crate) fn with_statements(run: &Run, most: usize) -> Run {
+    let told_apart = run.operations.iter().filter(|row| is_told_apart(row)).flat_map(|row| &row.statements);
+    let mut sizes: Vec<u64> = told_apart.filter(|statement| is_one(statement)).map(bytes_of).collect();
+    sizes.sort_unstable_by_key(|bytes| Reverse(*bytes));
+    let least = sizes.get(most.saturating_sub(1)).copied().unwrap_or(0);
+    let rows = |row: &OperationRow| if is_told_apart(row) { statements_of(row, least) } else { vec![row.clone()] };
+    Run { operations: run.operations.iter().flat_map(rows).collect(), ..run.clone() }
+}
+
+fn is_told_apart(row: &OperationRow) -> bool {
+    row.class == Class::Workload && row.statements.len() > 1
+}
+
+/// Returns whether it is one statement, not those beyond a bound, or none.
+fn is_one(statement: &StatementRow) -> bool {
+    !statement.text.starts_with('(')
+}
+
+fn bytes_of(statement: &StatementRow) -> u64 {
+    statement.request.wire_bytes + statement.response.wire_bytes
+}
+
+/// Returns a row for each statement of this size or more, and one for the others.
+fn statements_of(row: &OperationRow, least: u64) -> Vec<OperationRow> {
+    let (shown, others): (Vec<_>, Vec<_>) =
+        row.statements.iter().partition(|statement| is_one(statement) && bytes_of(statement) >= least);
+    let mut rows: Vec<OperationRow> = shown
+        .into_iter()
+        .map(|statement| of_view(row, &ViewRow::of_statement(row, statement), statement.text.clone()))
+        .collect();
+    let others = others.into_iter().map(|statement| ViewRow::of_statement(row, statement));
+    let rest = others.reduce(|mut sum, other| {
+        sum.add(&other);
+        sum
+    });
+    rows.extend(rest.map(|rest| of_view(row, &rest, format!("{} {OTHER_ROWS}", row.name))));
+    rows
+}
+
+/// Returns a row of operations of this name, with the sums of a part of them.
+fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
+    let side = |sums: &SideSums| {
+        let of = |total: u64| Distribution {
+            total,
+            mean: per_operation(total, part.samples()).unwrap_or(0.0),
+            ..Distribution::default()
+        };
+        SideRow {
+            frames: sums.frames,
+            wire_bytes: of(sums.wire_bytes),
+            payload_bytes: of(sums.payload_bytes),
+            accounts: sums.accounts,
+            unseen: sums.unseen.clone(),
+        }
+    };
+    OperationRow {
+        name,
+        count: part.count,
+        unsolicited: part.unsolicited,
+        errors: part.errors,
+        unanswered: part.unanswered + part.no_reply,
+        no_reply: part.no_reply,
+        request: side(&part.request),
+        response: side(&part.response),
+        latency_ns: part.latency_ns.value().copied().unwrap_or_default(),
+        statements: Vec::new(),
+        fields: None,
+        ..row.clone()
     }
 }
 
@@ -91,6 +175,7 @@ fn of_peer(row: &PeerRow) -> ViewRow {
         protocol: row.protocol.clone(),
         name: if is_other { OTHER_ROWS.to_owned() } else { String::new() },
         via: String::new(),
+        statement: None,
         client: row.client.clone(),
         server: row.server.clone(),
         rows: 1,
@@ -139,7 +224,7 @@ fn cut(rows: &mut Vec<ViewRow>, top: usize) {
     }
     if other.rows > 1 {
         OTHER_ROWS.clone_into(&mut other.name);
-        (other.client, other.server) = (None, None);
+        (other.statement, other.client, other.server) = (None, None, None);
     }
     rows.push(other);
 }
@@ -162,6 +247,7 @@ pub(crate) fn per_day(bytes: u64, price: &Price, window_ns: u64) -> Option<f64> 
 mod tests {
     use super::*;
     use crate::fixture;
+    use overhead_model::record::StatementSide;
 
     fn sums(rows: &[ViewRow]) -> (u64, u64, u64) {
         let bytes = |row: &ViewRow| row.amounts().total();
@@ -207,6 +293,43 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_largest_statements_stand_for_their_row_and_the_others_share_one() {
+        let mut run = fixture::redis();
+        let at = run.operations.iter().position(|row| row.class == Class::Workload).unwrap();
+        let row = run.operations[at].clone();
+        let statement = |text: &str, count: u64, bytes: u64| {
+            let side = |bytes| {
+                let accounts = overhead_model::Amounts::of(overhead_model::Account::Data, bytes);
+                StatementSide { frames: count, wire_bytes: bytes, payload_bytes: bytes, accounts }
+            };
+            StatementRow {
+                text: text.to_owned(),
+                count,
+                request: side(bytes),
+                response: side(1),
+                ..StatementRow::default()
+            }
+        };
+        let statements = vec![
+            statement("GET a:#", 5, 100),
+            statement("GET b:#", 7, 50),
+            statement("GET c:#", 1, 10),
+            statement("(other)", 2, 70),
+        ];
+        run.operations[at].statements = statements;
+        let shown = with_statements(&run, 2).operations;
+        let names: Vec<&str> =
+            shown.iter().filter(|of| of.via == row.via && of.count < 100).map(|row| &*row.name).collect();
+        let other = format!("{} (other)", row.name);
+        assert!(["GET a:#", "GET b:#", &other].iter().all(|name| names.contains(name)) && !names.contains(&"GET c:#"));
+        let rest = shown.iter().find(|row| row.name == other).unwrap();
+        assert_eq!((rest.count, rest.request.wire_bytes.total, rest.latency_ns.count), (3, 80, 0));
+        // One statement is what the row is.
+        run.operations[at].statements.truncate(1);
+        assert_eq!(with_statements(&run, 2).operations, run.operations);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Wanted {
     Fitting {
         /// Its name, in any letter case; any where there is none.
         name: Option<String>,
+        /// Its statement, in any letter case, with an ellipsis for what was cut out of it; any where there is none.
+        statement: Option<String>,
         /// What it is; anything where there is none.
         kind: Option<Kind>,
         /// The first that fits is 1.
@@ -61,6 +63,7 @@ struct OpenCandidate {
     number: u64,
     class: Class,
     name: String,
+    statement: String,
 }
 
 impl Finder {
@@ -124,9 +127,11 @@ impl Finder {
     fn fits(&self, candidate: &OpenCandidate, outcome: Outcome) -> bool {
         match &self.wanted {
             Wanted::Number(number) => candidate.number == *number,
-            Wanted::Fitting { name, kind, .. } => {
+            Wanted::Fitting { name, statement, kind, .. } => {
                 let named = name.as_ref().is_none_or(|name| candidate.name.eq_ignore_ascii_case(name));
+                let stated = statement.as_ref().is_none_or(|wanted| is_statement(&candidate.statement, wanted));
                 named
+                    && stated
                     && kind.is_none_or(|kind| match kind {
                         Kind::Class(class) => candidate.class == class,
                         Kind::Error => outcome == Outcome::Error,
@@ -135,6 +140,15 @@ impl Finder {
             }
         }
     }
+}
+
+/// Returns whether a statement is the one that is wanted, which may have been copied from a table that cut it.
+fn is_statement(statement: &str, wanted: &str) -> bool {
+    let (statement, wanted) = (statement.to_ascii_lowercase(), wanted.to_ascii_lowercase());
+    statement == wanted
+        || wanted.split_once('…').is_some_and(|(start, end)| {
+            statement.len() >= start.len() + end.len() && statement.starts_with(start) && statement.ends_with(end)
+        })
 }
 
 impl Tally for Finder {
@@ -153,18 +167,35 @@ impl Tally for Finder {
 impl Listener for Finder {
     fn hear(&mut self, step: Trace<'_>) {
         if let Some(Begun { number, op }) = self.numbering.hear(&step) {
-            let candidate = OpenCandidate { number, class: Class::Unmatched, name: String::new() };
+            let candidate =
+                OpenCandidate { number, class: Class::Unmatched, name: String::new(), statement: String::new() };
             self.open.insert((self.numbering.connection(), op), candidate);
         }
         match step {
-            Trace::Labelled { op, class, name, .. } => {
+            Trace::Labelled { op, class, name, statement, .. } => {
                 if let Some(candidate) = self.open.get_mut(&(self.numbering.connection(), op)) {
                     candidate.class = class;
                     name.clone_into(&mut candidate.name);
+                    statement.clone_into(&mut candidate.statement);
                 }
             }
             Trace::Closed { op, operation } => self.close(op, operation.outcome),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_found_as_it_was_printed() {
+        let statement = "SELECT c FROM sbtest1 WHERE id = ?";
+        let found = |wanted| is_statement(statement, wanted);
+        assert!(found(statement) && found("select c from SBTEST1 where id = ?"));
+        assert!(found("SELECT c …RE id = ?") && found("…") && found("SELECT…"));
+        assert!(!found("SELECT c") && !found("SELECT d…id = ?") && !found(""));
+        assert!(!found(&format!("{statement}…{statement}")));
     }
 }

@@ -126,7 +126,12 @@ pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &FieldP
 ///   where it was decrypted.
 pub fn check(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>) -> Vec<(FoundOperation, Explained)> {
     let books = run(frames, selection, keys, Books::default());
-    let finder = run(frames, selection, keys, Finder::new(Wanted::Fitting { name: None, kind: None, nth: u64::MAX }));
+    let finder = run(
+        frames,
+        selection,
+        keys,
+        Finder::new(Wanted::Fitting { name: None, statement: None, kind: None, nth: u64::MAX }),
+    );
     let found: Vec<FoundOperation> = finder.fitting().collect();
     assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
     let recorders = found.iter().map(|found| OperationRecorder::new(found.connection, found.op)).collect();

@@ -1,6 +1,6 @@
 //! Rows of a record as somebody asked for them: by what they are told apart, in which order, and how many of them.
 
-use super::{Latency, Measured, OperationRow, SideRow};
+use super::{Latency, Measured, OperationRow, SideRow, StatementRow, StatementSide};
 use crate::account::Amounts;
 use crate::operation::Class;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,8 @@ pub enum By {
     /// Operations of a name.
     #[default]
     Name,
+    /// Operations of a name that have one statement.
+    Statement,
     /// A connection.
     Connection,
     /// The address of a client.
@@ -26,6 +28,7 @@ impl By {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
+            Self::Statement => "statement",
             Self::Connection => "connection",
             Self::Client => "client",
             Self::Server => "server",
@@ -101,6 +104,9 @@ pub struct ViewRow {
     pub name: String,
     /// How it was sent; empty where there is only one way, or where that does not tell rows apart.
     pub via: String,
+    /// The statement, where rows are of these and the operations have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<String>,
     /// The client's address, of a connection with its port; absent where rows are of something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
@@ -168,6 +174,30 @@ impl From<&SideRow> for SideSums {
     }
 }
 
+impl From<StatementSide> for SideSums {
+    fn from(side: StatementSide) -> Self {
+        Self::new(side.frames, side.accounts)
+    }
+}
+
+impl ViewRow {
+    /// Returns the row of one statement of an operation's.
+    pub fn of_statement(row: &OperationRow, statement: &StatementRow) -> Self {
+        Self {
+            statement: Some(statement.text.clone()),
+            count: statement.count,
+            unsolicited: statement.unsolicited,
+            errors: statement.errors,
+            unanswered: statement.unanswered.saturating_sub(statement.no_reply),
+            no_reply: statement.no_reply,
+            request: statement.request.into(),
+            response: statement.response.into(),
+            latency_ns: Measured::Value(statement.latency_ns),
+            ..row.into()
+        }
+    }
+}
+
 impl From<&OperationRow> for ViewRow {
     fn from(row: &OperationRow) -> Self {
         Self {
@@ -175,6 +205,7 @@ impl From<&OperationRow> for ViewRow {
             protocol: row.protocol.clone(),
             name: row.name.clone(),
             via: row.via.clone(),
+            statement: None,
             client: None,
             server: None,
             rows: 1,

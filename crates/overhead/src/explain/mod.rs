@@ -25,13 +25,14 @@ use std::path::PathBuf;
 const NUMBERING: &str = "\
 Operations are numbered from 1, in the order in which the capture has their first bytes. All of them
 count, CONNECT (handshake and teardown) and undecoded stretches too, so a number depends on nothing
-but the capture, --db, --port and --keylog. Without --op, --name and --first it is the first of the
-workload.
+but the capture, --db, --port and --keylog. Without --op, --name, --statement and --first it is the
+first of the workload.
 
 Examples:
   overhead explain trace.pcap
   overhead explain trace.pcap --op 12
   overhead explain trace.pcap --name GET --nth 3
+  overhead explain trace.pcap --statement 'GET key:#'
   overhead explain trace.pcap --name SELECT --first error --format json";
 
 /// Arguments of `explain`.
@@ -42,11 +43,14 @@ pub struct Explain {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The operation with this number
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["name", "first", "nth"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["name", "statement", "first", "nth"])]
     op: Option<u64>,
     /// The first operation of this name, in any letter case
     #[arg(long, value_name = "GET")]
     name: Option<String>,
+    /// The first operation of this statement, as a table by statement has it; … stands for what was cut out
+    #[arg(long, value_name = "TEXT")]
+    statement: Option<String>,
     /// The first operation of this kind; with --name, of both
     #[arg(long, value_enum, value_name = "KIND")]
     first: Option<First>,
@@ -145,8 +149,12 @@ impl Explain {
             return Wanted::Number(number);
         }
         let kind = self.first.map(First::kind);
-        let kind = if self.name.is_none() { kind.or(Some(Kind::Class(Class::Workload))) } else { kind };
-        Wanted::Fitting { name: self.name.clone(), kind, nth: self.nth }
+        let kind = if self.name.is_none() && self.statement.is_none() {
+            kind.or(Some(Kind::Class(Class::Workload)))
+        } else {
+            kind
+        };
+        Wanted::Fitting { name: self.name.clone(), statement: self.statement.clone(), kind, nth: self.nth }
     }
 
     /// Returns the error that says what there is instead.
@@ -163,8 +171,11 @@ impl Explain {
         let kind = |first: First| format!(" of kind {}", first.name());
         let what = match (&self.name, self.first) {
             (Some(name), first) => format!("operation named {name}{}", first.map_or_else(String::new, kind)),
+            (None, None) if self.statement.is_some() => "operation".to_owned(),
             (None, first) => format!("operation{}", kind(first.unwrap_or(First::Workload))),
         };
+        let stated = |statement: &String| format!(" with the statement `{}`", clean(statement));
+        let what = what + &self.statement.as_ref().map_or_else(String::new, stated);
         let fit = finder.fitting().count() as u64;
         if fit > 0 {
             return anyhow!("{file}: --nth {} of an {what}: there are {}", self.nth, grouped(fit));

@@ -167,7 +167,9 @@ impl ByPeer {
         match self.by {
             By::Client => GroupKey { client: Some(SocketAddr::new(client.ip(), 0)), ..none },
             By::Server => GroupKey { server: Some(server), ..none },
-            By::Connection | By::Name => GroupKey { protocol, client: Some(client), server: Some(server), first_ns },
+            By::Connection | By::Name | By::Statement => {
+                GroupKey { protocol, client: Some(client), server: Some(server), first_ns }
+            }
         }
     }
 

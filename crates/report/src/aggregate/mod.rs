@@ -64,10 +64,10 @@ impl Aggregate {
         self
     }
 
-    /// Adds operations up by connection, client or server, too, for [`Aggregate::by_peer`]. By name they are in any case.
+    /// Adds operations up by connection, client or server, too, for [`Aggregate::by_peer`]. By name and statement they are in any case.
     #[must_use]
     pub fn with_rows_by(mut self, by: By) -> Self {
-        self.by_peer = (by != By::Name).then(|| ByPeer::new(by));
+        self.by_peer = (!matches!(by, By::Name | By::Statement)).then(|| ByPeer::new(by));
         self
     }
 

@@ -69,7 +69,7 @@ const SOURCE: [&str; 28] = [
     "observer_frames_per_second",
 ];
 /// What a row of a view is of, and what its bytes cost: behind all others, for readers that count columns.
-const VIEW: [&str; 5] = ["client", "server", "rows", "cost_million", "cost_day"];
+const VIEW: [&str; 6] = ["statement", "client", "server", "rows", "cost_million", "cost_day"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Why quantities of the row are absent, each with its name.
 const ABSENT: &str = "unavailable";
@@ -153,6 +153,7 @@ fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), b
     if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
         cells = latency(cells, times);
     }
+    cells = cells.text("statement", row.statement.as_deref().unwrap_or_default());
     cells = cells.text("client", row.client.as_deref().unwrap_or_default());
     cells = cells.text("server", row.server.as_deref().unwrap_or_default());
     reasons.end(costs(cells, row.cost));

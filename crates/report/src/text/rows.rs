@@ -53,13 +53,14 @@ impl<'run> TableRows<'run> {
 
     /// Returns whether the way of sending tells rows apart.
     pub fn has_via(&self) -> bool {
-        self.by == By::Name
+        matches!(self.by, By::Name | By::Statement)
     }
 
     /// Returns what heads the table.
     pub fn title(&self) -> &'static str {
         match self.by {
             By::Name => "Operations",
+            By::Statement => "Statements",
             By::Connection => "Connections",
             By::Client => "Clients",
             By::Server => "Servers",
@@ -70,7 +71,11 @@ impl<'run> TableRows<'run> {
     pub fn name_cell(&self, row: &ViewRow) -> String {
         let name = match (&row.client, &row.server) {
             _ if row.rows > 1 => format!("({})", counted(row.rows, "more row")),
-            (None, None) => clean(&row.name),
+            (None, None) => match &row.statement {
+                // Of operations that are not told apart by statement, and of those without one.
+                Some(statement) if statement.starts_with('(') => clean(&format!("{} {statement}", row.name)),
+                statement => clean(statement.as_ref().unwrap_or(&row.name)),
+            },
             (Some(end), None) | (None, Some(end)) => clean(end),
             (Some(client), Some(_)) if self.common_server.is_some() => clean(client),
             (Some(client), Some(server)) => clean(&format!("{client} > {server}")),
