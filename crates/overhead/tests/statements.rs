@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "statements/queries.rs"]
+mod queries;
+
 use etherparse::PacketBuilder;
 use serde_json::Value;
 use std::fs;
@@ -273,7 +276,8 @@ fn with_secret(secret: &str) -> Vec<Capture> {
 fn no_secret_is_in_what_is_said_of_a_capture() {
     let folder = tempfile::tempdir().unwrap();
     for secret in SECRETS {
-        for (number, capture) in with_secret(secret).iter().enumerate() {
+        let captures = with_secret(secret).into_iter().chain(queries::with_secret(secret));
+        for (number, capture) in captures.enumerate() {
             let path = capture.write(folder.path(), &format!("{number}.pcap"));
             let options: &[&str] = if number == 3 { &["--db", "ssdb", "--port", "8888"] } else { &[] };
             let run = record(&path, options);
