@@ -21,7 +21,7 @@ pub const MESSAGE: usize = 256 << 10;
 /// Bytes that are compressed in all, a second or so of work. Beyond, the share of those before holds, and the finding says so.
 pub const COMPRESSED: u64 = 256 << 20;
 
-/// Statements, requests and prepared ids remembered at once, by 64-bit digests: 16 MB or so.
+/// Statements, requests, prepared ids, and connections that close, remembered at once, by 64-bit digests: 16 MB or so.
 pub const REMEMBERED: usize = 1 << 18;
 
 /// Ends of clients told apart.

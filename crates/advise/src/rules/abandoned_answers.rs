@@ -1,6 +1,7 @@
 //! Big answers of which the client closes the connection.
 
 use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{Closed, Seen, SeenFrame};
 use overhead_model::{Account, Outcome, Side};
@@ -36,7 +37,7 @@ impl Rule for AbandonedAnswers {
     }
 
     fn frame(&mut self, frame: &SeenFrame) {
-        if frame.closes {
+        if frame.closes && self.closed.len() < limits::REMEMBERED {
             self.closed.insert((frame.connection, frame.end));
         }
     }

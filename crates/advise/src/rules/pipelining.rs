@@ -3,7 +3,7 @@
 use super::percent;
 use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Row, Seen};
+use crate::seen::{Closed, Row, Seen, SeenConnection};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -171,6 +171,10 @@ impl Rule for Pipelining {
             sequence.waited_ns += closed.operation.latency_ns.unwrap_or(0);
             sequence.example.get_or_insert(closed.example);
         }
+    }
+
+    fn connection(&mut self, connection: &SeenConnection<'_>) {
+        self.ended.remove(&connection.number);
     }
 
     fn findings(&self, seen: &Seen) -> Vec<Finding> {

@@ -3,7 +3,7 @@
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenField};
+use crate::seen::{Closed, Seen, SeenConnection, SeenField};
 use overhead_model::{Account, Amounts, Protocol};
 use std::collections::{BTreeMap, HashMap};
 
@@ -66,6 +66,10 @@ impl Rule for SyncPerStatement {
             batch.waited_ns += closed.operation.latency_ns.unwrap_or(0);
             batch.example.get_or_insert(closed.example);
         }
+    }
+
+    fn connection(&mut self, connection: &SeenConnection<'_>) {
+        self.last.remove(&connection.number);
     }
 
     fn findings(&self, seen: &Seen) -> Vec<Finding> {

@@ -1,8 +1,9 @@
 //! Senders that wait because the receiver has no room.
 
 use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenFrame};
+use crate::seen::{Closed, Seen, SeenConnection, SeenFrame};
 use std::collections::{BTreeMap, HashMap};
 
 /// Waiting below which nothing is said, of all in a row: 10 ms.
@@ -46,6 +47,9 @@ impl Rule for ZeroWindows {
         if frame.window > 0 && !self.closed.contains_key(&frame.connection) {
             return;
         }
+        if self.closed.len() >= limits::REMEMBERED && !self.closed.contains_key(&frame.connection) {
+            return;
+        }
         let ends = self.closed.entry(frame.connection).or_default();
         let Some(end) = ends.get_mut(frame.end) else { return };
         if frame.window == 0 {
@@ -69,6 +73,10 @@ impl Rule for ZeroWindows {
         row.0 += times;
         row.1 += ns;
         row.2.get_or_insert(Example { operation, frame });
+    }
+
+    fn connection(&mut self, connection: &SeenConnection<'_>) {
+        self.closed.remove(&connection.number);
     }
 
     fn findings(&self, seen: &Seen) -> Vec<Finding> {
