@@ -2,7 +2,7 @@
 
 use super::wire::{self, Command};
 use crate::Sniff;
-use crate::limits::{BOUNDARY_WINDOW, SNIFF};
+use crate::limits::SNIFF;
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
@@ -26,12 +26,12 @@ fn text(bytes: &[u8]) -> Sniff {
         return if certain { Sniff::Response } else { Sniff::Perhaps(Side::Response) };
     }
     let Some(line) = line(bytes) else {
-        let is_text = wire::is_text(bytes.strip_suffix(b"\r").unwrap_or(bytes));
         let is_long = bytes.len() >= SNIFF;
         return match bytes.split(|&byte| byte == b' ').next() {
+            _ if !wire::is_text(bytes.strip_suffix(b"\r").unwrap_or(bytes)) => Sniff::No,
             Some(word) if is_long && Command::named(word).is_some() => Sniff::Perhaps(Side::Request),
-            _ if is_text && !is_long => Sniff::More,
-            _ => Sniff::No,
+            _ if is_long => Sniff::No,
+            _ => Sniff::More,
         };
     };
     let words = wire::Line::of(line);
@@ -99,7 +99,8 @@ fn answer(bytes: &[u8]) -> Option<bool> {
     if PREFIXES.iter().any(|prefix| bytes.starts_with(prefix)) {
         return Some(true);
     }
-    let line = line(bytes)?;
+    // What is no text is known to be none before the line's end is there.
+    let line = line(bytes).filter(|line| wire::is_text(line))?;
     let may_be = RARE.iter().any(|prefix| line.starts_with(prefix));
     let is_number = (1..=20).contains(&line.len()) && line.iter().all(u8::is_ascii_digit);
     if WORDS.contains(&line) {
@@ -128,8 +129,8 @@ fn line(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Whether bytes in the midst of a stream begin a message.
 pub(super) fn boundary(side: Side, bytes: &[u8]) -> Boundary {
-    // Asked at every byte: what lies further ahead must not be looked at each time.
-    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
+    // Asked at every byte, and as soon as there are so many: what lies further ahead must not change the answer.
+    let bytes = bytes.get(..SNIFF).unwrap_or(bytes);
     let begins = match (side, sniff(bytes)) {
         (_, Sniff::More) => return Boundary::More,
         (Side::Request, Sniff::Request | Sniff::Perhaps(Side::Request)) | (Side::Response, Sniff::Response) => true,

@@ -43,6 +43,8 @@ pub fn is_greeting(bytes: &[u8]) -> bool {
 
 /// Judges a packet by what a greeting has to be.
 fn greets(bytes: &[u8]) -> Boundary {
+    // What lies further ahead must not change an answer that was given without it.
+    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     let Some((len, sequence)) = header(bytes) else { return Boundary::More };
     if sequence != 0 {
         return Boundary::No;

@@ -26,6 +26,9 @@ const GATHERED_WIRE: u64 = MESSAGE_BUFFER - (256 << 10);
 /// Content that is kept for the next packet's memory.
 const KEPT: usize = 64 << 10;
 
+/// Bytes of a content that is compressed, at least: two before it, a block, and a checksum of four (RFC 1950 section 2.2).
+const PACKED: u64 = 8;
+
 /// A compressed packet.
 #[derive(Clone, Copy, Debug)]
 struct Laid {
@@ -424,14 +427,17 @@ impl Lane {
 /// Returns whether `bytes` provably begin a compressed packet of `side`: its content says what it was compressed with, or is
 /// not compressed, and begins with a plain packet.
 pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
-    let Some(packet) = Laid::read(bytes) else { return Boundary::More };
-    let inside = bytes.get(HEADER as usize..).unwrap_or_default();
-    // A request or an answer begins here.
-    let sequence = u8::from(side == Side::Response);
-    if packet.wire == 0 || bytes.get(3) != Some(&sequence) {
+    // A request or an answer begins here, and there is room for a plain packet.
+    let first = u8::from(side == Side::Response);
+    if header(bytes).is_some_and(|(wire, sequence)| wire <= super::wire::HEADER || sequence != first) {
         return Boundary::No;
     }
+    let Some(packet) = Laid::read(bytes) else { return Boundary::More };
+    let inside = bytes.get(HEADER as usize..).unwrap_or_default();
     if packet.is_packed {
+        if packet.wire < PACKED {
+            return Boundary::No;
+        }
         let is_longer =
             packet.content > packet.wire && packet.content <= packet.wire.saturating_mul(EXPANSION_ZLIB as u64);
         // One of four levels, and the window that everybody has.

@@ -104,11 +104,10 @@ impl Decoder for Mysql {
     #[inline]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if matches!(self.layer, Layering::Unknown) {
-            match (compressed::begins(side, input.bytes), self.plain.boundary(side, input.bytes)) {
-                (Boundary::Yes, _) => self.compress(),
-                (Boundary::More, Boundary::More)
-                    if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW =>
-                {
+            match compressed::begins(side, input.bytes) {
+                Boundary::Yes => self.compress(),
+                // Also where it may be a plain packet: what is compressed shows before that is there as a whole.
+                Boundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
                     return Ok(Step::More);
                 }
                 _ => self.layer = Layering::Plain,

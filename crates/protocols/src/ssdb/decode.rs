@@ -117,6 +117,7 @@ impl Ssdb {
             }
             Side::Response => {
                 packet.target = Some(self.pairing.target(out));
+                packet.is_version = false;
                 packet.first = First::of(text);
             }
         }
