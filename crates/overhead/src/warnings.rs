@@ -238,9 +238,10 @@ impl Warnings {
                 "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
                 counted(count, "direction of a connection")
             )),
+            // Also where nothing is missing from the capture: the place that decoding went on from may have been none.
             Note::LostBoundary => {
-                self.remark(format!(
-                    "message boundaries were lost {}: what lies before the next is in `unknown`",
+                self.partial(format!(
+                    "message boundaries were lost {}: what lies before the next is in `unknown`, and operations there are not counted",
                     times(count)
                 ));
             }
@@ -373,6 +374,18 @@ mod tests {
         let (warnings, status) = warnings.settle();
         assert_eq!(status, exit::PARTIAL);
         assert!(warnings.iter().any(|warning| warning.starts_with("7 bytes are in no captured frame")), "{warnings:?}");
+    }
+
+    #[test]
+    fn lost_boundaries_make_a_result_partial_without_a_gap() {
+        let mut totals = Totals { frames: 1, ..Totals::default() };
+        totals.tcp.connections = 1;
+        totals.notes.insert(Note::LostBoundary, 2);
+        let mut warnings = Warnings::default();
+        warnings.of_totals(&totals);
+        let (warnings, status) = warnings.settle();
+        assert_eq!(status, exit::PARTIAL);
+        assert!(warnings[0].starts_with("message boundaries were lost 2 times"), "{warnings:?}");
     }
 
     #[test]
