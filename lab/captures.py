@@ -18,6 +18,9 @@ LAB = Path(__file__).resolve().parent
 REDIS = int(os.environ.get("OVERHEAD_REDIS_PORT", "7379"))
 MEMCACHED = int(os.environ.get("OVERHEAD_MEMCACHED_PORT", "7211"))
 POSTGRES = int(os.environ.get("OVERHEAD_POSTGRES_PORT", "7432"))
+MARIADB = int(os.environ.get("OVERHEAD_MARIADB_PORT", "7306"))
+# The lab's servers that `make` needs.
+SERVERS = ("memcached", "redis", "postgres", "mariadb")
 RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
             f"ferretdb:7017={LAB.parent}/fixtures/ferretdb-rust/capture.pcap"]
 
@@ -113,6 +116,12 @@ def memcached_load(requests):
         client.close()
 
 
+def sysbench(test, events, *options):
+    """Point selects and other loads of sysbench on MariaDB; --db-ps-mode=auto prepares its statements, disable sends them as text."""
+    return ["sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={MARIADB}", "--mysql-user=root",
+            "--mysql-db=bench", "--tables=1", "--table-size=10000", "--threads=8", "--time=0", f"--events={events}", *options]
+
+
 def quiet(command):
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
@@ -140,6 +149,11 @@ def make(work, recorded=(), scale=1.0):
     for mode in ("simple", "extended", "prepared"):
         load = ["pgbench", "-S", "-M", mode, "-c", "16", "-t", str(int(scale * 20_000)), *as_postgres]
         record(f"PostgreSQL, pgbench -S -M {mode}", "postgres", POSTGRES, lambda load=load: quiet(load))
+    quiet(sysbench("oltp_point_select", 0, "cleanup"))
+    quiet(sysbench("oltp_point_select", 0, "prepare"))
+    for mode, sent in (("auto", "prepared"), ("disable", "as text")):
+        load = sysbench("oltp_point_select", int(scale * 250_000), f"--db-ps-mode={mode}", "run")
+        record(f"MySQL, sysbench point select {sent}", "mariadb", MARIADB, lambda load=load: quiet(load))
     for text in recorded:
         about, source = text.split("=", 1)
         db, port = about.split(":")
