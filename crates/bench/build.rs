@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::{env, fs};
 
-const DRIVERS: [&str; 6] = ["redis", "tokio-postgres", "scylla", "mongodb", "reqwest", "async-memcached"];
+const DRIVERS: [&str; 7] =
+    ["redis", "tokio-postgres", "scylla", "mongodb", "reqwest", "async-memcached", "mysql_async"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lock = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../Cargo.lock");

@@ -2,10 +2,10 @@
 
 use crate::cli::Job;
 use crate::data::Ids;
-use crate::driver::{Driver, Session};
+use crate::driver::{Driver, Objects, Options, Session};
 use crate::fault::{self, Fault};
 use crate::output::Report;
-use crate::plan::{Cell, Length, Operation, Phase, cells};
+use crate::plan::{Cell, Length, Mix, Operation, Phase, cells};
 use crate::run::{Work, run as run_once};
 use crate::stop::Stop;
 use crate::tls::Tls;
@@ -44,12 +44,21 @@ pub fn run(job: Job) -> Result<u8> {
         Protocol::Memcache => with::<driver::memcached::Memcached>(job),
         #[cfg(feature = "http")]
         Protocol::Http => with::<driver::http::Http>(job),
+        #[cfg(feature = "mysql")]
+        Protocol::Mysql => with::<driver::mysql::Mysql>(job),
         #[allow(unreachable_patterns, reason = "reached where a driver is left out of the build")]
         _ => Err(Fault::usage(format!("{}: this build has no driver for it", job.system.name)).into()),
     }
 }
 
 fn with<D: Driver>(job: Job) -> Result<u8> {
+    if let Some(other) = job.mixes.iter().flat_map(Mix::operations).find(|operation| !D::OPERATIONS.contains(operation))
+    {
+        return Err(Fault::usage(format!("{}: {} has no such operation", other.name(), job.system.name)).into());
+    }
+    if !D::SOCKETS {
+        job.target.servers.iter().try_for_each(|server| server.tcp().map(drop))?;
+    }
     let driver = D::new(job.target.clone(), job.options.clone())?;
     let runtime = runtime(job.options.threads)?;
     let status = runtime.block_on(Bench::new(job, driver).run());
@@ -99,15 +108,15 @@ impl<D: Driver> Bench<D> {
 
     async fn set_up_and_measure(&self, report: &mut Report) -> Result<()> {
         if self.job.phase.sets_up() {
-            self.unless_stopped(self.driver.set_up()).await.context("the rows could not be made")?;
+            self.unless_stopped(self.set_up()).await.context("the rows could not be made")?;
         }
         if !self.job.phase.measures() {
             return Ok(());
         }
         let cells = cells(&self.job.mixes, &self.job.clients, &self.job.pipelines);
         for (done, cell) in cells.iter().enumerate() {
-            if done > 0 && self.job.phase.sets_up() && cell.mix.operations().contains(&Operation::Insert) {
-                self.unless_stopped(self.driver.reset()).await.context("inserted rows could not be removed")?;
+            if done > 0 && self.job.phase.sets_up() && cell.mix.operations().into_iter().any(Operation::inserts) {
+                self.unless_stopped(self.reset()).await.context("inserted rows could not be removed")?;
             }
             let result = self.measure(cell).await?;
             let partial = result.partial.clone();
@@ -117,6 +126,15 @@ impl<D: Driver> Bench<D> {
             }
         }
         Ok(())
+    }
+
+    async fn set_up(&self) -> Result<()> {
+        let Options { rows, payload, .. } = self.job.options;
+        self.driver.objects().await?.set_up(rows, payload).await
+    }
+
+    async fn reset(&self) -> Result<()> {
+        self.driver.objects().await?.remove_inserted(self.job.options.rows).await
     }
 
     /// All runs of one combination.
@@ -169,7 +187,7 @@ impl<D: Driver> Bench<D> {
             return Ok(());
         }
         let removed = match self.answered(self.driver.versions()).await {
-            Ok(_) => self.driver.clean_up().await,
+            Ok(_) => async { self.driver.objects().await?.clean_up().await }.await,
             Err(error) => Err(error),
         };
         let found = removed.context("what was made is still there; remove it later with --cleanup-only")?;

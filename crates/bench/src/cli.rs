@@ -12,9 +12,8 @@ use overhead_model::System;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measures a database from the client's side with the reference workload: rows of an id, 16 numbers and 36 bytes
-/// of text, read or inserted one by one by the usual async driver. DB is redis, postgres, cassandra, scylla, mongodb,
-/// http or another system that speaks the protocol of one of these.
+/// Measures a database from the client's side: rows of an id, 16 numbers and 36 bytes of text, by its usual async driver.
+/// DB is redis, postgres, mysql, cassandra, scylla, mongodb, memcached, http or what speaks like these.
 #[derive(Debug, Parser)]
 #[command(
     name = "overhead bench",
@@ -54,7 +53,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 A pipeline is commands sent together (redis), queries sent together (postgres), requests in flight or one
 UNLOGGED BATCH of inserts (cassandra, scylla), one find by $in or one insert of several documents (mongodb),
-one request for several keys (http).
+one SELECT by IN or one INSERT of several rows (mysql), one request for several keys (http, memcached).
 
 Examples:
   overhead bench redis --operation empty,read,insert --clients 1,2,4,…,64 --runs 5 -o bench.json
@@ -67,10 +66,10 @@ Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record s
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
 struct Servers {
-    /// Or a URL; several for Redis servers that share the keys, or for a cluster [default: this host]
+    /// Or a URL, or unix:PATH (redis); several for shards, a cluster [default: this host]
     #[arg(long, value_name = "HOST:PORT")]
     server: Vec<String>,
-    /// User name [default: none; postgres for PostgreSQL]
+    /// User name [default: none; postgres for PostgreSQL, root for MySQL]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Password; by default what the variable `OVERHEAD_PASSWORD` holds
@@ -96,7 +95,8 @@ struct Servers {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load (lists are swept, one result each)")]
 struct LoadArgs {
-    /// empty (read a row that is not there), read, insert [default: read]
+    /// empty (read a row that is not there), read, insert; oltp-point, oltp-range, oltp-insert: sysbench's
+    /// statements on its table (postgres, mysql) [default: read]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     operation: Vec<Operation>,
     /// Operations mixed by weight, such as read=80,insert=15,empty=5
@@ -137,7 +137,7 @@ struct LoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Protocol (defaults are the driver's)")]
 struct How {
-    /// Prepare statements once per connection: postgres, CQL [default: on]
+    /// Prepare statements once per connection: postgres, mysql, CQL [default: on]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
     prepared: Option<Switch>,
     /// Rows without the description of their columns: CQL [default: off]
@@ -149,7 +149,10 @@ struct How {
     /// Version of the protocol: redis [default: 2]
     #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
     resp: Option<u8>,
-    /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb) [default: none]
+    /// A pipeline is one MGET, or one MSET, of all its keys: redis [default: off]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    multi_key: Option<Switch>,
+    /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb), zlib (mysql) [default: none]
     #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     compression: Option<Compression>,
 }
@@ -234,11 +237,12 @@ impl Cli {
         if self.load.rate.is_some_and(|rate| !(rate.is_finite() && rate >= 0.001)) {
             return Err(Fault::usage("--rate: not a number of operations per second".to_owned()).into());
         }
+        let mixes = self.load.mixes();
         Ok(Job {
             system,
             target: self.servers.target(&system)?,
-            options: self.how.options(&self.load),
-            mixes: self.load.mixes(),
+            options: self.how.options(&self.load, &mixes),
+            mixes,
             clients: self.load.clients,
             pipelines: self.load.pipeline,
             length: match (self.load.ops, self.load.duration) {
@@ -296,15 +300,18 @@ impl Phases {
 }
 
 impl How {
-    fn options(&self, load: &LoadArgs) -> Options {
+    fn options(&self, load: &LoadArgs, mixes: &[Mix]) -> Options {
         let on = |switch: Option<Switch>| switch.map(|switch| switch == Switch::On);
         Options {
             rows: load.rows,
             payload: load.payload as usize,
+            oltp: mixes.iter().flat_map(Mix::operations).any(Operation::is_oltp),
+            pipeline: load.pipeline.0.iter().copied().max().unwrap_or(1),
             prepared: on(self.prepared),
             skip_metadata: on(self.skip_metadata),
             binary: on(self.binary),
             resp: self.resp,
+            multi_key: on(self.multi_key),
             compression: self.compression,
             threads: load.threads,
         }

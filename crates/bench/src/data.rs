@@ -102,8 +102,8 @@ impl Ids {
     pub fn choose(&self, operation: Operation, random: &mut Random) -> i64 {
         match operation {
             Operation::Empty => Self::missing(random),
-            Operation::Read => self.existing(random),
-            Operation::Insert => self.fresh(),
+            Operation::Read | Operation::OltpPoint | Operation::OltpRange => self.existing(random),
+            Operation::Insert | Operation::OltpInsert => self.fresh(),
         }
     }
 

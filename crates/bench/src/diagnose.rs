@@ -7,8 +7,8 @@ use overhead_model::Protocol;
 use overhead_protocols::facts;
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 /// How long each question may take. A server on the other side of the world answers within this.
@@ -36,14 +36,25 @@ pub async fn explain(target: &Target, protocol: Protocol, error: Error) -> Error
     if sentence.contains(&servers) { anyhow!(sentence) } else { anyhow!("{servers}: {sentence}") }
 }
 
-async fn connect(server: &Address, patience: Duration) -> Result<TcpStream, String> {
-    let address = (server.host.as_str(), server.port);
-    match timeout(patience, TcpStream::connect(address)).await {
+async fn connect(server: &Address, patience: Duration) -> Result<Box<dyn Stream>, String> {
+    match timeout(patience, reach(server)).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Err("connection refused".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no connection within {} s", patience.as_secs_f64())),
     }
+}
+
+/// What can be written to and read from.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+async fn reach(server: &Address) -> io::Result<Box<dyn Stream>> {
+    Ok(match server {
+        Address::Tcp { host, port } => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
+        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+    })
 }
 
 /// Asks in each protocol in turn, on a connection of its own, the smallest thing that its servers answer without a login.
@@ -58,7 +69,7 @@ async fn speaks(server: &Address) -> Option<Protocol> {
 }
 
 async fn ask(server: &Address, question: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
+    let mut stream = reach(server).await?;
     stream.write_all(question).await?;
     let mut answer = vec![0; 64];
     let length = stream.read(&mut answer).await?;

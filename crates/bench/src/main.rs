@@ -12,6 +12,7 @@ mod output;
 mod pace;
 mod plan;
 mod run;
+mod sbtest;
 mod stats;
 mod stop;
 mod target;

@@ -118,10 +118,10 @@ fn title(load: &Load) -> String {
 
 fn heading() -> String {
     format!(
-        "{:<9} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
+        "{:<11} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
         "", "", "", "operations", "", "latency µs", "", "", "", "", "", "client's"
     ) + &format!(
-        "\n{:<9} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
+        "\n{:<11} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
         "operation",
         "clients",
         "pipeline",
@@ -139,7 +139,7 @@ fn heading() -> String {
 
 /// Returns a line of the table: the median run, and how far the others are apart.
 fn line(result: &LoadResult) -> String {
-    let head = format!("{:<9} {:>7} {:>8}", result.operation, result.clients, result.pipeline);
+    let head = format!("{:<11} {:>7} {:>8}", result.operation, result.clients, result.pipeline);
     let Some(summary) = &result.summary else { return format!("{head} nothing was answered") };
     let run = &result.runs[summary.median_run];
     let spread = if result.runs.len() > 1 {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a client asks of the server.
+/// What a client asks of the server. The first three are the reference workload, the others are statements of `sysbench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Reads a row that is not there.
@@ -15,11 +15,21 @@ pub enum Operation {
     Read,
     /// Inserts a row.
     Insert,
+    /// Reads one column of a row by its id, as `oltp_point_select` does.
+    OltpPoint,
+    /// Reads one column of a hundred rows that follow each other, as the first of the range queries of `oltp_read_only` does.
+    OltpRange,
+    /// Inserts a row, as `oltp_insert` does: with its values in the text.
+    OltpInsert,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Empty, Self::Read, Self::Insert];
+    pub const ALL: [Self; 6] =
+        [Self::Empty, Self::Read, Self::Insert, Self::OltpPoint, Self::OltpRange, Self::OltpInsert];
+
+    /// Those of the reference workload, which every driver has.
+    pub const REFERENCE: [Self; 3] = [Self::Empty, Self::Read, Self::Insert];
 
     /// Its name on the command line and in the record.
     pub const fn name(self) -> &'static str {
@@ -27,7 +37,20 @@ impl Operation {
             Self::Empty => "empty",
             Self::Read => "read",
             Self::Insert => "insert",
+            Self::OltpPoint => "oltp-point",
+            Self::OltpRange => "oltp-range",
+            Self::OltpInsert => "oltp-insert",
         }
+    }
+
+    /// Returns whether it works on the table of `sysbench`.
+    pub const fn is_oltp(self) -> bool {
+        matches!(self, Self::OltpPoint | Self::OltpRange | Self::OltpInsert)
+    }
+
+    /// Returns whether it adds rows.
+    pub const fn inserts(self) -> bool {
+        matches!(self, Self::Insert | Self::OltpInsert)
     }
 }
 
@@ -36,7 +59,10 @@ impl FromStr for Operation {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|operation| operation.name() == name);
-        found.ok_or_else(|| format!("no such operation: {name}; choose of empty, read, insert"))
+        found.ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("no such operation: {name}; choose of {known}")
+        })
     }
 }
 

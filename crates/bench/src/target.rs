@@ -5,6 +5,7 @@ use crate::tls::Tls;
 use anyhow::Result;
 use overhead_model::System;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
@@ -27,24 +28,42 @@ pub struct Target {
     pub timeout: Duration,
 }
 
-/// Host and port.
+/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Name or address, without brackets.
-    pub host: String,
-    /// Port.
-    pub port: u16,
+pub enum Address {
+    /// Host and port.
+    Tcp {
+        /// Name or address, without brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A socket of this machine, by its path.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Returns host and port. Fails for a socket: not every driver can connect to one.
+    pub fn tcp(&self) -> Result<(&str, u16)> {
+        match self {
+            Self::Tcp { host, port } => Ok((host, *port)),
+            Self::Unix(_) => Err(Fault::usage(format!("--server {self}: this driver needs host and port")).into()),
+        }
+    }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
         }
     }
 }
+
+/// What the path of a socket follows.
+const UNIX: &str = "unix:";
 
 /// What `--server` says.
 #[derive(Debug, Default)]
@@ -58,11 +77,13 @@ pub struct Named {
 }
 
 impl Named {
-    /// Reads `host`, `host:port`, `[::1]:port` and URLs; without any, it is this host.
+    /// Reads `host`, `host:port`, `[::1]:port`, `unix:path` and URLs; without any, it is this host.
     pub fn parse(texts: &[String], system: &System) -> Result<Self> {
         let mut named = Self::default();
         for text in texts {
-            if text.contains("://") {
+            if let Some(path) = text.strip_prefix(UNIX) {
+                named.servers.push(socket(path)?);
+            } else if text.contains("://") {
                 named.add_url(text, system)?;
             } else {
                 named.servers.push(address(text, system.port)?);
@@ -72,7 +93,7 @@ impl Named {
             return Err(Fault::usage("--server: a URL stands alone".to_owned()).into());
         }
         if named.servers.is_empty() {
-            named.servers.push(Address { host: "127.0.0.1".to_owned(), port: system.port });
+            named.servers.push(Address::Tcp { host: "127.0.0.1".to_owned(), port: system.port });
         }
         Ok(named)
     }
@@ -93,7 +114,7 @@ impl Named {
         let host = url.host_str().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| Fault::usage("--server: the URL names no host".to_owned()))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        self.servers.push(Address { host, port: url.port().unwrap_or(system.port) });
+        self.servers.push(Address::Tcp { host, port: url.port().unwrap_or(system.port) });
         let option = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         self.tls = protocol.is_tls_scheme(url.scheme())
             || option("sslmode").is_some_and(|mode| matches!(mode.as_str(), "require" | "verify-ca" | "verify-full"))
@@ -134,7 +155,16 @@ fn address(text: &str, port: u16) -> Result<Address> {
     if host.is_empty() {
         return Err(wrong().into());
     }
-    Ok(Address { host: host.to_owned(), port })
+    Ok(Address::Tcp { host: host.to_owned(), port })
+}
+
+/// The path of a socket, as `unix:/path` or `unix:///path`.
+fn socket(path: &str) -> Result<Address> {
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() {
+        return Err(Fault::usage(format!("--server {UNIX}: not the path of a socket")).into());
+    }
+    Ok(Address::Unix(path.into()))
 }
 
 /// Percent-encoding undone; text that is not UTF-8 then stays as it is.
@@ -173,6 +203,15 @@ mod tests {
         assert_eq!(one("::1", "postgres"), "[::1]:5432");
         assert_eq!(one("[::1]:77", "postgres"), "[::1]:77");
         assert_eq!(Named::parse(&[], &system("scylla")).unwrap().servers[0].to_string(), "127.0.0.1:9042");
+    }
+
+    #[test]
+    fn a_socket_has_a_path() {
+        assert_eq!(one("unix:/run/redis.sock", "redis"), "unix:/run/redis.sock");
+        assert_eq!(one("unix:///run/redis.sock", "redis"), "unix:/run/redis.sock");
+        assert_eq!(socket("/s").unwrap(), Address::Unix("/s".into()));
+        assert!(socket("/s").unwrap().tcp().is_err());
+        assert!(socket("").is_err());
     }
 
     #[test]

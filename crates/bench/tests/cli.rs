@@ -31,6 +31,11 @@ fn wrong_words_are_a_matter_of_usage() {
         (&["redis", "--database", "things"], "--database"),
         (&["postgres", "--server", "a", "--server", "b"], "--server"),
         (&["redis", "--mix", "read=1,read=2"], "twice"),
+        (&["redis", "--operation", "oltp-point"], "oltp-point"),
+        (&["memcached", "--multi-key", "on"], "--multi-key"),
+        (&["mysql", "--compression", "zstd"], "zlib"),
+        (&["mysql", "--server", "unix:/run/mysqld.sock"], "unix:"),
+        (&["redis", "--server", "unix:/run/redis.sock", "--tls"], "--tls"),
     ] {
         let output = bench(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
@@ -41,7 +46,7 @@ fn wrong_words_are_a_matter_of_usage() {
 #[test]
 fn where_nobody_listens_one_sentence_says_so() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    for db in ["redis", "postgres", "cassandra", "mongodb", "http", "memcached"] {
+    for db in ["redis", "postgres", "cassandra", "mongodb", "http", "memcached", "mysql"] {
         let output = bench(&[db, "--server", &format!("127.0.0.1:{port}"), "--timeout", "1s"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{db}: {text}");
@@ -54,7 +59,7 @@ fn where_nobody_listens_one_sentence_says_so() {
 fn who_never_answers_is_not_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    for db in ["redis", "postgres", "cassandra", "mongodb", "http", "memcached"] {
+    for db in ["redis", "postgres", "cassandra", "mongodb", "http", "memcached", "mysql"] {
         let output = bench(&[db, "--server", &format!("127.0.0.1:{port}"), "--timeout", "300ms"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{db}: {text}");

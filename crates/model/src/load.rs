@@ -54,7 +54,7 @@ pub struct LoadDriver {
 /// One server of a [`Load`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadServer {
-    /// `host:port`.
+    /// `host:port`, or `unix:path`.
     pub address: String,
     /// As the server names itself (`Redis 7.0.15`); `null` where it was not asked, as with `--no-setup`.
     pub version: Option<String>,
@@ -71,6 +71,9 @@ pub struct LoadSettings {
     pub binary: Option<bool>,
     /// RESP version, 2 or 3.
     pub resp: Option<u8>,
+    /// RESP: a pipeline was one command that named all keys, and not a command for each; `null` in records of earlier versions too.
+    #[serde(default)]
+    pub multi_key: Option<bool>,
     /// Compression of messages: `none`, `lz4`, `snappy`, `zlib` or `zstd`.
     pub compression: Option<String>,
     /// Connections were encrypted.
@@ -82,7 +85,7 @@ pub struct LoadSettings {
 /// The runs of one combination of swept options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
-    /// `empty`, `read`, `insert` or `mix`.
+    /// `empty`, `read`, `insert`, `oltp-point`, `oltp-range`, `oltp-insert` or `mix`.
     pub operation: String,
     /// Of a `mix`: the weight of each operation; empty otherwise.
     #[serde(default)]

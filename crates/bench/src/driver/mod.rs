@@ -1,5 +1,5 @@
 //! What every driver can do, in one shape: open connections, run operations on them, make and remove the objects that
-//! they work on.
+//! they work on. What stores of keys and values make and remove stands in `objects`, once for all of them.
 //!
 //! A module here is all that a database needs. It states what a *pipeline* is in its protocol, in its first lines.
 
@@ -11,6 +11,9 @@ mod keys;
 pub mod memcached;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+mod objects;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -23,6 +26,7 @@ use crate::plan::Operation;
 use crate::stats::Faults;
 use crate::target::Target;
 use anyhow::Result;
+pub use objects::Objects;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use std::fmt::Display;
@@ -32,6 +36,8 @@ use std::future::Future;
 pub trait Driver: Sized + Send + Sync + 'static {
     /// One client's connection (to each server, where the client shards).
     type Session: Session;
+    /// Whoever makes the rows and removes them.
+    type Objects: Objects;
 
     /// The protocol it speaks.
     const PROTOCOL: Protocol;
@@ -41,6 +47,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const VERSION: &'static str;
     /// Whether rows can be inserted over rows.
     const INSERTS: Inserts;
+    /// Whether it can connect to a socket of this machine that has a path.
+    const SOCKETS: bool = false;
+    /// What it can ask for.
+    const OPERATIONS: &'static [Operation] = &Operation::REFERENCE;
 
     /// Takes the settings; nothing is sent yet. Fails on settings that the protocol does not have.
     fn new(target: Target, options: Options) -> Result<Self>;
@@ -51,15 +61,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// What each server calls itself, in the order of the servers.
     fn versions(&self) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
 
-    /// Makes the objects and loads the rows. Fails, and changes nothing, where objects of these names exist that this program
-    /// has not made; what it made earlier is replaced.
-    fn set_up(&self) -> impl Future<Output = Result<()>> + Send;
-
-    /// Removes the rows that were inserted.
-    fn reset(&self) -> impl Future<Output = Result<()>> + Send;
-
-    /// Removes what [`set_up`](Self::set_up) made, and nothing else; tells whether there was anything.
-    fn clean_up(&self) -> impl Future<Output = Result<bool>> + Send;
+    /// Connects whoever makes the rows and removes them.
+    fn objects(&self) -> impl Future<Output = Result<Self::Objects>> + Send;
 
     /// Connects one client and prepares it for these operations.
     fn connect(&self, operations: &[Operation]) -> impl Future<Output = Result<Self::Session>> + Send;
@@ -98,6 +101,10 @@ pub struct Options {
     pub rows: u64,
     /// Length of their text.
     pub payload: usize,
+    /// Whether operations of `sysbench` are among those to be measured, and so its table among those to be made.
+    pub oltp: bool,
+    /// The most operations that are sent together.
+    pub pipeline: u32,
     /// Statements are prepared once per connection; `None` for the default.
     pub prepared: Option<bool>,
     /// CQL: rows without the description of their columns.
@@ -106,6 +113,8 @@ pub struct Options {
     pub binary: Option<bool>,
     /// RESP version.
     pub resp: Option<u8>,
+    /// RESP: a pipeline is one command that names all keys.
+    pub multi_key: Option<bool>,
     /// Compression of messages.
     pub compression: Option<Compression>,
     /// Threads of the client.
@@ -121,7 +130,7 @@ pub enum Compression {
     Lz4,
     /// CQL, MongoDB.
     Snappy,
-    /// MongoDB.
+    /// MongoDB, MySQL.
     Zlib,
     /// MongoDB.
     Zstd,
@@ -148,6 +157,7 @@ impl Options {
             ("--skip-metadata", self.skip_metadata.is_some()),
             ("--binary", self.binary.is_some()),
             ("--resp", self.resp.is_some()),
+            ("--multi-key", self.multi_key.is_some()),
             ("--compression", self.compression.is_some_and(|compression| compression != Compression::None)),
         ];
         match set.iter().find(|(name, set)| *set && !known.contains(name)) {
@@ -161,7 +171,7 @@ impl Options {
 pub fn wrong_row(operation: Operation, id: i64) -> String {
     match operation {
         Operation::Empty => format!("a row with id {id} was found, and must not be there"),
-        Operation::Read | Operation::Insert => format!(
+        _ => format!(
             "the row with id {id} is not what must be there: were the rows made with the same --rows and --payload?"
         ),
     }

@@ -3,7 +3,7 @@
 use super::{Load, LoadResult, LoadRun};
 use crate::csv::{Csv, CsvRow};
 
-const COLUMNS: [&str; 40] = [
+const COLUMNS: [&str; 41] = [
     "db",
     "protocol",
     "driver",
@@ -16,6 +16,7 @@ const COLUMNS: [&str; 40] = [
     "skip_metadata",
     "binary",
     "resp",
+    "multi_key",
     "compression",
     "tls",
     "threads",
@@ -76,6 +77,7 @@ impl Load {
         let cells = cells.number("rows", self.rows).number("row_payload_bytes", self.payload_bytes);
         let cells = cells.maybe("prepared", settings.prepared).maybe("skip_metadata", settings.skip_metadata);
         let cells = cells.maybe("binary", settings.binary).maybe("resp", settings.resp);
+        let cells = cells.maybe("multi_key", settings.multi_key);
         let cells = cells.text("compression", settings.compression.as_deref().unwrap_or_default());
         cells.number("tls", settings.tls).number("threads", settings.threads)
     }

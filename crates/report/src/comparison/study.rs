@@ -247,6 +247,8 @@ fn changed(default: &LoadSettings, with: &LoadSettings) -> String {
     );
     differs(with.binary != default.binary, switched(with.binary, "values in binary", "values as text"));
     differs(with.resp != default.resp, format!("RESP{}", with.resp.unwrap_or(0)));
+    let keys = switched(with.multi_key, "a command of all keys", "a command for each key");
+    differs(with.multi_key != default.multi_key, keys);
     differs(
         with.compression != default.compression,
         format!("compression {}", with.compression.as_deref().unwrap_or("none")),

@@ -30,6 +30,7 @@ pub struct Http {
 
 impl Driver for Http {
     type Session = Connection;
+    type Objects = Connection;
 
     const PROTOCOL: Protocol = Protocol::Http;
     const NAME: &'static str = "reqwest";
@@ -57,16 +58,8 @@ impl Driver for Http {
         Ok(vec![name.map(|name| name.replacen('/', " ", 1))])
     }
 
-    async fn set_up(&self) -> Result<()> {
-        objects::set_up(&self.open()?, self.options.rows, self.options.payload).await
-    }
-
-    async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&self.open()?).await
-    }
-
-    async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&self.open()?).await
+    async fn objects(&self) -> Result<Connection> {
+        self.open()
     }
 
     async fn connect(&self, _: &[Operation]) -> Result<Connection> {

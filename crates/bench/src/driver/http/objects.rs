@@ -1,82 +1,47 @@
-//! The keys of a benchmark: made, removed, and told from everybody else's by a marker.
+//! The keys of a benchmark, and rows as the store takes and gives them.
 
 use super::{Connection, lines};
-use crate::data::{MAX_ROWS, RING, blob};
+use crate::data::blob;
 use crate::driver::keys::{MARKER, key};
-use anyhow::{Context, Result, bail, ensure};
+use crate::driver::objects::Store;
+use anyhow::{Context, Result, ensure};
 use reqwest::StatusCode;
-use std::ops::Range;
 
-/// Keys that one request names.
-const CHUNK: u64 = 1_000;
-
-/// How often keys are looked for while there still were some. Clients that write on and on are not ours.
-const PASSES: u32 = 5;
-
-/// Loads the rows, after what an earlier run has left is removed.
-pub async fn set_up(server: &Connection, rows: u64, payload: usize) -> Result<()> {
-    if !clean_up(server).await? {
-        refuse_others(server, 0..rows).await?;
-        refuse_others(server, MAX_ROWS..MAX_ROWS + RING).await?;
-    }
-    let marker = rows.to_string();
-    let body = format!("{MARKER}\n{}\n{marker}\n", marker.len());
-    succeeded(server.send_post("mset", body.into()).await?)?;
-    for ids in chunks(0..rows) {
-        succeeded(server.send_post("mset", pairs(&ids, payload)).await?)?;
-    }
-    Ok(())
-}
-
-/// Removes all keys that a marker says are ours; false where there is no marker. Goes on until there were none: what clients
-/// had sent when they were interrupted may be carried out while keys are removed.
-pub async fn clean_up(server: &Connection) -> Result<bool> {
-    let answer = server.send_get(&format!("get?key={MARKER}")).await?;
-    if answer.status() == StatusCode::NOT_FOUND {
-        return Ok(false);
-    }
-    let status = answer.status();
-    let rows = succeeded((status, answer.bytes().await?.into()))?;
-    let rows: u64 = String::from_utf8_lossy(&rows).parse().context("the key of the marker has another value")?;
-    for _ in 0..PASSES {
-        let loaded = remove(server, 0..rows.min(MAX_ROWS)).await?;
-        if loaded + remove(server, MAX_ROWS..MAX_ROWS + RING).await? == 0 {
-            break;
+impl Store for Connection {
+    async fn marked(&mut self) -> Result<Option<u64>> {
+        let answer = self.send_get(&format!("get?key={MARKER}")).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
         }
+        let status = answer.status();
+        let rows = succeeded((status, answer.bytes().await?.into()))?;
+        let rows = String::from_utf8_lossy(&rows).parse();
+        rows.map(Some).context("the key of the marker has another value")
     }
-    succeeded(server.send_post("delete", MARKER.into()).await?)?;
-    Ok(true)
-}
 
-/// Removes the rows that were inserted. They can be anywhere in the ring: inserts go on in it where the last run ended.
-pub async fn remove_inserted(server: &Connection) -> Result<()> {
-    remove(server, MAX_ROWS..MAX_ROWS + RING).await.map(drop)
-}
-
-/// Removes the keys of these rows, and counts those that were there.
-async fn remove(server: &Connection, ids: Range<u64>) -> Result<u64> {
-    let mut removed = 0;
-    for ids in chunks(ids) {
-        let answer = succeeded(server.send_post("delete", lines(&ids)).await?)?;
-        removed += String::from_utf8_lossy(&answer).trim().parse::<u64>().context("how many keys were removed")?;
+    async fn mark(&mut self, rows: u64) -> Result<()> {
+        let marker = rows.to_string();
+        let body = format!("{MARKER}\n{}\n{marker}\n", marker.len());
+        succeeded(self.send_post("mset", body.into()).await?).map(drop)
     }
-    Ok(removed)
-}
 
-/// Fails where a key exists that we would overwrite.
-async fn refuse_others(server: &Connection, ids: Range<u64>) -> Result<()> {
-    for ids in chunks(ids) {
-        let found = succeeded(server.send_post("mget", lines(&ids)).await?)?;
-        let other = ids.iter().zip(values(&found)).find(|(_, value)| value.is_some());
-        if let Some((&id, _)) = other {
-            let key = key(id);
-            bail!(
-                "there is a key {} that this program has not made: nothing was changed",
-                String::from_utf8_lossy(&key)
-            );
-        }
+    async fn unmark(&mut self) -> Result<()> {
+        succeeded(self.send_post("delete", MARKER.into()).await?).map(drop)
     }
-    Ok(())
+
+    async fn load(&mut self, ids: &[i64], payload: usize) -> Result<()> {
+        succeeded(self.send_post("mset", pairs(ids, payload)).await?).map(drop)
+    }
+
+    async fn count(&mut self, ids: &[i64]) -> Result<u64> {
+        let found = succeeded(self.send_post("mget", lines(ids)).await?)?;
+        Ok(values(&found).filter(Option::is_some).count() as u64)
+    }
+
+    async fn remove(&mut self, ids: &[i64]) -> Result<u64> {
+        let answer = succeeded(self.send_post("delete", lines(ids)).await?)?;
+        String::from_utf8_lossy(&answer).trim().parse().context("how many keys were removed")
+    }
 }
 
 /// The body of an answer, unless it is an error.
@@ -112,11 +77,6 @@ pub fn values(body: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
         left = rest.get(len + 1..)?;
         Some(Some(value))
     })
-}
-
-fn chunks(ids: Range<u64>) -> impl Iterator<Item = Vec<i64>> {
-    let end = ids.end;
-    ids.step_by(CHUNK as usize).map(move |start| (start..(start + CHUNK).min(end)).map(u64::cast_signed).collect())
 }
 
 #[cfg(test)]

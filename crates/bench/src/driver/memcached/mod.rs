@@ -25,6 +25,7 @@ pub struct Memcached {
 
 impl Driver for Memcached {
     type Session = Connection;
+    type Objects = Client;
 
     const PROTOCOL: Protocol = Protocol::Memcache;
     const NAME: &'static str = "async-memcached";
@@ -55,16 +56,8 @@ impl Driver for Memcached {
         Ok(vec![Some(format!("memcached {version}"))])
     }
 
-    async fn set_up(&self) -> Result<()> {
-        objects::set_up(&mut self.open().await?, self.options.rows, self.options.payload).await
-    }
-
-    async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&mut self.open().await?).await
-    }
-
-    async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&mut self.open().await?).await
+    async fn objects(&self) -> Result<Client> {
+        self.open().await
     }
 
     async fn connect(&self, _: &[Operation]) -> Result<Connection> {

@@ -14,7 +14,7 @@ use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, Inserts, NAMESPACE, ROWS_TABL
 use crate::fault::Fault;
 use crate::plan::Operation;
 use crate::stats::Faults;
-use crate::target::Target;
+use crate::target::{Address, Target};
 use anyhow::{Result, anyhow, ensure};
 use futures_util::TryStreamExt;
 use mongodb::bson::{RawDocumentBuf, cstr, doc, rawdoc};
@@ -33,6 +33,7 @@ pub struct Mongo {
 
 impl Driver for Mongo {
     type Session = Connection;
+    type Objects = Database;
 
     const PROTOCOL: Protocol = Protocol::Mongo;
     const NAME: &'static str = "mongodb";
@@ -70,16 +71,8 @@ impl Driver for Mongo {
         Ok(vec![version; self.target.servers.len()])
     }
 
-    async fn set_up(&self) -> Result<()> {
-        objects::set_up(&self.database().await?, self.options.rows, self.options.payload).await.map_err(in_short)
-    }
-
-    async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&self.database().await?).await.map_err(in_short)
-    }
-
-    async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&self.database().await?).await.map_err(in_short)
+    async fn objects(&self) -> Result<Database> {
+        self.database().await
     }
 
     async fn connect(&self, _: &[Operation]) -> Result<Connection> {
@@ -110,12 +103,12 @@ impl Mongo {
         let mut options = if let Some(url) = &target.url {
             ClientOptions::parse(url.as_str()).await?
         } else {
-            let address = |server: &crate::target::Address| ServerAddress::Tcp {
-                host: server.host.clone(),
-                port: Some(server.port),
+            let address = |server: &Address| -> Result<ServerAddress> {
+                let (host, port) = server.tcp()?;
+                Ok(ServerAddress::Tcp { host: host.to_owned(), port: Some(port) })
             };
             let direct = target.servers.len() == 1;
-            let hosts: Vec<_> = target.servers.iter().map(address).collect();
+            let hosts = target.servers.iter().map(address).collect::<Result<Vec<_>>>()?;
             ClientOptions::builder().hosts(hosts).direct_connection(direct).build()
         };
         options.min_pool_size = Some(1);
@@ -156,8 +149,8 @@ impl Session for Connection {
                 let documents = ids.iter().map(|&id| document(id, self.payload));
                 self.inserted.insert_many(documents).await.map(drop)
             }
-            (Operation::Read, _) => find(&self.rows, operation, ids, faults).await,
             (Operation::Empty, _) => find(&self.empty, operation, ids, faults).await,
+            _ => find(&self.rows, operation, ids, faults).await,
         };
         result.or_else(|error| fail(&error, ids.len(), faults))
     }

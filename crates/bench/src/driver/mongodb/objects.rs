@@ -1,7 +1,8 @@
 //! Three collections: made, removed, and told from everybody else's by a collection that marks them as ours.
 
-use super::document;
+use super::{document, in_short};
 use crate::data::{INSERT_TABLE, MARK, ROWS_TABLE, TABLES};
+use crate::driver::Objects;
 use anyhow::{Result, bail};
 use mongodb::Database;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
@@ -15,8 +16,23 @@ const CHUNK: u64 = 1_000;
 /// How often collections are dropped that are there again: an insert that was under way makes one.
 const PASSES: u32 = 5;
 
+impl Objects for Database {
+    async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
+        set_up(self, rows, payload).await.map_err(in_short)
+    }
+
+    async fn remove_inserted(&mut self, _: u64) -> Result<()> {
+        let inserted = self.collection::<Document>(INSERT_TABLE).delete_many(doc! {}).await;
+        inserted.map(drop).map_err(|error| in_short(error.into()))
+    }
+
+    async fn clean_up(&mut self) -> Result<bool> {
+        clean_up(self).await.map_err(in_short)
+    }
+}
+
 /// Loads the rows, after what an earlier run has left is removed.
-pub async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
+async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
     clean_up(database).await?;
     let there = database.list_collection_names().await?;
     if let Some(other) = there.iter().find(|name| TABLES.contains(&name.as_str())) {
@@ -38,7 +54,7 @@ pub async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()
 }
 
 /// Removes our collections, and the database if it holds nothing else; false where there is nothing of ours.
-pub async fn clean_up(database: &Database) -> Result<bool> {
+async fn clean_up(database: &Database) -> Result<bool> {
     let there = database.list_collection_names().await?;
     if !there.iter().any(|name| name == MARKER) {
         return Ok(false);
@@ -56,12 +72,6 @@ pub async fn clean_up(database: &Database) -> Result<bool> {
         database.drop().await?;
     }
     Ok(true)
-}
-
-/// Removes the rows that were inserted.
-pub async fn remove_inserted(database: &Database) -> Result<()> {
-    database.collection::<Document>(INSERT_TABLE).delete_many(doc! {}).await?;
-    Ok(())
 }
 
 /// Whether the server would compress messages so.

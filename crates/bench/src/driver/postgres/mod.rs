@@ -7,8 +7,11 @@
 //! |---|---|---|
 //! | `--binary on` | `Bind`, `Execute` of a statement prepared once | `Parse`, `Bind`, `Describe`, `Execute` each time |
 //! | `--binary off` | `EXECUTE name(…)` as a simple query | the statement with its values as a simple query |
+//!
+//! `oltp-insert` is a simple query in every one of them, as in `sysbench`.
 
 mod objects;
+mod oltp;
 mod statement;
 mod tls;
 
@@ -20,6 +23,7 @@ use crate::stats::Faults;
 use crate::target::Target;
 use anyhow::Result;
 use futures_util::future::join_all;
+use objects::Tables;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use statement::Statements;
@@ -41,11 +45,13 @@ pub struct Postgres {
 
 impl Driver for Postgres {
     type Session = Connection;
+    type Objects = Tables;
 
     const PROTOCOL: Protocol = Protocol::Pgwire;
     const NAME: &'static str = "tokio-postgres";
     const VERSION: &'static str = env!("DRIVER_TOKIO_POSTGRES");
     const INSERTS: Inserts = Inserts::Fresh;
+    const OPERATIONS: &'static [Operation] = &Operation::ALL;
 
     fn new(target: Target, options: Options) -> Result<Self> {
         options.only("PostgreSQL", &["--prepared", "--binary"])?;
@@ -54,7 +60,8 @@ impl Driver for Postgres {
         };
         let user = target.user.as_deref().unwrap_or(SUPERUSER);
         let mut config = Config::new();
-        config.host(&server.host).port(server.port).user(user).connect_timeout(target.timeout);
+        let (host, port) = server.tcp()?;
+        config.host(host).port(port).user(user).connect_timeout(target.timeout);
         config.dbname(target.database.as_deref().unwrap_or(user));
         if let Some(password) = &target.password {
             config.password(password);
@@ -78,16 +85,8 @@ impl Driver for Postgres {
         Ok(vec![objects::version(&self.open().await?.client).await?])
     }
 
-    async fn set_up(&self) -> Result<()> {
-        objects::set_up(&self.open().await?.client, self.options.rows, self.options.payload).await
-    }
-
-    async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&self.open().await?.client).await
-    }
-
-    async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&self.open().await?.client).await
+    async fn objects(&self) -> Result<Tables> {
+        Ok(Tables { client: self.open().await?.client, oltp: self.options.oltp })
     }
 
     async fn connect(&self, operations: &[Operation]) -> Result<Connection> {

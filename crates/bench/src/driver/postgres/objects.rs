@@ -1,7 +1,9 @@
-//! A schema with three tables: made, removed, and told from everybody else's by its comment.
+//! A schema with its tables: made, removed, and told from everybody else's by its comment.
 
 use super::statement::array;
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, MARK, NAMESPACE, ROWS_TABLE, TABLES};
+use crate::driver::Objects;
+use crate::sbtest;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use futures_util::SinkExt;
@@ -11,31 +13,72 @@ use tokio_postgres::{Client, CopyInSink};
 /// Bytes of rows that are sent in one message.
 const CHUNK: usize = 64 << 10;
 
-/// Makes the schema and loads the rows, after what an earlier run has left is removed.
-pub async fn set_up(client: &Client, rows: u64, payload: usize) -> Result<()> {
-    if !clean_up(client).await? && exists(client).await? {
-        bail!(
-            "there is a schema {NAMESPACE} that this program has not made: nothing was changed; use another --database"
-        );
-    }
-    let mut statements = format!("CREATE SCHEMA {NAMESPACE}; COMMENT ON SCHEMA {NAMESPACE} IS '{MARK}';");
-    for table in TABLES {
-        write!(statements, "CREATE TABLE {NAMESPACE}.{table} (id BIGINT PRIMARY KEY, vector INT4[], payload TEXT);")?;
-    }
-    client.batch_execute(&statements).await?;
-    load(client, rows, payload).await?;
-    // Not everything that speaks the protocol has it, and it is a kindness to those that do.
-    let _ = client.batch_execute(&format!("VACUUM ANALYZE {NAMESPACE}.{ROWS_TABLE}")).await;
-    Ok(())
+/// The schema on a connection.
+pub struct Tables {
+    pub client: Client,
+    /// The table of `sysbench` is made too.
+    pub oltp: bool,
 }
 
-async fn load(client: &Client, rows: u64, payload: usize) -> Result<()> {
-    let copy = format!("COPY {NAMESPACE}.{ROWS_TABLE} (id, vector, payload) FROM STDIN");
-    let sink: CopyInSink<Bytes> = client.copy_in(&copy).await?;
+impl Objects for Tables {
+    async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
+        if !self.clean_up().await? && exists(&self.client).await? {
+            bail!(
+                "there is a schema {NAMESPACE} that this program has not made: nothing was changed; use another --database"
+            );
+        }
+        let mut statements = format!("CREATE SCHEMA {NAMESPACE}; COMMENT ON SCHEMA {NAMESPACE} IS '{MARK}';");
+        for table in TABLES {
+            let columns = "id BIGINT PRIMARY KEY, vector INT4[], payload TEXT";
+            write!(statements, "CREATE TABLE {NAMESPACE}.{table} ({columns});")?;
+        }
+        let client = &self.client;
+        client.batch_execute(&statements).await?;
+        let copy = format!("COPY {NAMESPACE}.{ROWS_TABLE} (id, vector, payload) FROM STDIN");
+        load(client, &copy, rows, |id| format!("{id}\t{}\t{}\n", array(id), data::payload(id, payload))).await?;
+        let mut filled = format!("{NAMESPACE}.{ROWS_TABLE}");
+        if self.oltp {
+            client.batch_execute(&oltp_table()).await?;
+            let copy = format!("COPY {NAMESPACE}.{} (k, c, pad) FROM STDIN", sbtest::TABLE);
+            load(client, &copy, rows, oltp_row).await?;
+            write!(filled, ", {NAMESPACE}.{}", sbtest::TABLE)?;
+        }
+        // Not everything that speaks the protocol has it, and it is a kindness to those that do.
+        let _ = client.batch_execute(&format!("VACUUM ANALYZE {filled}")).await;
+        Ok(())
+    }
+
+    async fn remove_inserted(&mut self, rows: u64) -> Result<()> {
+        self.client.batch_execute(&format!("TRUNCATE {NAMESPACE}.{INSERT_TABLE}, {NAMESPACE}.{EMPTY_TABLE}")).await?;
+        if self.oltp {
+            // Serial numbers of inserted rows follow those of the rows that were loaded.
+            let delete = format!("DELETE FROM {NAMESPACE}.{} WHERE id > {rows}", sbtest::TABLE);
+            self.client.batch_execute(&delete).await?;
+        }
+        Ok(())
+    }
+
+    /// Fails where somebody put more into the schema.
+    async fn clean_up(&mut self) -> Result<bool> {
+        let ours = "SELECT FROM pg_namespace n JOIN pg_description d ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass \
+                    WHERE n.nspname = $1 AND d.description = $2";
+        if self.client.query(ours, &[&NAMESPACE, &MARK]).await?.is_empty() {
+            return Ok(false);
+        }
+        let tables = TABLES.into_iter().chain([sbtest::TABLE]).map(|table| format!("{NAMESPACE}.{table}"));
+        let tables = tables.collect::<Vec<_>>().join(", ");
+        self.client.batch_execute(&format!("DROP TABLE IF EXISTS {tables}; DROP SCHEMA {NAMESPACE}")).await?;
+        Ok(true)
+    }
+}
+
+/// Copies so many rows, each a line of text.
+async fn load(client: &Client, copy: &str, rows: u64, line: impl Fn(i64) -> String) -> Result<()> {
+    let sink: CopyInSink<Bytes> = client.copy_in(copy).await?;
     tokio::pin!(sink);
     let mut text = String::with_capacity(CHUNK + (1 << 10));
     for id in 0..rows.cast_signed() {
-        writeln!(text, "{id}\t{}\t{}", array(id), data::payload(id, payload))?;
+        text += &line(id);
         if text.len() >= CHUNK {
             sink.send(Bytes::from(std::mem::take(&mut text))).await?;
         }
@@ -45,22 +88,16 @@ async fn load(client: &Client, rows: u64, payload: usize) -> Result<()> {
     Ok(())
 }
 
-/// Removes the tables and the schema; false where there is no schema of ours. Fails where somebody put more into it.
-pub async fn clean_up(client: &Client) -> Result<bool> {
-    let ours = "SELECT FROM pg_namespace n JOIN pg_description d ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass \
-                WHERE n.nspname = $1 AND d.description = $2";
-    if client.query(ours, &[&NAMESPACE, &MARK]).await?.is_empty() {
-        return Ok(false);
-    }
-    let tables = TABLES.map(|table| format!("{NAMESPACE}.{table}")).join(", ");
-    client.batch_execute(&format!("DROP TABLE IF EXISTS {tables}; DROP SCHEMA {NAMESPACE}")).await?;
-    Ok(true)
+/// The statements that make the table of `sysbench`.
+fn oltp_table() -> String {
+    let (table, columns) = (sbtest::TABLE, "id SERIAL, k INTEGER DEFAULT 0 NOT NULL");
+    let texts = "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)";
+    format!("CREATE TABLE {NAMESPACE}.{table} ({columns}, {texts}); CREATE INDEX k_1 ON {NAMESPACE}.{table} (k);")
 }
 
-/// Empties the table of inserted rows.
-pub async fn remove_inserted(client: &Client) -> Result<()> {
-    client.batch_execute(&format!("TRUNCATE {NAMESPACE}.{INSERT_TABLE}, {NAMESPACE}.{EMPTY_TABLE}")).await?;
-    Ok(())
+/// A row of it for `COPY`; its id is the next serial number.
+fn oltp_row(id: i64) -> String {
+    format!("{}\t{}\t{}\n", sbtest::k(id), sbtest::groups(id, sbtest::C), sbtest::groups(id, sbtest::PAD))
 }
 
 async fn exists(client: &Client) -> Result<bool> {

@@ -1,5 +1,6 @@
-//! The three operations in the four ways in which they can be sent.
+//! The operations in the four ways in which they can be sent.
 
+use super::oltp;
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, NAMESPACE, ROWS_TABLE};
 use crate::driver::Options;
 use crate::plan::Operation;
@@ -10,12 +11,14 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 /// How to ask for each operation on one connection.
 pub struct Statements {
     how: How,
+    rows: u64,
     payload: usize,
 }
 
-enum How {
+/// How what is not a simple query of its own is sent.
+pub enum How {
     /// `Bind` and `Execute` of what was prepared; by operation.
-    Prepared([Option<Statement>; 3]),
+    Prepared([Option<Statement>; Operation::ALL.len()]),
     /// All messages each time.
     Unnamed,
     /// Simple queries that name a statement prepared by SQL.
@@ -27,9 +30,14 @@ enum How {
 impl Statements {
     /// Prepares what is needed for the operations, and nothing else: the names of statements get longer with their number.
     pub async fn prepare(client: &Client, options: &Options, operations: &[Operation]) -> Result<Self, Error> {
+        if operations.iter().any(|operation| operation.is_oltp()) {
+            // Statements of sysbench name its table alone.
+            client.batch_execute(&format!("SET search_path = {NAMESPACE}")).await?;
+        }
+        let operations = operations.iter().filter(|&&operation| operation != Operation::OltpInsert);
         let how = match (options.prepared != Some(false), options.binary != Some(false)) {
             (true, true) => {
-                let mut statements = [const { None }; 3];
+                let mut statements = [const { None }; Operation::ALL.len()];
                 for &operation in operations {
                     statements[operation as usize] = Some(client.prepare(&sql(operation)).await?);
                 }
@@ -38,19 +46,23 @@ impl Statements {
             (false, true) => How::Unnamed,
             (true, false) => {
                 for &operation in operations {
-                    let (name, types) = (operation.name(), parameters(operation));
-                    client.batch_execute(&format!("PREPARE ohb_{name} ({types}) AS {}", sql(operation))).await?;
+                    let (name, types) = (name(operation), parameters(operation));
+                    client.batch_execute(&format!("PREPARE {name} ({types}) AS {}", sql(operation))).await?;
                 }
                 How::TextPrepared
             }
             (false, false) => How::Text,
         };
-        Ok(Self { how, payload: options.payload })
+        Ok(Self { how, rows: options.rows, payload: options.payload })
     }
 
     /// Runs one operation; whether the answer is what it must be.
     pub async fn run(&self, client: &Client, operation: Operation, id: i64) -> Result<bool, Error> {
         match (&self.how, operation) {
+            (_, Operation::OltpInsert) => oltp::insert(client, id).await,
+            (how, Operation::OltpPoint | Operation::OltpRange) => {
+                oltp::select(how, client, operation, id, self.rows).await
+            }
             (How::Prepared(statements), Operation::Insert) => {
                 let Some(statement) = &statements[operation as usize] else { return Ok(false) };
                 let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
@@ -73,7 +85,7 @@ impl Statements {
             }
             (How::TextPrepared, _) => {
                 let values = literals(operation, id, self.payload);
-                let text = format!("EXECUTE ohb_{}({values})", operation.name());
+                let text = format!("EXECUTE {}({values})", name(operation));
                 Ok(is_expected(operation, id, &client.simple_query(&text).await?))
             }
             (How::Text, _) => {
@@ -101,8 +113,9 @@ fn is_expected(operation: Operation, id: i64, answer: &[SimpleQueryMessage]) -> 
     row == expected(operation, id)
 }
 
-fn sql(operation: Operation) -> String {
+pub fn sql(operation: Operation) -> String {
     match operation {
+        Operation::OltpPoint | Operation::OltpRange | Operation::OltpInsert => oltp::sql(operation),
         Operation::Empty => format!("SELECT id, vector, payload FROM {NAMESPACE}.{EMPTY_TABLE} WHERE id = $1"),
         Operation::Read => format!("SELECT id, vector, payload FROM {NAMESPACE}.{ROWS_TABLE} WHERE id = $1"),
         Operation::Insert => {
@@ -111,12 +124,22 @@ fn sql(operation: Operation) -> String {
     }
 }
 
+/// Returns the name of what SQL prepares.
+pub fn name(operation: Operation) -> String {
+    format!("ohb_{}", operation.name().replace('-', "_"))
+}
+
 fn placeholders(operation: Operation) -> &'static str {
     if operation == Operation::Insert { "$1,$2,$3" } else { "$1" }
 }
 
 fn parameters(operation: Operation) -> &'static str {
-    if operation == Operation::Insert { "int8, int4[], text" } else { "int8" }
+    match operation {
+        Operation::Insert => "int8, int4[], text",
+        Operation::OltpPoint => "int4",
+        Operation::OltpRange => "int4, int4",
+        _ => "int8",
+    }
 }
 
 /// Returns the parameters as text; quotes need no escape, the values have none.
@@ -145,7 +168,7 @@ mod tests {
 
     #[test]
     fn values_take_the_place_of_all_parameters() {
-        for operation in Operation::ALL {
+        for operation in Operation::REFERENCE {
             let text = sql(operation).replace(placeholders(operation), &literals(operation, 7, 36));
             assert!(!text.contains('$') && text.contains('7'), "{text}");
         }

@@ -2,7 +2,8 @@
 //!
 //! A row is one value of bytes. `read` and `empty` are `GET`, `insert` is `SET`. A *pipeline* is one: all its commands are
 //! sent before the first reply is waited for. With several servers, a client has a connection to each, and the hash of a
-//! key says which one holds it; a pipeline is divided among them.
+//! key says which one holds it; a pipeline is divided among them. With `--multi-key on`, a pipeline is one `MGET` or `MSET` of
+//! all its keys, for each server.
 
 mod keys;
 mod objects;
@@ -33,14 +34,19 @@ pub struct Redis {
 
 impl Driver for Redis {
     type Session = Connections;
+    type Objects = Shards;
 
     const PROTOCOL: Protocol = Protocol::Resp;
     const NAME: &'static str = "redis";
     const VERSION: &'static str = env!("DRIVER_REDIS");
     const INSERTS: Inserts = Inserts::Ring;
+    const SOCKETS: bool = true;
 
     fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("Redis", &["--resp"])?;
+        options.only("Redis", &["--resp", "--multi-key"])?;
+        if target.tls.is_some() && target.servers.iter().any(|server| matches!(server, Address::Unix(_))) {
+            return Err(Fault::usage("--tls: a socket of this machine has none".to_owned()).into());
+        }
         let database = match target.database.as_deref().map(str::parse) {
             None => 0,
             Some(Ok(number)) => number,
@@ -52,6 +58,7 @@ impl Driver for Redis {
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             resp: Some(self.options.resp.unwrap_or(2)),
+            multi_key: Some(self.options.multi_key == Some(true)),
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
             ..LoadSettings::default()
@@ -67,20 +74,13 @@ impl Driver for Redis {
         Ok(versions)
     }
 
-    async fn set_up(&self) -> Result<()> {
-        objects::set_up(&mut self.open().await?, self.options.rows, self.options.payload).await
-    }
-
-    async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&mut self.open().await?).await
-    }
-
-    async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&mut self.open().await?).await
+    async fn objects(&self) -> Result<Shards> {
+        self.open().await
     }
 
     async fn connect(&self, _: &[Operation]) -> Result<Connections> {
-        Ok(Connections { shards: self.open().await?, payload: self.options.payload })
+        let multi_key = self.options.multi_key == Some(true);
+        Ok(Connections { shards: self.open().await?, payload: self.options.payload, multi_key })
     }
 }
 
@@ -95,10 +95,12 @@ impl Redis {
     }
 
     async fn open_one(&self, server: &Address) -> Result<MultiplexedConnection> {
-        let (host, port) = (server.host.clone(), server.port);
-        let address = match &self.target.tls {
-            None => ConnectionAddr::Tcp(host, port),
-            Some(tls) => ConnectionAddr::TcpTls { host, port, insecure: tls.insecure, tls_params: None },
+        let address = match (server, &self.target.tls) {
+            (Address::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
+            (Address::Tcp { host, port }, None) => ConnectionAddr::Tcp(host.clone(), *port),
+            (Address::Tcp { host, port }, Some(tls)) => {
+                ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: tls.insecure, tls_params: None }
+            }
         };
         let mut login = RedisConnectionInfo::default().set_db(self.database);
         if self.options.resp == Some(3) {
@@ -129,6 +131,8 @@ impl Redis {
 pub struct Connections {
     shards: Shards,
     payload: usize,
+    /// A pipeline is one command.
+    multi_key: bool,
 }
 
 impl Session for Connections {
@@ -141,7 +145,11 @@ impl Session for Connections {
             }
             return Ok(());
         }
-        let answers = self.shards.pipeline(ids, |id| self.command(operation, id)).await;
+        let answers = if self.multi_key {
+            self.shards.at_once(ids, |ids| self.command_of_many(operation, ids)).await
+        } else {
+            self.shards.pipeline(ids, |id| self.command(operation, id)).await
+        };
         for (ids, values) in answers {
             match values {
                 Ok(values) => {
@@ -162,18 +170,30 @@ impl Connections {
     fn command(&self, operation: Operation, id: i64) -> Cmd {
         let key = keys::key(id);
         match operation {
-            Operation::Empty | Operation::Read => {
-                let mut command = Cmd::with_capacity(2, 3 + key.len());
-                command.arg("GET").arg(&key[..]);
-                command
-            }
             Operation::Insert => {
                 let row = data::blob(id, self.payload);
                 let mut command = Cmd::with_capacity(3, 3 + key.len() + row.len());
                 command.arg("SET").arg(&key[..]).arg(row);
                 command
             }
+            _ => {
+                let mut command = Cmd::with_capacity(2, 3 + key.len());
+                command.arg("GET").arg(&key[..]);
+                command
+            }
         }
+    }
+
+    /// One command for all these rows.
+    fn command_of_many(&self, operation: Operation, ids: &[i64]) -> Cmd {
+        let mut command = redis::cmd(if operation == Operation::Insert { "MSET" } else { "MGET" });
+        for &id in ids {
+            command.arg(&keys::key(id)[..]);
+            if operation == Operation::Insert {
+                command.arg(data::blob(id, self.payload));
+            }
+        }
+        command
     }
 
     fn check(&self, operation: Operation, id: i64, value: &Value, faults: &mut Faults) {

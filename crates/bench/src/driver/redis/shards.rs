@@ -49,4 +49,25 @@ impl Shards {
         });
         join_all(parts).await
     }
+    /// Sends each server one command for all of its ids, and waits for all replies: for each server the ids, and the reply to each
+    /// of them. What is one reply to all stands for each.
+    pub async fn at_once(
+        &self,
+        ids: &[i64],
+        command: impl Fn(&[i64]) -> Cmd,
+    ) -> Vec<(Vec<i64>, Result<Vec<Value>, RedisError>)> {
+        let parts = self.divide(ids.iter().copied()).into_iter().map(|(shard, ids)| {
+            let command = command(&ids);
+            let mut connection = self.shards[shard].clone();
+            async move {
+                let values = match connection.send_packed_command(&command).await {
+                    Ok(Value::Array(values)) if values.len() == ids.len() => Ok(values),
+                    Ok(value) => Ok(vec![value; ids.len()]),
+                    Err(error) => Err(error),
+                };
+                (ids, values)
+            }
+        });
+        join_all(parts).await
+    }
 }

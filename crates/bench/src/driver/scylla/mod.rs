@@ -16,6 +16,7 @@ use crate::plan::Operation;
 use crate::stats::Faults;
 use crate::target::Target;
 use anyhow::{Context, Result};
+use objects::Tables;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use scylla::client::PoolSize;
@@ -33,6 +34,7 @@ pub struct Scylla {
 
 impl Driver for Scylla {
     type Session = Client;
+    type Objects = Tables;
 
     const PROTOCOL: Protocol = Protocol::Cql;
     const NAME: &'static str = "scylla";
@@ -71,16 +73,8 @@ impl Driver for Scylla {
         Ok(vec![version; self.target.servers.len()])
     }
 
-    async fn set_up(&self) -> Result<()> {
-        objects::set_up(&self.open().await?, &self.keyspace, self.options.rows, self.options.payload).await
-    }
-
-    async fn reset(&self) -> Result<()> {
-        objects::remove_inserted(&self.open().await?, &self.keyspace).await
-    }
-
-    async fn clean_up(&self) -> Result<bool> {
-        objects::clean_up(&self.open().await?, &self.keyspace).await
+    async fn objects(&self) -> Result<Tables> {
+        Ok(Tables { session: self.open().await?, keyspace: self.keyspace.clone() })
     }
 
     async fn connect(&self, operations: &[Operation]) -> Result<Client> {

@@ -2,6 +2,7 @@
 
 use super::statement::cql;
 use crate::data::{self, INSERT_TABLE, MARK, TABLES};
+use crate::driver::Objects;
 use crate::plan::Operation;
 use anyhow::{Context, Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -13,8 +14,30 @@ const IN_FLIGHT: usize = 64;
 /// The rest of the comment where the keyspace was made as well.
 const KEYSPACE_TOO: &str = ", with its keyspace";
 
+/// The tables on a session.
+pub struct Tables {
+    pub session: Session,
+    pub keyspace: String,
+}
+
+impl Objects for Tables {
+    async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
+        set_up(&self.session, &self.keyspace, rows, payload).await
+    }
+
+    async fn remove_inserted(&mut self, _: u64) -> Result<()> {
+        let truncate = format!("TRUNCATE {}.{INSERT_TABLE}", self.keyspace);
+        self.session.query_unpaged(truncate, ()).await?;
+        Ok(())
+    }
+
+    async fn clean_up(&mut self) -> Result<bool> {
+        clean_up(&self.session, &self.keyspace).await
+    }
+}
+
 /// Makes the keyspace, where there is none of that name, and loads the rows, after what an earlier run has left is removed.
-pub async fn set_up(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
+async fn set_up(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
     clean_up(session, keyspace).await?;
     let there = tables(session, keyspace).await?;
     if let Some((name, _)) = there.iter().find(|(name, _)| TABLES.contains(&name.as_str())) {
@@ -60,7 +83,7 @@ async fn load(session: &Session, keyspace: &str, rows: u64, payload: usize) -> R
 }
 
 /// Removes our tables, and the keyspace if it was made with them and holds nothing else; false where there is nothing of ours.
-pub async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
+async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
     let there = tables(session, keyspace).await?;
     let ours = |(name, comment): &&(String, String)| TABLES.contains(&name.as_str()) && comment.starts_with(MARK);
     let (mine, others): (Vec<_>, Vec<_>) = there.iter().partition(ours);
@@ -75,12 +98,6 @@ pub async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
         session.query_unpaged(format!("DROP TABLE {keyspace}.{table}"), ()).await?;
     }
     Ok(true)
-}
-
-/// Empties the table of inserted rows.
-pub async fn remove_inserted(session: &Session, keyspace: &str) -> Result<()> {
-    session.query_unpaged(format!("TRUNCATE {keyspace}.{INSERT_TABLE}"), ()).await?;
-    Ok(())
 }
 
 /// Names and comments of the tables of a keyspace.

@@ -14,7 +14,7 @@ use scylla::statement::prepared::PreparedStatement;
 /// How to ask for each operation on one session.
 pub struct Statements {
     /// By operation; empty where nothing is prepared.
-    prepared: [Option<PreparedStatement>; 3],
+    prepared: [Option<PreparedStatement>; Operation::REFERENCE.len()],
     /// The batch of the latest size.
     batch: Option<Batch>,
     keyspace: String,
@@ -29,7 +29,7 @@ impl Statements {
         keyspace: &str,
         operations: &[Operation],
     ) -> Result<Self, PrepareError> {
-        let mut prepared = [const { None }; 3];
+        let mut prepared = [const { None }; Operation::REFERENCE.len()];
         for &operation in operations.iter().filter(|_| options.prepared != Some(false)) {
             let mut statement = session.prepare(cql(keyspace, operation)).await?;
             statement.set_use_cached_result_metadata(options.skip_metadata == Some(true));
@@ -107,10 +107,10 @@ impl Statements {
 pub fn cql(keyspace: &str, operation: Operation) -> String {
     match operation {
         Operation::Empty => format!("SELECT id, vector, payload FROM {keyspace}.{EMPTY_TABLE} WHERE id = ?"),
-        Operation::Read => format!("SELECT id, vector, payload FROM {keyspace}.{ROWS_TABLE} WHERE id = ?"),
         Operation::Insert => {
             format!("INSERT INTO {keyspace}.{INSERT_TABLE} (id, vector, payload) VALUES (?, ?, ?)")
         }
+        _ => format!("SELECT id, vector, payload FROM {keyspace}.{ROWS_TABLE} WHERE id = ?"),
     }
 }
 

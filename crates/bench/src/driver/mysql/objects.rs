@@ -1,0 +1,162 @@
+//! A database with its tables: made, removed, and told from everybody else's by the comments of the tables.
+
+use super::text;
+use crate::data::{EMPTY_TABLE, INSERT_TABLE, MARK, TABLES};
+use crate::driver::Objects;
+use crate::plan::Operation;
+use crate::sbtest;
+use anyhow::{Context, Result, bail};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+/// The rest of the comment where the database was made as well.
+const DATABASE_TOO: &str = ", with its database";
+
+/// Bytes of rows in one statement, below every server's default of the longest one.
+const CHUNK: usize = 256 << 10;
+
+/// The most that a column of the type `TEXT` holds.
+const TEXT: usize = 65_535;
+
+/// The tables on a connection.
+pub struct Tables {
+    pub connection: Conn,
+    pub database: String,
+    /// The table of `sysbench` is made too.
+    pub oltp: bool,
+}
+
+impl Objects for Tables {
+    async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
+        self.clean_up().await?;
+        let there = self.tables().await?;
+        if let Some((name, _)) = there.iter().find(|(name, _)| is_named_as_ours(name)) {
+            bail!(
+                "there is a table {}.{name} that this program has not made: nothing was changed; use another --database",
+                self.database
+            );
+        }
+        let is_new = !self.exists().await?;
+        if is_new {
+            self.connection.query_drop(format!("CREATE DATABASE {}", self.database)).await?;
+        }
+        self.connection.query_drop(format!("USE {}", self.database)).await?;
+        let comment = format!("{MARK}{}", if is_new { DATABASE_TOO } else { "" });
+        let text = if payload > TEXT { "LONGTEXT" } else { "TEXT" };
+        for table in TABLES {
+            let columns = format!("id BIGINT PRIMARY KEY, vector VARBINARY(64), payload {text}");
+            self.connection.query_drop(format!("CREATE TABLE {table} ({columns}) COMMENT = '{comment}'")).await?;
+        }
+        let insert = text::sql(Operation::Insert).replace(INSERT_TABLE, crate::data::ROWS_TABLE);
+        self.load(&insert, rows, |id| text::values(Operation::Insert, id, payload)).await?;
+        if self.oltp {
+            self.connection.query_drop(oltp_table(&comment)).await?;
+            let insert = text::sql(Operation::OltpInsert);
+            self.load(&insert, rows, |id| text::values(Operation::OltpInsert, id, payload)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_inserted(&mut self, rows: u64) -> Result<()> {
+        for table in [INSERT_TABLE, EMPTY_TABLE] {
+            self.connection.query_drop(format!("TRUNCATE TABLE {}.{table}", self.database)).await?;
+        }
+        if self.oltp {
+            // What was inserted has numbers above those of the rows that were loaded.
+            let delete = format!("DELETE FROM {}.{} WHERE id > {rows}", self.database, sbtest::TABLE);
+            self.connection.query_drop(delete).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the database too, if it was made with the tables and holds nothing else.
+    async fn clean_up(&mut self) -> Result<bool> {
+        let there = self.tables().await?;
+        let ours = |(name, comment): &&(String, String)| is_named_as_ours(name) && comment.starts_with(MARK);
+        let (mine, others): (Vec<_>, Vec<_>) = there.iter().partition(ours);
+        if mine.is_empty() {
+            return Ok(false);
+        }
+        for (table, _) in &mine {
+            self.connection.query_drop(format!("DROP TABLE {}.{table}", self.database)).await?;
+        }
+        if others.is_empty() && mine.iter().any(|(_, comment)| comment.ends_with(DATABASE_TOO)) {
+            self.connection.query_drop(format!("DROP DATABASE {}", self.database)).await?;
+        }
+        Ok(true)
+    }
+}
+
+impl Tables {
+    /// Names and comments of the tables in the database.
+    async fn tables(&mut self) -> Result<Vec<(String, String)>> {
+        let question = "SELECT table_name, table_comment FROM information_schema.tables WHERE table_schema = ?";
+        Ok(self.connection.exec(question, (&self.database,)).await?)
+    }
+
+    async fn exists(&mut self) -> Result<bool> {
+        let question = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?";
+        let found: Option<String> = self.connection.exec_first(question, (&self.database,)).await?;
+        Ok(found.is_some())
+    }
+
+    /// Inserts so many rows, of which `values` makes the text in brackets.
+    async fn load(&mut self, insert: &str, rows: u64, values: impl Fn(i64) -> String) -> Result<()> {
+        let mut statement = String::with_capacity(CHUNK + (1 << 10));
+        for id in 0..rows.cast_signed() {
+            statement += if statement.is_empty() { insert } else { ", " };
+            statement += &values(id);
+            if statement.len() >= CHUNK {
+                let full = std::mem::take(&mut statement);
+                self.connection.query_drop(full).await.context("rows could not be stored")?;
+            }
+        }
+        if !statement.is_empty() {
+            self.connection.query_drop(statement).await.context("rows could not be stored")?;
+        }
+        Ok(())
+    }
+}
+
+fn is_named_as_ours(table: &str) -> bool {
+    TABLES.into_iter().chain([sbtest::TABLE]).any(|ours| ours == table)
+}
+
+/// The statement that makes the table of `sysbench`.
+fn oltp_table(comment: &str) -> String {
+    let (table, columns) = (sbtest::TABLE, "id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL");
+    let texts = "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id), KEY k_1 (k)";
+    format!("CREATE TABLE {table} ({columns}, {texts}) COMMENT = '{comment}'")
+}
+
+/// Returns name and version of a server, out of what `VERSION()` says. Those that are compatible put their own name behind the
+/// version that they are compatible with.
+pub fn version(version: &str) -> String {
+    for (name, is_behind) in [("TiDB", true), ("OceanBase", true), ("MariaDB", false)] {
+        if let Some((before, behind)) = version.split_once(name) {
+            let own = behind.trim_start_matches(['-', '_', ' ', 'v']);
+            let own = if is_behind && own.starts_with(|first: char| first.is_ascii_digit()) { own } else { before };
+            return format!("{name} {}", own.split('-').next().unwrap_or_default());
+        }
+    }
+    format!("MySQL {}", version.split('-').next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_are_compatible_have_names_of_their_own() {
+        for (said, known_as) in [
+            ("10.11.14-MariaDB-0+deb12u2", "MariaDB 10.11.14"),
+            ("8.0.11-TiDB-v7.5.0", "TiDB 7.5.0"),
+            ("5.7.25-OceanBase seekdb-v1.4.0.0", "OceanBase 5.7.25"),
+            ("5.7.25-OceanBase-v4.2.1", "OceanBase 4.2.1"),
+            ("8.4.3", "MySQL 8.4.3"),
+            ("5.5.9-log", "MySQL 5.5.9"),
+        ] {
+            assert_eq!(version(said), known_as);
+        }
+    }
+}
