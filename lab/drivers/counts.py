@@ -1,6 +1,7 @@
 """Messages of a capture by type: as overhead counts them, as tshark does, and, where tshark cannot read a protocol (CQL in
 segments, the commands of MongoDB), as a splitter of a few lines does that follows the lengths of the specification."""
 
+import json
 import os
 import re
 import subprocess
@@ -41,7 +42,11 @@ CQL = {
 # MongoDB's, of which the lowest byte tells them apart.
 MONGO = {1: "OP_REPLY", 2001: "OP_UPDATE", 2002: "OP_INSERT", 2004: "OP_QUERY", 2005: "OP_GET_MORE", 2006: "OP_DELETE",
          2007: "OP_KILL_CURSORS", 2012: "OP_COMPRESSED", 2013: "OP_MSG"}
-DISSECTORS = {"redis": "resp", "postgres": "pgsql", "cassandra": "cql", "mongodb": "mongo", "http": "http"}
+DISSECTORS = {"redis": "resp", "postgres": "pgsql", "cassandra": "cql", "mongodb": "mongo", "http": "http", "mysql": "mysql",
+              "memcached": "memcache"}
+# MySQL: the fields of a server's messages whose number is counted, in overhead's words and tshark's.
+MYSQL = {"server version": "mysql.version", "affected rows": "mysql.affected_rows", "error": "mysql.error_code",
+         "original name": "mysql.field.org_name"}
 # HTTP: the fields that are counted by their first character, and those whose number is counted, in overhead's words and tshark's.
 HTTP_KINDS = {"method": "http.request.method", "status code": "http.response.code"}
 HTTP_PARTS = {"header name": ("http.request.line", "http.response.line"), "chunk size": ("http.chunk_size",)}
@@ -77,9 +82,27 @@ def our_messages(protocol, port, capture):
             counts[f"{field} {chr(first)}…"] += count
         elif protocol == "http" and field in HTTP_PARTS:
             counts[field] += count
+        elif protocol == "mysql" and (field, side) == ("command", "request"):
+            counts[f"command {first}"] += count
+        elif protocol == "mysql" and side == "response" and field in MYSQL:
+            counts[field] += count
+        elif protocol == "mysql" and (side, field, first) == ("response", "message", 255):
+            counts["error"] += count
+        elif protocol == "memcached" and field == "opcode":
+            counts[f"{MEMCACHED[first]} of the {'client' if side == 'request' else 'server'}"] += count
         elif protocol == "mongodb" and field == "opcode":
             counts[f"{low.get(first, first)} of the {'client' if side == 'request' else 'server'}"] += count
+    if protocol == "memcached":
+        counts += memcached_words(port, capture)
     return counts
+
+
+def memcached_words(port, capture):
+    """Requests of memcached's text protocol by their first word, as the record has them: only their first byte is a field's."""
+    command = [OVERHEAD, "analyze", "--db", "memcached", "--port", str(port), "--format", "json", capture]
+    record = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    rows = (row for row in record["operations"] if row["via"] == "text" and row["name"] != "CONNECT")
+    return Counter({row["name"]: row["count"] + row["unsolicited"] for row in rows})
 
 
 def tshark_messages(protocol, port, capture, options=()):
@@ -89,6 +112,12 @@ def tshark_messages(protocol, port, capture, options=()):
                f"tcp.port=={port},{dissector}", "-Y", dissector]
     if protocol in ("cassandra", "mongodb"):
         return opcodes(protocol, port, command)
+    if protocol == "mysql":
+        return fields_of(command, {"mysql.command": "command {}", **{theirs: name for name, theirs in MYSQL.items()}})
+    if protocol == "memcached":
+        asked = fields_of([*command, "-Y", f"memcache && tcp.dstport=={port}"], {"memcache.command": "{}", "memcache.opcode": "opcode {}"})
+        told = fields_of([*command, "-Y", f"memcache && tcp.srcport=={port}"], {"memcache.opcode": "opcode {}"})
+        return named_opcodes(asked, "client") + named_opcodes(told, "server")
     tree = ElementTree.fromstring(subprocess.run([*command, "-T", "pdml"], check=True, capture_output=True).stdout)
     counts = Counter()
     # What tshark shows of an element that goes on in the next frame it shows there once more.
@@ -106,6 +135,22 @@ def tshark_messages(protocol, port, capture, options=()):
             name = field.get("show").strip()
             counts[REQUESTS if name in ("SSL request", "GSS encrypt request", "Cancel request") else name] += 1
     return counts
+
+
+def fields_of(command, names):
+    """tshark's counts of fields, by what `names` makes of each value of theirs."""
+    counts = Counter()
+    for field, name in names.items():
+        lines = subprocess.run([*command, "-T", "fields", "-e", field], check=True, capture_output=True, text=True).stdout
+        counts.update(name.format(value) for value in lines.replace(",", "\n").split("\n") if value)
+    return counts
+
+
+def named_opcodes(counts, side):
+    """The same, opcodes of memcached by the names of their commands."""
+    def name(key):
+        return f"{MEMCACHED[int(key[7:])]} of the {side}" if key.startswith("opcode ") else key
+    return Counter({name(key): count for key, count in counts.items()})
 
 
 def opcodes(protocol, port, command):
