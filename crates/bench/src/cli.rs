@@ -69,7 +69,7 @@ struct Servers {
     /// Or a URL, or unix:PATH (redis); several for shards, a cluster [default: this host]
     #[arg(long, value_name = "HOST:PORT")]
     server: Vec<String>,
-    /// User name [default: none; postgres for PostgreSQL, root for MySQL]
+    /// User name [default: none; postgres (postgres), root (mysql)]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Password; by default what the variable `OVERHEAD_PASSWORD` holds

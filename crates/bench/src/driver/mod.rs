@@ -130,7 +130,7 @@ pub enum Compression {
     Lz4,
     /// CQL, MongoDB.
     Snappy,
-    /// MongoDB, MySQL.
+    /// MongoDB, `MySQL`.
     Zlib,
     /// MongoDB.
     Zstd,

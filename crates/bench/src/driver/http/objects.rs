@@ -35,7 +35,7 @@ impl Store for Connection {
 
     async fn count(&mut self, ids: &[i64]) -> Result<u64> {
         let found = succeeded(self.send_post("mget", lines(ids)).await?)?;
-        Ok(values(&found).filter(Option::is_some).count() as u64)
+        Ok(values(&found).flatten().count() as u64)
     }
 
     async fn remove(&mut self, ids: &[i64]) -> Result<u64> {

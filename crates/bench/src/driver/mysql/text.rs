@@ -3,6 +3,7 @@
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, ROWS_TABLE};
 use crate::plan::Operation;
 use crate::sbtest::{self, C, PAD};
+use std::fmt::Write;
 
 /// Returns the beginning of the statement of an operation: all of it but the values.
 pub fn sql(operation: Operation) -> String {
@@ -52,8 +53,12 @@ pub fn values(operation: Operation, id: i64, payload: usize) -> String {
         // The number 0 asks for the next one.
         return format!("(0, {}, '{}', '{}')", sbtest::k(id), sbtest::groups(id, C), sbtest::groups(id, PAD));
     }
-    let vector: String = vector(id).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("({id}, x'{vector}', '{}')", data::payload(id, payload))
+    let mut text = format!("({id}, x'");
+    for byte in vector(id) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text + &format!("', '{}')", data::payload(id, payload))
 }
 
 /// Returns the numbers of a row as bytes.

@@ -169,19 +169,15 @@ impl Session for Connections {
 impl Connections {
     fn command(&self, operation: Operation, id: i64) -> Cmd {
         let key = keys::key(id);
-        match operation {
-            Operation::Insert => {
-                let row = data::blob(id, self.payload);
-                let mut command = Cmd::with_capacity(3, 3 + key.len() + row.len());
-                command.arg("SET").arg(&key[..]).arg(row);
-                command
-            }
-            _ => {
-                let mut command = Cmd::with_capacity(2, 3 + key.len());
-                command.arg("GET").arg(&key[..]);
-                command
-            }
+        if operation == Operation::Insert {
+            let row = data::blob(id, self.payload);
+            let mut command = Cmd::with_capacity(3, 3 + key.len() + row.len());
+            command.arg("SET").arg(&key[..]).arg(row);
+            return command;
         }
+        let mut command = Cmd::with_capacity(2, 3 + key.len());
+        command.arg("GET").arg(&key[..]);
+        command
     }
 
     /// One command for all these rows.
