@@ -153,8 +153,7 @@ fn many(statements: usize) -> Capture {
         }
         match number % 4 {
             0 => capture.send(5, true, &[get("cold:1"), get("cold:2")].concat()),
-            1 => capture.send(5, false, HIT),
-            2 => capture.send(5, false, HIT),
+            1 | 2 => capture.send(5, false, HIT),
             _ => capture.turn(5, &get(&name(number % 40)), HIT),
         }
     }

@@ -114,7 +114,9 @@ mod tests {
         let mut all = Keys::default();
         all.push(b"of another command");
         all.clear();
-        keys.iter().for_each(|key| all.push(key.as_bytes()));
+        for key in keys {
+            all.push(key.as_bytes());
+        }
         all.statement("MGET").to_owned()
     }
 
@@ -142,7 +144,9 @@ mod tests {
         keys.end_pieces();
         assert_eq!(keys.statement("GET"), "GET #");
         keys.clear();
-        (0..=pattern::LONGEST).for_each(|_| keys.push_piece(b"a", 1));
+        for _ in 0..=pattern::LONGEST {
+            keys.push_piece(b"a", 1);
+        }
         keys.end_pieces();
         assert_eq!(keys.statement("GET"), "GET #");
     }

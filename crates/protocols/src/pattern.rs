@@ -37,14 +37,15 @@ pub fn push(key: &[u8], out: &mut String) {
     if text.len() > LONGEST {
         return out.push(ANY);
     }
-    for part in text.split_inclusive(separates_parts) {
-        let (part, separator) = match part.char_indices().next_back() {
-            Some((at, last)) if separates_parts(last) => (&part[..at], Some(last)),
-            _ => (part, None),
-        };
-        push_part(part, out);
-        out.extend(separator);
+    let mut start = 0;
+    for (at, &byte) in key.iter().enumerate() {
+        if SEPARATES_PARTS[usize::from(byte)] {
+            push_part(&text[start..at], out);
+            out.push(char::from(byte));
+            start = at + 1;
+        }
     }
+    push_part(&text[start..], out);
 }
 
 /// Returns the pattern of a key, or of a path.
@@ -54,17 +55,23 @@ pub fn of(key: &[u8]) -> String {
     pattern
 }
 
-/// Returns whether a character stands between the parts of a key, each of which is a name, a value or both.
-fn separates_parts(character: char) -> bool {
-    matches!(
-        character,
-        ':' | '/' | '|' | ',' | ';' | '{' | '}' | '(' | ')' | '[' | ']' | '<' | '>' | '&' | '?' | '=' | '#' | ' '
-    )
-}
+/// Bytes that stand between the parts of a key, each of which is a name, a value or both.
+const SEPARATES_PARTS: [bool; 256] = {
+    let (mut table, separators, mut at) = ([false; 256], b":/|,;{}()[]<>&?=# ", 0);
+    while at < separators.len() {
+        table[separators[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// Appends the pattern of a part. Where a word of it looks like a token, all of it may be one.
 fn push_part(part: &str, out: &mut String) {
     let start = out.len();
+    // Most are one number or one name.
+    if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return out.push(ANY);
+    }
     // An address, or what is written in escapes.
     if part.contains(['@', '%', '\\', '"', '+']) || !push_words(part, out) {
         out.truncate(start);

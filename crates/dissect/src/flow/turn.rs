@@ -112,6 +112,43 @@ struct Echo {
     of_at: usize,
 }
 
+/// Bytes that are to be digits, up to eight in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Digits {
+    at: usize,
+    /// Those of the eight bytes from there on that are.
+    mask: u64,
+}
+
+impl Digits {
+    /// Returns those at these places, which rise, of a payload of so many bytes.
+    fn at(places: &[usize], len: usize) -> Box<[Self]> {
+        let mut words = Vec::<Self>::new();
+        for &place in places {
+            match words.last_mut() {
+                Some(word) if place - word.at < 8 => word.mask |= 0xff << (8 * (place - word.at)),
+                _ => {
+                    let at = place.min(len.saturating_sub(8));
+                    words.push(Self { at, mask: 0xff << (8 * (place - at)) });
+                }
+            }
+        }
+        words.into()
+    }
+
+    #[inline]
+    fn match_in(self, payload: &[u8]) -> bool {
+        let word = match payload.get(self.at..).and_then(<[u8]>::first_chunk) {
+            Some(word) => u64::from_le_bytes(*word),
+            // A payload of fewer than eight bytes.
+            None => payload.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        // What is left of a digit is 0 to 9; with what is added here, more than that has the highest bit.
+        let values = (word ^ 0x3030_3030_3030_3030) & self.mask;
+        (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080 == 0
+    }
+}
+
 /// What a frame of a turn is to be.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Step {
@@ -127,7 +164,7 @@ struct Step {
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Rules {
     /// Where digits are to be.
-    digits: Box<[usize]>,
+    digits: Box<[Digits]>,
     echoes: Box<[Echo]>,
     /// Where ids are, and how long.
     ids: Box<[(usize, usize)]>,
@@ -146,7 +183,7 @@ impl Step {
 
 impl Rules {
     fn match_in(&self, payload: &[u8], before: &Frames) -> bool {
-        self.digits.iter().all(|&at| payload.get(at).is_some_and(u8::is_ascii_digit))
+        self.digits.iter().all(|digits| digits.match_in(payload))
             && self.echoes.iter().all(|echo| echo.matches(payload, before))
             && (self.ids.len() < 2 || self.are_distinct(payload))
     }
@@ -307,8 +344,11 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
     }
     let pattern = Pattern::new(payload, &mask);
     let (side, headers, len) = (frame.side, frame.headers, frame.len);
+    digits.sort_unstable();
     let is_ruled = !(digits.is_empty() && echoes.is_empty() && ids.is_empty());
-    let rules = is_ruled.then(|| Box::new(Rules { digits: digits.into(), echoes: echoes.into(), ids: ids.into() }));
+    let rules = is_ruled.then(|| {
+        Box::new(Rules { digits: Digits::at(&digits, payload.len()), echoes: echoes.into(), ids: ids.into() })
+    });
     let step = Step { side, headers, len, pattern, rules };
     step.matches(side, headers, payload, under_way).then_some(step)
 }
@@ -331,4 +371,27 @@ fn echo(id: &FreeBytes, at: usize, before: &[Taken], recording: &Recording) -> O
         let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
         (of_at + len <= frame.len).then_some(Echo { at, len, of_frame, of_at })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte in every place, of payloads shorter and longer than a word.
+    #[test]
+    fn digits_are_those_bytes_and_no_others() {
+        for len in 1..20 {
+            for place in 0..len {
+                let places: Vec<usize> = (0..len).filter(|at| *at == place || at % 3 == 0).collect();
+                let digits = Digits::at(&places, len);
+                for byte in 0..=u8::MAX {
+                    let mut payload = vec![b'x'; len];
+                    places.iter().for_each(|&at| payload[at] = b'7');
+                    payload[place] = byte;
+                    let found = digits.iter().all(|word| word.match_in(&payload));
+                    assert_eq!(found, byte.is_ascii_digit(), "{byte} at {place} of {len}");
+                }
+            }
+        }
+    }
 }
