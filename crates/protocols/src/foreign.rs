@@ -4,6 +4,7 @@
 //! Everything here is a pure function of a few captured bytes. A verdict needs a structure that the expected protocol cannot
 //! have, or lengths that agree: "looks like" is said to a user who is about to believe a table.
 
+use super::limits::SNIFF;
 use super::{Sniff, facts, mysql, sniff};
 use overhead_decode::Look;
 use overhead_model::{Protocol, Side};
@@ -36,6 +37,15 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
     let other = Protocol::ALL.into_iter().find(|other| *other != protocol && is_definite(sniff(*other, bytes)));
     let look = other.map(Look::Ours).or_else(|| structured(side, bytes));
     look.map_or(Judgement::Open, Judgement::Foreign)
+}
+
+/// The same as long as more may come of that side, and the other one has not spoken: nothing is said against the protocol before
+/// its own first message is there, as far as it takes to tell it. What has come of it by then may look like another's.
+pub fn judge_so_far(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> Judgement {
+    match judge(protocol, side, bytes, mid_stream) {
+        Judgement::Foreign(_) if bytes.len() < SNIFF && sniff(protocol, bytes) == Sniff::More => Judgement::Open,
+        judged => judged,
+    }
 }
 
 /// Judges a connection by what both sides begin with, where neither proves anything by itself. `is_last` where no more will
@@ -191,6 +201,30 @@ mod tests {
             (Side::Response, b":1\r\n"),
         ] {
             assert_eq!(look_at(side, bytes), None, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn what_has_come_of_a_message_so_far_is_not_taken_for_another_protocols() {
+        // As MongoDB's drivers number their requests, one after the other: what stands there may be a command to MySQL.
+        let mut looked_like_another = false;
+        for id in 0..=u8::MAX {
+            let hello = [&[0x44, 1, 0, 0, id], &[0; 7][..], b"\xdd\x07\0\0\0\0\0\0\0\x2f\x01\0\0\x10hello\0"].concat();
+            for end in 1..hello.len() {
+                let judged = judge_so_far(Protocol::Mongo, Side::Request, &hello[..end], false);
+                assert!(!matches!(judged, Judgement::Foreign(_)), "id {id}, {end} bytes: {judged:?}");
+                looked_like_another |= judge(Protocol::Mongo, Side::Request, &hello[..end], false) != judged;
+            }
+        }
+        assert!(looked_like_another);
+        for protocol in Protocol::ALL {
+            let (asked, answered) = (facts(protocol).greeting, facts(protocol).answer);
+            for (side, bytes) in [(Side::Request, asked), (Side::Response, answered)] {
+                for end in 1..bytes.len() {
+                    let judged = judge_so_far(protocol, side, &bytes[..end], false);
+                    assert!(!matches!(judged, Judgement::Foreign(_)), "{protocol}, {end} bytes: {judged:?}");
+                }
+            }
         }
     }
 

@@ -24,7 +24,7 @@ mod statement;
 mod verb;
 
 pub use cql::SharedStatements;
-pub use foreign::{Judgement, judge, judge_both, look};
+pub use foreign::{Judgement, judge, judge_both, judge_so_far, look};
 
 use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::tls::KeyLog;
 use overhead_decode::{Foreign, Look, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
-use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, look, sniff};
+use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, judge_so_far, look, sniff};
 use std::sync::Arc;
 
 /// What is known of the protocol.
@@ -68,7 +68,7 @@ impl Flow {
         let judged = match bytes.get(..limits::SNIFF).unwrap_or(bytes) {
             // There will be no more to judge by.
             [] => Judgement::Expected,
-            start => judge(protocol, side, start, self.mid_stream),
+            start => judge_so_far(protocol, side, start, self.mid_stream),
         };
         self.unproven = false;
         match judged {
@@ -104,6 +104,8 @@ impl Flow {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
         let Question::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
         let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+        let is_all = is_last || starts.iter().all(|start| !start.is_empty());
+        let judge = if is_all { judge } else { judge_so_far };
         let of_sides = Side::BOTH.map(|side| judge(protocol, side, &starts[side as usize], self.mid_stream));
         let server_first = !self.mid_stream && sniffing.pieces.first().is_some_and(|(side, _)| *side == Side::Response);
         // In the midst of a connection, the first bytes may be the midst of a message.
