@@ -41,7 +41,7 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 	lab/acceptance target/release/overhead
 
 bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
-	lab/install peers memcached redis postgres mariadb
+	lab/install peers memcached redis postgres mariadb cassandra ferretdb
 	lab/bench-peers target/release/overhead --write docs/performance.md
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it

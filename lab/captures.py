@@ -21,6 +21,10 @@ POSTGRES = int(os.environ.get("OVERHEAD_POSTGRES_PORT", "7432"))
 MARIADB = int(os.environ.get("OVERHEAD_MARIADB_PORT", "7306"))
 # The lab's servers that `make` needs.
 SERVERS = ("memcached", "redis", "postgres", "mariadb")
+CASSANDRA = int(os.environ.get("OVERHEAD_CASSANDRA_PORT", "7042"))
+FERRETDB = int(os.environ.get("OVERHEAD_FERRETDB_PORT", "7017"))
+# Connections, and rows, of the loads by `overhead bench`.
+CLIENTS, ROWS = 4, 1_000
 RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
             f"ferretdb:7017={LAB.parent}/fixtures/ferretdb-rust/capture.pcap"]
 
@@ -122,13 +126,22 @@ def sysbench(test, events, *options):
             "--mysql-db=bench", "--tables=1", "--table-size=10000", "--threads=8", "--time=0", f"--events={events}", *options]
 
 
+def bench(binary, db, port, requests):
+    """Reads and inserts of the reference workload by the database's usual driver, over connections that last as long as the
+    load. The rows are there before."""
+    command = [Path(binary).with_name("overhead-bench"), db, "--server", f"127.0.0.1:{port}", "--rows", str(ROWS), "--quiet"]
+    quiet([*command, "--setup-only"])
+    return lambda: quiet([*command, "--no-setup", "--mix", "read=80,insert=20", "--clients", str(CLIENTS), "--ops", str(requests)])
+
+
 def quiet(command):
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
-def make(work, recorded=(), scale=1.0):
-    """Makes the captures in the folder `work`, needs `servers`; `scale` is how much of the load, `recorded` further
-    captures as DB:PORT=FILE."""
+def make(work, binary, recorded=(), scale=1.0):
+    """Makes the captures in the folder `work`, needs `servers`, and `overhead-bench` beside the binary; `scale` is how much
+    of the load, `recorded` further captures as DB:PORT=FILE. Servers that take much of the machine run only while they are
+    recorded."""
     made = []
 
     def record(name, db, port, load, **more):
@@ -154,10 +167,13 @@ def make(work, recorded=(), scale=1.0):
     for mode, sent in (("auto", "prepared"), ("disable", "as text")):
         load = sysbench("oltp_point_select", int(scale * 250_000), f"--db-ps-mode={mode}", "run")
         record(f"MySQL, sysbench point select {sent}", "mariadb", MARIADB, lambda load=load: quiet(load))
+    for db, name, port, requests in (("cassandra", "Cassandra", CASSANDRA, 200_000), ("ferretdb", "FerretDB", FERRETDB, 50_000)):
+        with servers(db):
+            record(f"{name}, real run, {CLIENTS} connections", db, port, bench(binary, db, port, int(scale * requests)))
     for text in recorded:
         about, source = text.split("=", 1)
         db, port = about.split(":")
         path = Path(work) / f"{len(made)}.pcap"
         traffic.copies(source, path, int(port), int(scale * (96 << 20)))
-        made.append(Capture(f"{db}, {Path(source).stem}, copied", path, db, int(port)))
+        made.append(Capture(f"{db}, short connections", path, db, int(port)))
     return made
