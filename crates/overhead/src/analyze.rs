@@ -32,6 +32,7 @@ pub struct Analyze {
 }
 
 /// What is read, and how.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Args, Clone, Debug, Default)]
 pub struct Reading {
     /// pcap or pcapng files, plain or compressed, in any order; - for standard input; or a run folder

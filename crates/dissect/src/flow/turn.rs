@@ -386,7 +386,9 @@ mod tests {
                 let digits = Digits::at(&places, len);
                 for byte in 0..=u8::MAX {
                     let mut payload = vec![b'x'; len];
-                    places.iter().for_each(|&at| payload[at] = b'7');
+                    for &at in &places {
+                        payload[at] = b'7';
+                    }
                     payload[place] = byte;
                     let found = digits.iter().all(|word| word.match_in(&payload));
                     assert_eq!(found, byte.is_ascii_digit(), "{byte} at {place} of {len}");
