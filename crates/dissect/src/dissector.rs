@@ -3,6 +3,7 @@
 use crate::connections::Connections;
 use crate::copies::Copies;
 use crate::fragments::{FragmentOutcome, Fragments};
+use crate::model::{LinkModel, Modelled};
 use crate::moment::Moment;
 use crate::packet::{self, Fragment, Packet, Plain, Segment};
 use crate::route::Share;
@@ -122,6 +123,8 @@ pub struct Dissector<T> {
     connections: Connections<T>,
     /// Absent where all connections are its own.
     share: Option<Share>,
+    /// What a link would carry, and what that adds; absent where frames are taken as they were captured.
+    model: Option<(LinkModel, Modelled)>,
 }
 
 impl<T: Tally> Dissector<T> {
@@ -129,7 +132,7 @@ impl<T: Tally> Dissector<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
         let frames =
             Frames { datagrams: selection.datagrams(), is_selected: !selection.ports.is_empty(), ..Frames::default() };
-        Self { frames, connections: Connections::new(selection, tally), share: None }
+        Self { frames, connections: Connections::new(selection, tally), share: None, model: None }
     }
 
     /// Decrypts TLS with these secrets, which may become more while frames come in.
@@ -149,6 +152,18 @@ impl<T: Tally> Dissector<T> {
     /// Returns how many frames were taken from the memo so far.
     pub fn memo_hits(&self) -> u64 {
         self.connections.memo_hits()
+    }
+
+    /// Takes in what such a link would carry in place of what was captured: see [`LinkModel`]. Not for one of several with a share.
+    #[must_use]
+    pub fn with_model(mut self, model: LinkModel) -> Self {
+        self.model = Some((model, Modelled::default()));
+        self
+    }
+
+    /// Returns what the model has added so far.
+    pub fn modelled(&self) -> Modelled {
+        self.model.map(|(_, modelled)| modelled).unwrap_or_default()
     }
 
     /// Has a share of the connections. It is to be given all frames all the same.
@@ -172,7 +187,10 @@ impl<T: Tally> Dissector<T> {
     /// Takes in one frame.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        let Self { frames, connections, share } = self;
+        if self.model.is_some() {
+            return self.model_frame(frame);
+        }
+        let Self { frames, connections, share, .. } = self;
         frames.frame(frame, |found, at| {
             let is_own = match (share, found) {
                 (None, _) => true,
@@ -189,6 +207,25 @@ impl<T: Tally> Dissector<T> {
         });
     }
 
+    /// Takes in what a link would carry in place of one frame.
+    #[inline(never)]
+    fn model_frame(&mut self, frame: &Frame<'_>) {
+        let Self { frames, connections, model, .. } = self;
+        let Some((model, modelled)) = model else { return };
+        model.frame(frame.original_len, modelled);
+        frames.frame(frame, |found, at| {
+            let segment = match found {
+                Found::Plain(plain) => plain.segment(),
+                Found::Segment(segment) => *segment,
+            };
+            let mut number = at.number + modelled.added_frames;
+            for piece in model.pieces(&segment, modelled) {
+                connections.segment(&piece, Moment { number, ..at });
+                number += 1;
+            }
+        });
+    }
+
     /// Ends all connections and gives the tally and the totals. Of several with a share, the first has the totals over the
     /// frames.
     pub fn finish(self) -> (T, Totals) {
@@ -196,6 +233,11 @@ impl<T: Tally> Dissector<T> {
         let mut totals = if counts { self.frames.finish() } else { Totals::default() };
         let (tally, of_connections) = self.connections.finish();
         totals.add(&of_connections);
+        if let Some((_, modelled)) = self.model {
+            totals.frames += modelled.added_frames;
+            totals.wire_bytes += modelled.added_header_bytes + modelled.physical_bytes;
+            totals.other += modelled.elsewhere();
+        }
         (tally, totals)
     }
 }

@@ -20,6 +20,7 @@ mod flow;
 mod fragments;
 mod ledger;
 pub mod limits;
+mod model;
 mod moment;
 pub mod packet;
 mod route;
@@ -29,6 +30,7 @@ mod totals;
 
 pub use dissector::Dissector;
 pub use engine::Engine;
+pub use model::{CHECK_SEQUENCE, GAP, LinkModel, Modelled, PREAMBLE};
 pub use route::Share;
 pub use select::{Selection, Verdict};
 pub use tls::KeyLog;

@@ -7,9 +7,11 @@
 //! `JsonSchema`, and `make bless` writes both anew when one has changed.
 
 mod peers;
+mod projection;
 mod view;
 
 pub use peers::{PeerRow, PeerRows};
+pub use projection::{ProjectedRow, Projection};
 pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
 
 use crate::account::{Account, Amounts};
@@ -99,6 +101,9 @@ pub struct Run {
     /// Operations by connection, client or server; absent unless it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerRows>,
+    /// What a link would have carried of the same payload: modelled, not measured; absent unless it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub projection: Option<Projection>,
     /// The rows in the order and number that were asked for; absent unless they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<View>,

@@ -4,10 +4,11 @@ use crate::cli::{Output, Which};
 use crate::divide::{Dissect, Division};
 use crate::exit::StatusFault;
 use crate::keys::{KeyFiles, KeyReader};
+use crate::project::ProjectArgs;
 use crate::runs::KeptRun;
 use crate::time::TimeWindow;
 use crate::warnings::Warnings;
-use crate::{fields, inputs, ledger, print};
+use crate::{fields, inputs, ledger, print, project};
 use anyhow::{Context, Result};
 use clap::Args;
 use overhead_dissect::Totals;
@@ -50,6 +51,8 @@ pub struct Reading {
     /// Also sum up the fields of the messages, in a second reading
     #[arg(long)]
     fields: bool,
+    #[command(flatten)]
+    project: ProjectArgs,
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
     #[arg(long)]
     distribution: bool,
@@ -137,9 +140,10 @@ impl Reading {
 
     fn read_files(&self, kept: Option<&KeptRun>) -> Result<Run> {
         let started = ledger::Beginning::of_the_process();
-        if let Some(file) = self.files.iter().find(|file| self.fields && !inputs::can_be_read_again(file)) {
-            let file = file.display();
-            return Err(StatusFault::usage(format!("{file}: --fields reads twice: save a pipe to a file first")).into());
+        let twice = self.fields || self.project.model().is_some();
+        if let Some(file) = self.files.iter().find(|file| twice && !inputs::can_be_read_again(file)) {
+            let (file, option) = (file.display(), if self.fields { "--fields" } else { "--project" });
+            return Err(StatusFault::usage(format!("{file}: {option} reads twice: save a pipe to a file first")).into());
         }
         let mut warnings = Warnings::default();
         let threads = self.threads();
@@ -178,6 +182,11 @@ impl Reading {
             self.read(&mut dissector, &keys, &mut Warnings::default())?;
             dissector.finish();
             fields::add(&mut run, sums);
+        }
+        if let Some(model) = self.project.model() {
+            let mut dissector = project::dissector(model, self.which.selection()?, &keys);
+            self.read(&mut dissector, &keys, &mut Warnings::default())?;
+            project::add(&mut run, model, dissector);
         }
         Ok(run)
     }

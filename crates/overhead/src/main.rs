@@ -25,6 +25,7 @@ mod inputs;
 mod keys;
 mod ledger;
 mod print;
+mod project;
 mod queue;
 #[cfg(feature = "live")]
 mod redact;

@@ -2,6 +2,7 @@
 
 use crate::cli::{Output, Which};
 use crate::keys::KeyFiles;
+use crate::project::ProjectArgs;
 use crate::time::{duration, some_time};
 use clap::Args;
 use std::path::PathBuf;
@@ -81,6 +82,8 @@ pub struct CaptureArgs {
     /// Also sum up the fields of the messages, from the packets, once the capture is over
     #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
     pub fields: bool,
+    #[command(flatten)]
+    pub project: ProjectArgs,
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
     #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
     pub distribution: bool,

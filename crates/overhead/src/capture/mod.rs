@@ -25,7 +25,7 @@ use crate::ledger::Beginning;
 use crate::runs::{self, PACKETS};
 use crate::sweep::SweepArgs;
 use crate::warnings::Warnings;
-use crate::{caller, fields, ledger, print};
+use crate::{caller, fields, ledger, print, project};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
 use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
@@ -59,6 +59,10 @@ impl CaptureArgs {
             return SweepArgs::repeated(self).run();
         }
         self.output.check()?;
+        if self.project.model().is_some() && (self.write.is_some() || self.no_packets || self.bpf_only) {
+            let why = "--project and --physical read the packets of the run folder: leave -w, --no-packets and --bpf-only out";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
         runtime()?.block_on(async {
             let mut signals = Signals::new()?;
             self.check()?;
@@ -124,6 +128,14 @@ impl CaptureArgs {
             let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
             if let Err(error) = fields::read(&mut run, &[folder.packets()], self.which.selection()?, &keys) {
                 run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
+            }
+        }
+        if let (Some(folder), Some(model)) = (folder, self.project.model()) {
+            let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
+            let read = project::read(&mut run, &[folder.packets()], model, self.which.selection()?, &keys);
+            if let Err(error) = read {
+                run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
+                run.exit = run.exit.max(exit::PARTIAL);
             }
         }
         Ok(run)

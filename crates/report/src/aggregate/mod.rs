@@ -13,7 +13,7 @@ mod rows;
 mod statement;
 mod within;
 
-pub use record::{RunFacts, build_run};
+pub use record::{RunFacts, balance, build_run};
 
 use by_peer::ByPeer;
 use connections::Largest;

@@ -52,12 +52,14 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
         lower_bounds,
         warnings,
         peers: aggregate.by_peer(),
+        projection: None,
         view: None,
         exit: if ledger.balanced { facts.exit } else { facts.exit.max(PARTIAL) },
     }
 }
 
-fn balance(aggregate: &Aggregate, wire_bytes: u64, other: u64) -> Ledger {
+/// Returns the ledger of what was added up, of so many bytes on the wire and so many of no selected connection.
+pub fn balance(aggregate: &Aggregate, wire_bytes: u64, other: u64) -> Ledger {
     let (request, response) = (aggregate.ledger(Side::Request), aggregate.ledger(Side::Response));
     let posted = i128::from(request.total()) + i128::from(response.total()) + i128::from(other);
     let exact = i128::from(wire_bytes) - posted;

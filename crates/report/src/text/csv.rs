@@ -1,10 +1,11 @@
 //! A record as one table: two rows per operation, one for each direction, and rows of other kinds for what belongs to no
 //! single operation. The column `row` says which kind it is; cells that a kind has not are empty. `docs/run.md` lists them.
 
+use super::projection;
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use overhead_model::record::{
-    By, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, Role, SideRow, View, ViewRow,
+    By, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, ProjectedRow, Role, SideRow, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -70,6 +71,8 @@ const SOURCE: [&str; 28] = [
 ];
 /// What a row of a view is of, and what its bytes cost: behind all others, for readers that count columns.
 const VIEW: [&str; 6] = ["statement", "client", "server", "rows", "cost_million", "cost_day"];
+/// What a model of a link changes.
+const MODEL: [&str; 6] = ["frames", "wire_bytes", "link", "ip", "tcp", "control"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Why quantities of the row are absent, each with its name.
 const ABSENT: &str = "unavailable";
@@ -90,6 +93,9 @@ pub fn csv(runs: &[NamedRun]) -> String {
         let other = table.row().text("run", name).text("row", "other");
         other.number("wire_bytes", run.ledger.other).end();
         counter_rows(&mut table, name, run);
+        for row in run.projection.iter().flat_map(|projection| &projection.operations) {
+            modelled_rows(&mut table, name, row);
+        }
     }
     table.finish()
 }
@@ -112,6 +118,7 @@ fn columns() -> Vec<String> {
         plain(&SOFTIRQ),
         plain(&[ABSENT]),
         plain(&VIEW),
+        prefixed("modelled", &MODEL),
     ]
     .concat()
 }
@@ -157,6 +164,18 @@ fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), b
     cells = cells.text("client", row.client.as_deref().unwrap_or_default());
     cells = cells.text("server", row.server.as_deref().unwrap_or_default());
     reasons.end(costs(cells, row.cost));
+}
+
+/// Adds what a link would have carried of an operation's row: in columns of its own.
+fn modelled_rows(table: &mut Csv, run: &str, row: &ProjectedRow) {
+    for (side, sums) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
+        let cells = table.row().text("run", run).text("row", "modelled").text("protocol", &row.protocol);
+        let cells = cells.text("class", row.class.name()).text("operation", &row.name).text("via", &row.via);
+        let cells = cells.text("side", side.name()).number("count", row.count);
+        let cells = cells.number("modelled_frames", sums.frames).number("modelled_wire_bytes", sums.wire_bytes);
+        let changed = projection::changed(&sums.accounts).into_iter();
+        changed.fold(cells, |cells, (account, bytes)| cells.number(&format!("modelled_{account}"), bytes)).end();
+    }
 }
 
 fn costs(cells: Cells<'_>, cost: Option<Cost>) -> Cells<'_> {

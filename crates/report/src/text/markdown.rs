@@ -6,7 +6,7 @@ use super::grid::Column;
 use super::legend::legend;
 use super::rows::TableRows;
 use super::table::operations;
-use super::{absolute, clean, distribution, markdown_cell};
+use super::{absolute, clean, distribution, markdown_cell, projection};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
@@ -40,6 +40,12 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     }
     if let Some((columns, rows)) = distribution::of_run(run) {
         out.extend(["\n", distribution::TITLE, ":\n\n", &github_table(&columns, &rows)]);
+    }
+    if let Some(projection) = &run.projection {
+        let grid = projection::grid(run, projection);
+        out.extend(["\n", &markdown_cell(&projection::title(projection)), "\n\n"]);
+        out.push_str(&github_table(&grid.columns, &grid.rows));
+        out.extend(["\n", &markdown_cell(&(projection::lines(run, projection).join(". ") + ".")), "\n"]);
     }
     let withheld = absolute::roles(run);
     if !withheld.is_empty() {

@@ -10,6 +10,7 @@ pub(crate) mod grid;
 mod legend;
 pub(crate) mod markdown;
 pub mod number;
+mod projection;
 mod rows;
 mod table;
 

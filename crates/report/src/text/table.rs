@@ -6,14 +6,14 @@ use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
-use super::{Columns, Style, absolute, clean, distribution, middle_cut};
+use super::{Columns, Style, absolute, clean, distribution, middle_cut, projection};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     workload_count,
 };
 use crate::view::per_day;
-use overhead_model::record::{CycleSource, Role, ViewRow};
+use overhead_model::record::{CycleSource, Projection, Role, ViewRow};
 use overhead_model::{Account, Amounts, Class, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -43,6 +43,9 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     if !accounts.is_empty() {
         section(&mut out, style, "Workload by account, in B/op", &accounts);
     }
+    if let Some(projection) = &run.projection {
+        section(&mut out, style, &projection::title(projection), &projected(run, projection, style));
+    }
     let count = grouped(workload_count(run));
     section(
         &mut out,
@@ -71,6 +74,15 @@ fn header(named: &NamedRun, style: Style) -> String {
     let balance = if style.color && !named.run.ledger.balanced { alarming(&balance) } else { balance };
     let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
     format!("{name}\n{}\n{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
+}
+
+/// Returns the workload as it was measured and as it is modelled, and below it the sums.
+fn projected(run: &Run, projection: &Projection, style: Style) -> String {
+    let mut out = projection::grid(run, projection).render(style) + "\n";
+    for line in projection::lines(run, projection) {
+        let _ = writeln!(out, "{}", wrapped(&line, style.width));
+    }
+    out
 }
 
 /// Returns the operations table, and below it what its columns mean and which it has not.

@@ -1,0 +1,219 @@
+//! A model of what a link would carry: segments of another size, and what Ethernet takes besides a frame.
+//!
+//! Captured segments are cut to the size that the link allows, each piece with the headers of the whole, and then go the way of any
+//! segment. So the ledger of the model is made as any ledger is: what differs from the measured one is headers alone.
+
+use crate::packet::{Headers, Segment};
+use overhead_model::TcpFlags;
+
+/// What Ethernet takes for each frame besides the frame (IEEE 802.3 section 3.1.1 and 4.4.2): preamble with its start delimiter, check
+/// sequence, and the gap to the next frame, in bytes.
+pub const PREAMBLE: u64 = 8;
+/// See [`PREAMBLE`].
+pub const CHECK_SEQUENCE: u64 = 4;
+/// See [`PREAMBLE`].
+pub const GAP: u64 = 12;
+/// Shortest frame without its check sequence: what is shorter is padded.
+const SHORTEST: u64 = 60;
+
+/// What is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkModel {
+    /// Bytes of an IP packet that the link carries; as captured where nothing is said.
+    pub mtu: Option<u32>,
+    /// Frames have on them what Ethernet's have on the cable.
+    pub is_physical: bool,
+}
+
+/// What a model has added to what was captured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modelled {
+    /// Captured frames that were cut.
+    pub cut_frames: u64,
+    /// Frames that there are more for it, and their headers in bytes.
+    pub added_frames: u64,
+    /// See `added_frames`.
+    pub added_header_bytes: u64,
+    /// Acknowledgments of every second one of the segments that were cut, but for those that end with a captured frame; and their
+    /// bytes. They are in no ledger: a receiver may send fewer.
+    pub ack_frames: u64,
+    /// See `ack_frames`.
+    pub ack_bytes: u64,
+    /// Padding of short frames in bytes, where that is modelled.
+    pub padding_bytes: u64,
+    /// All that Ethernet takes besides, padding included.
+    pub physical_bytes: u64,
+    /// Of these, those that went with segments; the others are of frames without one.
+    placed_bytes: u64,
+}
+
+impl Modelled {
+    /// Returns how many bytes of [`Modelled::physical_bytes`] are of frames without a segment.
+    pub fn elsewhere(&self) -> u64 {
+        self.physical_bytes.saturating_sub(self.placed_bytes)
+    }
+
+    /// Returns what Ethernet takes besides for a frame of this length.
+    fn physical(&mut self, wire_len: u64) -> u64 {
+        let padding = SHORTEST.saturating_sub(wire_len);
+        self.padding_bytes += padding;
+        let bytes = PREAMBLE + CHECK_SEQUENCE + GAP + padding;
+        self.physical_bytes += bytes;
+        bytes
+    }
+}
+
+impl LinkModel {
+    /// Takes in a captured frame of this length, whatever is in it.
+    pub fn frame(self, wire_len: u32, modelled: &mut Modelled) {
+        if self.is_physical {
+            modelled.physical(u64::from(wire_len));
+        }
+    }
+
+    /// Returns the segments that a captured one is on the link, in order.
+    pub fn pieces<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
+        let mut pieces = self.cut(segment, modelled);
+        if self.is_physical {
+            for (number, piece) in pieces.iter_mut().enumerate() {
+                let bytes = match number {
+                    // Its frames were taken in already.
+                    0 => self.of_captured(segment),
+                    _ => modelled.physical(u64::from(piece.wire_len)),
+                };
+                let added = bytes as u32;
+                piece.headers.link += added;
+                piece.wire_len += added;
+                modelled.placed_bytes += bytes;
+            }
+        }
+        pieces
+    }
+
+    /// Returns what Ethernet takes besides for the frames of a captured segment. Of fragments only the last one can be short.
+    fn of_captured(self, segment: &Segment<'_>) -> u64 {
+        let padding = if segment.frames == 1 { SHORTEST.saturating_sub(u64::from(segment.wire_len)) } else { 0 };
+        u64::from(segment.frames) * (PREAMBLE + CHECK_SEQUENCE + GAP) + padding
+    }
+
+    fn cut<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
+        let Headers { link, ip, tcp } = segment.headers;
+        let room = self.mtu.map_or(0, |mtu| mtu.saturating_sub(ip + tcp));
+        // A packet of several fragments was cut to size already.
+        if room == 0 || segment.payload_len <= room || segment.frames != 1 {
+            return vec![*segment];
+        }
+        let count = segment.payload_len.div_ceil(room);
+        let headers = link + ip + tcp;
+        modelled.cut_frames += 1;
+        modelled.added_frames += u64::from(count - 1);
+        modelled.added_header_bytes += u64::from(count - 1) * u64::from(headers);
+        let acks = u64::from((count - 1) / 2);
+        modelled.ack_frames += acks;
+        modelled.ack_bytes += acks * u64::from(headers);
+        (0..count).map(|number| piece(segment, number * room, room)).collect()
+    }
+}
+
+/// Returns the bytes of a segment from `at` on, `room` at most, as a segment of their own.
+fn piece<'a>(segment: &Segment<'a>, at: u32, room: u32) -> Segment<'a> {
+    let payload_len = room.min(segment.payload_len - at);
+    let (is_first, is_last) = (at == 0, at + payload_len == segment.payload_len);
+    let payload = segment.payload.get(at as usize..).unwrap_or_default();
+    let TcpFlags { syn, fin, rst, ack } = segment.flags;
+    Segment {
+        wire_len: segment.headers.total() as u32 + payload_len,
+        // A SYN takes a number of its own before the payload (RFC 9293 section 3.4).
+        seq: segment.seq.wrapping_add(at).wrapping_add(u32::from(syn && !is_first)),
+        flags: TcpFlags { syn: syn && is_first, fin: fin && is_last, rst: rst && is_last, ack },
+        payload_len,
+        payload: payload.get(..payload_len as usize).unwrap_or(payload),
+        ..*segment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    const BYTES: [u8; 4_000] = [7; 4_000];
+
+    fn segment(payload_len: u32) -> Segment<'static> {
+        let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        Segment {
+            time_ns: 1,
+            wire_len: 66 + payload_len,
+            frames: 1,
+            headers: Headers { link: 14, ip: 20, tcp: 32 },
+            source: end(40_000),
+            destination: end(6_379),
+            ip_id: 1,
+            seq: u32::MAX - 100,
+            ack: 5,
+            flags: TcpFlags { syn: false, fin: true, rst: false, ack: true },
+            window: 1,
+            options: &[],
+            payload_len,
+            payload: &BYTES[..payload_len.min(4_000) as usize],
+        }
+    }
+
+    #[test]
+    fn a_long_segment_is_cut_and_a_short_one_is_not() {
+        let model = LinkModel { mtu: Some(1_500), is_physical: false };
+        let mut modelled = Modelled::default();
+        assert_eq!(model.pieces(&segment(1_448), &mut modelled).len(), 1);
+        assert_eq!(modelled, Modelled::default());
+        let pieces = model.pieces(&segment(4_000), &mut modelled);
+        assert_eq!(pieces.iter().map(|piece| piece.payload_len).collect::<Vec<_>>(), [1_448, 1_448, 1_104]);
+        assert_eq!(pieces.iter().map(|piece| piece.payload.len()).sum::<usize>(), 4_000);
+        assert_eq!(pieces.iter().map(|piece| piece.flags.fin).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(pieces[1].seq, (u32::MAX - 100).wrapping_add(1_448));
+        assert_eq!(pieces.iter().map(|piece| u64::from(piece.wire_len)).sum::<u64>(), 4_000 + 3 * 66);
+        let Modelled { cut_frames, added_frames, added_header_bytes, ack_frames, ack_bytes, .. } = modelled;
+        assert_eq!((cut_frames, added_frames, added_header_bytes, ack_frames, ack_bytes), (1, 2, 132, 1, 66));
+    }
+
+    #[test]
+    fn what_was_not_captured_of_a_segment_is_missing_in_its_last_pieces() {
+        let model = LinkModel { mtu: Some(1_500), is_physical: false };
+        let pieces = model.pieces(&segment(5_000), &mut Modelled::default());
+        assert_eq!(pieces.iter().map(|piece| piece.payload_len).collect::<Vec<_>>(), [1_448, 1_448, 1_448, 656]);
+        assert_eq!(pieces.iter().map(|piece| piece.payload.len()).collect::<Vec<_>>(), [1_448, 1_448, 1_104, 0]);
+    }
+
+    #[test]
+    fn a_link_too_small_for_headers_cuts_nothing() {
+        let model = LinkModel { mtu: Some(52), is_physical: false };
+        assert_eq!(model.pieces(&segment(4_000), &mut Modelled::default()).len(), 1);
+    }
+
+    #[test]
+    fn ethernet_adds_to_each_frame_and_pads_short_ones() {
+        let model = LinkModel { mtu: None, is_physical: true };
+        let mut modelled = Modelled::default();
+        for payload_len in [0, 100] {
+            let mut short = segment(payload_len);
+            (short.headers.tcp, short.wire_len) = (20, 54 + payload_len);
+            model.frame(short.wire_len, &mut modelled);
+            let pieces = model.pieces(&short, &mut modelled);
+            let padding = if payload_len == 0 { 6 } else { 0 };
+            assert_eq!((pieces.len(), pieces[0].wire_len), (1, 54 + payload_len + 24 + padding));
+        }
+        // A frame without a segment.
+        model.frame(42, &mut modelled);
+        assert_eq!((modelled.padding_bytes, modelled.physical_bytes, modelled.elsewhere()), (24, 96, 42));
+    }
+
+    #[test]
+    fn what_is_cut_is_physical_in_each_piece() {
+        let model = LinkModel { mtu: Some(1_500), is_physical: true };
+        let mut modelled = Modelled::default();
+        let whole = segment(4_000);
+        model.frame(whole.wire_len, &mut modelled);
+        let pieces = model.pieces(&whole, &mut modelled);
+        assert_eq!(pieces.iter().map(|piece| u64::from(piece.wire_len)).sum::<u64>(), 4_000 + 3 * (66 + 24));
+        assert_eq!((modelled.physical_bytes, modelled.elsewhere()), (72, 0));
+    }
+}

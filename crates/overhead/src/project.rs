@@ -1,0 +1,112 @@
+//! What a link of another MTU, or a cable, would carry of a run's packets: modelled, beside what was measured.
+
+use crate::inputs;
+use crate::keys::KeyReader;
+use anyhow::Result;
+use clap::Args;
+use overhead_dissect::{CHECK_SEQUENCE, Dissector, GAP, LinkModel, PREAMBLE, Selection};
+use overhead_model::record::{OperationRow, ProjectedRow, Projection};
+use overhead_model::{Run, exit};
+use overhead_report::{Aggregate, balance};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+/// What is modelled.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ProjectArgs {
+    /// Also model a link of this MTU, in a second reading: frames that are longer are cut, with headers for each piece
+    #[arg(long, value_name = "mtu=N", value_parser = mtu)]
+    project: Option<u32>,
+    /// Also model what Ethernet takes for each frame on the cable: preamble, check sequence, gap and padding
+    #[arg(long)]
+    physical: bool,
+}
+
+/// Reads `mtu=1500`.
+fn mtu(text: &str) -> Result<u32, String> {
+    // RFC 791: every link carries packets of 68 bytes.
+    let mtu = text.strip_prefix("mtu=").and_then(|mtu| mtu.parse().ok()).filter(|mtu| (68..=65_535).contains(mtu));
+    mtu.ok_or_else(|| {
+        format!("{text} is not what a link can be: write mtu=N with N from 68 to 65535, such as mtu=1500")
+    })
+}
+
+impl ProjectArgs {
+    /// Returns what is to be modelled; `None` where nothing is.
+    pub fn model(&self) -> Option<LinkModel> {
+        let model = LinkModel { mtu: self.project, is_physical: self.physical };
+        (model != LinkModel::default()).then_some(model)
+    }
+}
+
+/// Reads whole files, and adds what they come to on such a link to the record that was made of the same files.
+pub fn read(run: &mut Run, files: &[PathBuf], model: LinkModel, selection: Selection, keys: &KeyReader) -> Result<()> {
+    let mut dissector = dissector(model, selection, keys);
+    inputs::read(files, keys, |_, frame| {
+        keys.commit();
+        dissector.frame(frame);
+        ControlFlow::Continue(())
+    })?;
+    add(run, model, dissector);
+    Ok(())
+}
+
+/// Returns a dissector of what such a link carries.
+pub fn dissector(model: LinkModel, selection: Selection, keys: &KeyReader) -> Dissector<Aggregate> {
+    Dissector::new(selection, Aggregate::new().without_statements()).with_keys(keys.log()).with_model(model)
+}
+
+/// Adds what was dissected to the record.
+pub fn add(run: &mut Run, model: LinkModel, dissector: Dissector<Aggregate>) {
+    let modelled = dissector.modelled();
+    let (aggregate, totals) = dissector.finish();
+    let ledger = balance(&aggregate, totals.wire_bytes, totals.other);
+    if !ledger.balanced {
+        run.warnings
+            .push("the ledger of the model does not balance: this is a bug in the tool, please report it".to_owned());
+        run.exit = run.exit.max(exit::PARTIAL);
+    }
+    let of_frames = |bytes: u64| if model.is_physical { bytes * totals.frames } else { 0 };
+    run.projection = Some(Projection {
+        mtu: model.mtu,
+        physical: model.is_physical,
+        frames: totals.frames,
+        wire_bytes: totals.wire_bytes,
+        cut_frames: modelled.cut_frames,
+        added_frames: modelled.added_frames,
+        added_header_bytes: modelled.added_header_bytes,
+        ack_frames: modelled.ack_frames,
+        ack_bytes: modelled.ack_bytes,
+        preamble_bytes: of_frames(PREAMBLE),
+        check_sequence_bytes: of_frames(CHECK_SEQUENCE),
+        gap_bytes: of_frames(GAP),
+        padding_bytes: modelled.padding_bytes,
+        ledger,
+        operations: aggregate.operations().iter().map(projected).collect(),
+    });
+}
+
+fn projected(row: &OperationRow) -> ProjectedRow {
+    ProjectedRow {
+        protocol: row.protocol.clone(),
+        class: row.class,
+        name: row.name.clone(),
+        via: row.via.clone(),
+        count: row.samples(),
+        request: (&row.request).into(),
+        response: (&row.response).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mtu_is_said_by_name_and_is_one_that_links_have() {
+        assert_eq!(mtu("mtu=1500"), Ok(1_500));
+        for wrong in ["1500", "mtu=", "mtu=67", "mtu=65536", "mtu=x"] {
+            assert!(mtu(wrong).unwrap_err().contains("such as mtu=1500"), "{wrong}");
+        }
+    }
+}
