@@ -218,10 +218,10 @@ impl<T: Tally> Dissector<T> {
                 Found::Plain(plain) => plain.segment(),
                 Found::Segment(segment) => *segment,
             };
-            let mut number = at.number + modelled.added_frames;
-            for piece in model.pieces(&segment, modelled) {
+            // Each piece is a frame with a number of its own.
+            let first = at.number + modelled.added_frames;
+            for (number, piece) in (first..).zip(model.pieces(&segment, modelled)) {
                 connections.segment(&piece, Moment { number, ..at });
-                number += 1;
             }
         });
     }

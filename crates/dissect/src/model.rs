@@ -78,7 +78,7 @@ impl LinkModel {
             for (number, piece) in pieces.iter_mut().enumerate() {
                 let bytes = match number {
                     // Its frames were taken in already.
-                    0 => self.of_captured(segment),
+                    0 => of_captured(segment),
                     _ => modelled.physical(u64::from(piece.wire_len)),
                 };
                 let added = bytes as u32;
@@ -88,12 +88,6 @@ impl LinkModel {
             }
         }
         pieces
-    }
-
-    /// Returns what Ethernet takes besides for the frames of a captured segment. Of fragments only the last one can be short.
-    fn of_captured(self, segment: &Segment<'_>) -> u64 {
-        let padding = if segment.frames == 1 { SHORTEST.saturating_sub(u64::from(segment.wire_len)) } else { 0 };
-        u64::from(segment.frames) * (PREAMBLE + CHECK_SEQUENCE + GAP) + padding
     }
 
     fn cut<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
@@ -113,6 +107,13 @@ impl LinkModel {
         modelled.ack_bytes += acks * u64::from(headers);
         (0..count).map(|number| piece(segment, number * room, room)).collect()
     }
+}
+
+/// Returns what Ethernet takes besides for the frames of a captured segment. Padding of fragments is not known of each, and counts with
+/// frames without a segment.
+fn of_captured(segment: &Segment<'_>) -> u64 {
+    let padding = if segment.frames == 1 { SHORTEST.saturating_sub(u64::from(segment.wire_len)) } else { 0 };
+    u64::from(segment.frames) * (PREAMBLE + CHECK_SEQUENCE + GAP) + padding
 }
 
 /// Returns the bytes of a segment from `at` on, `room` at most, as a segment of their own.
