@@ -32,7 +32,7 @@ Examples:
   overhead explain trace.pcap
   overhead explain trace.pcap --op 12
   overhead explain trace.pcap --name GET --nth 3
-  overhead explain trace.pcap --statement 'GET key:#'
+  overhead explain trace.pcap --statement 'GET key:…'
   overhead explain trace.pcap --name SELECT --first error --format json";
 
 /// Arguments of `explain`.
