@@ -360,8 +360,9 @@ mod live {
 
     #[test]
     fn an_interrupt_ends_an_analysis_at_once() {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_overhead"))
-            .args(["analyze", "-"])
+        // Who starts the tests in the background has interrupts ignored, which a child inherits.
+        let mut child = Command::new("env")
+            .args(["--default-signal=INT", env!("CARGO_BIN_EXE_overhead"), "analyze", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
