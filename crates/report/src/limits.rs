@@ -56,5 +56,5 @@ pub const PAIRS_TOLD: usize = 10;
 /// Characters of an operation in a table that has a line for each pair: figures of both runs fit beside it.
 pub const OVERVIEW_CHARS: usize = 32;
 
-/// Statements of a run that a report draws, the largest: as many bars as a glance takes in. Those of a run with fewer are all drawn.
+/// Statements of a run that a report draws, the largest: as many bars as can be compared in one figure. Those of a run with fewer are all drawn.
 pub const REPORT_STATEMENTS: usize = 10;
