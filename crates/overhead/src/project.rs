@@ -1,15 +1,11 @@
 //! What a link of another MTU, or a cable, would carry of a run's packets: modelled, beside what was measured.
 
-use crate::inputs;
 use crate::keys::KeyReader;
-use anyhow::Result;
 use clap::Args;
 use overhead_dissect::{CHECK_SEQUENCE, Dissector, GAP, LinkModel, PREAMBLE, Selection};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Run, exit};
 use overhead_report::{Aggregate, balance};
-use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 /// What is modelled.
 #[derive(Args, Clone, Debug, Default)]
@@ -37,18 +33,6 @@ impl ProjectArgs {
         let model = LinkModel { mtu: self.project, is_physical: self.physical };
         (model != LinkModel::default()).then_some(model)
     }
-}
-
-/// Reads whole files, and adds what they come to on such a link to the record that was made of the same files.
-pub fn read(run: &mut Run, files: &[PathBuf], model: LinkModel, selection: Selection, keys: &KeyReader) -> Result<()> {
-    let mut dissector = dissector(model, selection, keys);
-    inputs::read(files, keys, |_, frame| {
-        keys.commit();
-        dissector.frame(frame);
-        ControlFlow::Continue(())
-    })?;
-    add(run, model, dissector);
-    Ok(())
 }
 
 /// Returns a dissector of what such a link carries.

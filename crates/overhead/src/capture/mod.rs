@@ -25,7 +25,7 @@ use crate::ledger::Beginning;
 use crate::runs::{self, PACKETS};
 use crate::sweep::SweepArgs;
 use crate::warnings::Warnings;
-use crate::{caller, fields, ledger, print, project};
+use crate::{caller, fields, inputs, ledger, print, project};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
 use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
@@ -39,6 +39,7 @@ use packets::{CaptureOutcome, Capturing, Limits};
 use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,10 +133,17 @@ impl CaptureArgs {
         }
         if let (Some(folder), Some(model)) = (folder, self.project.model()) {
             let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
-            let read = project::read(&mut run, &[folder.packets()], model, self.which.selection()?, &keys);
+            let mut dissector = project::dissector(model, self.which.selection()?, &keys);
+            let read = inputs::read(&[folder.packets()], &keys, |_, frame| {
+                keys.commit();
+                dissector.frame(frame);
+                ControlFlow::Continue(())
+            });
             if let Err(error) = read {
                 run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
                 run.exit = run.exit.max(exit::PARTIAL);
+            } else {
+                project::add(&mut run, model, dissector);
             }
         }
         Ok(run)
