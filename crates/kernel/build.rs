@@ -1,4 +1,4 @@
-//! Compiles `bpf/overhead.bpf.c` and generates its skeleton, with the types of `bpf/overhead.h`, into `OUT_DIR`.
+//! Compiles the programs in `bpf/` and generates their skeletons, with the types of their headers, into `OUT_DIR`.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::ffi::OsStr;
@@ -7,6 +7,9 @@ use std::process::{Command, ExitCode};
 
 /// What has to be installed, in the words of the system most people build on.
 const REMEDY: &str = "install what is needed: apt install clang libelf-dev zlib1g-dev pkg-config make gcc";
+
+/// Sources without their `.bpf.c`: each is loaded by itself, so that the kernel may refuse one and take another.
+const OBJECTS: [&str; 2] = ["overhead", "tls"];
 
 fn main() -> ExitCode {
     match build() {
@@ -28,12 +31,16 @@ fn build() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     check_clang(&clang)?;
-    SkeletonBuilder::new()
-        .source(sources.join("overhead.bpf.c"))
-        .clang(&clang)
-        .clang_args(["-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"])
-        .build_and_generate(out.join("overhead.skel.rs"))
-        .map_err(|error| format!("the BPF programs do not compile: {error:#}"))
+    for name in OBJECTS {
+        SkeletonBuilder::new()
+            .source(sources.join(format!("{name}.bpf.c")))
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang(&clang)
+            .clang_args(["-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"])
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+            .map_err(|error| format!("the BPF programs of {name}.bpf.c do not compile: {error:#}"))?;
+    }
+    Ok(())
 }
 
 fn check_clang(clang: &OsStr) -> Result<(), String> {

@@ -56,6 +56,11 @@ impl Stamp {
         }
     }
 
+    /// Returns a moment of the monotonic clock in Unix nanoseconds, as if the wall clock had run like it since.
+    pub(crate) fn unix_ns_at(&self, monotonic_ns: u64) -> u64 {
+        self.unix_ns.wrapping_add(monotonic_ns.wrapping_sub(self.monotonic_ns))
+    }
+
     /// Ticks of the time-stamp counter per nanosecond between two moments; `None` when no time passed.
     pub(crate) fn ticks_per_ns(&self, start: &Self) -> Option<f64> {
         let elapsed = self.raw_ns.checked_sub(start.raw_ns).filter(|elapsed| *elapsed > 0)?;

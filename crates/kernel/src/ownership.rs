@@ -158,7 +158,7 @@ impl Sockets {
     }
 }
 
-fn end(address: [u32; 4], port: u16) -> SocketAddr {
+pub(crate) fn end(address: [u32; 4], port: u16) -> SocketAddr {
     let mut bytes = [0; 16];
     for (place, byte) in bytes.iter_mut().zip(address.iter().flat_map(|word| word.to_ne_bytes())) {
         *place = byte;

@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 8;
 /// # Safety
 ///
 /// Every bit pattern must be a value of the type.
-unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: integers and arrays of integers; an enum of the header is a wrapped integer here.
 unsafe impl Plain for types::totals {}
@@ -38,7 +38,7 @@ unsafe impl Plain for types::connection_key {}
 unsafe impl Plain for types::connection {}
 
 /// Returns the value at the front of `bytes`; `None` when there are too few.
-fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     // SAFETY: the length was checked, the read need not be aligned, and any bytes are a `T`.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }

@@ -1,0 +1,236 @@
+//! Where a process has OpenSSL or BoringSSL, and which other TLS library it has instead.
+//!
+//! Libraries are found in the table of what a process maps, programs that were linked with one by their own symbols. Files are
+//! opened through the process's root, so that a container's library is found.
+
+use crate::skeleton::tls_types::tls_function;
+use object::{Object, ObjectSection, ObjectSymbol};
+use procfs::process::{MMapPath, Process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The functions that move bytes. BoringSSL has no `SSL_read_ex`, and neither has `SSL_sendfile` before OpenSSL 3.0.
+pub(super) const FUNCTIONS: [(&str, tls_function); 5] = [
+    ("SSL_read", tls_function::TLS_READ),
+    ("SSL_read_ex", tls_function::TLS_READ_EX),
+    ("SSL_write", tls_function::TLS_WRITE),
+    ("SSL_write_ex", tls_function::TLS_WRITE_EX),
+    ("SSL_sendfile", tls_function::TLS_SENDFILE),
+];
+/// The function that ends an SSL object.
+pub(super) const FREE: &str = "SSL_free";
+/// Without these, a file is not of the library.
+const NEEDED: [&str; 2] = ["SSL_read", "SSL_write"];
+/// Programs larger than this are not searched for what they were linked with.
+const MOST_SEARCHED: u64 = 1 << 30;
+/// Folders that hold the libraries of the system, or folders that do.
+const LIBRARY_FOLDERS: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
+
+/// A file by what it is, whatever it is called.
+pub(super) type FileId = (u64, u64);
+
+/// A file with functions of OpenSSL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Library {
+    pub(super) id: FileId,
+    /// How it is opened here.
+    pub(super) path: PathBuf,
+    /// How its process calls it.
+    pub(super) name: String,
+    /// Those of [`FUNCTIONS`] and [`FREE`] that it has.
+    pub(super) functions: BTreeSet<String>,
+}
+
+/// What a process encrypts with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Encryption {
+    pub(super) libraries: Vec<Library>,
+    /// Other TLS libraries, by name: their calls cannot be taken.
+    pub(super) others: BTreeSet<&'static str>,
+}
+
+/// Looks at files, at each once.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    /// What is known of a file: its library, or what else it is.
+    known: BTreeMap<FileId, (Option<Library>, BTreeSet<&'static str>)>,
+}
+
+impl Finder {
+    /// Returns what a process encrypts with, as of now.
+    ///
+    /// # Errors
+    ///
+    /// The process is gone, or another user's.
+    pub(super) fn of_process(&mut self, pid: u32) -> io::Result<Encryption> {
+        let process = Process::new(pid.cast_signed()).map_err(io::Error::other)?;
+        let maps = process.maps().map_err(io::Error::other)?;
+        let mut found = Encryption::default();
+        let mut seen = BTreeSet::new();
+        let program = process.exe().ok();
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        for map in &maps {
+            let MMapPath::Path(name) = &map.pathname else { continue };
+            if !seen.insert((map.dev, map.inode)) {
+                continue;
+            }
+            let is_program = program.as_ref() == Some(name);
+            if !is_program && other_by_name(name).is_none() && !may_be_openssl(name) {
+                continue;
+            }
+            // A program that was replaced since is still what this leads to.
+            let path = if is_program { PathBuf::from(format!("/proc/{pid}/exe")) } else { under(&root, name) };
+            found.others.extend(other_by_name(name));
+            self.file(&path, &name.to_string_lossy(), &mut found);
+        }
+        Ok(found)
+    }
+
+    /// Returns the libraries of the system, and what a program was linked with: for a process that is yet to start.
+    pub(super) fn of_system(&mut self, program: Option<&Path>) -> Encryption {
+        let mut found = Encryption::default();
+        for path in system_libraries() {
+            self.file(&path, &path.to_string_lossy(), &mut found);
+        }
+        if let Some(program) = program {
+            self.file(program, &program.to_string_lossy(), &mut found);
+        }
+        found
+    }
+
+    fn file(&mut self, path: &Path, name: &str, found: &mut Encryption) {
+        let Ok(about) = fs::metadata(path) else { return };
+        let id = (about.dev(), about.ino());
+        let (library, others) = self.known.entry(id).or_insert_with(|| {
+            let searched = (about.len() <= MOST_SEARCHED).then(|| search(path)).flatten();
+            let (functions, others) = searched.unwrap_or_default();
+            let is_openssl = NEEDED.iter().all(|needed| functions.contains(*needed));
+            let library = Library { id, path: path.to_owned(), name: name.to_owned(), functions };
+            (is_openssl.then_some(library), others)
+        });
+        if let Some(library) = library.as_ref().filter(|library| found.libraries.iter().all(|it| it.id != library.id)) {
+            found.libraries.push(library.clone());
+        }
+        found.others.extend(others.iter());
+    }
+}
+
+/// A path of a process, from here.
+fn under(root: &Path, name: &Path) -> PathBuf {
+    root.join(name.strip_prefix("/").unwrap_or(name))
+}
+
+/// Whether a mapped library may be OpenSSL, or another one that holds it: Python's and Node's modules, and Java's native ones.
+fn may_be_openssl(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    ["ssl", "tls", "crypto", "boring"].iter().any(|part| name.contains(part))
+}
+
+/// The other TLS library that a mapped file of this name belongs to.
+fn other_by_name(path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.to_str()?;
+    let starts = |start: &str| name.starts_with(start);
+    if starts("libjvm.so") {
+        Some("Java's own TLS")
+    } else if starts("libgnutls.so") {
+        Some("GnuTLS")
+    } else if starts("libssl3.so") {
+        Some("NSS")
+    } else if starts("libmbedtls.so") {
+        Some("Mbed TLS")
+    } else if starts("libwolfssl.so") {
+        Some("wolfSSL")
+    } else if starts("librustls") {
+        Some("rustls")
+    } else {
+        None
+    }
+}
+
+/// Returns which functions of the library a file has, and which other TLS libraries it was linked with.
+fn search(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
+    let bytes = fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let mut functions = BTreeSet::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()).filter(ObjectSymbol::is_definition) {
+        let Ok(name) = symbol.name() else { continue };
+        let name = name.split('@').next().unwrap_or(name);
+        if name == FREE || FUNCTIONS.iter().any(|(function, _)| *function == name) {
+            functions.insert(name.to_owned());
+        }
+    }
+    let mut others = BTreeSet::new();
+    if file.section_by_name(".go.buildinfo").is_some() {
+        others.insert("Go's crypto/tls");
+    }
+    // The texts of its errors name the files it was compiled from.
+    let texts = file.section_by_name(".rodata").and_then(|section| section.data().ok().map(<[u8]>::to_vec));
+    if texts.is_some_and(|texts| contains(&texts, b"/rustls-0.") || contains(&texts, b"rustls/src/")) {
+        others.insert("rustls");
+    }
+    Some((functions, others))
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    let Some((first, _)) = part.split_first() else { return true };
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        rest = rest.get(at..).unwrap_or_default();
+        if rest.starts_with(part) {
+            return true;
+        }
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    false
+}
+
+fn system_libraries() -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for folder in LIBRARY_FOLDERS {
+        let below = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let below = below.filter(|path| path.is_dir() && path.to_string_lossy().contains("-linux-"));
+        for folder in std::iter::once(PathBuf::from(folder)).chain(below) {
+            let files = fs::read_dir(folder).into_iter().flatten().flatten();
+            paths.extend(files.filter(|file| is_libssl(&file.file_name().to_string_lossy())).map(|file| file.path()));
+        }
+    }
+    paths
+}
+
+fn is_libssl(name: &str) -> bool {
+    name.starts_with("libssl.so") || name.starts_with("libssl-") || name.starts_with("libboringssl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_library_is_found_with_its_functions() {
+        let found = Finder::default().of_system(None);
+        let Some(library) = found.libraries.first() else {
+            println!("skipped: there is no libssl on this machine");
+            return;
+        };
+        assert!(NEEDED.iter().all(|name| library.functions.contains(*name)), "{library:?}");
+        assert!(library.functions.contains(FREE), "{library:?}");
+    }
+
+    #[test]
+    fn a_program_without_the_library_has_none() {
+        let found = Finder::default().of_process(std::process::id()).unwrap();
+        assert_eq!(found.libraries, []);
+    }
+
+    #[test]
+    fn other_libraries_are_told_by_their_names() {
+        let of = |name: &str| other_by_name(Path::new(name));
+        assert_eq!(of("/usr/lib/jvm/lib/server/libjvm.so"), Some("Java's own TLS"));
+        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libgnutls.so.30.34.3"), Some("GnuTLS"));
+        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libssl3.so"), Some("NSS"));
+        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libssl.so.3"), None);
+    }
+}

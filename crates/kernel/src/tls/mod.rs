@@ -1,0 +1,444 @@
+//! What processes have OpenSSL or BoringSSL encrypt and decrypt, taken at the return of the library's calls.
+//!
+//! The programs in `bpf/tls.bpf.c` copy the bytes of each call, with the TCP sequence numbers of what went through the socket
+//! meanwhile. The library's functions are found by their names in what a process maps ([`libraries`]).
+
+mod libraries;
+
+use crate::clock::Stamp;
+use crate::discover::{self, families, in_initial_pid_namespace, owners};
+use crate::error::Error;
+use crate::ownership::end;
+use crate::skeleton::tls_types;
+use crate::snapshot::{Plain, plain};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder, UprobeOpts,
+};
+use libraries::{Encryption, FREE, FUNCTIONS, FileId, Finder, Library};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The programs of `bpf/tls.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tls.bpf.o"));
+
+// SAFETY: integers and arrays of integers.
+unsafe impl Plain for tls_types::tls_event {}
+// SAFETY: as above.
+unsafe impl Plain for tls_types::tls_counts {}
+
+/// Bytes of the ring buffer, unless asked otherwise.
+const RING_BYTES: u32 = 64 << 20;
+/// The least that a ring buffer can be: a page of any architecture.
+const LEAST_RING_BYTES: u32 = 64 << 10;
+/// Memory that is kept for what the ring buffer hands out.
+const KEPT: usize = 8 << 20;
+
+/// Whose calls are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsProcesses {
+    /// Of who listens on the ports on this host; where nobody does, of who is connected to them, and of our own children.
+    Auto,
+    /// Of these processes. Their forks belong to them.
+    Pids(Vec<u32>),
+}
+
+/// What to take.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Whose calls.
+    pub processes: TlsProcesses,
+    /// Connections of these ports, where there are any. Calls whose socket is not known are taken all the same.
+    pub ports: Vec<u16>,
+    /// The program that is about to be started as a child of ours, where there is one.
+    pub program: Option<PathBuf>,
+    /// Bytes of the ring buffer, rounded up to a power of two.
+    pub ring_bytes: u32,
+}
+
+impl TlsOptions {
+    /// Takes the calls of these processes about these ports.
+    pub fn new(processes: TlsProcesses, ports: impl Into<Vec<u16>>) -> Self {
+        Self { processes, ports: ports.into(), program: None, ring_bytes: RING_BYTES }
+    }
+}
+
+/// What one call has moved, or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsCall<'a> {
+    /// When the call returned, Unix nanoseconds.
+    pub time_ns: u64,
+    /// The process and the thread.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Number of the SSL object, from 1.
+    pub stream: u64,
+    /// The process has sent this; it has received it otherwise.
+    pub sent: bool,
+    /// Place of the first byte in what the SSL object has moved in this direction since its first call that was seen.
+    pub offset: u64,
+    /// Bytes that the call has moved, and how many of them lie before these.
+    pub call_bytes: u64,
+    /// Bytes of the call that lie before these.
+    pub call_before: u64,
+    /// Bytes here. Where they could not be had, `bytes` is empty.
+    pub len: u32,
+    /// What they are.
+    pub bytes: &'a [u8],
+    /// The TCP connection, where the thread has used its socket within a call.
+    pub connection: Option<TlsConnection>,
+}
+
+/// The TCP connection of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsConnection {
+    /// Number of the network namespace of the socket.
+    pub netns: u32,
+    /// The process's end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// TCP sequence numbers of the first byte that the socket has moved for this call, and behind the last one.
+    pub sequence: [u32; 2],
+}
+
+/// What was taken, and what was not, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsCounts {
+    /// Calls that moved bytes, of the wanted connections.
+    pub calls: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that found no room in the ring buffer.
+    pub lost_bytes: u64,
+    /// Bytes that could not be read from the process.
+    pub unread_bytes: u64,
+    /// Bytes that the library has sent out of files (`SSL_sendfile`): their content is not known.
+    pub file_bytes: u64,
+    /// Bytes of connections of other ports.
+    pub elsewhere_bytes: u64,
+    /// Bytes of calls whose socket is not known.
+    pub unjoined_bytes: u64,
+}
+
+/// A process whose calls cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsUnsupported {
+    /// The process.
+    pub pid: u32,
+    /// Its command name.
+    pub comm: String,
+    /// What it has instead of OpenSSL; empty where nothing is known.
+    pub libraries: Vec<&'static str>,
+}
+
+/// Takes the calls of TLS libraries, as long as it lives.
+pub struct TlsCalls {
+    /// The programs; those at the functions of libraries are attached to each library that is found.
+    object: Object,
+    ring: RingBuffer<'static>,
+    /// What the ring buffer has handed out and was not taken yet, each with its length before it.
+    taken: Arc<Mutex<Vec<u8>>>,
+    finder: Finder,
+    libraries: BTreeMap<FileId, Library>,
+    /// What the processes that were looked at encrypt with.
+    processes: BTreeMap<u32, Encryption>,
+    clock: Stamp,
+    links: Vec<Link>,
+}
+
+impl fmt::Debug for TlsCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { libraries, processes, .. } = self;
+        f.debug_struct("TlsCalls").field("libraries", libraries).field("processes", processes).finish_non_exhaustive()
+    }
+}
+
+impl TlsCalls {
+    /// Loads the programs, finds the processes and their libraries, and takes their calls from here on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] where this machine cannot do it;
+    /// [`Error::NoSuchProcess`] where a named process is not there.
+    pub fn start(options: &TlsOptions) -> Result<Self, Error> {
+        libbpf_rs::set_print(None);
+        if !in_initial_pid_namespace() {
+            return Err(Error::PidNamespace);
+        }
+        let (pids, adopts) = roots(options)?;
+        let mut object = load(options)?;
+        let links = attach_tracepoints(&mut object)?;
+        let taken = Arc::<Mutex<Vec<u8>>>::default();
+        let ring = ring(&map(&object, "events")?, Arc::clone(&taken))?;
+        let mut calls = Self {
+            object,
+            ring,
+            taken,
+            finder: Finder::default(),
+            libraries: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            clock: Stamp::now(),
+            links,
+        };
+        if adopts {
+            calls.follow(std::process::id())?;
+            let found = calls.finder.of_system(options.program.as_deref());
+            calls.attach(&found.libraries)?;
+        }
+        for (_, family) in families(&pids)? {
+            for pid in family {
+                calls.follow(pid)?;
+            }
+        }
+        calls.rescan()?;
+        Ok(calls)
+    }
+
+    /// Looks for libraries that processes have loaded since, and for processes that have appeared since.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Attach`] where the kernel does not take a probe.
+    pub fn rescan(&mut self) -> Result<(), Error> {
+        let own = std::process::id();
+        let pids: Vec<u32> = map(&self.object, "followed")?.keys().filter_map(|key| number(&key)).collect();
+        for pid in pids.into_iter().filter(|pid| *pid != own) {
+            // One that has ended meanwhile is not worth a word.
+            let Ok(found) = self.finder.of_process(pid) else { continue };
+            self.attach(&found.libraries)?;
+            self.processes.insert(pid, found);
+        }
+        Ok(())
+    }
+
+    /// Hands what was taken since the last time to `take`, in the order of the calls' returns, and returns how many events it was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] where the ring buffer cannot be read.
+    pub fn poll(&mut self, mut take: impl FnMut(&TlsCall<'_>)) -> Result<usize, Error> {
+        self.ring.consume()?;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = taken.as_slice();
+        let mut count = 0;
+        while let Some((len, after)) = rest.split_first_chunk::<4>() {
+            let Some((event, after)) = after.split_at_checked(u32::from_ne_bytes(*len) as usize) else { break };
+            rest = after;
+            if let Some(call) = call_of(event, &self.clock) {
+                take(&call);
+                count += 1;
+            }
+        }
+        taken.clear();
+        if taken.capacity() > KEPT {
+            *taken = Vec::new();
+        }
+        Ok(count)
+    }
+
+    /// Returns what was taken and what was lost so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] where the table cannot be read.
+    pub fn counts(&self) -> Result<TlsCounts, Error> {
+        let bytes = map(&self.object, "counts")?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
+        let counts: tls_types::tls_counts = bytes.and_then(|bytes| plain(&bytes)).unwrap_or_default();
+        Ok(TlsCounts {
+            calls: counts.calls,
+            bytes: counts.bytes,
+            lost_bytes: counts.lost_bytes,
+            unread_bytes: counts.unread_bytes,
+            file_bytes: counts.file_bytes,
+            elsewhere_bytes: counts.elsewhere_bytes,
+            unjoined_bytes: counts.unjoined_bytes,
+        })
+    }
+
+    /// Returns the files whose functions are watched, as their processes call them.
+    pub fn libraries(&self) -> Vec<String> {
+        self.libraries.values().map(|library| library.name.clone()).collect()
+    }
+
+    /// Returns the processes without OpenSSL and BoringSSL among those that were looked at, in order of their numbers.
+    pub fn unsupported(&self) -> Vec<TlsUnsupported> {
+        let without = self.processes.iter().filter(|(_, found)| found.libraries.is_empty());
+        without
+            .map(|(pid, found)| TlsUnsupported {
+                pid: *pid,
+                comm: discover::comm(*pid).unwrap_or_default(),
+                libraries: found.others.iter().copied().collect(),
+            })
+            .collect()
+    }
+
+    /// Takes the calls of a process and of its forks to come.
+    fn follow(&self, pid: u32) -> Result<(), Error> {
+        Ok(map(&self.object, "followed")?.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)?)
+    }
+
+    /// Puts probes at the functions of libraries that have none yet.
+    fn attach(&mut self, libraries: &[Library]) -> Result<(), Error> {
+        for library in libraries {
+            if self.libraries.contains_key(&library.id) {
+                continue;
+            }
+            for (function, cookie) in FUNCTIONS.iter().filter(|(name, _)| library.functions.contains(*name)) {
+                for (program, retprobe) in [("tls_enter", false), ("tls_exit", true)] {
+                    let cookie = if retprobe { 0 } else { u64::from(cookie.0) };
+                    let probe = Probe { program, function, retprobe, cookie };
+                    self.links.push(probe.attach(&mut self.object, library)?);
+                }
+            }
+            if library.functions.contains(FREE) {
+                let probe = Probe { program: "tls_free", function: FREE, retprobe: false, cookie: 0 };
+                self.links.push(probe.attach(&mut self.object, library)?);
+            }
+            self.libraries.insert(library.id, library.clone());
+        }
+        Ok(())
+    }
+}
+
+/// A program at a function.
+struct Probe<'a> {
+    program: &'a str,
+    function: &'a str,
+    retprobe: bool,
+    cookie: u64,
+}
+
+impl Probe<'_> {
+    /// Puts it at the function of a library, for all processes: those that are of no interest are told by the program.
+    fn attach(&self, object: &mut Object, library: &Library) -> Result<Link, Error> {
+        let failed =
+            |reason: String| Error::Attach { program: format!("{} of {}", self.function, library.name), reason };
+        let Some(program) = object.progs_mut().find(|program| program.name() == self.program) else {
+            return Err(failed(format!("{} is not among the programs", self.program)));
+        };
+        let options = UprobeOpts {
+            cookie: self.cookie,
+            retprobe: self.retprobe,
+            func_name: Some(self.function.to_owned()),
+            ..UprobeOpts::default()
+        };
+        program.attach_uprobe_with_opts(-1, &library.path, 0, options).map_err(|error| failed(format!("{error:#}")))
+    }
+}
+
+/// Returns the processes to begin with, and whether children of ours are to be followed.
+fn roots(options: &TlsOptions) -> Result<(BTreeSet<u32>, bool), Error> {
+    match &options.processes {
+        TlsProcesses::Pids(pids) => match pids.iter().find(|pid| discover::comm(**pid).is_none()) {
+            Some(pid) => Err(Error::NoSuchProcess(*pid)),
+            None => Ok((pids.iter().copied().collect(), false)),
+        },
+        TlsProcesses::Auto => {
+            let owners = owners(&options.ports)?;
+            if owners.servers.is_empty() { Ok((owners.clients, true)) } else { Ok((owners.servers, false)) }
+        }
+    }
+}
+
+fn load(options: &TlsOptions) -> Result<Object, Error> {
+    let failed = |error: libbpf_rs::Error| Error::loading(&error);
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
+    for mut map in open.maps_mut().filter(|map| map.name() == "events") {
+        let bytes = options.ring_bytes.max(LEAST_RING_BYTES).checked_next_power_of_two().unwrap_or(1 << 31);
+        map.set_max_entries(bytes).map_err(failed)?;
+    }
+    let object = open.load().map_err(failed)?;
+    let mut ports = vec![0; size_of::<tls_types::tls_ports>()];
+    for port in &options.ports {
+        ports[..4].copy_from_slice(&1_u32.to_ne_bytes());
+        ports[4 + usize::from(port >> 3)] |= 1 << (port & 7);
+    }
+    map(&object, "wanted_ports")?.update(&0_u32.to_ne_bytes(), &ports, MapFlags::ANY)?;
+    Ok(object)
+}
+
+/// Attaches the programs at tracepoints, all of which are needed.
+fn attach_tracepoints(object: &mut Object) -> Result<Vec<Link>, Error> {
+    let at_tracepoints = object.progs_mut().filter(|program| is_tracepoint(program));
+    at_tracepoints
+        .map(|program| {
+            let name = program.name().to_string_lossy().into_owned();
+            program.attach().map_err(|error| Error::Attach { program: name, reason: format!("{error:#}") })
+        })
+        .collect()
+}
+
+fn is_tracepoint(program: &ProgramMut<'_>) -> bool {
+    program.section().to_string_lossy().starts_with("tp_btf/")
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let map = object.maps().find(|map| map.name() == name);
+    let map = map.ok_or_else(|| Error::Tables(format!("there is no table {name}")))?;
+    Ok(MapHandle::try_from(&map)?)
+}
+
+/// A ring buffer that adds what comes out to `taken`.
+fn ring(events: &MapHandle, taken: Arc<Mutex<Vec<u8>>>) -> Result<RingBuffer<'static>, Error> {
+    let mut builder = RingBufferBuilder::new();
+    builder.add(events, move |event| {
+        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        // Events come in a few sizes: what lies behind the bytes is nothing.
+        let len =
+            plain::<tls_types::tls_event>(event).map_or(0, |header| HEADER + header.len as usize).min(event.len());
+        taken.extend_from_slice(&(len as u32).to_ne_bytes());
+        taken.extend_from_slice(event.get(..len).unwrap_or_default());
+        0
+    })?;
+    Ok(builder.build()?)
+}
+
+/// Bytes of an event before those of the call.
+const HEADER: usize = size_of::<tls_types::tls_event>();
+
+/// Reads an event.
+fn call_of<'a>(event: &'a [u8], clock: &Stamp) -> Option<TlsCall<'a>> {
+    let header: tls_types::tls_event = plain(event)?;
+    let has = |flag: tls_types::tls_flags| header.flags & flag.0 != 0;
+    let is_missing = has(tls_types::tls_flags::TLS_UNREAD) || has(tls_types::tls_flags::TLS_FILE);
+    let connection = &header.connection;
+    Some(TlsCall {
+        time_ns: clock.unix_ns_at(header.time_ns),
+        pid: header.tgid,
+        tid: header.tid,
+        stream: header.stream,
+        sent: has(tls_types::tls_flags::TLS_SENT),
+        offset: header.offset,
+        call_bytes: header.call_bytes,
+        call_before: header.call_before,
+        len: header.len,
+        bytes: if is_missing { &[] } else { event.get(HEADER..HEADER + header.len as usize)? },
+        connection: has(tls_types::tls_flags::TLS_JOINED).then(|| TlsConnection {
+            netns: connection.netns,
+            local: end(connection.local, connection.local_port),
+            remote: end(connection.remote, connection.remote_port),
+            sequence: [header.from, header.to],
+        }),
+    })
+}
+
+fn number(key: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(key.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_of_an_event_is_without_holes() {
+        assert_eq!(HEADER, 5 * 8 + 2 * 4 + 40 + 4 * 4);
+        assert_eq!(call_of(&[0; HEADER - 1], &Stamp::default()), None);
+        let call = call_of(&[0; HEADER], &Stamp::default()).unwrap();
+        assert_eq!((call.connection, call.bytes, call.sent), (None, &[][..], false));
+    }
+}
