@@ -19,7 +19,7 @@ impl Totals {
     #[cfg(feature = "live")]
     pub(crate) fn add(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
-        self.wire_bytes += u64::from(frame.original_len);
+        self.wire_bytes += u64::from(frame.wire_len());
         self.last_ns = Some(self.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));
     }
 }

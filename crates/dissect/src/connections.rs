@@ -424,11 +424,12 @@ impl<T: Tally> Connections<T> {
         self.shared.statements.withhold(true);
         entry.announce(&mut self.tally);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let Finished { tcp, other, notes, hits } = entry.flow.finish(&mut self.tally);
+        let Finished { tcp, transport, other, notes, hits } = entry.flow.finish(&mut self.tally);
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();
-        self.totals.add(&Totals { other, tcp, notes, ..Totals::default() });
+        let transports = transport.into_iter().collect();
+        self.totals.add(&Totals { transports, other, tcp, notes, ..Totals::default() });
     }
 }
 

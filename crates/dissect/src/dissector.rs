@@ -11,7 +11,7 @@ use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_decode::Note;
-use overhead_model::{Frame, LinkType, Tally};
+use overhead_model::{Frame, LinkType, StreamPiece, Tally};
 use std::sync::Arc;
 
 /// A segment as it was found: in a frame with the usual headers, which are read when they are needed, or otherwise.
@@ -56,18 +56,31 @@ impl Frames {
 
     fn copy(&mut self, frame: &Frame<'_>) {
         self.totals.duplicate_frames += 1;
-        self.totals.other += u64::from(frame.original_len);
+        self.totals.other += u64::from(frame.wire_len());
     }
 
     /// A frame with other headers than most have.
     #[inline(never)]
     fn rare(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
+        if frame.link == LinkType::UPPER_PDU {
+            return self.piece(frame, take);
+        }
         match packet::parse_any(frame) {
             Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
             Packet::Tcp(segment) => take(Found::Segment(&segment), self.moment()),
             Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => self.copy(frame),
             Packet::Fragment(fragment) => self.fragment(&fragment, take),
             packet => self.without_segment(&packet, u64::from(frame.original_len), 1),
+        }
+    }
+
+    /// A packet of a byte stream that no frame carried, or of another program.
+    fn piece(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
+        if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
+            take(Found::Segment(&packet::of_piece(frame, &piece, at)), self.moment());
+        } else {
+            self.totals.foreign_pdus += 1;
+            self.totals.other += u64::from(frame.original_len);
         }
     }
 
@@ -212,12 +225,18 @@ impl<T: Tally> Dissector<T> {
     fn model_frame(&mut self, frame: &Frame<'_>) {
         let Self { frames, connections, model, .. } = self;
         let Some((model, modelled)) = model else { return };
-        model.frame(frame.original_len, modelled);
+        if frame.link != LinkType::UPPER_PDU {
+            model.frame(frame.original_len, modelled);
+        }
         frames.frame(frame, |found, at| {
             let segment = match found {
                 Found::Plain(plain) => plain.segment(),
                 Found::Segment(segment) => *segment,
             };
+            if segment.stream.is_some() {
+                // There is no link to be modelled.
+                return connections.segment(&segment, at);
+            }
             // Each piece is a frame with a number of its own.
             let first = at.number + modelled.added_frames;
             for (number, piece) in (first..).zip(model.pieces(&segment, modelled)) {

@@ -157,6 +157,7 @@ mod tests {
             options: &[],
             payload_len,
             payload: &BYTES[..payload_len.min(4_000) as usize],
+            stream: None,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::bounds::Company;
 use crate::digest::Digest;
 use crate::packet::{Plain, Segment};
 use crate::select::Selection;
-use overhead_model::Protocol;
+use overhead_model::{Protocol, Transport};
 use overhead_protocols::know_of_one_another;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const IS_SHARED: u8 = 2;
 pub struct Share {
     /// What there is to know of each port.
     ports: Arc<[u8]>,
+    /// Something whose connections know of one another may be spoken at paths.
+    are_paths_shared: bool,
     threads: usize,
     own: usize,
     company: Arc<Company>,
@@ -33,8 +35,10 @@ impl Share {
     /// Divides what is selected among so many threads.
     pub fn among(threads: usize, selection: &Selection) -> Vec<Self> {
         let ports: Arc<[u8]> = (0..=u16::MAX).map(|port| about(selection, port)).collect();
+        let are_paths_shared = selection.candidates_at(0).into_iter().any(know_of_one_another);
         let company = Arc::<Company>::default();
-        let share = |own| Self { ports: Arc::clone(&ports), threads, own, company: Arc::clone(&company) };
+        let share =
+            |own| Self { ports: Arc::clone(&ports), are_paths_shared, threads, own, company: Arc::clone(&company) };
         (0..threads).map(share).collect()
     }
 
@@ -54,6 +58,9 @@ impl Share {
 
     /// Returns whether the connection of this segment is its own.
     pub(crate) fn has(&self, segment: &Segment<'_>) -> bool {
+        if segment.stream.is_some_and(|piece| piece.transport == Transport::Unix) && self.are_paths_shared {
+            return self.own == 0;
+        }
         self.is_own([segment.source.port(), segment.destination.port()], || {
             [segment.source, segment.destination].map(end_of)
         })
@@ -128,6 +135,7 @@ mod tests {
             options: &[],
             payload_len: 0,
             payload: &[],
+            stream: None,
         }
     }
 

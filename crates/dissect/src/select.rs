@@ -1,7 +1,7 @@
 //! Which connections are decoded, and as what.
 
 use crate::packet::Segment;
-use overhead_model::Protocol;
+use overhead_model::{Protocol, Transport};
 use overhead_protocols::{speaks_udp, takes_resp};
 
 /// The user's choice of connections. The default detects every connection, by port and then by content.
@@ -23,6 +23,9 @@ pub struct Verdict {
 impl Selection {
     /// Judges a connection by the ports of its first segment.
     pub fn judge(&self, segment: &Segment<'_>) -> Verdict {
+        if let Some(piece) = segment.stream.filter(|piece| piece.transport == Transport::Unix) {
+            return Verdict { candidates: self.candidates_at(piece.addresses[1].port()), server_port: None };
+        }
         let (source, destination) = (segment.source.port(), segment.destination.port());
         let by_destination = self.candidates_on(destination);
         let by_source = self.candidates_on(source);
@@ -47,6 +50,18 @@ impl Selection {
         }
         let is_spoken = |protocols: &[Protocol]| protocols.iter().all(|protocol| speaks_udp(*protocol));
         self.ports.iter().filter(|(_, protocols)| is_spoken(protocols)).map(|(port, _)| *port).collect()
+    }
+
+    /// Returns the protocols that may be spoken at a path, where a capture has noted this port of the one it was made of, or 0.
+    pub(crate) fn candidates_at(&self, noted: u16) -> Vec<Protocol> {
+        if self.ports.is_empty() {
+            return self.candidates_on(noted).unwrap_or_else(|| Protocol::ALL.to_vec());
+        }
+        // Paths have no ports: what was asked for is asked for everywhere.
+        let mut candidates: Vec<Protocol> = self.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates
     }
 
     /// Returns the protocols that may be spoken on a port; `None` where it is neither selected nor well known.

@@ -3,7 +3,7 @@
 use crate::limits;
 use overhead_decode::{Foreign, Note};
 use overhead_model::record::TcpTotals;
-use overhead_model::{Frame, LinkType};
+use overhead_model::{Frame, LinkType, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Totals over all frames, as the run record has them in `source`, `tcp` and `ledger.other`.
@@ -33,6 +33,10 @@ pub struct Totals {
     pub header_bytes: u32,
     /// Longest captured length of a frame that was longer: the snap length, as far as frames show it; 0 without any.
     pub snap_bytes: u64,
+    /// Packets of Wireshark's export that hold no piece of a stream as this tool writes it.
+    pub foreign_pdus: u64,
+    /// What carried the selected connections.
+    pub transports: BTreeSet<Transport>,
     /// Bytes of frames that belong to no selected connection.
     pub other: u64,
     /// Transport totals over the selected connections.
@@ -45,6 +49,7 @@ impl Totals {
     /// Adds what one connection, or the connections of one thread, came to.
     pub fn add(&mut self, part: &Self) {
         self.other += part.other;
+        self.transports.extend(&part.transports);
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;
             if matches!(note, Note::Foreign(_)) {
@@ -67,6 +72,16 @@ impl Totals {
         sum.response_only += tcp.response_only;
     }
 
+    /// Returns what carried the selected connections together.
+    pub fn transport(&self) -> Transport {
+        let mut transports = self.transports.iter();
+        match (transports.next(), transports.next()) {
+            (None, _) => Transport::Tcp,
+            (Some(only), None) => *only,
+            (Some(_), Some(_)) => Transport::Mixed,
+        }
+    }
+
     /// Adds the kinds of foreign traffic on the highest ports together, where there are too many.
     fn bound_foreign(&mut self) {
         let further = Note::Foreign(Foreign::FURTHER);
@@ -82,11 +97,11 @@ impl Totals {
     #[inline]
     pub(crate) fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
-        self.wire_bytes += u64::from(frame.original_len);
-        self.captured_bytes += frame.bytes.len() as u64;
+        self.wire_bytes += u64::from(frame.wire_len());
+        self.captured_bytes += u64::from(frame.captured_len());
         if frame.bytes.len() < frame.original_len as usize {
             self.truncated_frames += 1;
-            self.snap_bytes = self.snap_bytes.max(frame.bytes.len() as u64);
+            self.snap_bytes = self.snap_bytes.max(u64::from(frame.captured_len()));
         }
         if self.last_ns.is_some_and(|last| frame.time_ns >= last) {
             self.last_ns = Some(frame.time_ns);

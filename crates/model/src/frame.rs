@@ -1,5 +1,6 @@
 //! A captured link-layer unit, as every source hands it on.
 
+use crate::stream::tags_len;
 use std::fmt;
 
 /// One captured frame, borrowed from its source.
@@ -9,12 +10,32 @@ pub struct Frame<'a> {
     pub time_ns: u64,
     /// Link type of the interface that captured it.
     pub link: LinkType,
-    /// Length on the wire in bytes, before snapping. Sums of these are *wire bytes*.
+    /// Length in bytes, before snapping: see [`Frame::wire_len`].
     pub original_len: u32,
     /// Index of the capturing interface within its source (0 where the format has only one).
     pub interface: u32,
     /// The captured bytes; shorter than `original_len` when the frame was snapped.
     pub bytes: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Returns its length on the wire in bytes, before snapping. Sums of these are *wire bytes*. Of a piece of a stream, the
+    /// bytes of the stream alone: its tags were on no wire.
+    #[inline]
+    pub fn wire_len(&self) -> u32 {
+        self.original_len - self.unsent()
+    }
+
+    /// Returns how many bytes of that were captured.
+    #[inline]
+    pub fn captured_len(&self) -> u32 {
+        self.bytes.len() as u32 - self.unsent()
+    }
+
+    #[inline]
+    fn unsent(&self) -> u32 {
+        if self.link == LinkType::UPPER_PDU { tags_len(self) } else { 0 }
+    }
 }
 
 /// A frame that owns its bytes.
@@ -64,6 +85,8 @@ impl LinkType {
     pub const IPV4: Self = Self(228);
     /// Raw IPv6.
     pub const IPV6: Self = Self(229);
+    /// Packets of Wireshark's export, which streams are kept as: see [`crate::stream`].
+    pub const UPPER_PDU: Self = Self(252);
     /// Linux cooked capture v2.
     pub const LINUX_SLL2: Self = Self(276);
 
@@ -77,6 +100,7 @@ impl LinkType {
             Self::LINUX_SLL => Some("LINUX_SLL"),
             Self::IPV4 => Some("IPV4"),
             Self::IPV6 => Some("IPV6"),
+            Self::UPPER_PDU => Some("WIRESHARK_UPPER_PDU"),
             Self::LINUX_SLL2 => Some("LINUX_SLL2"),
             _ => None,
         }

@@ -14,6 +14,7 @@ pub mod operation;
 pub mod privilege;
 pub mod record;
 pub mod spread;
+pub mod stream;
 pub mod sweep;
 pub mod system;
 pub mod trace;
@@ -28,6 +29,7 @@ pub use operation::{
 };
 pub use record::{Measured, Run};
 pub use spread::Spread;
+pub use stream::{StreamPiece, Transport};
 pub use sweep::Sweep;
 pub use system::{Protocol, System};
 pub use trace::{FrameFacts, TcpFlags, Trace};

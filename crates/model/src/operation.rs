@@ -1,6 +1,7 @@
 //! Operations - a request and the response that answers it - and where closed ones are handed.
 
 use crate::account::Amounts;
+use crate::stream::Transport;
 use crate::system::Protocol;
 use crate::trace::Trace;
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,8 @@ pub enum DecidedBy {
     Port,
     /// One side's bytes parse as requests, or as responses.
     Content,
+    /// The kernel says whose end of a UNIX socket listened, or a TLS library which end it was.
+    Socket,
 }
 
 /// A connection that operations are of, as far as is known while they come.
@@ -161,6 +164,10 @@ pub struct ConnectionSummary {
     pub client: SocketAddr,
     /// Address of the server.
     pub server: SocketAddr,
+    /// What carried its bytes.
+    pub transport: Transport,
+    /// Names of client and server where the addresses only stand for them.
+    pub names: Option<Box<[String; 2]>>,
     /// Protocol it was decoded as.
     pub protocol: Protocol,
     /// The server's name and version as it stated them in the handshake, where it did.
@@ -179,6 +186,18 @@ pub struct ConnectionSummary {
     pub wire_bytes: u64,
     /// TCP payload of both directions, each byte once.
     pub payload_bytes: u64,
+}
+
+impl ConnectionSummary {
+    /// Returns how the client is to be called: by its name, or else by its address.
+    pub fn client_name(&self) -> String {
+        self.names.as_ref().map_or_else(|| self.client.to_string(), |names| names[0].clone())
+    }
+
+    /// Returns the same of the server.
+    pub fn server_name(&self) -> String {
+        self.names.as_ref().map_or_else(|| self.server.to_string(), |names| names[1].clone())
+    }
 }
 
 /// Where closed operations go. The aggregate of the report is one; so is a list in a test.

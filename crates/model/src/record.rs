@@ -16,6 +16,7 @@ pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
 
 use crate::account::{Account, Amounts};
 use crate::operation::{Class, DecidedBy, Side};
+use crate::stream::Transport;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -79,6 +80,10 @@ pub struct Run {
     pub environment: Option<Environment>,
     /// Where the frames came from.
     pub source: Source,
+    /// What carried the bytes: `tcp`, `unix`, `tls-plaintext`, or `mixed`, where connections differ and each says so. Without
+    /// frames there was no link: wire bytes are the payload.
+    #[serde(default)]
+    pub transport: Transport,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// The ledger.
@@ -491,10 +496,13 @@ pub struct Latency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
-    /// `address:port` of the client.
+    /// `address:port` of the client; `pid:4711` where it is known by its process.
     pub client: String,
-    /// `address:port` of the server.
+    /// `address:port` of the server; `unix:/path` of a UNIX socket, `unix:@name` of an abstract one.
     pub server: String,
+    /// What carried its bytes; absent where it is what the run says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// Protocol name.
     pub protocol: String,
     /// As the server named itself; `null` where it did not.

@@ -239,7 +239,7 @@ impl Reading {
             }
             if let Some(input) = inputs.get_mut(file) {
                 input.frames += 1;
-                input.wire_bytes += u64::from(frame.original_len);
+                input.wire_bytes += u64::from(frame.wire_len());
             }
             if keys.has_brought() {
                 dissection.catch_up();

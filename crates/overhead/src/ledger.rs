@@ -77,6 +77,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
             tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
             environment: facts.environment,
             source,
+            transport: totals.transport(),
             tcp: totals.tcp,
             other_bytes: totals.other,
             counters: facts.counters,

@@ -5,7 +5,7 @@ use overhead_decode::{Foreign, Look, Note};
 use overhead_dissect::Totals;
 use overhead_dissect::limits;
 use overhead_model::record::{Interface, TcpTotals};
-use overhead_model::{Protocol, System, exit};
+use overhead_model::{LinkType, Protocol, System, Transport, exit};
 use overhead_report::text::{counted, grouped};
 
 /// The warnings of a run, collected.
@@ -77,11 +77,17 @@ impl Warnings {
             ));
         }
         if totals.tcp.gap_bytes > 0 {
+            let (where_from, lost) = if totals.transport().has_frames() {
+                ("are in no captured frame (gaps in the TCP sequence)", "frames")
+            } else {
+                ("were written and not captured (gaps in the streams)", "calls")
+            };
             self.partial(format!(
-                "{} are in no captured frame (gaps in the TCP sequence): the capture lost frames, and these bytes are posted nowhere",
+                "{} {where_from}: the capture lost {lost}, and these bytes are posted nowhere",
                 counted(totals.tcp.gap_bytes, "byte")
             ));
         }
+        self.of_transport(totals);
         self.of_directions(&totals.tcp);
         if totals.tcp.given_up > 0 {
             self.partial(format!(
@@ -95,6 +101,28 @@ impl Warnings {
             } else {
                 self.of_note(*note, *count);
             }
+        }
+    }
+
+    /// Connections that no frames carried.
+    fn of_transport(&mut self, totals: &Totals) {
+        for transport in totals.transports.iter().filter(|transport| !transport.has_frames()) {
+            let what = match transport {
+                Transport::Unix => "UNIX sockets",
+                _ => "TLS in clear, from the calls of its library,",
+            };
+            self.remark(format!(
+                "{what} have no link: their wire bytes are the payload, without frames and headers; compare them with other connections by payload"
+            ));
+        }
+        if totals.foreign_pdus > 0 {
+            self.partial(format!(
+                "{} of link type {} {} no piece of a stream, and {} not decoded: capture the connections themselves",
+                counted(totals.foreign_pdus, "packet"),
+                LinkType::UPPER_PDU,
+                if totals.foreign_pdus == 1 { "is" } else { "are" },
+                if totals.foreign_pdus == 1 { "is" } else { "are" },
+            ));
         }
     }
 

@@ -149,6 +149,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
             header_snapped_frames: 0,
             kernel_drops: Measured::unavailable("offline"),
         },
+        transport: overhead_model::Transport::Tcp,
         tcp: TcpTotals { connections: 1, ..TcpTotals::default() },
         other_bytes,
         counters: Measured::unavailable("offline"),

@@ -49,8 +49,8 @@ impl Counts {
         } else {
             self.control_frames += 1;
         }
-        // A packet of several fragments was cut to size already.
-        if headers.ip + headers.tcp + payload_len > limits::ETHERNET_MTU && frames == 1 {
+        // A packet of several fragments was cut to size already, and a stream in no packets is not.
+        if headers.ip > 0 && headers.ip + headers.tcp + payload_len > limits::ETHERNET_MTU && frames == 1 {
             self.oversize(headers, payload_len);
         }
     }

@@ -29,6 +29,8 @@ pub struct Half {
     low: u64,
     /// Highest end of payload seen.
     high: u64,
+    /// Of a stream that was in no frames: what came before the byte at [`ORIGIN`].
+    base: u64,
     /// The initial sequence number.
     isn: Option<u32>,
     /// The SYN has not been acknowledged.
@@ -190,6 +192,16 @@ impl Half {
             return Acked::Bytes;
         }
         if handshake { Acked::Handshake } else { Acked::Nothing }
+    }
+
+    /// Places a piece of a stream by what comes before it: of the whole stream where that is known to `begin` with the
+    /// connection, else of what there is from the first piece on.
+    pub fn place_piece(&mut self, offset: u64, begins: bool) -> u64 {
+        if self.next_seq.is_none() {
+            self.base = if begins { 0 } else { offset };
+            self.start(self.base as u32);
+        }
+        ORIGIN.wrapping_add(offset.wrapping_sub(self.base))
     }
 
     /// Lowers the start of a stream whose beginning was not captured.

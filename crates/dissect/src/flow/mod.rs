@@ -19,7 +19,9 @@ use counts::Counts;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
-use overhead_model::{Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, Tally, Trace};
+use overhead_model::{
+    Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
+};
 use overhead_protocols::Shared;
 use probe::Probe;
 use recall::Memory;
@@ -54,6 +56,24 @@ pub struct Flow {
     /// Of a port of one protocol, and no bytes have shown yet that they are of it.
     unproven: bool,
     memory: Memory,
+    /// Of a stream that was in no frames.
+    stream: Option<Box<Stream>>,
+}
+
+/// What is known of a stream that was in no frames.
+#[derive(Debug)]
+struct Stream {
+    id: u64,
+    transport: Transport,
+    /// Client and server.
+    names: [String; 2],
+}
+
+impl Stream {
+    fn of(piece: &StreamPiece<'_>) -> Self {
+        let names = [piece.client, piece.server].map(str::to_owned);
+        Self { id: piece.id, transport: piece.transport, names }
+    }
 }
 
 /// What a finished flow leaves behind.
@@ -61,6 +81,8 @@ pub struct Flow {
 pub struct Finished {
     /// Transport totals, where the connection was selected.
     pub tcp: Option<TcpTotals>,
+    /// What carried it, where it was selected.
+    pub transport: Option<Transport>,
     /// Bytes of its frames, where it was not.
     pub other: u64,
     /// Warnings that came up on it, and how often.
@@ -80,13 +102,14 @@ impl Flow {
         turns: Option<Turns>,
     ) -> Self {
         let (source, destination) = (segment.source, segment.destination);
-        let (from_client, decided_by) = match (segment.flags.syn, verdict.server_port) {
-            (true, _) => (!segment.flags.ack, DecidedBy::Syn),
-            (false, Some(port)) if destination.port() == port => (true, DecidedBy::Port),
-            (false, Some(_)) => (false, DecidedBy::Port),
-            (false, None) => (true, DecidedBy::Content),
+        let (from_client, decided_by) = match (segment.stream, segment.flags.syn, verdict.server_port) {
+            (Some(piece), ..) => (piece.to_server, DecidedBy::Socket),
+            (None, true, _) => (!segment.flags.ack, DecidedBy::Syn),
+            (None, false, Some(port)) if destination.port() == port => (true, DecidedBy::Port),
+            (None, false, Some(_)) => (false, DecidedBy::Port),
+            (None, false, None) => (true, DecidedBy::Content),
         };
-        let mid_stream = !segment.flags.syn;
+        let mid_stream = segment.stream.map_or(!segment.flags.syn, |piece| !piece.begins);
         let stage = match verdict.candidates.as_slice() {
             [] => Stage::Other,
             [protocol] if decided_by != DecidedBy::Content => {
@@ -110,6 +133,7 @@ impl Flow {
             server_port: verdict.server_port,
             seen: [false; 2],
             memory: Memory::new(turns),
+            stream: segment.stream.map(|piece| Box::new(Stream::of(piece))),
         }
     }
 
@@ -148,6 +172,9 @@ impl Flow {
 
     /// Returns whether `segment` opens a new connection between the same ends.
     pub fn is_succeeded_by(&self, segment: &Segment<'_>) -> bool {
+        if let (Some(piece), Some(stream)) = (segment.stream, &self.stream) {
+            return piece.id != stream.id;
+        }
         segment.flags.syn && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
     }
 
@@ -313,7 +340,17 @@ impl Flow {
         }
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
-        let start = match half.place(seq, len) {
+        let place = match segment.stream {
+            Some(piece) => Place::At(half.place_piece(piece.offset, piece.begins)),
+            None => half.place(seq, len),
+        };
+        let start = match place {
+            // Pieces of a stream come in order: what is missing before one was lost.
+            Place::At(start) if segment.stream.is_some() => {
+                let hole = half.next()..start;
+                self.skip_hole(side, &hole, tally);
+                start
+            }
             Place::At(start) => start,
             Place::Astray => {
                 let frame = self.book.arrival(segment.time_ns, segment.headers, len);
@@ -321,6 +358,7 @@ impl Flow {
                 return;
             }
         };
+        let half = &self.halves[side as usize];
         if half.is_next(start) && self.probes[side as usize].is_none() {
             self.next_bytes(side, segment, len, tally);
             return;
@@ -460,7 +498,7 @@ impl Flow {
     }
 
     fn skip_hole<T: Tally>(&mut self, side: Side, hole: &Range<u64>, tally: &mut T) {
-        let len = hole.end - hole.start;
+        let len = hole.end.saturating_sub(hole.start);
         if len > 0 {
             self.halves[side as usize].give_up(hole);
             self.book.gap(side, len);
@@ -507,7 +545,8 @@ impl Flow {
         else {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
-            return Finished { tcp: None, other: self.counts.wire_bytes, notes, hits: self.hits() };
+            let other = self.counts.wire_bytes;
+            return Finished { tcp: None, transport: None, other, notes, hits: self.hits() };
         };
         engine.finish(&mut Ledger::new(&mut self.book, protocol, tally));
         self.book.finish(protocol, tally);
@@ -521,13 +560,20 @@ impl Flow {
             self.book.note(Note::OneWay);
         }
         tally.connection(self.summary(protocol, &tcp));
-        Finished { tcp: Some(tcp), other: 0, notes: self.book.take_notes(), hits: self.hits() }
+        let transport = Some(self.transport());
+        Finished { tcp: Some(tcp), transport, other: 0, notes: self.book.take_notes(), hits: self.hits() }
+    }
+
+    fn transport(&self) -> Transport {
+        self.stream.as_ref().map_or(Transport::Tcp, |stream| stream.transport)
     }
 
     fn summary(&self, protocol: Protocol, tcp: &TcpTotals) -> ConnectionSummary {
         ConnectionSummary {
             client: self.ends[0],
             server: self.ends[1],
+            transport: self.transport(),
+            names: self.stream.as_ref().map(|stream| Box::new(stream.names.clone())),
             protocol,
             server_software: self.book.software(Side::Response).map(str::to_owned),
             client_software: self.book.software(Side::Request).map(str::to_owned),

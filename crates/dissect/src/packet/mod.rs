@@ -10,12 +10,14 @@
 mod link;
 mod net;
 mod plain;
+mod stream;
 mod tunnel;
 mod walk;
 
-use overhead_model::{Account, Frame, TcpFlags};
+use overhead_model::{Account, Frame, StreamPiece, TcpFlags};
 pub(crate) use plain::{Plain, PlainHeader, segment as of_plain_header};
 use std::net::{IpAddr, SocketAddr};
+pub(crate) use stream::segment as of_piece;
 use walk::Walk;
 
 /// What a frame turned out to be.
@@ -94,6 +96,9 @@ pub struct Segment<'a> {
     pub payload_len: u32,
     /// Its captured part.
     pub payload: &'a [u8],
+    /// Where it came from, where that was no frame but a piece of a byte stream: there are no headers, sequence numbers and
+    /// acknowledgments then.
+    pub stream: Option<&'a StreamPiece<'a>>,
 }
 
 /// A segment of which nothing but its numbers, its payload and the lengths of its headers can make a difference: an

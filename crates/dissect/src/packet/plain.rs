@@ -139,6 +139,7 @@ pub fn segment(header: &PlainHeader) -> Segment<'static> {
         options: &[],
         payload_len: u32::from(two(header, 2)).saturating_sub(IP as u32 + tcp_len),
         payload: &[],
+        stream: None,
     }
 }
 

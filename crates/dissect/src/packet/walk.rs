@@ -217,6 +217,7 @@ impl<'a> Walk<'a> {
             options,
             payload_len: self.end.checked_sub(self.at)? as u32,
             payload: self.payload(),
+            stream: None,
         })
     }
 

@@ -275,7 +275,7 @@ impl Worker {
 impl Sink {
     fn frame(&mut self, frame: &Frame<'_>) {
         match self.writer.as_mut().map(|writer| writer.write(frame)) {
-            Some(Ok(())) => self.written_bytes += u64::from(frame.original_len),
+            Some(Ok(())) => self.written_bytes += u64::from(frame.wire_len()),
             Some(Err(error)) => self.give_up_file(&error),
             None => {}
         }

@@ -108,8 +108,8 @@ pub fn render(explanation: &Explanation) -> Result<String> {
     let explained = &explanation.explained;
     let connection = explained.connection.as_ref().map(|summary| JsonConnection {
         number: explanation.found.connection,
-        client: summary.client.to_string(),
-        server: summary.server.to_string(),
+        client: summary.client_name(),
+        server: summary.server_name(),
         server_software: summary.server_software.clone(),
         client_software: summary.client_software.clone(),
     });

@@ -72,7 +72,7 @@ impl TextPage<'_> {
         if let Some(connection) = &explained.connection {
             let software = connection.server_software.as_deref().map(clean);
             let software = software.map_or_else(String::new, |software| format!(", {software}"));
-            let (client, server) = (connection.client, connection.server);
+            let (client, server) = (clean(&connection.client_name()), clean(&connection.server_name()));
             let number = grouped(self.explanation.found.connection);
             self.line(&format!("connection {number}: {client} > {server}, {}{software}", connection.protocol));
         }
@@ -105,9 +105,10 @@ impl TextPage<'_> {
         let Some(connection) = &self.explanation.explained.connection else {
             return String::new();
         };
+        let (client, server) = (clean(&connection.client_name()), clean(&connection.server_name()));
         match side {
-            Side::Request => format!("{} > {}", connection.client, connection.server),
-            Side::Response => format!("{} > {}", connection.server, connection.client),
+            Side::Request => format!("{client} > {server}"),
+            Side::Response => format!("{server} > {client}"),
         }
     }
 
@@ -208,9 +209,11 @@ fn parts(facts: &FrameFacts, view: &FrameView<'_>) -> Vec<String> {
         let flags = flags(facts);
         return vec![format!("{wire} = {}{flags}", accounts.join(" + "))];
     }
-    let [link, ip, tcp] = facts.headers;
-    let whole =
-        format!("{wire} = link {link} + ip {ip} + tcp {tcp} + payload {}", grouped(u64::from(facts.payload_len)));
+    let payload = grouped(u64::from(facts.payload_len));
+    let whole = match facts.headers {
+        [0, 0, 0] => format!("{wire} = payload {payload}"),
+        [link, ip, tcp] => format!("{wire} = link {link} + ip {ip} + tcp {tcp} + payload {payload}"),
+    };
     let own = charges.total() + mine;
     if own == u64::from(facts.wire_len) {
         return vec![whole];

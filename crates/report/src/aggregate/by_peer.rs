@@ -9,6 +9,7 @@ use super::distribution::Values;
 use super::statement::latency_of;
 use crate::limits::{GROUPS, PEER_ROWS};
 use overhead_model::record::{By, PeerRow, PeerRows, SideSums};
+use overhead_model::stream::process_of;
 use overhead_model::{Class, Ends, Operation, Outcome, Protocol, Side, SideTotals};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -43,6 +44,8 @@ struct ClassSums {
 #[derive(Clone, Debug, Default)]
 struct Group {
     classes: [Option<Box<ClassSums>>; Class::COUNT],
+    /// Client and server of the last of them that ended, where their addresses only stand for them.
+    names: Option<Box<[String; 2]>>,
     /// Connections that had any operation or frame, and how many of them have not ended.
     connections: u64,
     open: u64,
@@ -117,12 +120,13 @@ impl ByPeer {
     }
 
     /// The current connection has ended.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self, names: Option<&[String; 2]>) {
         let Some(ends) = &self.current else { return };
         if let Some(Place::Group(key)) = self.open.remove(&ends.number)
             && let Some(group) = self.groups.get_mut(&key)
         {
             group.open -= 1;
+            group.names = names.cloned().map(Box::new);
         }
     }
 
@@ -165,7 +169,7 @@ impl ByPeer {
         let Ends { client, server, first_ns, .. } = *ends;
         let none = GroupKey { protocol, client: None, server: None, first_ns: 0 };
         match self.by {
-            By::Client => GroupKey { client: Some(SocketAddr::new(client.ip(), 0)), ..none },
+            By::Client => GroupKey { client: Some(SocketAddr::new(process_of(client.ip()), 0)), ..none },
             By::Server => GroupKey { server: Some(server), ..none },
             By::Connection | By::Name | By::Statement => {
                 GroupKey { protocol, client: Some(client), server: Some(server), first_ns }
@@ -236,6 +240,7 @@ impl Group {
 
     fn merge(&mut self, other: &Self) {
         self.connections += other.connections;
+        self.names = self.names.take().or_else(|| other.names.clone());
         for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
             if let Some(theirs) = theirs {
                 mine.get_or_insert_default().merge(theirs);
@@ -247,14 +252,21 @@ impl Group {
     fn rows(&self, by: By, key: Option<GroupKey>, protocol: Protocol) -> Vec<PeerRow> {
         const CLASSES: [Class; Class::COUNT] = [Class::Workload, Class::Setup, Class::Background, Class::Unmatched];
         let end = |end: SocketAddr| if by == By::Client { end.ip().to_string() } else { end.to_string() };
+        let [client, server] = match (&self.names, key) {
+            (Some(names), Some(key)) => {
+                let [client, server] = &**names;
+                [key.client.map(|_| client.clone()), key.server.map(|_| server.clone())]
+            }
+            (_, key) => [key.and_then(|key| key.client).map(end), key.and_then(|key| key.server).map(end)],
+        };
         let row = |(class, sums): (Class, &Option<Box<ClassSums>>)| {
             let sums = sums.as_ref()?;
             let [request, response] = sums.sides.map(|side| SideSums::new(side.frames, side.amounts));
             Some(PeerRow {
                 class,
                 protocol: protocol.name().to_owned(),
-                client: key.and_then(|key| key.client).map(end),
-                server: key.and_then(|key| key.server).map(end),
+                client: client.clone(),
+                server: server.clone(),
                 first_ns: key.map(|key| key.first_ns).filter(|first_ns| *first_ns > 0),
                 connections: self.connections,
                 count: sums.count,
@@ -333,7 +345,7 @@ mod tests {
         for (number, bytes) in connections {
             peers.turn_to(&ends(number, number as u16));
             peers.add(REQUEST, &operation(bytes), 1);
-            peers.end();
+            peers.end(None);
         }
         peers
     }
@@ -375,7 +387,7 @@ mod tests {
         // What comes later on one that has no group is not given one.
         peers.turn_to(&ends(count, count as u16));
         peers.add_late(REQUEST, Side::Request, &operation(5).sides[0]);
-        peers.end();
+        peers.end(None);
         assert_eq!((peers.groups.len(), peers.folded), (GROUPS, 3));
         assert_eq!(sums(&peers.to_record()), (count, 15 * count + 5, count));
     }

@@ -45,15 +45,16 @@ impl Largest {
 /// Largest first; a total order, so that what is kept does not depend on when it was seen.
 fn order(a: &ConnectionSummary, b: &ConnectionSummary) -> Ordering {
     let head = |c: &ConnectionSummary| (Reverse(c.wire_bytes), c.client, c.server, c.first_ns);
-    let tail = |c: &ConnectionSummary| (c.protocol, c.operations, c.tls, c.server_decided_by);
+    let tail = |c: &ConnectionSummary| (c.protocol, c.transport, c.operations, c.tls, c.server_decided_by);
     let said = |c: &ConnectionSummary| (c.server_software.clone(), c.client_software.clone());
     head(a).cmp(&head(b)).then_with(|| tail(a).cmp(&tail(b))).then_with(|| said(a).cmp(&said(b)))
 }
 
 fn row(summary: &ConnectionSummary) -> Connection {
     Connection {
-        client: summary.client.to_string(),
-        server: summary.server.to_string(),
+        client: summary.client_name(),
+        server: summary.server_name(),
+        transport: Some(summary.transport),
         protocol: summary.protocol.name().to_owned(),
         server_software: summary.server_software.clone(),
         client_software: summary.client_software.clone(),

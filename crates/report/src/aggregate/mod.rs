@@ -203,7 +203,7 @@ impl Tally for Aggregate {
             peers.push(&summary);
         }
         if let Some(peers) = &mut self.by_peer {
-            peers.end();
+            peers.end(summary.names.as_deref());
         }
         self.connections.push(summary);
     }

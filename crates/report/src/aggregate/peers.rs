@@ -55,12 +55,14 @@ fn nobody(end: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overhead_model::DecidedBy;
+    use overhead_model::{DecidedBy, Transport};
 
     fn connection(client: SocketAddr, server: SocketAddr, payload_bytes: u64) -> ConnectionSummary {
         ConnectionSummary {
             client,
             server,
+            transport: Transport::Tcp,
+            names: None,
             protocol: Protocol::Resp,
             server_software: None,
             client_software: None,

@@ -4,8 +4,10 @@ use super::Aggregate;
 use crate::bounds::losses;
 use crate::text::number::grouped;
 use overhead_model::exit::PARTIAL;
-use overhead_model::record::{Counters, Environment, Ledger, Observer, Run, SCHEMA_VERSION, Source, TcpTotals, Tool};
-use overhead_model::{Measured, Side};
+use overhead_model::record::{
+    Connection, Counters, Environment, Ledger, Observer, Run, SCHEMA_VERSION, Source, TcpTotals, Tool,
+};
+use overhead_model::{Measured, Side, Transport};
 
 /// What a record says besides operations and connections.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct RunFacts {
     pub environment: Option<Environment>,
     /// Where the frames came from.
     pub source: Source,
+    /// What carried the selected connections.
+    pub transport: Transport,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// Bytes of frames of no selected connection.
@@ -42,10 +46,11 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
         tool: facts.tool,
         environment: facts.environment,
         source: facts.source,
+        transport: facts.transport,
         tcp: facts.tcp,
         ledger,
         operations: aggregate.operations(),
-        connections: aggregate.connections(),
+        connections: connections(aggregate, facts.transport),
         connections_omitted: aggregate.connections_omitted(),
         counters: facts.counters,
         observer: facts.observer,
@@ -56,6 +61,15 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
         view: None,
         exit: if ledger.balanced { facts.exit } else { facts.exit.max(PARTIAL) },
     }
+}
+
+/// Returns the largest connections; where all were carried by the same, that is said once.
+fn connections(aggregate: &Aggregate, transport: Transport) -> Vec<Connection> {
+    let mut connections = aggregate.connections();
+    for connection in &mut connections {
+        connection.transport = connection.transport.filter(|of| *of != transport);
+    }
+    connections
 }
 
 /// Returns the ledger of what was added up, of so many bytes on the wire and so many of no selected connection.

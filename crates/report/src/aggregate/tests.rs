@@ -47,6 +47,8 @@ fn summary(port: u16, wire_bytes: u64, first_ns: u64) -> ConnectionSummary {
     ConnectionSummary {
         client: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         server: SocketAddr::from((Ipv4Addr::LOCALHOST, 6_379)),
+        transport: overhead_model::Transport::Tcp,
+        names: None,
         protocol: Protocol::Resp,
         server_software: None,
         client_software: None,

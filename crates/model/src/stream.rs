@@ -1,0 +1,331 @@
+//! Byte streams that no frame carried - UNIX sockets, TLS in clear from a library's calls - as captures keep them.
+//!
+//! One call's bytes, or a part of them, are a packet of link type 252 (`LINKTYPE_WIRESHARK_UPPER_PDU`): tags, then the bytes.
+//! Wireshark opens it and hands the bytes to the dissector of the server's port. All tags are registered ones
+//! (`wsutil/exported_pdu_tlvs.h` of Wireshark); what they have no place for is text in the tag for the column of information.
+//!
+//! ```text
+//! tag:   type u16, length u16, value; big-endian; the last has type 0 and no value
+//! text:  "stream 1", transport, number, ">" to the server or "<" from it, offset, marks, client, server
+//! marks: "s" where the stream is known from its first byte, "e" where it ends here, "-" for neither
+//! ```
+
+use crate::frame::Frame;
+#[cfg(doc)]
+use crate::frame::LinkType;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+const END: u16 = 0;
+const DISSECTOR: u16 = 12;
+const DISSECTOR_TABLE: u16 = 14;
+const IPV4_SOURCE: u16 = 20;
+const IPV4_DESTINATION: u16 = 21;
+const IPV6_SOURCE: u16 = 22;
+const IPV6_DESTINATION: u16 = 23;
+const PORT_TYPE: u16 = 24;
+const SOURCE_PORT: u16 = 25;
+const DESTINATION_PORT: u16 = 26;
+const TABLE_NUMBER: u16 = 32;
+const COLUMN_TEXT: u16 = 36;
+
+/// `EXP_PDU_PT_TCP`.
+const TCP: u32 = 2;
+/// First words of the text of a stream, with the version of its format.
+const FORMAT: &str = "stream 1 ";
+/// More tags than a packet of ours has.
+const MOST_TAGS: usize = 32;
+/// Unique local addresses (RFC 4193) that stand for processes, and for paths.
+const PROCESSES: u64 = 0xfd6f_7665_7268_0000;
+const PATHS: u64 = 0xfd6f_7665_7268_0001;
+
+/// What carried the bytes of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// TCP, in frames.
+    #[default]
+    Tcp,
+    /// A UNIX stream socket: no frames, no link.
+    Unix,
+    /// Calls of a TLS library, in clear: no frames.
+    TlsPlaintext,
+    /// Of a run: its connections differ, and each says what carried it.
+    Mixed,
+}
+
+impl Transport {
+    /// Returns the identifier that records use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+            Self::TlsPlaintext => "tls-plaintext",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// Returns whether bytes came in frames, whose headers are in the ledger.
+    pub const fn has_frames(self) -> bool {
+        matches!(self, Self::Tcp | Self::Mixed)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A piece of a stream: which, where in it, and between whom. The bytes follow its tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPiece<'a> {
+    /// What carried it: [`Transport::Unix`] or [`Transport::TlsPlaintext`].
+    pub transport: Transport,
+    /// Number of the connection, which no other has in the same capture.
+    pub id: u64,
+    /// Sent to the server, not by it.
+    pub to_server: bool,
+    /// Bytes of the direction before this piece, since it began or was first seen.
+    pub offset: u64,
+    /// Offsets count from the connection's first byte: nothing came before.
+    pub begins: bool,
+    /// Both ends are done: nothing comes after.
+    pub ends: bool,
+    /// Who the client is, without spaces, as in `pid:4711`.
+    pub client: &'a str,
+    /// Who the server is, as in `unix:/run/redis.sock`.
+    pub server: &'a str,
+    /// Addresses that stand for client and server: see [`unix_ends`]; real ones where there are any.
+    pub addresses: [SocketAddr; 2],
+}
+
+impl<'a> StreamPiece<'a> {
+    /// Returns the sender and the receiver.
+    pub fn direction(&self) -> (SocketAddr, SocketAddr) {
+        let [client, server] = self.addresses;
+        if self.to_server { (client, server) } else { (server, client) }
+    }
+
+    /// Reads the tags of a packet, and where they end. `None` for other packets of the link type, and where the tags were
+    /// not captured whole.
+    pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let mut at = 0;
+        let (mut text, mut ends) = (None, Ends::default());
+        for _ in 0..MOST_TAGS {
+            let (kind, value) = tag(bytes, at)?;
+            at += 4 + value.len();
+            match kind {
+                END => return Some((Self::of_text(text?, ends)?, at)),
+                COLUMN_TEXT => text = std::str::from_utf8(value).ok(),
+                _ => ends.tag(kind, value)?,
+            }
+        }
+        None
+    }
+
+    fn of_text(text: &'a str, ends: Ends) -> Option<Self> {
+        let mut words = text.strip_prefix(FORMAT)?.splitn(7, ' ');
+        let mut word = || words.next().filter(|word| !word.is_empty());
+        let transport = match word()? {
+            "unix" => Transport::Unix,
+            "tls-plaintext" => Transport::TlsPlaintext,
+            _ => return None,
+        };
+        let id = word()?.parse().ok()?;
+        let to_server = match word()? {
+            ">" => true,
+            "<" => false,
+            _ => return None,
+        };
+        let offset = word()?.parse().ok()?;
+        let marks = word()?;
+        let [source, destination] = ends.addresses()?;
+        Some(Self {
+            transport,
+            id,
+            to_server,
+            offset,
+            begins: marks.contains('s'),
+            ends: marks.contains('e'),
+            client: word()?,
+            server: word()?,
+            addresses: if to_server { [source, destination] } else { [destination, source] },
+        })
+    }
+
+    /// Appends the tags to `out`; the bytes of the piece are to follow.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let (source, destination) = self.direction();
+        let server_port = u32::from(self.addresses[1].port());
+        if server_port > 0 {
+            put(out, DISSECTOR_TABLE, b"tcp.port");
+            put(out, TABLE_NUMBER, &server_port.to_be_bytes());
+        } else {
+            put(out, DISSECTOR, b"data");
+        }
+        put_address(out, source.ip(), [IPV4_SOURCE, IPV6_SOURCE]);
+        put_address(out, destination.ip(), [IPV4_DESTINATION, IPV6_DESTINATION]);
+        put(out, PORT_TYPE, &TCP.to_be_bytes());
+        put(out, SOURCE_PORT, &u32::from(source.port()).to_be_bytes());
+        put(out, DESTINATION_PORT, &u32::from(destination.port()).to_be_bytes());
+        let at = out.len();
+        put(out, COLUMN_TEXT, &[]);
+        let (to, marks) = (if self.to_server { '>' } else { '<' }, marks(self.begins, self.ends));
+        let Self { transport, id, offset, client, server, .. } = self;
+        // Writing to memory does not fail.
+        let _ = write!(out, "{FORMAT}{transport} {id} {to} {offset} {marks} {client} {server}");
+        let length = (out.len() - at - 4) as u16;
+        if let Some(place) = out.get_mut(at + 2..at + 4) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
+        put(out, END, &[]);
+    }
+}
+
+/// Both ends of a packet, as its tags have them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    addresses: [Option<IpAddr>; 2],
+    ports: [Option<u16>; 2],
+}
+
+impl Ends {
+    /// Takes in one tag; `None` where its value is not as long as it has to be.
+    fn tag(&mut self, kind: u16, value: &[u8]) -> Option<()> {
+        let port = |value: &[u8]| u16::try_from(u32::from_be_bytes(value.try_into().ok()?)).ok();
+        match kind {
+            IPV4_SOURCE => self.addresses[0] = Some(<[u8; 4]>::try_from(value).ok()?.into()),
+            IPV4_DESTINATION => self.addresses[1] = Some(<[u8; 4]>::try_from(value).ok()?.into()),
+            IPV6_SOURCE => self.addresses[0] = Some(<[u8; 16]>::try_from(value).ok()?.into()),
+            IPV6_DESTINATION => self.addresses[1] = Some(<[u8; 16]>::try_from(value).ok()?.into()),
+            SOURCE_PORT => self.ports[0] = Some(port(value)?),
+            DESTINATION_PORT => self.ports[1] = Some(port(value)?),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn addresses(self) -> Option<[SocketAddr; 2]> {
+        let ([source, destination], [from, to]) = (self.addresses, self.ports);
+        Some([SocketAddr::new(source?, from?), SocketAddr::new(destination?, to?)])
+    }
+}
+
+const fn marks(begins: bool, ends: bool) -> &'static str {
+    match (begins, ends) {
+        (false, false) => "-",
+        (true, false) => "s",
+        (false, true) => "e",
+        (true, true) => "se",
+    }
+}
+
+/// The tag at `at`, and its value.
+fn tag(bytes: &[u8], at: usize) -> Option<(u16, &[u8])> {
+    let [kind_high, kind_low, high, low] = *bytes.get(at..)?.first_chunk()?;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    Some((u16::from_be_bytes([kind_high, kind_low]), bytes.get(at + 4..at + 4 + length)?))
+}
+
+fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    out.extend(kind.to_be_bytes());
+    out.extend((value.len() as u16).to_be_bytes());
+    out.extend(value);
+}
+
+fn put_address(out: &mut Vec<u8>, address: IpAddr, [v4, v6]: [u16; 2]) {
+    match address {
+        IpAddr::V4(address) => put(out, v4, &address.octets()),
+        IpAddr::V6(address) => put(out, v6, &address.octets()),
+    }
+}
+
+/// Returns the addresses that stand for the ends of connection `id` between a process and the server at a path: unique
+/// local ones, the same for the same process and path, and different for each connection. `port` is the server's usual
+/// one, by which Wireshark chooses its dissector; 0 where the protocol is not known.
+pub fn unix_ends(pid: u32, path: &str, id: u64, port: u16) -> [SocketAddr; 2] {
+    let client = u128::from(PROCESSES) << 64 | u128::from(pid) << 32 | u128::from((id >> 16) as u32);
+    let server = u128::from(PATHS) << 64 | u128::from(hash(path.as_bytes()));
+    [SocketAddr::new(Ipv6Addr::from(client).into(), id as u16), SocketAddr::new(Ipv6Addr::from(server).into(), port)]
+}
+
+/// Returns the address that stands for a process, whichever of its connections this one is of; any other address as it is.
+pub fn process_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) if (v6.to_bits() >> 64) as u64 == PROCESSES => {
+            Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u32::MAX)).into()
+        }
+        other => other,
+    }
+}
+
+/// FNV-1a: paths are few, and only have to be told apart.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Returns how many bytes of a frame are no part of what it stands for: the tags of a stream's piece, which were on no
+/// wire. For frames of [`LinkType::UPPER_PDU`]; 0 where they are of another program.
+#[cold]
+pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
+    StreamPiece::read(frame.bytes).map_or(0, |(_, at)| at as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::LinkType;
+
+    fn piece() -> StreamPiece<'static> {
+        StreamPiece {
+            transport: Transport::Unix,
+            id: 70_000,
+            to_server: false,
+            offset: 1 << 33,
+            begins: true,
+            ends: false,
+            client: "pid:4711",
+            server: "unix:/run/a b.sock",
+            addresses: unix_ends(4_711, "/run/a b.sock", 70_000, 6_379),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (to_server, begins, ends) in [(false, true, false), (true, false, true), (true, false, false)] {
+            let piece = StreamPiece { to_server, begins, ends, ..piece() };
+            let mut bytes = Vec::new();
+            piece.write(&mut bytes);
+            let tags = bytes.len();
+            bytes.extend(b"+OK\r\n");
+            assert_eq!(StreamPiece::read(&bytes), Some((piece, tags)));
+            for cut in 0..tags {
+                assert_eq!(StreamPiece::read(&bytes[..cut]), None, "cut at {cut}");
+            }
+            let link = LinkType::UPPER_PDU;
+            let frame = Frame { time_ns: 0, link, original_len: bytes.len() as u32, interface: 0, bytes: &bytes };
+            assert_eq!(frame.wire_len(), 5, "tags are on no wire");
+        }
+    }
+
+    #[test]
+    fn connections_of_a_process_differ_and_the_process_does_not() {
+        let of = |id| unix_ends(4_711, "/run/redis.sock", id, 6_379);
+        assert_ne!(of(1)[0], of(65_537)[0]);
+        assert_eq!(of(1)[1], of(65_537)[1]);
+        assert_eq!(process_of(of(1)[0].ip()), process_of(of(65_537)[0].ip()));
+        assert_ne!(of(1)[1].ip(), unix_ends(4_711, "/run/valkey.sock", 1, 6_379)[1].ip());
+    }
+
+    #[test]
+    fn packets_of_other_programs_are_none_of_ours() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, DISSECTOR, b"sip");
+        put(&mut bytes, END, &[]);
+        assert_eq!(StreamPiece::read(&bytes), None);
+    }
+}
