@@ -47,7 +47,9 @@ struct bpf_perf_event_value {
 /* include/linux/interrupt.h */
 enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
 /* include/net/tcp_states.h */
-enum { TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
+/* include/linux/net.h, include/uapi/linux/un.h */
+enum { SOCK_STREAM = 1, SUN_PATH_AT = 2 };
 /* include/uapi/linux/in.h, include/linux/socket.h, include/linux/err.h */
 enum { IPPROTO_TCP = 6, AF_UNIX = 1, AF_INET6 = 10, MSG_PEEK = 2, MAX_ERRNO = 4095 };
 /* arch/x86/include/asm/thread_info.h, arch/arm64/include/asm/thread_info.h */
@@ -89,6 +91,23 @@ struct nsproxy {
 	struct net *net_ns;
 };
 
+struct socket___kernel {
+	struct sock *sk;
+};
+
+struct file {
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	int on_cpu;
@@ -107,6 +126,7 @@ struct task_struct {
 	char comm[16];
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
+	struct files_struct *files;
 };
 
 typedef struct {
@@ -125,6 +145,7 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
@@ -132,7 +153,51 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u16 sk_type;
 	__u16 sk_protocol;
+	struct pid *sk_peer_pid;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	struct upid numbers[1];
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct dentry {
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct sockaddr_un {
+	__u16 sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[];
+};
+
+struct unix_sock {
+	struct sock sk;
+	struct unix_address *addr;
+	struct path path;
+	struct sock *peer;
 };
 
 struct inet_connection_sock {
@@ -147,15 +212,26 @@ struct tcp_sock {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
 	unsigned long orig_ax;
 };
 #define SYSCALL_NUMBER(regs) ((int)(regs)->orig_ax)
+#define SYSCALL_ARGUMENT_1(regs) ((regs)->di)
+#define SYSCALL_ARGUMENT_2(regs) ((regs)->si)
+#define SYSCALL_ARGUMENT_3(regs) ((regs)->dx)
 #define IS_COMPAT(task) ((task)->thread_info.status & TS_COMPAT)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
+	__u64 regs[31];
+	__u64 orig_x0;
 	__s32 syscallno;
 };
 #define SYSCALL_NUMBER(regs) ((regs)->syscallno)
+#define SYSCALL_ARGUMENT_1(regs) ((regs)->orig_x0)
+#define SYSCALL_ARGUMENT_2(regs) ((regs)->regs[1])
+#define SYSCALL_ARGUMENT_3(regs) ((regs)->regs[2])
 #define IS_COMPAT(task) ((task)->thread_info.flags & (1UL << TIF_32BIT))
 #else
 #error "the system call number of this architecture is not known"
@@ -172,6 +248,53 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
+struct bpf_iter__unix {
+	struct bpf_iter_meta *meta;
+	struct unix_sock *unix_sk;
+};
+
 #pragma clang attribute pop
+
+/* include/uapi/linux/uio.h, include/linux/socket.h: the layout is that of 64-bit programs. */
+struct iovec {
+	void *iov_base;
+	__u64 iov_len;
+};
+
+struct user_msghdr {
+	void *msg_name;
+	int msg_namelen;
+	struct iovec *msg_iov;
+	__u64 msg_iovlen;
+	void *msg_control;
+	__u64 msg_controllen;
+	unsigned int msg_flags;
+};
+
+struct mmsghdr {
+	struct user_msghdr msg_hdr;
+	unsigned int msg_len;
+};
+
+/* Numbers of the system calls that write to a socket. */
+#if defined(__TARGET_ARCH_x86)
+enum {
+	CALL_WRITE = 1,
+	CALL_WRITEV = 20,
+	CALL_SENDTO = 44,
+	CALL_SENDMSG = 46,
+	CALL_SENDMMSG = 307,
+	CALL_PWRITEV2 = 328,
+};
+#else
+enum {
+	CALL_WRITE = 64,
+	CALL_WRITEV = 66,
+	CALL_SENDTO = 206,
+	CALL_SENDMSG = 211,
+	CALL_SENDMMSG = 269,
+	CALL_PWRITEV2 = 287,
+};
+#endif
 
 #endif

@@ -23,6 +23,8 @@ const volatile __u32 find_servers = 0;
 const volatile __u32 find_clients = 0;
 /* Count sockets on these ports only. */
 const volatile __u32 only_port_set = 0;
+/* Count UNIX stream sockets, not those of TCP. */
+const volatile __u32 only_unix = 0;
 /* The process that measures: it never gets a role by discovery. */
 const volatile __u32 own_tgid = 0;
 /* Its children are clients from their exec on. */
@@ -578,6 +580,8 @@ int sched_wakeup(__u64 *ctx)
 
 static __always_inline bool is_wanted(struct sock *sk)
 {
+	if (only_unix)
+		return sk->__sk_common.skc_family == AF_UNIX && sk->sk_type == SOCK_STREAM;
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return false;
 	return !only_port_set || has_port(sk->__sk_common.skc_num) ||
@@ -627,7 +631,8 @@ static __always_inline bool use_socket(struct sock *sk, struct thread *thread)
 		if (!is_wanted(sk))
 			return false;
 		socket = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-		note_connection(sk, thread->slot, 0);
+		if (!only_unix)
+			note_connection(sk, thread->slot, 0);
 		if (!socket)
 			return true;
 	}

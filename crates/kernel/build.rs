@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 const REMEDY: &str = "install what is needed: apt install clang libelf-dev zlib1g-dev pkg-config make gcc";
 
 /// Sources without their `.bpf.c`: each is loaded by itself, so that the kernel may refuse one and take another.
-const OBJECTS: [&str; 2] = ["overhead", "tls"];
+const OBJECTS: [&str; 3] = ["overhead", "streams", "tls"];
 
 fn main() -> ExitCode {
     match build() {

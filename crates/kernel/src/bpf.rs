@@ -151,6 +151,7 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Bt
     constants.find_servers = (options.server == ProcessSelection::Ports).into();
     constants.find_clients = (options.client == ProcessSelection::Ports).into();
     constants.only_port_set = (!options.ports.is_empty()).into();
+    constants.only_unix = options.only_unix.into();
     constants.own_tgid = std::process::id();
     constants.adopt_children = options.adopt_children.into();
     constants.kernel_slots = (slots() / 2) as u32;

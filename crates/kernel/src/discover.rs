@@ -134,7 +134,7 @@ fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<End> {
     ports.contains(&entry.remote_address.port()).then_some(End::Client)
 }
 
-fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
+pub(crate) fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
     process.fd().into_iter().flatten().flatten().filter_map(|fd| match fd.target {
         FDTarget::Socket(inode) => Some(inode),
         _ => None,

@@ -64,6 +64,8 @@ pub enum CycleChoice {
 pub struct CounterOptions {
     /// The captured ports. When there are any, only sockets on them are counted; without any, all TCP sockets of the roles.
     pub ports: Vec<u16>,
+    /// Count UNIX stream sockets, not those of TCP.
+    pub only_unix: bool,
     /// Who the server is.
     pub server: ProcessSelection,
     /// Who the client is.
@@ -95,6 +97,7 @@ impl CounterOptions {
     pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
         Self {
             ports: ports.into(),
+            only_unix: false,
             server: ProcessSelection::Ports,
             client: ProcessSelection::Ports,
             cycles: CycleChoice::Best,

@@ -71,6 +71,19 @@ impl Counters {
         Ok(record)
     }
 
+    /// The record of the window that [`Counters::stop`] ended, of all processes of both roles, where all that was captured are so many
+    /// bytes that they wrote to UNIX sockets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotBegun`] without a window.
+    pub fn attribute_streams(&mut self, captured: u64) -> Result<record::Counters, Error> {
+        let mut window = self.ended_window()?;
+        let record = window.record(|window, role| window.stream_role(role, captured));
+        self.remarks = window.remarks;
+        Ok(record)
+    }
+
     /// The record of the window so far, of all processes of both roles.
     pub(super) fn whole(&mut self) -> Result<record::Counters, Error> {
         let mut window = self.ended_window()?;
@@ -120,6 +133,24 @@ impl EndedWindow<'_> {
             self.remarks.push(format!("{}: {reason}", name(role)));
             record.withheld = Some(reason);
         }
+        Measured::Value(record)
+    }
+
+    /// Everything that was counted for a role at one end of UNIX sockets.
+    fn stream_role(&mut self, role: Role, captured: u64) -> Measured<record::Role> {
+        let candidates = self.candidates(role);
+        if candidates.is_empty() {
+            return Measured::unavailable(self.counters.nobody(role));
+        }
+        let (mut record, sums) = self.role(role, &candidates);
+        if let Some(reason) = self.context.programs.absence(&SOCKET) {
+            record.coverage = Measured::unavailable(reason);
+            return Measured::Value(record);
+        }
+        let shares = SocketShares { moved: sums.socket_bytes(), owned: captured, captured, layered: false };
+        (record.coverage, record.captured_share) = (shares.coverage(), shares.captured_share());
+        record.withheld = shares.withheld();
+        self.remark_on_shares(name(role), record.withheld.as_deref(), &shares);
         Measured::Value(record)
     }
 

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/*
+ * Takes the bytes that go through UNIX stream sockets, once each: those of every call that wrote, when it has.
+ *
+ * The tracepoint `sock_send_length` is passed with the socket and the length once a call has written, in the process that
+ * wrote: its registers and its memory still hold the call and its buffers. So nothing runs at other system calls, and
+ * every way to write passes here, io_uring and sendfile included. `sock_recv_length` says how far the other end has read.
+ *
+ * A call returns after its bytes were queued: the other end may have read and answered them before. Bytes that are read
+ * before their call has returned leave the time behind, and each piece says what its writer had read of the other
+ * direction, so that user space puts request and response in order.
+ */
+#include "kernel.h"
+#include "streams.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Never read: they put types that are in no table among those that user space is given. */
+const volatile struct stream_alive alive_type = {};
+const volatile enum absence absence_type = ABSENT_NOT;
+
+__u64 connections = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stream_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WANTED_SLOTS);
+	__type(key, struct stream_name);
+	__type(value, __u32);
+} names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WANTED_SLOTS);
+	__type(key, struct stream_file);
+	__type(value, __u32);
+} files SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct end);
+} ends SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 << 20);
+} ring SEC(".maps");
+
+/* A call's buffers, and how far they were copied. */
+struct copying {
+	/* Of the process: an array of vectors, how many are left, and the one at hand. */
+	__u64 vectors;
+	__u64 count;
+	__u64 base;
+	__u64 room;
+	/* Bytes that the call wrote and that are to come; of these, to be copied. */
+	__u64 left;
+	__u64 wanted;
+	/* Bytes in the scratch. */
+	__u32 filled;
+};
+
+/*
+ * Where a piece is put together: one for each CPU. Tracepoints are passed without preemption. What is not on the stack is
+ * not followed by the verifier from step to step, either.
+ */
+struct scratch {
+	struct piece piece;
+	__u8 bytes[2 * PIECE_BYTES];
+	struct copying copying;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stream_sums);
+} sums SEC(".maps");
+
+/* How far a thread's `sendmmsg` is: its messages pass the tracepoint one by one. */
+struct many {
+	__u64 messages;
+	__u32 length;
+	__u32 next;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct many);
+} manies SEC(".maps");
+
+/* ---- whose sockets ---- */
+
+/* The index of the wanted name or file that a socket is bound to; -1 for none. */
+static __always_inline int wanted_of(struct unix_sock *unix)
+{
+	struct unix_address *address = BPF_CORE_READ(unix, addr);
+	struct stream_name name = {};
+	struct stream_file file = {};
+	struct dentry *dentry;
+	__u32 *found;
+	int length;
+
+	if (!address)
+		return -1;
+	length = BPF_CORE_READ(address, len) - SUN_PATH_AT;
+	if (length <= 0)
+		return -1;
+	if (length > NAME_BYTES)
+		length = NAME_BYTES;
+	if (bpf_probe_read_kernel(&name, length, (void *)address + bpf_core_field_offset(struct unix_address, name) + SUN_PATH_AT))
+		return -1;
+	found = bpf_map_lookup_elem(&names, &name);
+	if (found)
+		return *found;
+	dentry = BPF_CORE_READ(unix, path.dentry);
+	if (!dentry)
+		return -1;
+	file.inode = BPF_CORE_READ(dentry, d_inode, i_ino);
+	file.device = BPF_CORE_READ(dentry, d_inode, i_sb, s_dev);
+	found = bpf_map_lookup_elem(&files, &file);
+	return found ? (int)*found : -1;
+}
+
+/* Makes a socket the server's end of a connection. */
+static __always_inline struct end *serve(struct sock *sk, __u32 wanted, __u32 is_old)
+{
+	struct end fresh = {.kind = END_SERVER, .wanted = wanted, .is_old = is_old};
+	struct end *end = bpf_sk_storage_get(&ends, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	__u64 id;
+
+	if (!end)
+		return 0;
+	if (!end->id) {
+		id = __sync_fetch_and_add(&connections, 1) + 1;
+		/* Both ends may see a connection for the first time at once. */
+		__sync_val_compare_and_swap(&end->id, 0, id);
+	}
+	if (!end->client_pid)
+		end->client_pid = BPF_CORE_READ(sk, sk_peer_pid, numbers[0].nr);
+	return end;
+}
+
+/* Finds out what a socket is that has not been seen before. */
+static __noinline struct end *judge(struct sock *sk)
+{
+	struct end fresh = {.kind = END_OTHER};
+	struct unix_sock *unix = (struct unix_sock *)sk;
+	struct sock *peer;
+	int wanted;
+
+	if (BPF_CORE_READ(sk, sk_type) == SOCK_STREAM) {
+		wanted = wanted_of(unix);
+		if (wanted >= 0)
+			return serve(sk, wanted, 0);
+		peer = BPF_CORE_READ(unix, peer);
+		if (peer && wanted_of((struct unix_sock *)peer) >= 0)
+			fresh.kind = END_CLIENT;
+	}
+	return bpf_sk_storage_get(&ends, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* The server's end of the connection that a socket is of, and the direction in which it writes; null for all others. */
+static __always_inline struct end *connection_of(struct sock *sk, __u32 *direction)
+{
+	struct end *end = bpf_sk_storage_get(&ends, sk, 0, 0);
+	struct unix_sock *unix;
+	struct sock *peer;
+
+	if (!end)
+		end = judge(sk);
+	if (!end || end->kind == END_OTHER)
+		return 0;
+	*direction = end->kind == END_SERVER;
+	if (end->kind == END_SERVER)
+		return end;
+	unix = bpf_skc_to_unix_sock(sk);
+	if (!unix)
+		return 0;
+	peer = unix->peer;
+	if (!peer)
+		return 0;
+	end = bpf_sk_storage_get(&ends, peer, 0, 0);
+	if (end)
+		return end;
+	{
+		int wanted = wanted_of((struct unix_sock *)peer);
+
+		return wanted >= 0 ? serve(peer, wanted, 0) : 0;
+	}
+}
+
+/* ---- what was written ---- */
+
+static __always_inline struct stream_sums *own_sums(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sums, &zero);
+}
+
+/* Hands over what is in the scratch as a piece of so many bytes. */
+static __always_inline void hand_over(struct scratch *scratch, __u32 filled, __u32 length)
+{
+	struct piece *piece = &scratch->piece;
+	struct stream_sums *sum = own_sums();
+
+	if (filled > PIECE_BYTES)
+		filled = PIECE_BYTES;
+	piece->captured = filled;
+	piece->length = length;
+	if (bpf_ringbuf_output(&ring, scratch, sizeof(*piece) + filled, BPF_RB_NO_WAKEUP)) {
+		if (sum) {
+			sum->lost++;
+			sum->lost_bytes += length;
+		}
+	} else if (sum) {
+		sum->copied += filled;
+	}
+	piece->offset += length;
+}
+
+/* One step: the next vector, or the next bytes of one. Returns 1 at the end. */
+static long step(__u32 index, struct scratch **context)
+{
+	struct scratch *scratch = *context;
+	struct copying *copying = &scratch->copying;
+	struct iovec vector;
+	__u32 filled = copying->filled;
+	__u64 length;
+
+	if (!copying->wanted)
+		return 1;
+	if (!copying->room) {
+		if (!copying->count)
+			return 1;
+		if (bpf_probe_read_user(&vector, sizeof(vector), (void *)copying->vectors)) {
+			scratch->piece.absent = ABSENT_FAULT;
+			return 1;
+		}
+		copying->vectors += sizeof(vector);
+		copying->count--;
+		copying->base = (__u64)vector.iov_base;
+		copying->room = vector.iov_len;
+		return 0;
+	}
+	length = copying->room;
+	if (length > copying->wanted)
+		length = copying->wanted;
+	if (filled >= PIECE_BYTES)
+		filled = 0;
+	if (length > PIECE_BYTES - filled)
+		length = PIECE_BYTES - filled;
+	filled &= PIECE_BYTES - 1;
+	if (length > PIECE_BYTES)
+		return 1;
+	if (bpf_probe_read_user(scratch->bytes + filled, length, (void *)copying->base)) {
+		scratch->piece.absent = ABSENT_FAULT;
+		return 1;
+	}
+	copying->base += length;
+	copying->room -= length;
+	copying->wanted -= length;
+	filled += length;
+	if (filled >= PIECE_BYTES) {
+		copying->left -= PIECE_BYTES;
+		hand_over(scratch, PIECE_BYTES, PIECE_BYTES);
+		filled = 0;
+	}
+	copying->filled = filled;
+	return 0;
+}
+
+/* The next message of `sendmmsg`. */
+static __always_inline __u64 next_message(__u64 messages, __u32 length)
+{
+	__u64 thread = bpf_get_current_pid_tgid();
+	struct many fresh = {.messages = messages, .length = length, .next = 1};
+	struct many *many = bpf_map_lookup_elem(&manies, &thread);
+	__u32 index = 0;
+
+	if (many && many->messages == messages && many->length == length && many->next < length) {
+		index = many->next++;
+		return messages + index * sizeof(struct mmsghdr);
+	}
+	bpf_map_update_elem(&manies, &thread, &fresh, BPF_ANY);
+	return messages;
+}
+
+static __always_inline void take_message(struct scratch *scratch, __u64 message)
+{
+	struct user_msghdr header;
+
+	if (bpf_probe_read_user(&header, sizeof(header), (void *)message)) {
+		scratch->piece.absent = ABSENT_FAULT;
+		return;
+	}
+	scratch->copying.vectors = (__u64)header.msg_iov;
+	scratch->copying.count = header.msg_iovlen;
+}
+
+/* The socket behind a descriptor of the process. */
+static __always_inline struct sock *socket_at(struct task_struct *task, __u32 descriptor)
+{
+	struct file **table = BPF_CORE_READ(task, files, fdt, fd);
+	struct file *file = 0;
+	struct socket___kernel *socket;
+
+	if (descriptor >= BPF_CORE_READ(task, files, fdt, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), table + descriptor) || !file)
+		return 0;
+	socket = BPF_CORE_READ(file, private_data);
+	return BPF_CORE_READ(socket, sk);
+}
+
+/* Finds the buffers of the call that the process is in. */
+static __always_inline void find_buffers(struct scratch *scratch, struct sock *sk)
+{
+	struct copying *copying = &scratch->copying;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct piece *piece = &scratch->piece;
+
+	piece->call = SYSCALL_NUMBER(regs);
+	piece->is_compat = !!IS_COMPAT(task);
+	/* A request of io_uring runs wherever its process or a thread of the kernel is: the call is another one then. */
+	if (piece->is_compat || socket_at(task, SYSCALL_ARGUMENT_1(regs)) != sk) {
+		piece->absent = ABSENT_CALL;
+		return;
+	}
+	switch (piece->call) {
+	case CALL_WRITE:
+	case CALL_SENDTO:
+		copying->base = SYSCALL_ARGUMENT_2(regs);
+		copying->room = SYSCALL_ARGUMENT_3(regs);
+		break;
+	case CALL_WRITEV:
+	case CALL_PWRITEV2:
+		copying->vectors = SYSCALL_ARGUMENT_2(regs);
+		copying->count = SYSCALL_ARGUMENT_3(regs);
+		break;
+	case CALL_SENDMSG:
+		take_message(scratch, SYSCALL_ARGUMENT_2(regs));
+		break;
+	case CALL_SENDMMSG:
+		take_message(scratch, next_message(SYSCALL_ARGUMENT_2(regs), SYSCALL_ARGUMENT_3(regs)));
+		break;
+	default:
+		piece->absent = ABSENT_CALL;
+	}
+}
+
+SEC("tp_btf/sock_send_length")
+int sock_send_length(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	__u32 cpu = bpf_get_smp_processor_id(), direction, zero = 0;
+	struct stream_settings *set;
+	int length = (int)ctx[1];
+	struct copying *copying;
+	struct stream_sums *sum;
+	struct scratch *scratch;
+	struct piece *piece;
+	struct end *end;
+	__u64 early_ns;
+
+	if (length <= 0 || sk->__sk_common.skc_family != AF_UNIX)
+		return 0;
+	end = connection_of(sk, &direction);
+	if (!end)
+		return 0;
+	scratch = bpf_map_lookup_elem(&scratches, &cpu);
+	sum = own_sums();
+	set = bpf_map_lookup_elem(&settings, &zero);
+	if (!scratch || !sum || !set)
+		return 0;
+	sum->calls++;
+	sum->bytes += length;
+	direction &= 1;
+	piece = &scratch->piece;
+	piece->time_ns = bpf_ktime_get_ns();
+	piece->id = end->id;
+	piece->seen = end->received[!direction];
+	piece->client_pid = end->client_pid;
+	piece->wanted = end->wanted;
+	piece->to_server = !direction;
+	piece->is_old = end->is_old;
+	piece->absent = ABSENT_NOT;
+	piece->offset = __sync_fetch_and_add(&end->sent[direction], length);
+	early_ns = end->early_ns[direction];
+	if (early_ns) {
+		if (early_ns < piece->time_ns)
+			piece->time_ns = early_ns;
+		if (end->received[direction] <= piece->offset + length)
+			end->early_ns[direction] = 0;
+	}
+	copying = &scratch->copying;
+	__builtin_memset(copying, 0, sizeof(*copying));
+	copying->left = length;
+	copying->wanted = (__u64)length < set->limit ? (__u64)length : set->limit;
+	find_buffers(scratch, sk);
+	if (piece->absent == ABSENT_NOT)
+		bpf_loop(MOST_STEPS, step, &scratch, 0);
+	if (piece->absent == ABSENT_NOT && copying->filled < copying->left)
+		piece->absent = ABSENT_LIMIT;
+	if (copying->left)
+		hand_over(scratch, copying->filled, copying->left);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	int length = (int)ctx[1];
+	__u64 received;
+	__u32 direction;
+	struct end *end;
+
+	if (length <= 0 || sk->__sk_common.skc_family != AF_UNIX || ((int)ctx[2] & MSG_PEEK))
+		return 0;
+	end = connection_of(sk, &direction);
+	if (!end)
+		return 0;
+	/* What this end reads, the other one has written. */
+	direction = !direction;
+	direction &= 1;
+	received = __sync_fetch_and_add(&end->received[direction], length) + length;
+	if (received > end->sent[direction] && !end->early_ns[direction])
+		end->early_ns[direction] = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* First marks the connections that are there, then says which are. */
+SEC("iter/unix")
+int read_connections(struct bpf_iter__unix *ctx)
+{
+	struct unix_sock *unix = ctx->unix_sk;
+	struct stream_alive alive = {};
+	struct stream_settings *set;
+	__u32 zero = 0;
+	struct end *end;
+	int wanted;
+
+	set = bpf_map_lookup_elem(&settings, &zero);
+	if (!unix || !set)
+		return 0;
+	if (set->marking) {
+		if (BPF_CORE_READ(unix, sk.sk_type) != SOCK_STREAM || BPF_CORE_READ(unix, sk.__sk_common.skc_state) != TCP_ESTABLISHED)
+			return 0;
+		wanted = wanted_of(unix);
+		if (wanted >= 0)
+			serve(&unix->sk, wanted, 1);
+		return 0;
+	}
+	end = bpf_sk_storage_get(&ends, &unix->sk, 0, 0);
+	if (end && end->kind == END_SERVER) {
+		alive.id = end->id;
+		alive.client_pid = end->client_pid;
+		bpf_seq_write(ctx->meta->seq, &alive, sizeof(alive));
+	}
+	return 0;
+}

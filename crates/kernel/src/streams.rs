@@ -1,0 +1,400 @@
+//! The bytes that go through UNIX stream sockets, each once, from the calls that write them.
+//!
+//! The programs in `bpf/streams.bpf.c` copy them; see there for how. A call that wrote before its bytes were read, and
+//! returned after they were answered, is put in order again here: each piece says what its writer had read before.
+
+mod order;
+
+use crate::clock::Stamp;
+use crate::discover::in_initial_pid_namespace;
+use crate::error::Error;
+use crate::skeleton::stream_types as types;
+use crate::snapshot::{Plain, plain};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, RingBuffer, RingBufferBuilder};
+use order::{Order, Waiting};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::Read;
+use std::os::linux::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The programs of `bpf/streams.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/streams.bpf.o"));
+
+// SAFETY: integers and arrays of integers.
+unsafe impl Plain for types::piece {}
+// SAFETY: as above.
+unsafe impl Plain for types::stream_sums {}
+// SAFETY: as above.
+unsafe impl Plain for types::stream_alive {}
+
+/// The least that a ring buffer can be: a page of any architecture.
+const LEAST_RING_BYTES: u32 = 64 << 10;
+/// Records that are taken out of the ring at once.
+const AT_ONCE: usize = 4096;
+/// A piece waits so long for what its writer had read of the other direction: calls return within this time.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Bytes of a record before those of the call.
+const HEADER: usize = size_of::<types::piece>();
+
+/// Which sockets, and how much of what goes through them.
+#[derive(Clone, Debug)]
+pub struct StreamOptions {
+    /// What the server is bound to: a path, or `@` and the name of an abstract socket.
+    pub sockets: Vec<String>,
+    /// Size of the kernel's buffer in bytes, rounded up to a power of two.
+    pub ring_bytes: u32,
+    /// Bytes that are kept of each call, at most; lengths are exact in any case.
+    pub limit: Option<u32>,
+}
+
+/// Bytes that a call wrote, or a part of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamBytes {
+    /// When they were written, Unix nanoseconds: when the call returned, or when the other end read them, where that came first.
+    pub time_ns: u64,
+    /// Number of the connection, from 1.
+    pub id: u64,
+    /// Written by the client.
+    pub to_server: bool,
+    /// Bytes of the direction before these, since the connection began or was first seen.
+    pub offset: u64,
+    /// The connection was there before the capture.
+    pub is_old: bool,
+    /// Process that connected.
+    pub client_pid: u32,
+    /// Index of the server's socket in [`StreamOptions::sockets`].
+    pub socket: usize,
+    /// How many they are.
+    pub length: u32,
+    /// Those that were copied, from the first on.
+    pub bytes: Vec<u8>,
+    /// Why the others were not; `None` where all were.
+    pub absent: Option<AbsentBytes>,
+    /// Bytes of the other direction that the writer had read.
+    seen: u64,
+}
+
+impl StreamBytes {
+    /// Returns what says that a connection has ended: a piece of no bytes from its client, after so many.
+    pub fn end(time_ns: u64, id: u64, socket: usize, client_pid: u32, offset: u64, is_old: bool) -> Self {
+        let (bytes, absent) = (Vec::new(), None);
+        Self { time_ns, id, to_server: true, offset, is_old, client_pid, socket, length: 0, bytes, absent, seen: 0 }
+    }
+}
+
+/// Why bytes were not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AbsentBytes {
+    /// Beyond [`StreamOptions::limit`].
+    Limit,
+    /// No longer in memory.
+    Fault,
+    /// The call has no buffer that could be read (`sendfile`, `splice`, `io_uring`, calls of 32-bit programs): its number.
+    Call(i32),
+}
+
+/// What went through the sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Calls that wrote at least one byte.
+    pub calls: u64,
+    /// Bytes that they wrote.
+    pub bytes: u64,
+    /// Of these, those that were copied.
+    pub copied: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+}
+
+/// Programs that run, and their ring. All stops when it is dropped.
+pub struct Streams {
+    object: Object,
+    ring: RingBuffer<'static>,
+    /// What came out of the ring and was not looked at yet.
+    taken: Arc<Mutex<Vec<StreamBytes>>>,
+    order: Order,
+    clock: Stamp,
+    /// Bytes that are kept of each call.
+    limit: Option<u32>,
+    connections: Option<Link>,
+    links: Vec<Link>,
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streams").field("order", &self.order).finish_non_exhaustive()
+    }
+}
+
+impl Streams {
+    /// Loads the programs; from here on, all that is written is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] where this
+    /// machine cannot do it; [`Error::Tables`] where a name is longer than a socket's can be.
+    pub fn start(options: &StreamOptions) -> Result<Self, Error> {
+        libbpf_rs::set_print(None);
+        if !in_initial_pid_namespace() {
+            return Err(Error::PidNamespace);
+        }
+        check_tracepoints()?;
+        let object = load(options)?;
+        for (index, socket) in options.sockets.iter().enumerate() {
+            want(&object, index as u32, socket)?;
+        }
+        let clock = Stamp::now();
+        let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
+        let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
+        let (mut links, mut connections) = (Vec::new(), None);
+        for program in object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let link = program.attach();
+            match link.map_err(|error| Error::Attach { program: name.clone(), reason: format!("{error:#}") }) {
+                Ok(link) if name == "read_connections" => connections = Some(link),
+                Ok(link) => links.push(link),
+                // Without it, connections from before are not told from later ones: nothing is to be guessed there.
+                Err(error) => return Err(error),
+            }
+        }
+        let mut streams =
+            Self { object, ring, taken, order: Order::default(), clock, limit: options.limit, connections, links };
+        streams.mark()?;
+        Ok(streams)
+    }
+
+    /// Has the kernel note which connections are there already.
+    fn mark(&mut self) -> Result<(), Error> {
+        self.set(true)?;
+        let marked = self.read_connections();
+        self.set(false)?;
+        marked.map(|_| ())
+    }
+
+    fn set(&self, marking: bool) -> Result<(), Error> {
+        let limit = self.limit.map_or(u64::MAX, u64::from);
+        let settings = [limit.to_ne_bytes(), u64::from(marking).to_ne_bytes()].concat();
+        Ok(map(&self.object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
+    }
+
+    /// Returns the processes that had connected before the capture began and are connected still.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] where the kernel does not tell.
+    pub fn client_pids(&self) -> Result<BTreeSet<u32>, Error> {
+        Ok(self.alive()?.into_iter().map(|alive| alive.client_pid as u32).filter(|pid| *pid > 0).collect())
+    }
+
+    /// Returns the numbers of the connections that are open.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] where the kernel does not tell.
+    pub fn open_connections(&self) -> Result<BTreeSet<u64>, Error> {
+        Ok(self.alive()?.into_iter().map(|alive| alive.id).collect())
+    }
+
+    fn alive(&self) -> Result<Vec<types::stream_alive>, Error> {
+        let bytes = self.read_connections()?;
+        Ok(bytes.chunks_exact(size_of::<types::stream_alive>()).filter_map(plain).collect())
+    }
+
+    fn read_connections(&self) -> Result<Vec<u8>, Error> {
+        let Some(link) = &self.connections else { return Ok(Vec::new()) };
+        let mut bytes = Vec::new();
+        libbpf_rs::Iter::new(link)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Hands what was written since the last time to `take`: of each connection in the order in which it can have been
+    /// written. What waits for something that was read before it waits until the next time, `all` of it excepted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] where the ring cannot be read.
+    pub fn poll(&mut self, all: bool, mut take: impl FnMut(StreamBytes)) -> Result<usize, Error> {
+        let read = self.ring.consume_raw_n(AT_ONCE);
+        if read < 0 {
+            return Err(std::io::Error::from_raw_os_error(-read).into());
+        }
+        let mut taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
+        let now = Instant::now();
+        let count = taken.len();
+        for bytes in taken.drain(..) {
+            self.order.push(bytes, now, &mut take);
+        }
+        // The vector's room is used again.
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
+        if all && count == 0 {
+            self.order.release(None, &mut take);
+        } else {
+            self.order.release(now.checked_sub(PATIENCE), &mut take);
+        }
+        Ok(count)
+    }
+
+    /// Takes nothing more; what was taken can still be polled.
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
+    /// A connection has ended, and all of it was taken.
+    pub fn forget(&mut self, id: u64) {
+        self.order.forget(id);
+    }
+
+    /// Returns what went through the sockets so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`] where the table cannot be read.
+    pub fn counts(&self) -> Result<StreamCounts, Error> {
+        let copies = map(&self.object, "sums")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+        let mut counts = StreamCounts::default();
+        for sums in copies.iter().filter_map(|bytes| plain::<types::stream_sums>(bytes)) {
+            counts.calls += sums.calls;
+            counts.bytes += sums.bytes;
+            counts.copied += sums.copied;
+            counts.lost += sums.lost;
+            counts.lost_bytes += sums.lost_bytes;
+        }
+        Ok(counts)
+    }
+
+    /// Returns the moment in Unix nanoseconds that pieces of now are given.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.unix_ns_at(crate::clock::monotonic_ns())
+    }
+}
+
+/// Kernels before 6.3 do not say who writes to a socket.
+fn check_tracepoints() -> Result<(), Error> {
+    let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+    for tracepoint in ["sock_send_length", "sock_recv_length"] {
+        if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_none() {
+            let reason = "this kernel has no such tracepoint: UNIX sockets need Linux 6.3 or later".to_owned();
+            return Err(Error::Attach { program: tracepoint.to_owned(), reason });
+        }
+    }
+    Ok(())
+}
+
+fn load(options: &StreamOptions) -> Result<Object, Error> {
+    let failed = |error: libbpf_rs::Error| Error::loading(&error);
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
+    for mut map in open.maps_mut() {
+        size(&mut map, options).map_err(failed)?;
+    }
+    open.load().map_err(failed)
+}
+
+/// Gives the tables their sizes, and the programs their constants.
+fn size(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<()> {
+    let name = map.name().to_string_lossy().into_owned();
+    match name.as_str() {
+        "ring" => {
+            let bytes = options.ring_bytes.max(LEAST_RING_BYTES).checked_next_power_of_two().unwrap_or(1 << 31);
+            map.set_max_entries(bytes)
+        }
+        "scratches" => map.set_max_entries(libbpf_rs::num_possible_cpus()?.max(1) as u32),
+        _ => Ok(()),
+    }
+}
+
+/// Has the programs take what goes through a socket: by its name, and by the file that the name leads to.
+fn want(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
+    let (names, files) = (map(object, "names")?, map(object, "files")?);
+    let mut name = [0; size_of::<types::stream_name>()];
+    let (bytes, at) = match socket.strip_prefix('@') {
+        Some(name) => (name.as_bytes(), 1),
+        None => (socket.as_bytes(), 0),
+    };
+    let Some(place) = name.get_mut(at..at + bytes.len()) else {
+        return Err(Error::Tables(format!("{socket} is longer than the name of a socket can be (107 bytes)")));
+    };
+    place.copy_from_slice(bytes);
+    names.update(&name, &index.to_ne_bytes(), MapFlags::ANY)?;
+    if at == 0
+        && let Ok(file) = Path::new(socket).metadata()
+    {
+        let key = [file.st_ino().to_ne_bytes(), kernel_device(file.st_dev()).to_ne_bytes()].concat();
+        files.update(&key, &index.to_ne_bytes(), MapFlags::ANY)?;
+    }
+    Ok(())
+}
+
+/// Returns a device number as the kernel has it (`MKDEV`): 12 bits of major number, 20 of minor.
+fn kernel_device(device: u64) -> u64 {
+    u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device))
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let map = object.maps().find(|map| map.name() == name);
+    let map = map.ok_or_else(|| Error::Tables(format!("there is no table {name}")))?;
+    Ok(MapHandle::try_from(&map)?)
+}
+
+/// A ring that adds what comes out to `taken`.
+fn ring(ring: &MapHandle, taken: Arc<Mutex<Vec<StreamBytes>>>, clock: Stamp) -> Result<RingBuffer<'static>, Error> {
+    let mut builder = RingBufferBuilder::new();
+    builder.add(ring, move |record| {
+        taken.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes_of(record, &clock));
+        0
+    })?;
+    Ok(builder.build()?)
+}
+
+fn bytes_of(record: &[u8], clock: &Stamp) -> Option<StreamBytes> {
+    let piece: types::piece = plain(record)?;
+    let absent = match types::absence(u32::from(piece.absent)) {
+        types::absence::ABSENT_NOT => None,
+        types::absence::ABSENT_LIMIT => Some(AbsentBytes::Limit),
+        types::absence::ABSENT_FAULT => Some(AbsentBytes::Fault),
+        _ => Some(AbsentBytes::Call(piece.call)),
+    };
+    Some(StreamBytes {
+        time_ns: clock.unix_ns_at(piece.time_ns),
+        id: piece.id,
+        to_server: piece.to_server != 0,
+        offset: piece.offset,
+        is_old: piece.is_old != 0,
+        client_pid: piece.client_pid,
+        socket: piece.wanted as usize,
+        length: piece.length,
+        bytes: record.get(HEADER..HEADER + piece.captured as usize)?.to_vec(),
+        absent: absent.filter(|_| piece.captured < piece.length),
+        seen: piece.seen,
+    })
+}
+
+impl Waiting for StreamBytes {
+    fn connection(&self) -> u64 {
+        self.id
+    }
+
+    fn direction(&self) -> usize {
+        usize::from(!self.to_server)
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+
+    fn seen(&self) -> u64 {
+        self.seen
+    }
+}
+
+/// Returns how a system call is called, by its number.
+pub fn call_name(number: i32) -> String {
+    let name = usize::try_from(number).ok().and_then(syscalls::Sysno::new);
+    name.map_or_else(|| format!("system call {number}"), |name| name.name().to_owned())
+}
