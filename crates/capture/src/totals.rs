@@ -17,7 +17,7 @@ pub struct Totals {
 impl Totals {
     /// Adds a frame.
     #[cfg(feature = "live")]
-    pub(crate) fn add(&mut self, frame: &Frame<'_>) {
+    pub fn add(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.wire_bytes += u64::from(frame.wire_len());
         self.last_ns = Some(self.last_ns.map_or(frame.time_ns, |last| last.max(frame.time_ns)));

@@ -15,7 +15,7 @@ mod stop;
 pub use background::Background;
 pub use facts::interface_facts;
 pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
-pub use stop::StopHandle;
+pub use stop::{Stop, StopHandle};
 
 use crate::limits::{DEFAULT_BUFFER_BYTES, DEFAULT_SNAPLEN};
 use crate::{KernelFilter, KernelStats, Next, Source, SourceError, Totals};
@@ -26,7 +26,7 @@ use ring::{Ahead, Ring};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use stop::{Stop, now_ns};
+use stop::now_ns;
 
 /// A ring block is handed over this long after its first packet at the latest, in milliseconds.
 const RETIRE_MS: i32 = 10;

@@ -35,25 +35,32 @@ pub(super) fn now_ns() -> u64 {
 }
 
 /// The capture's end of its [`StopHandle`]s.
-pub(super) struct Stop(StopHandle);
+#[derive(Debug)]
+pub struct Stop(StopHandle);
 
 impl Stop {
-    pub(super) fn new() -> std::io::Result<Self> {
+    /// Returns one that nobody has used yet.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where it has no room for another file.
+    pub fn new() -> std::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(StopHandle(Arc::new(StopState { at_ns: AtomicU64::new(0), wake }))))
     }
 
-    pub(super) fn handle(&self) -> StopHandle {
+    /// Returns a handle for others.
+    pub fn handle(&self) -> StopHandle {
         self.0.clone()
     }
 
     /// When a stop was asked for, Unix nanoseconds.
-    pub(super) fn requested_ns(&self) -> Option<u64> {
+    pub fn requested_ns(&self) -> Option<u64> {
         Some(self.0.0.at_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0)
     }
 
     /// Readable once a stop was asked for.
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.0.wake.as_fd()
     }
 }

@@ -1,6 +1,7 @@
 //! What a capture says of itself as it starts: where it listens, whose work it counts, and how it ends.
 
 use super::args::CaptureArgs;
+use super::streams::Sockets;
 use overhead_model::Measured;
 use overhead_model::record::{Counters, Role};
 use overhead_report::text::{clean, counted};
@@ -9,7 +10,17 @@ use overhead_report::text::{clean, counted};
 const NAMED: usize = 6;
 
 /// Returns the sentence with which a capture begins.
-pub fn sentence(capture: &CaptureArgs, ports: &[u16], counters: &Measured<Counters>) -> String {
+pub fn sentence(
+    capture: &CaptureArgs,
+    ports: &[u16],
+    sockets: Option<&Sockets>,
+    counters: &Measured<Counters>,
+) -> String {
+    if let Some(Sockets { names, .. }) = sockets {
+        let noun = if names.len() == 1 { "socket" } else { "sockets" };
+        let names = some(names.iter().map(|name| clean(name)));
+        return format!("capturing the UNIX {noun} {names}; {}; {}", servers(counters), end(capture));
+    }
     let what = if capture.bpf_only { "counting" } else { "capturing" };
     let place = if capture.bpf_only { String::new() } else { format!(" on {}", clean(&capture.iface)) };
     let noun = if ports.len() == 1 { "port" } else { "ports" };
@@ -67,7 +78,7 @@ mod tests {
 
     fn said(arguments: &[&str], ports: &[u16]) -> String {
         let line = CommandLine::try_parse_from(std::iter::once("overhead").chain(arguments.iter().copied())).unwrap();
-        sentence(&line.capture, ports, &Measured::unavailable("not asked for (--no-bpf)"))
+        sentence(&line.capture, ports, None, &Measured::unavailable("not asked for (--no-bpf)"))
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub struct CaptureArgs {
     /// List the interfaces and end
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
+    /// A UNIX socket instead of an interface: the server's path, @NAME of an abstract one, or `auto`; repeatable
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["filter", "bpf_only"])]
+    pub unix: Vec<String>,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]

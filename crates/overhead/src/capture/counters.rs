@@ -1,10 +1,12 @@
 //! Counters beside the packets: loaded if they can be, absent with the reason if not.
 
 use super::args::CaptureArgs;
+use super::streams::Sockets;
 use anyhow::Result;
-use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection};
-use overhead_model::{Measured, record};
+use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role};
+use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
+use std::collections::BTreeSet;
 
 /// Counters, or the reason why there are none.
 pub enum Counting {
@@ -16,7 +18,7 @@ pub enum Counting {
 
 impl Counting {
     /// Loads the programs for the servers of `ports`. One that does not listen yet is found when it does.
-    pub fn load(args: &CaptureArgs, ports: &[u16]) -> Result<Self> {
+    pub fn load(args: &CaptureArgs, ports: &[u16], sockets: Option<&Sockets>) -> Result<Self> {
         if args.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
@@ -24,6 +26,15 @@ impl Counting {
         options.own_cost = OwnCost::Sampled;
         options.softirq = args.softirq;
         options.adopt_children = true;
+        if let Some(sockets) = sockets {
+            options.only_unix = true;
+            options.server = match sockets.pids.as_slice() {
+                [] => ProcessSelection::Named(format!("nobody listened on {} yet", sockets.names.join(" or "))),
+                pids => ProcessSelection::Pids(pids.to_vec()),
+            };
+            let why = "no process that had connected, or that the command started, was there as the capture began";
+            options.client = ProcessSelection::Named(why.to_owned());
+        }
         if !args.pid.is_empty() {
             options.server = ProcessSelection::Pids(args.pid.clone());
         } else if let Some(path) = &args.cgroup {
@@ -70,6 +81,24 @@ impl Counting {
                 ports.join(" or ")
             )
         })
+    }
+
+    /// Counts these processes as clients, too. One that has ended meanwhile has nothing to count.
+    pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
+        if let Self::On(counters) = self {
+            for pid in pids {
+                let _ = counters.add_process(Role::Client, *pid);
+            }
+        }
+    }
+
+    /// Returns what was counted in the window, by the processes at both ends of UNIX sockets, which were known before.
+    pub fn attribute_streams(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
+        let Self::On(counters) = self else { return self.read() };
+        match counters.attribute_streams(Side::BOTH.map(|side| aggregate.ledger(side).payload()).iter().sum()) {
+            Ok(record) => Measured::Value(record),
+            Err(error) => Measured::unavailable(error.to_string()),
+        }
     }
 
     /// Ends the window.

@@ -11,6 +11,7 @@ mod packets;
 mod progress;
 mod queue;
 mod signals;
+mod streams;
 mod warmup;
 
 pub use args::CaptureArgs;
@@ -35,7 +36,7 @@ use overhead_model::record::{Input, SourceKind};
 use overhead_model::{Measured, Protocol, Run, exit, say};
 use overhead_report::folder::open_private;
 use overhead_report::{Aggregate, FileOwner, NamedRun};
-use packets::{CaptureOutcome, Capturing, Limits};
+use packets::{CaptureOutcome, Capturing, Limits, LiveInput};
 use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -43,6 +44,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use streams::{Sockets, StreamSource};
 use tokio::process::Child;
 use tokio::runtime::Runtime;
 use warmup::WarmUp;
@@ -111,12 +113,19 @@ impl CaptureArgs {
     fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
         let Finishing { mut counting, capturing, warmup, started, ended } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
-        let counters = if self.bpf_only { counting.read() } else { counting.attribute(&captured.aggregate) };
+        let counters = match (self.bpf_only, self.unix.is_empty()) {
+            (true, _) => counting.read(),
+            (false, true) => counting.attribute(&captured.aggregate),
+            (false, false) => counting.attribute_streams(&captured.aggregate),
+        };
         let facts = self.facts(&captured, ended, counters, &counting, started);
         if !self.bpf_only {
             captured.warnings.of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             captured.warnings.of_frame_sizes(&captured.totals, interface);
+        }
+        if self.unix.is_empty() {
+            streams::look_for_others(self, &captured.aggregate, &mut captured.warnings);
         }
         if let Some(warmup) = &warmup {
             warmup.report(&mut captured.warnings);
@@ -165,21 +174,25 @@ impl CaptureArgs {
     fn begin(&self, folder: Option<&Folder>, output: CommandOutput) -> Result<CaptureSession> {
         let user = User::choose(self.user.as_deref(), self.as_root)?;
         let selection = self.which.selection()?;
-        let ports = ports_of(&selection);
-        let mut counting = Counting::load(self, &ports)?;
+        let sockets = self.sockets(&selection)?;
+        let ports = if sockets.is_some() { Vec::new() } else { ports_of(&selection) };
+        let mut counting = Counting::load(self, &ports, sockets.as_ref())?;
         if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
             say!("{note}");
         }
         let started = Beginning::now();
         let warmup = self.warmup.map(WarmUp::new);
-        let capturing = self.open(&selection, &ports, folder, warmup.clone())?;
+        let capturing = match &sockets {
+            Some(sockets) => Some(self.open_streams(&selection, sockets, folder, warmup.clone(), &mut counting)?),
+            None => self.open(&selection, &ports, folder, warmup.clone())?,
+        };
         if let Some(warmup) = warmup.as_ref().filter(|_| self.bpf_only) {
             warmup.begin();
         }
         counting.begin();
         let child = command::start(&self.command, user, output)?;
         if !self.output.quiet {
-            say!("overhead: {}", announce::sentence(self, &ports, &counting.read()));
+            say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &counting.read()));
         }
         Ok(CaptureSession { child, counting, capturing, warmup, started })
     }
@@ -235,14 +248,53 @@ impl CaptureArgs {
         options.buffer_bytes = self.buffer;
         options.filter = KernelFilter::new(ports.iter().copied(), self.filter.as_deref());
         let source = LiveSource::open(&options)?;
-        let writer = self.packets(folder)?.map(|(output, file)| {
-            let mut about = WriterOptions::new(source.link_type());
-            about.interface.clone_from(&self.iface);
-            about.snaplen = options.snaplen;
-            about.comment = runs::note(&self.which.selected());
-            source.filter().unwrap_or_default().clone_into(&mut about.filter);
-            PcapngWriter::new(&output, file, &about)
-        });
+        let mut about = WriterOptions::new(source.link_type());
+        about.interface.clone_from(&self.iface);
+        about.snaplen = options.snaplen;
+        source.filter().unwrap_or_default().clone_into(&mut about.filter);
+        self.start(source, about, selection, folder, warmup).map(Some)
+    }
+
+    /// Returns the UNIX sockets that were asked for; `None` where packets are captured.
+    fn sockets(&self, selection: &Selection) -> Result<Option<Sockets>> {
+        if self.unix.is_empty() {
+            return Ok(None);
+        }
+        if self.project.model().is_some() {
+            let why =
+                "--project and --physical model a link, and UNIX sockets have none: leave them out, or capture TCP";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
+        Sockets::find(&self.unix, selection, &self.pid).map(Some)
+    }
+
+    /// Opens sockets and file, and starts the capture.
+    fn open_streams(
+        &self,
+        selection: &Selection,
+        sockets: &Sockets,
+        folder: Option<&Folder>,
+        warmup: Option<Arc<WarmUp>>,
+        counting: &mut Counting,
+    ) -> Result<Capturing> {
+        let source = StreamSource::open(sockets, selection, self.snaplen, self.buffer)?;
+        counting.add_clients(&source.client_pids());
+        let mut about = WriterOptions::new(overhead_model::LinkType::UPPER_PDU);
+        about.interface = sockets.names.join(", ");
+        self.start(source, about, selection, folder, warmup)
+    }
+
+    /// Opens the file, and starts the capture.
+    fn start(
+        &self,
+        source: impl LiveInput,
+        mut about: WriterOptions,
+        selection: &Selection,
+        folder: Option<&Folder>,
+        warmup: Option<Arc<WarmUp>>,
+    ) -> Result<Capturing> {
+        about.comment = runs::note(&self.which.selected());
+        let writer = self.packets(folder)?.map(|(output, file)| PcapngWriter::new(&output, file, &about));
         let keys = KeyReader::follow(&self.keys);
         let tally =
             Aggregate::new().with_peers().with_rows_by(self.output.rows.by()).with_distributions(self.distribution);
@@ -250,7 +302,7 @@ impl CaptureArgs {
         let dissector = Dissector::new(selection.clone(), tally).with_keys(keys.log());
         let dissector = if self.no_memo { dissector.without_memo() } else { dissector };
         let limits = Limits { frames: self.count, operations: self.ops, warmup };
-        Ok(Some(Capturing::start(source, dissector, keys, writer.transpose()?, limits)))
+        Ok(Capturing::start(source, dissector, keys, writer.transpose()?, limits))
     }
 
     /// Waits for the end of the command, of the time, of the capture, or for a signal; gives which it was.
@@ -310,7 +362,7 @@ impl CaptureArgs {
         counting: &Counting,
         started: Beginning,
     ) -> ledger::Circumstances {
-        let interface = (!self.bpf_only).then(|| interface_facts(&self.iface));
+        let interface = (!self.bpf_only && self.unix.is_empty()).then(|| interface_facts(&self.iface));
         let mut environment = environment::describe(interface, &self.command);
         if let Some(workload) = &mut environment.workload {
             workload.exit_code = ended.code;

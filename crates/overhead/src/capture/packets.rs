@@ -86,6 +86,37 @@ pub struct CaptureOutcome {
     pub warnings: Warnings,
 }
 
+/// A source that goes on until it is stopped.
+pub trait LiveInput: Source + Send + 'static {
+    /// Returns a handle that ends it.
+    fn stop_handle(&self) -> StopHandle;
+
+    /// Returns what was delivered so far.
+    fn totals(&self) -> &overhead_capture::Totals;
+
+    /// Nothing that comes from here on counts.
+    fn end_window(&mut self);
+
+    /// Why not all that was delivered is whole, in whole sentences.
+    fn losses(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl LiveInput for LiveSource {
+    fn stop_handle(&self) -> StopHandle {
+        self.stop_handle()
+    }
+
+    fn totals(&self) -> &overhead_capture::Totals {
+        self.totals()
+    }
+
+    fn end_window(&mut self) {
+        self.end_window();
+    }
+}
+
 /// A running capture.
 pub struct Capturing {
     thread: JoinHandle<Result<CaptureOutcome>>,
@@ -100,7 +131,7 @@ type Writer = PcapngWriter<Box<dyn Write + Send>>;
 impl Capturing {
     /// Starts the thread.
     pub fn start(
-        source: LiveSource,
+        source: impl LiveInput,
         dissector: Dissector<Aggregate>,
         keys: KeyReader,
         writer: Option<Writer>,
@@ -179,8 +210,8 @@ impl Drop for Ending {
 }
 
 /// The capturing thread: where frames come from, where they go, and when it ends.
-struct Worker {
-    source: LiveSource,
+struct Worker<S> {
+    source: S,
     sink: Sink,
     limits: Limits,
     dissecting: JoinHandle<(Aggregate, Totals)>,
@@ -198,7 +229,7 @@ struct Sink {
     deserted: bool,
 }
 
-impl Worker {
+impl<S: LiveInput> Worker<S> {
     fn run(&mut self) -> Result<()> {
         // A reader of a pipe sees by the header that the capture has begun, and frames as soon as there is a pause.
         self.sink.flush();
@@ -251,6 +282,7 @@ impl Worker {
             }
             self.sink.warnings.partial(format!("the capture ended early: {error:#}"));
         }
+        self.source.losses().into_iter().for_each(|loss| self.sink.warnings.partial(loss));
         let kernel = self.source.kernel();
         let written = self.sink.close(kernel.value());
         let kernel_drops = match kernel {

@@ -1,0 +1,348 @@
+//! UNIX sockets in place of an interface: which, and what is written to them as frames.
+
+use super::args::CaptureArgs;
+use super::packets::LiveInput;
+use crate::warnings::Warnings;
+use anyhow::{Result, bail};
+use overhead_capture::live::{Stop, StopHandle};
+use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_dissect::Selection;
+use overhead_kernel::{AbsentBytes, StreamBytes, StreamOptions, Streams, UnixServer, call_name, unix_servers};
+use overhead_model::stream::unix_ends;
+use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, System, Transport};
+use overhead_report::Aggregate;
+use overhead_report::text::{clean, counted};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// In place of a path: the sockets of known servers.
+pub const AUTO: &str = "auto";
+/// The ring is looked at so often while nothing comes.
+const PAUSE: Duration = Duration::from_millis(2);
+/// [`Next::Idle`] is said so often while nothing comes.
+const IDLE: Duration = Duration::from_millis(20);
+/// It is looked so often which connections have ended.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The sockets of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// What servers are bound to, absolute paths or abstract names.
+    pub names: Vec<String>,
+    /// Processes that listen there.
+    pub pids: Vec<u32>,
+}
+
+impl Sockets {
+    /// Finds out which sockets are meant by these arguments: paths, abstract names, or those of known servers of what is
+    /// selected, of these processes where any are named.
+    pub fn find(asked: &[String], selection: &Selection, pids: &[u32]) -> Result<Self> {
+        let listening = unix_servers()?;
+        let mut sockets = Self::default();
+        for name in asked {
+            if name == AUTO {
+                let known = known(&listening, selection, pids);
+                if known.is_empty() {
+                    bail!(
+                        "no known server listens on a UNIX socket: name its path, as in --unix /run/redis/redis.sock"
+                    );
+                }
+                for server in known {
+                    sockets.add(server.socket.clone(), &server.pids);
+                }
+            } else {
+                let name = absolute(name)?;
+                let of = |server: &&UnixServer| is_same(&server.socket, &name);
+                let pids = listening.iter().find(of).map_or(&[][..], |server| &server.pids);
+                sockets.add(name, pids);
+            }
+        }
+        Ok(sockets)
+    }
+
+    fn add(&mut self, name: String, pids: &[u32]) {
+        if !self.names.contains(&name) {
+            self.names.push(name);
+        }
+        for pid in pids {
+            if !self.pids.contains(pid) {
+                self.pids.push(*pid);
+            }
+        }
+    }
+}
+
+/// Returns the sockets that known servers of what is selected listen on; those of the processes alone, where any are named.
+pub fn known<'a>(listening: &'a [UnixServer], selection: &Selection, pids: &[u32]) -> Vec<&'a UnixServer> {
+    let protocols: BTreeSet<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
+    let is_meant = |system: &System| protocols.is_empty() || protocols.contains(&system.protocol);
+    let is_known =
+        |server: &UnixServer| System::ALL.iter().any(|system| is_meant(system) && server.comm.starts_with(system.name));
+    let is_named = |server: &UnixServer| server.pids.iter().any(|pid| pids.contains(pid));
+    listening.iter().filter(|server| if pids.is_empty() { is_known(server) } else { is_named(server) }).collect()
+}
+
+/// Returns the name under which the kernel knows a socket: of a path, all of it.
+fn absolute(name: &str) -> Result<String> {
+    if name.starts_with('@') {
+        return Ok(name.to_owned());
+    }
+    let path = std::path::absolute(name)?;
+    match path.to_str() {
+        Some(path) => Ok(path.to_owned()),
+        None => bail!("--unix {name}: the path is no UTF-8"),
+    }
+}
+
+/// Returns whether two names are of the same socket: alike, or of the same file.
+fn is_same(bound: &str, asked: &str) -> bool {
+    let canonical = |path: &str| Path::new(path).canonicalize().ok();
+    bound == asked || (canonical(asked).is_some() && canonical(bound) == canonical(asked))
+}
+
+/// Where packets were captured and no operation was in them: the UNIX sockets that they may have gone through.
+pub fn look_for_others(capture: &CaptureArgs, aggregate: &Aggregate, warnings: &mut Warnings) {
+    if capture.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
+        return;
+    }
+    let (Ok(listening), Ok(selection)) = (unix_servers(), capture.which.selection()) else { return };
+    let known = known(&listening, &selection, &capture.pid);
+    if known.is_empty() {
+        return;
+    }
+    let warning = format!("no operation was captured, and {}", hint(&known));
+    // Whose traffic was asked for, and there was none of it: that is no complete answer.
+    if capture.pid.is_empty() { warnings.remark(warning) } else { warnings.partial(warning) }
+}
+
+/// What is said of a capture of packets where a server also listens on UNIX sockets.
+fn hint(servers: &[&UnixServer]) -> String {
+    let of = |server: &&UnixServer| {
+        format!(
+            "{} (process {}) also listens on the UNIX socket {}, which no packet goes through: capture it with --unix {}",
+            clean(&server.comm),
+            server.pids.first().copied().unwrap_or_default(),
+            clean(&server.socket),
+            clean(&server.socket)
+        )
+    };
+    servers.iter().map(of).collect::<Vec<_>>().join("; ")
+}
+
+/// What is written to UNIX sockets, as frames.
+pub struct StreamSource {
+    streams: Streams,
+    names: Vec<String>,
+    /// The port that is noted of the server's: the usual one of the protocol, where there is one.
+    port: u16,
+    stop: Stop,
+    stopping: bool,
+    /// All was taken that there was before the stop.
+    drained: bool,
+    ready: VecDeque<StreamBytes>,
+    /// The current frame.
+    frame: Vec<u8>,
+    totals: Totals,
+    open: HashMap<u64, OpenStream>,
+    /// When it was looked last which connections are open, and which of ours had ended then.
+    looked: Instant,
+    ended: Vec<u64>,
+    /// Bytes that were not copied, by why.
+    absent: BTreeMap<AbsentBytes, u64>,
+    idle_since: Option<Instant>,
+}
+
+/// A connection that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct OpenStream {
+    socket: usize,
+    client_pid: u32,
+    is_old: bool,
+    sent: [u64; 2],
+}
+
+impl StreamSource {
+    /// Begins to take what is written to the sockets.
+    pub fn open(sockets: &Sockets, selection: &Selection, snaplen: u32, ring_bytes: u32) -> Result<Self> {
+        let limit = (snaplen > 0).then_some(snaplen);
+        let streams = Streams::start(&StreamOptions { sockets: sockets.names.clone(), ring_bytes, limit })?;
+        let mut protocols = selection.ports.iter().flat_map(|(_, protocols)| protocols);
+        let first = protocols.next();
+        let only = first.filter(|first| protocols.all(|protocol| protocol == *first));
+        Ok(Self {
+            streams,
+            names: sockets.names.iter().map(|name| format!("unix:{name}")).collect(),
+            port: only.and_then(|protocol| protocol.ports().first()).copied().unwrap_or_default(),
+            stop: Stop::new()?,
+            stopping: false,
+            drained: false,
+            ready: VecDeque::new(),
+            frame: Vec::new(),
+            totals: Totals::default(),
+            open: HashMap::new(),
+            looked: Instant::now(),
+            ended: Vec::new(),
+            absent: BTreeMap::new(),
+            idle_since: None,
+        })
+    }
+
+    /// Returns the processes that had connected before.
+    pub fn client_pids(&self) -> BTreeSet<u32> {
+        self.streams.client_pids().unwrap_or_default()
+    }
+
+    /// Takes in what has come; false where nothing has.
+    fn fill(&mut self) -> Result<bool, SourceError> {
+        let ready = &mut self.ready;
+        let taken = self.streams.poll(self.stopping, |bytes| ready.push_back(bytes)).map_err(|error| failed(&error))?;
+        if taken == 0 {
+            self.end_connections();
+        }
+        Ok(!self.ready.is_empty())
+    }
+
+    /// Where nothing is under way, connections that were gone at the last look have ended.
+    fn end_connections(&mut self) {
+        let now_ns = self.streams.now_ns();
+        for id in std::mem::take(&mut self.ended) {
+            if let Some(stream) = self.open.remove(&id) {
+                self.streams.forget(id);
+                self.ready.push_back(StreamBytes::end(
+                    now_ns,
+                    id,
+                    stream.socket,
+                    stream.client_pid,
+                    stream.sent[0],
+                    stream.is_old,
+                ));
+            }
+        }
+        if !self.stopping && self.looked.elapsed() >= LOOK {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        if let Ok(open) = self.streams.open_connections() {
+            self.ended = self.open.keys().filter(|id| !open.contains(id)).copied().collect();
+            self.ended.sort_unstable();
+        }
+    }
+
+    /// Makes a frame of bytes.
+    fn make(&mut self, bytes: &StreamBytes) -> (u64, u32) {
+        let name = self.names.get(bytes.socket).map_or("unix:", String::as_str);
+        let pid = bytes.client_pid;
+        let piece = StreamPiece {
+            transport: Transport::Unix,
+            id: bytes.id,
+            to_server: bytes.to_server,
+            offset: bytes.offset,
+            begins: !bytes.is_old,
+            ends: bytes.length == 0,
+            client: &format!("pid:{pid}"),
+            server: name,
+            addresses: unix_ends(pid, name, bytes.id, self.port),
+        };
+        self.frame.clear();
+        piece.write(&mut self.frame);
+        let original_len = self.frame.len() as u32 + bytes.length;
+        self.frame.extend_from_slice(&bytes.bytes);
+        if let Some(absent) = bytes.absent {
+            *self.absent.entry(absent).or_default() += u64::from(bytes.length) - bytes.bytes.len() as u64;
+        }
+        if bytes.length > 0 {
+            let fresh = OpenStream { socket: bytes.socket, client_pid: pid, is_old: bytes.is_old, sent: [0; 2] };
+            let stream = self.open.entry(bytes.id).or_insert(fresh);
+            stream.sent[usize::from(!bytes.to_server)] = bytes.offset + u64::from(bytes.length);
+        }
+        (bytes.time_ns, original_len)
+    }
+}
+
+impl Source for StreamSource {
+    /// Returns [`Next::Idle`] at once when nothing is there, then after every fiftieth of a second without a frame.
+    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+        if !self.stopping && self.stop.requested_ns().is_some() {
+            self.stopping = true;
+            self.streams.stop();
+            self.look();
+        }
+        while self.ready.is_empty() && !self.fill()? {
+            if self.stopping {
+                if self.drained {
+                    return Ok(Next::End);
+                }
+                // What waited for something that does not come was released with the last look.
+                self.drained = true;
+                continue;
+            }
+            let since =
+                *self.idle_since.get_or_insert_with(|| Instant::now().checked_sub(IDLE).unwrap_or_else(Instant::now));
+            if since.elapsed() >= IDLE {
+                self.idle_since = Some(Instant::now());
+                return Ok(Next::Idle);
+            }
+            std::thread::sleep(PAUSE);
+            if self.stop.requested_ns().is_some() {
+                return Ok(Next::Idle);
+            }
+        }
+        let Some(bytes) = self.ready.pop_front() else { return Ok(Next::Idle) };
+        self.idle_since = None;
+        let (time_ns, original_len) = self.make(&bytes);
+        if self.stop.requested_ns().is_some_and(|stopped_ns| time_ns > stopped_ns && bytes.length > 0) {
+            return Ok(Next::Idle);
+        }
+        let frame = Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: 0, bytes: &self.frame };
+        self.totals.add(&frame);
+        Ok(Next::Frame(frame))
+    }
+
+    fn kernel(&mut self) -> Measured<KernelStats> {
+        match self.streams.counts() {
+            Ok(counts) => {
+                Measured::Value(KernelStats { received: counts.calls, dropped: counts.lost, interface_dropped: 0 })
+            }
+            Err(error) => Measured::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl LiveInput for StreamSource {
+    fn stop_handle(&self) -> StopHandle {
+        self.stop.handle()
+    }
+
+    fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    fn end_window(&mut self) {
+        self.streams.stop();
+    }
+
+    /// What was not copied, and why.
+    fn losses(&self) -> Vec<String> {
+        let of = |(absent, bytes): (&AbsentBytes, &u64)| match absent {
+            AbsentBytes::Limit => None,
+            AbsentBytes::Fault => Some(format!(
+                "{} were no longer in the memory of their process when its call had returned: they are counted, and their content is not known",
+                counted(*bytes, "byte")
+            )),
+            AbsentBytes::Call(call) => Some(format!(
+                "{} were written by {}, of which the length is known and not the content",
+                counted(*bytes, "byte"),
+                call_name(*call)
+            )),
+        };
+        self.absent.iter().filter_map(of).collect()
+    }
+}
+
+fn failed(error: &overhead_kernel::Error) -> SourceError {
+    SourceError::Live { interface: "UNIX sockets".to_owned(), reason: error.to_string() }
+}
