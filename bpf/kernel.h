@@ -248,6 +248,27 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
+/* include/linux/io_uring_types.h, io_uring/net.c, io_uring/rw.c: the last two lie over the front of the first. */
+struct io_kiocb {
+	struct file *file;
+	__u8 opcode;
+};
+
+struct io_sr_msg {
+	union {
+		void *umsg;
+		void *buf;
+	};
+	int len;
+	unsigned int done_io;
+	__u16 flags;
+};
+
+struct io_rw {
+	__u64 addr;
+	__u32 len;
+};
+
 struct bpf_iter__unix {
 	struct bpf_iter_meta *meta;
 	struct unix_sock *unix_sk;
@@ -276,6 +297,16 @@ struct mmsghdr {
 	unsigned int msg_len;
 };
 
+/* include/uapi/linux/io_uring.h */
+enum {
+	IORING_OP_WRITEV = 2,
+	IORING_OP_WRITE_FIXED = 5,
+	IORING_OP_SENDMSG = 9,
+	IORING_OP_WRITE = 23,
+	IORING_OP_SEND = 26,
+	IORING_RECVSEND_BUNDLE = 1 << 4,
+};
+
 /* Numbers of the system calls that write to a socket. */
 #if defined(__TARGET_ARCH_x86)
 enum {
@@ -285,6 +316,7 @@ enum {
 	CALL_SENDMSG = 46,
 	CALL_SENDMMSG = 307,
 	CALL_PWRITEV2 = 328,
+	CALL_IO_URING_ENTER = 426,
 };
 #else
 enum {
@@ -294,6 +326,7 @@ enum {
 	CALL_SENDMSG = 211,
 	CALL_SENDMMSG = 269,
 	CALL_PWRITEV2 = 287,
+	CALL_IO_URING_ENTER = 426,
 };
 #endif
 

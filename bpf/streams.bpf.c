@@ -109,6 +109,21 @@ struct {
 	__type(value, struct many);
 } manies SEC(".maps");
 
+/* The request of io_uring that a thread has submitted last, and the one that waits for a socket to have room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u64);
+} submitted SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u64);
+} armed SEC(".maps");
+
 /* ---- whose sockets ---- */
 
 /* The index of the wanted name or file that a socket is bound to; -1 for none. */
@@ -333,6 +348,102 @@ static __always_inline struct sock *socket_at(struct task_struct *task, __u32 de
 	return BPF_CORE_READ(socket, sk);
 }
 
+/* Whether a request of io_uring writes to a socket now. */
+static __always_inline bool is_of(struct io_kiocb *request, struct sock *sk)
+{
+	struct file *file = BPF_CORE_READ(request, file);
+	struct socket___kernel *socket;
+
+	if (!file)
+		return false;
+	socket = BPF_CORE_READ(file, private_data);
+	return BPF_CORE_READ(socket, sk) == sk;
+}
+
+/*
+ * The buffers of a request of io_uring: the one that this thread has submitted last, or the one that has waited for the
+ * socket. What a vector or a message header points to need not be there any more once the request has waited.
+ */
+static __always_inline bool find_request(struct scratch *scratch, struct sock *sk)
+{
+	__u64 thread = bpf_get_current_pid_tgid(), key = (__u64)sk;
+	struct copying *copying = &scratch->copying;
+	struct io_kiocb *request;
+	struct io_sr_msg *send;
+	bool has_waited = false;
+	struct io_rw *write;
+	__u64 *found;
+
+	if (!bpf_core_type_exists(struct io_kiocb) || !bpf_core_type_exists(struct io_sr_msg) ||
+	    !bpf_core_type_exists(struct io_rw))
+		return false;
+	found = bpf_map_lookup_elem(&submitted, &thread);
+	if (!found || !is_of((struct io_kiocb *)*found, sk)) {
+		has_waited = true;
+		found = bpf_map_lookup_elem(&armed, &key);
+		if (!found || !is_of((struct io_kiocb *)*found, sk))
+			return false;
+	}
+	request = (struct io_kiocb *)*found;
+	send = (struct io_sr_msg *)request;
+	write = (struct io_rw *)request;
+	switch (BPF_CORE_READ(request, opcode)) {
+	case IORING_OP_SEND:
+		if (BPF_CORE_READ(send, flags) & IORING_RECVSEND_BUNDLE)
+			return false;
+		copying->base = (__u64)BPF_CORE_READ(send, buf);
+		copying->room = BPF_CORE_READ(send, len);
+		return copying->base;
+	case IORING_OP_WRITE:
+	case IORING_OP_WRITE_FIXED:
+		copying->base = BPF_CORE_READ(write, addr);
+		copying->room = BPF_CORE_READ(write, len);
+		return copying->base;
+	case IORING_OP_WRITEV:
+		copying->vectors = BPF_CORE_READ(write, addr);
+		copying->count = BPF_CORE_READ(write, len);
+		return !has_waited;
+	case IORING_OP_SENDMSG:
+		if (has_waited || BPF_CORE_READ(send, done_io))
+			return false;
+		take_message(scratch, (__u64)BPF_CORE_READ(send, umsg));
+		return true;
+	default:
+		return false;
+	}
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int io_uring_submit_req(__u64 *ctx)
+{
+	__u64 thread = bpf_get_current_pid_tgid(), request = ctx[0];
+
+	bpf_map_update_elem(&submitted, &thread, &request, BPF_ANY);
+	return 0;
+}
+
+/* A request could not go on, and waits for its file. */
+SEC("tp_btf/io_uring_poll_arm")
+int io_uring_poll_arm(__u64 *ctx)
+{
+	struct io_kiocb *request = (struct io_kiocb *)ctx[0];
+	__u64 value = (__u64)request, key;
+	struct socket___kernel *socket;
+	struct file *file;
+	__u8 opcode;
+
+	if (!bpf_core_type_exists(struct io_kiocb))
+		return 0;
+	opcode = BPF_CORE_READ(request, opcode);
+	if (opcode != IORING_OP_SEND && opcode != IORING_OP_WRITE && opcode != IORING_OP_WRITE_FIXED)
+		return 0;
+	file = BPF_CORE_READ(request, file);
+	socket = BPF_CORE_READ(file, private_data);
+	key = (__u64)BPF_CORE_READ(socket, sk);
+	bpf_map_update_elem(&armed, &key, &value, BPF_ANY);
+	return 0;
+}
+
 /* Finds the buffers of the call that the process is in. */
 static __always_inline void find_buffers(struct scratch *scratch, struct sock *sk)
 {
@@ -345,7 +456,8 @@ static __always_inline void find_buffers(struct scratch *scratch, struct sock *s
 	piece->is_compat = !!IS_COMPAT(task);
 	/* A request of io_uring runs wherever its process or a thread of the kernel is: the call is another one then. */
 	if (piece->is_compat || socket_at(task, SYSCALL_ARGUMENT_1(regs)) != sk) {
-		piece->absent = ABSENT_CALL;
+		if (piece->is_compat || !find_request(scratch, sk))
+			piece->absent = piece->call == CALL_IO_URING_ENTER ? ABSENT_RING : ABSENT_CALL;
 		return;
 	}
 	switch (piece->call) {

@@ -154,7 +154,7 @@ impl Streams {
         let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
         let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
         let (mut links, mut connections) = (Vec::new(), None);
-        for program in object.progs_mut() {
+        for program in object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
             let link = program.attach();
             match link.map_err(|error| Error::Attach { program: name.clone(), reason: format!("{error:#}") }) {
@@ -279,7 +279,7 @@ impl Streams {
 fn check_tracepoints() -> Result<(), Error> {
     let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
     for tracepoint in ["sock_send_length", "sock_recv_length"] {
-        if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_none() {
+        if !has_tracepoint(&btf, tracepoint) {
             let reason = "this kernel has no such tracepoint: UNIX sockets need Linux 6.3 or later".to_owned();
             return Err(Error::Attach { program: tracepoint.to_owned(), reason });
         }
@@ -287,9 +287,21 @@ fn check_tracepoints() -> Result<(), Error> {
     Ok(())
 }
 
+fn has_tracepoint(btf: &Btf<'_>, tracepoint: &str) -> bool {
+    btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+}
+
 fn load(options: &StreamOptions) -> Result<Object, Error> {
     let failed = |error: libbpf_rs::Error| Error::loading(&error);
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
+    let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        // A kernel without io_uring has nothing to write by it.
+        if name.starts_with("io_uring") && !has_tracepoint(&btf, &name) {
+            program.set_autoload(false);
+        }
+    }
     for mut map in open.maps_mut() {
         size(&mut map, options).map_err(failed)?;
     }

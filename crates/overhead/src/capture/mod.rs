@@ -126,6 +126,8 @@ impl CaptureArgs {
         }
         if self.unix.is_empty() {
             streams::look_for_others(self, &captured.aggregate, &mut captured.warnings);
+        } else if captured.totals.frames == 0 {
+            streams::look_for_servers(&self.unix, &mut captured.warnings);
         }
         if let Some(warmup) = &warmup {
             warmup.report(&mut captured.warnings);

@@ -101,6 +101,21 @@ fn is_same(bound: &str, asked: &str) -> bool {
     bound == asked || (canonical(asked).is_some() && canonical(bound) == canonical(asked))
 }
 
+/// Where nothing went through the sockets that were asked for: whether there is anybody at all.
+pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
+    let Ok(listening) = unix_servers() else { return };
+    let is_there = |name: &&String| listening.iter().any(|server| is_same(&server.socket, name));
+    for name in asked.iter().filter(|name| *name != AUTO) {
+        let Ok(name) = absolute(name) else { continue };
+        if !is_there(&&name) {
+            warnings.partial(format!(
+                "nobody listens on the UNIX socket {}: check its path (`ss -xl` lists those that somebody listens on)",
+                clean(&name)
+            ));
+        }
+    }
+}
+
 /// Where packets were captured and no operation was in them: the UNIX sockets that they may have gone through.
 pub fn look_for_others(capture: &CaptureArgs, aggregate: &Aggregate, warnings: &mut Warnings) {
     if capture.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
