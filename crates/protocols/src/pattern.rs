@@ -28,24 +28,78 @@ pub const LONGEST: usize = 512;
 /// Lengths of the groups of a UUID (RFC 9562 section 4).
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 
+/// What a byte of a key is, in bits, so that those of several can be told together.
+const DIGIT: u8 = 1;
+const LETTER: u8 = 2;
+/// Stands between the words of a part.
+const BETWEEN: u8 = 4;
+/// Of an address, or of what is written in escapes.
+const ESCAPE: u8 = 8;
+/// Stands between the parts of a key, each of which is a name, a value or both.
+const SEPARATOR: u8 = 16;
+const UNPRINTABLE: u8 = 32;
+
+const KINDS: [u8; 256] = {
+    let (mut kinds, mut byte) = ([UNPRINTABLE; 256], 0x20_u8);
+    while byte < 0x7f {
+        kinds[byte as usize] = match byte {
+            b'0'..=b'9' => DIGIT,
+            b'a'..=b'z' | b'A'..=b'Z' => LETTER,
+            b'@' | b'%' | b'\\' | b'"' | b'+' => ESCAPE,
+            b':' | b'/' | b'|' | b',' | b';' | b'{' | b'}' | b'(' | b')' | b'[' | b']' | b'<' | b'>' | b'&' | b'?'
+            | b'=' | b'#' | b' ' => SEPARATOR,
+            _ => BETWEEN,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
 /// Appends the pattern of a key, or of a path, which is no longer than the key, or [`ANY`].
 pub fn push(key: &[u8], out: &mut String) {
-    let Some(text) = std::str::from_utf8(key).ok().filter(|_| key.iter().all(|byte| (b' '..0x7f).contains(byte)))
-    else {
-        return out.push(ANY);
-    };
-    if text.len() > LONGEST {
-        return out.push(ANY);
+    let start = out.len();
+    if key.len() > LONGEST || !push_parts(key, out) {
+        out.truncate(start);
+        out.push(ANY);
     }
-    let mut start = 0;
-    for (at, &byte) in key.iter().enumerate() {
-        if SEPARATES_PARTS[usize::from(byte)] {
-            push_part(&text[start..at], out);
-            out.push(char::from(byte));
-            start = at + 1;
+}
+
+/// Appends the patterns of the parts of a key; false where some of it cannot be printed.
+fn push_parts(mut rest: &[u8], out: &mut String) -> bool {
+    loop {
+        // Most are one number or one name.
+        let number = leading_digits(rest);
+        let mut kinds = if number > 0 { DIGIT } else { 0 };
+        let (mut len, mut last) = (number, 0);
+        for &byte in &rest[number..] {
+            last = KINDS[usize::from(byte)];
+            if last >= SEPARATOR {
+                break;
+            }
+            kinds |= last;
+            len += 1;
         }
+        let (part, after) = rest.split_at(len);
+        push_part(part, kinds, out);
+        let Some((&separator, after)) = after.split_first() else { return true };
+        if last == UNPRINTABLE {
+            return false;
+        }
+        out.push(char::from(separator));
+        rest = after;
     }
-    push_part(&text[start..], out);
+}
+
+/// Returns how many digits a text begins with.
+fn leading_digits(text: &[u8]) -> usize {
+    // Of a digit the high half is 3, and still is where 6 is added.
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    let are_digits = |word: &&[u8; 8]| {
+        let word = u64::from_le_bytes(**word);
+        word & HIGH | (word.wrapping_add(0x0606_0606_0606_0606) & HIGH) >> 4 == 0x3333_3333_3333_3333
+    };
+    let len = 8 * text.as_chunks().0.iter().take_while(are_digits).count();
+    len + text[len..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// Returns the pattern of a key, or of a path.
@@ -55,25 +109,23 @@ pub fn of(key: &[u8]) -> String {
     pattern
 }
 
-/// Bytes that stand between the parts of a key, each of which is a name, a value or both.
-const SEPARATES_PARTS: [bool; 256] = {
-    let (mut table, separators, mut at) = ([false; 256], b":/|,;{}()[]<>&?=# ", 0);
-    while at < separators.len() {
-        table[separators[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
-
-/// Appends the pattern of a part. Where a word of it looks like a token, all of it may be one.
-fn push_part(part: &str, out: &mut String) {
+/// Appends the pattern of a part, whose bytes are of these kinds. Where a word of it looks like a token, all of it may be one.
+fn push_part(part: &[u8], kinds: u8, out: &mut String) {
     let start = out.len();
-    // Most are one number or one name.
-    if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
-        return out.push(ANY);
-    }
-    // An address, or what is written in escapes.
-    if part.contains(['@', '%', '\\', '"', '+']) || !push_words(part, out) {
+    let is_named = match kinds {
+        0 => true,
+        DIGIT => false,
+        _ if kinds & ESCAPE != 0 => false,
+        _ => {
+            let text = std::str::from_utf8(part).unwrap_or_default();
+            match kinds {
+                LETTER => push_name(text, out),
+                _ if kinds & BETWEEN == 0 => push_word(text, out),
+                _ => push_words(text, out),
+            }
+        }
+    };
+    if !is_named {
         out.truncate(start);
         out.push(ANY);
     }
@@ -123,42 +175,43 @@ fn uuid(text: &str) -> usize {
 
 /// Appends the pattern of a word of letters and digits; false where it looks like a token.
 fn push_word(word: &str, out: &mut String) -> bool {
-    let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    if digits == 0 {
-        out.push_str(word);
-        return is_name(word);
-    }
-    let is_hexadecimal = word.len() >= HEXADECIMAL && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let changes =
-        word.as_bytes().windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
-    let letters = word.trim_matches(|character: char| character.is_ascii_digit());
-    if is_hexadecimal || letters.is_empty() {
+    let is_digit = |character: char| character.is_ascii_digit();
+    let (behind, before) = (word.trim_start_matches(is_digit), word.trim_end_matches(is_digit));
+    let is_hexadecimal = || word.len() >= HEXADECIMAL && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let has_number = word.bytes().any(|byte| byte.is_ascii_digit());
+    if has_number && (behind.is_empty() || is_hexadecimal()) {
         out.push(ANY);
         return true;
     }
-    // One name and one number.
-    let is_number_first = word.starts_with(|first: char| first.is_ascii_digit());
+    // One name, or one and a number.
+    let is_number_first = behind.len() < word.len();
+    let letters = if is_number_first { behind } else { before };
     out.extend(is_number_first.then_some(ANY));
+    let is_name = push_name(letters, out);
+    out.extend((before.len() < word.len()).then_some(ANY));
+    is_name && !letters.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Appends a word of letters; false where it looks like a token.
+fn push_name(letters: &str, out: &mut String) -> bool {
     out.push_str(letters);
-    out.extend((!is_number_first).then_some(ANY));
-    changes <= 1 && is_name(letters)
+    is_name(letters)
 }
 
 /// Returns whether letters look like a name, and not like a token.
 fn is_name(letters: &str) -> bool {
-    let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
-    let mut consonants = letters.as_bytes().split(is_vowel).map(<[u8]>::len);
-    if letters.len() > LETTERS || consonants.any(|run| run > CONSONANTS) {
-        return false;
+    let (mut consonants, mut humps, mut before) = (0, 0, b' ');
+    for byte in letters.bytes() {
+        let is_vowel = matches!(byte.to_ascii_lowercase(), b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
+        consonants = if is_vowel { 0 } else { consonants + 1 };
+        if consonants > CONSONANTS {
+            return false;
+        }
+        // In camelCase, a capital letter follows a small one once in a word; in base64 again and again.
+        humps += usize::from(before.is_ascii_lowercase() && byte.is_ascii_uppercase());
+        before = byte;
     }
-    // In camelCase, a capital letter follows a small one once in a word; in base64 again and again.
-    let humps =
-        letters.as_bytes().windows(2).filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
-    match humps.count() {
-        0 => true,
-        1 => letters.len() >= 5,
-        humps => letters.len() >= 5 * humps,
-    }
+    letters.len() <= LETTERS && letters.len() >= 5 * humps
 }
 
 #[cfg(test)]
