@@ -50,45 +50,80 @@ impl Frames {
     }
 }
 
-/// What a payload of a certain length is to be, in words of eight bytes of which bits may be free to differ.
+/// What a payload of a certain length is to be, in words of sixteen bytes of which bits may be free to differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Pattern {
+    /// Where no bit is fixed, there is none; those that are there may overlap.
     words: Box<[Word]>,
-    /// The last word, which may overlap the one before.
-    last: Word,
 }
 
-/// What a word is to be, and the bits in which it is to be it.
+/// What a word is to be, and the bits in which it is to be it. In halves, which vector instructions take together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Word {
-    index: usize,
-    value: u64,
-    mask: u64,
+    value: [u64; 2],
+    mask: [u64; 2],
+    /// The low halves of bytes that are to be digits. Their high halves are in the mask.
+    digits: [u64; 2],
+    /// Where it begins.
+    at: usize,
 }
 
+/// Bytes of a word.
+const WORD: usize = 16;
+
 impl Pattern {
-    /// Of this payload, with these bits fixed.
-    fn new(payload: &[u8], mask: &[u8]) -> Self {
-        let word = |index, word, mask| Word { index, value: word & mask, mask };
-        let words = payload.as_chunks::<8>().0.iter().zip(mask.as_chunks::<8>().0).enumerate();
-        let words = words.map(|(at, (of, mask))| word(at, u64::from_le_bytes(*of), u64::from_le_bytes(*mask)));
-        Self {
-            words: words.filter(|word| word.mask != 0).collect(),
-            last: word(0, last_word(payload), last_word(mask)),
+    /// Of this payload, with these bits fixed, and the low halves of digits.
+    fn new(payload: &[u8], mask: &[u8], digits: &[u8]) -> Self {
+        let at_place = |at: usize| {
+            let [value, mask, digits] = [payload, mask, digits].map(|bytes| halves(bytes, at).unwrap_or(short(bytes)));
+            Word { value: [value[0] & mask[0], value[1] & mask[1]], mask, digits, at }
+        };
+        let (mut words, mut from) = (Vec::new(), 0);
+        while let Some(fixed) = mask.get(from..).and_then(|rest| rest.iter().position(|bits| *bits != 0)) {
+            let at = (from + fixed).min(payload.len().saturating_sub(WORD));
+            words.push(at_place(at));
+            from = at + WORD;
         }
+        Self { words: words.into() }
     }
 
     /// Returns whether a payload of the same length is like it.
     #[inline]
     fn matches(&self, payload: &[u8]) -> bool {
-        let mut differ = (last_word(payload) & self.last.mask) ^ self.last.value;
-        let (found, _) = payload.as_chunks::<8>();
-        for word in &self.words {
-            let Some(found) = found.get(word.index) else { return false };
-            differ |= (u64::from_le_bytes(*found) & word.mask) ^ word.value;
+        if payload.len() < WORD {
+            return self.words.first().is_none_or(|word| are_like(&[*word], |_| Some(short(payload))));
         }
-        differ == 0
+        are_like(&self.words, |at| halves(payload, at))
     }
+}
+
+/// Returns whether words are what they are to be, which `found` gives by their places.
+#[inline]
+fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
+    // What is more than 9 comes to 16 and more where 6 is added.
+    let (mut differ, mut and_six) = ([0; 2], [0; 2]);
+    for word in words {
+        let Some(found) = found(word.at) else { return false };
+        for half in 0..2 {
+            differ[half] |= (found[half] & word.mask[half]) ^ word.value[half];
+            and_six[half] |= (found[half] & word.digits[half]) + 0x0606_0606_0606_0606;
+        }
+    }
+    differ == [0; 2] && (and_six[0] | and_six[1]) & 0x1010_1010_1010_1010 == 0
+}
+
+/// Returns the sixteen bytes from a place on, in halves.
+#[inline]
+fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
+    let word: &[u8; WORD] = bytes.get(at..)?.first_chunk()?;
+    let ([one, other], _) = word.as_chunks() else { return None };
+    Some([u64::from_le_bytes(*one), u64::from_le_bytes(*other)])
+}
+
+/// Returns all bytes, where they are fewer than those of a word.
+#[inline]
+fn short(bytes: &[u8]) -> [u64; 2] {
+    [bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)), last_word(bytes)]
 }
 
 /// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
@@ -112,43 +147,6 @@ struct Echo {
     of_at: usize,
 }
 
-/// Bytes that are to be digits, up to eight in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Digits {
-    at: usize,
-    /// Those of the eight bytes from there on that are.
-    mask: u64,
-}
-
-impl Digits {
-    /// Returns those at these places, which rise, of a payload of so many bytes.
-    fn at(places: &[usize], len: usize) -> Box<[Self]> {
-        let mut words = Vec::<Self>::new();
-        for &place in places {
-            match words.last_mut() {
-                Some(word) if place - word.at < 8 => word.mask |= 0xff << (8 * (place - word.at)),
-                _ => {
-                    let at = place.min(len.saturating_sub(8));
-                    words.push(Self { at, mask: 0xff << (8 * (place - at)) });
-                }
-            }
-        }
-        words.into()
-    }
-
-    #[inline]
-    fn match_in(self, payload: &[u8]) -> bool {
-        let word = match payload.get(self.at..).and_then(<[u8]>::first_chunk) {
-            Some(word) => u64::from_le_bytes(*word),
-            // A payload of fewer than eight bytes.
-            None => payload.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
-        };
-        // What is left of a digit is 0 to 9; with what is added here, more than that has the highest bit.
-        let values = (word ^ 0x3030_3030_3030_3030) & self.mask;
-        (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080 == 0
-    }
-}
-
 /// What a frame of a turn is to be.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Step {
@@ -163,8 +161,6 @@ struct Step {
 /// What bytes are to be that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Rules {
-    /// Where digits are to be.
-    digits: Box<[Digits]>,
     echoes: Box<[Echo]>,
     /// Where ids are, and how long.
     ids: Box<[(usize, usize)]>,
@@ -183,8 +179,7 @@ impl Step {
 
 impl Rules {
     fn match_in(&self, payload: &[u8], before: &Frames) -> bool {
-        self.digits.iter().all(|digits| digits.match_in(payload))
-            && self.echoes.iter().all(|echo| echo.matches(payload, before))
+        self.echoes.iter().all(|echo| echo.matches(payload, before))
             && (self.ids.len() < 2 || self.are_distinct(payload))
     }
 
@@ -309,7 +304,7 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
     let frame = under_way.frames.get(index)?;
     let payload = under_way.payload(frame);
     let start = start_of(frame.side, under_way.frames.get(..index)?);
-    let (mut mask, mut digits) = (vec![0xff_u8; payload.len()], Vec::new());
+    let (mut mask, mut digits) = (vec![0xff_u8; payload.len()], vec![0; payload.len()]);
     let (mut echoes, mut ids) = (Vec::new(), Vec::new());
     for free in recording.free.iter().filter(|free| free.side == frame.side) {
         let from = usize::try_from(free.offset.saturating_sub(start)).ok()?;
@@ -318,11 +313,8 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
         match free.free {
             Free::Any => mask.get_mut(from..to).unwrap_or_default().fill(0),
             Free::Digits => {
-                for at in from..to {
-                    if payload[at].is_ascii_digit() {
-                        mask[at] = 0;
-                        digits.push(at);
-                    }
+                for at in (from..to).filter(|at| payload[*at].is_ascii_digit()) {
+                    (mask[at], digits[at]) = (0xf0, 0x0f);
                 }
             }
             Free::Id(_) if to <= from => {}
@@ -342,13 +334,10 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
             }
         }
     }
-    let pattern = Pattern::new(payload, &mask);
+    let pattern = Pattern::new(payload, &mask, &digits);
     let (side, headers, len) = (frame.side, frame.headers, frame.len);
-    digits.sort_unstable();
-    let is_ruled = !(digits.is_empty() && echoes.is_empty() && ids.is_empty());
-    let rules = is_ruled.then(|| {
-        Box::new(Rules { digits: Digits::at(&digits, payload.len()), echoes: echoes.into(), ids: ids.into() })
-    });
+    let is_ruled = !(echoes.is_empty() && ids.is_empty());
+    let rules = is_ruled.then(|| Box::new(Rules { echoes: echoes.into(), ids: ids.into() }));
     let step = Step { side, headers, len, pattern, rules };
     step.matches(side, headers, payload, under_way).then_some(step)
 }
@@ -382,16 +371,15 @@ mod tests {
     fn digits_are_those_bytes_and_no_others() {
         for len in 1..20 {
             for place in 0..len {
-                let places: Vec<usize> = (0..len).filter(|at| *at == place || at % 3 == 0).collect();
-                let digits = Digits::at(&places, len);
+                let is_digit = |at: usize| at == place || at.is_multiple_of(3);
+                let text = |free: u8, fixed: u8| {
+                    (0..len).map(|at| if is_digit(at) { free } else { fixed }).collect::<Vec<u8>>()
+                };
+                let mut payload = text(b'7', b'x');
+                let pattern = Pattern::new(&payload, &text(0xf0, 0xff), &text(0x0f, 0));
                 for byte in 0..=u8::MAX {
-                    let mut payload = vec![b'x'; len];
-                    for &at in &places {
-                        payload[at] = b'7';
-                    }
                     payload[place] = byte;
-                    let found = digits.iter().all(|word| word.match_in(&payload));
-                    assert_eq!(found, byte.is_ascii_digit(), "{byte} at {place} of {len}");
+                    assert_eq!(pattern.matches(&payload), byte.is_ascii_digit(), "{byte} at {place} of {len}");
                 }
             }
         }
