@@ -3,6 +3,8 @@
 use sqlparser::dialect::{Dialect as Rules, MySqlDialect, PostgreSqlDialect, SnowflakeDialect};
 use sqlparser::tokenizer::{Token, Tokenizer};
 use std::any::TypeId;
+use std::iter::Peekable;
+use std::str::Chars;
 
 /// A language of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +19,8 @@ impl Dialect {
     /// Cuts a text into tokens. Where that fails, there are those before the place.
     pub fn with_tokens<T>(self, text: &str, read: impl FnOnce(&[Token], bool) -> T) -> T {
         let rules: &dyn Rules = match self {
-            Self::Postgres => &PostgreSqlDialect {},
-            Self::Mysql => &MySqlDialect {},
+            Self::Postgres => &Lexical(PostgreSqlDialect {}),
+            Self::Mysql => &Lexical(MySqlDialect {}),
             Self::Cql => &CqlRules,
         };
         let mut spanned = Vec::new();
@@ -26,6 +28,50 @@ impl Dialect {
             Tokenizer::new(rules, text).with_unescape(false).tokenize_with_location_into_buf(&mut spanned).is_ok();
         let tokens: Vec<Token> = spanned.into_iter().map(|spanned| spanned.token).collect();
         read(&tokens, is_read)
+    }
+}
+
+/// What the tokenizer asks of a dialect. What the parser asks is left out: it would make the parser, and the whole of its syntax
+/// tree, a part of the program.
+#[derive(Debug)]
+struct Lexical<D>(D);
+
+/// Passes these on to the dialect.
+macro_rules! pass_on {
+    ($($name:ident($($argument:ident: $kind:ty)?) -> $result:ty;)*) => {
+        $(fn $name(&self $(, $argument: $kind)?) -> $result {
+            self.0.$name($($argument)?)
+        })*
+    };
+}
+
+impl<D: Rules> Rules for Lexical<D> {
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<D>()
+    }
+
+    pass_on! {
+        is_identifier_start(ch: char) -> bool;
+        is_identifier_part(ch: char) -> bool;
+        is_delimited_identifier_start(ch: char) -> bool;
+        is_nested_delimited_identifier_start(ch: char) -> bool;
+        peek_nested_delimited_identifier_quotes(chars: Peekable<Chars<'_>>) -> Option<(char, Option<char>)>;
+        is_custom_operator_part(ch: char) -> bool;
+        ignores_wildcard_escapes() -> bool;
+        requires_single_line_comment_whitespace() -> bool;
+        supports_dollar_as_money_prefix() -> bool;
+        supports_dollar_placeholder() -> bool;
+        supports_geometric_types() -> bool;
+        supports_multiline_comment_hints() -> bool;
+        supports_nested_comments() -> bool;
+        supports_numeric_literal_underscores() -> bool;
+        supports_numeric_prefix() -> bool;
+        supports_pipe_operator() -> bool;
+        supports_quote_delimited_string() -> bool;
+        supports_string_escape_constant() -> bool;
+        supports_string_literal_backslash_escape() -> bool;
+        supports_triple_quoted_string() -> bool;
+        supports_unicode_string_literal() -> bool;
     }
 }
 
@@ -49,5 +95,60 @@ impl Rules for CqlRules {
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
         ch == '"'
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What one dialect takes otherwise than another.
+    const PIECES: [&str; 32] = [
+        "select ",
+        "$t$",
+        "$1",
+        "E'",
+        "U&'",
+        "N'x'",
+        "b'01'",
+        "'''",
+        "'",
+        "\"",
+        "`",
+        "q'[",
+        "/*!50000 ",
+        "/*+ ",
+        "/*",
+        "*/",
+        "--",
+        "-- ",
+        "#",
+        "\r",
+        "\n",
+        "1_000",
+        "1e5a",
+        "1.a",
+        "|>",
+        "<->",
+        "?|",
+        "@>",
+        "\\'",
+        "\\%",
+        "a",
+        " ",
+    ];
+
+    fn tokens(rules: &dyn Rules, text: &str) -> Result<Vec<Token>, String> {
+        Tokenizer::new(rules, text).with_unescape(false).tokenize().map_err(|error| error.to_string())
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_are_those_of_the_whole_dialect(pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..12)) {
+            let text = pieces.concat();
+            prop_assert_eq!(tokens(&Lexical(PostgreSqlDialect {}), &text), tokens(&PostgreSqlDialect {}, &text), "{}", text);
+            prop_assert_eq!(tokens(&Lexical(MySqlDialect {}), &text), tokens(&MySqlDialect {}, &text), "{}", text);
+        }
     }
 }
