@@ -410,7 +410,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
             stream.doubtful = true;
         }
         stream.clear();
-        (stream.turns, stream.turn) = (true, None);
+        (stream.turns, stream.turn, stream.tried) = (true, None, false);
         stream.strand(UNDECODED, left, out);
     }
 
