@@ -184,6 +184,8 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
         [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => Boundary::No,
         [wire::OK, ..] => of_ok(len, payload, awaited.is_some()),
         [wire::ERR, low, high, behind @ ..] => {
+            let inside = usize::try_from(len.saturating_sub(3)).unwrap_or(usize::MAX);
+            let behind = behind.get(..inside).unwrap_or(behind);
             let is_known = ERRORS.contains(&u16::from_le_bytes([*low, *high]));
             let (state, text) = match behind {
                 [b'#', state @ ..] => (state.get(..5.min(state.len())).unwrap_or_default(), state.get(5..)),
@@ -216,7 +218,9 @@ fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
     let left = len.checked_sub(status as u64 + 4);
     let Some(warnings) = u16_at(payload, status + 2) else { return more_if(len >= status as u64 + 4) };
     let info = payload.get(status + 4..).unwrap_or_default();
-    let is_text = info.iter().skip(1).take(8).all(|byte| *byte >= b' ');
+    // What follows the packet says nothing of it.
+    let inside = usize::try_from(left.unwrap_or_default()).unwrap_or(usize::MAX).min(9);
+    let is_text = info.iter().take(inside).skip(1).all(|byte| *byte >= b' ');
     // Nobody has more warnings.
     match left.filter(|_| warnings < 0x1000) {
         Some(0) => yes_if(is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0),
