@@ -209,9 +209,10 @@ pub(super) struct Named {
 
 impl Named {
     /// From the text of a statement, which says whether it is `normalised`.
-    pub fn of(text: &[u8], normalised: impl FnOnce(Verb) -> Statement) -> Self {
-        let verb = sql::verb(text);
-        Self { verb, is_settings: verb.is(b"SET") && sql::is_settings(text), statement: normalised(verb) }
+    pub fn of(text: &[u8], is_unescaped: bool, normalised: impl FnOnce(Verb) -> Statement) -> Self {
+        let verb = sql::verb(text, is_unescaped);
+        let is_settings = verb.is(b"SET") && sql::is_settings(text, is_unescaped);
+        Self { verb, is_settings, statement: normalised(verb) }
     }
 
     /// Returns what is said of a statement that was prepared out of sight.

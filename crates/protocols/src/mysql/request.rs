@@ -68,7 +68,7 @@ impl Plain {
         match code {
             command::QUERY => self.query(op, c, is_continued),
             command::STMT_PREPARE => {
-                let prepares = text(c, is_continued);
+                let prepares = text(c, is_continued, self.session.is_unescaped);
                 let statement = prepares.statement.as_str();
                 c.out()
                     .label_statement(op, Label { class: Class::Setup, name: "PREPARE", via: via_of(code), statement });
@@ -140,7 +140,7 @@ impl Plain {
             }
             c.out().leave();
         }
-        let named = text(c, is_continued);
+        let named = text(c, is_continued, self.session.is_unescaped);
         let has_begun = self.session.has_begun;
         if self.session.replicates {
             let name = if named.verb.is_empty() { "QUERY" } else { named.verb.as_str() };
@@ -375,17 +375,19 @@ fn via_of(code: u8) -> &'static str {
     }
 }
 
-/// The text of a statement, up to the end, with what it says. It may be continued in another packet.
-fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Named {
+/// The text of a statement, up to the end, with what it says. It may be continued in another packet. Backslashes mean nothing in it
+/// where it `is_unescaped`.
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescaped: bool) -> Named {
     let text = c.peek();
     let is_whole = !is_continued && text.len() as u64 == c.remaining();
     let is_wanted = c.out().wants_statements();
     let mut has_free_numbers = true;
-    let named = Named::of(text, |verb| {
+    let dialect = if is_unescaped { Dialect::MysqlUnescaped } else { Dialect::Mysql };
+    let named = Named::of(text, is_unescaped, |verb| {
         if !is_wanted {
             return statement::Statement::None;
         }
-        let normalised = statement::of(text, is_whole, Dialect::Mysql, || verb.as_str().to_owned());
+        let normalised = statement::of(text, is_whole, dialect, || verb.as_str().to_owned());
         has_free_numbers = normalised.has_free_numbers;
         normalised.statement
     });

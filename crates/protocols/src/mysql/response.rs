@@ -289,6 +289,7 @@ impl Plain {
     /// A result is over; another one may follow.
     fn ended(&mut self, flags: u16) -> Next {
         self.stage = Stage::First;
+        self.session.put(|session| &mut session.is_unescaped, flags & status::NO_BACKSLASH_ESCAPES != 0);
         if flags & status::MORE_RESULTS != 0 { Next::More } else { Next::Done }
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Session {
     pub capabilities: Option<u64>,
     /// Whether an `EOF` packet stands behind column definitions, where the login was not seen and a result has told.
     pub is_eof_seen: Option<bool>,
+    /// A backslash in a statement is a character like others (`NO_BACKSLASH_ESCAPES`), as the server has said.
+    pub is_unescaped: bool,
     /// A statement other than `SET` was sent, or may have been.
     pub has_begun: bool,
     /// The connection is that of a replica.

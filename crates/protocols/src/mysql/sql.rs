@@ -2,16 +2,17 @@
 
 use crate::verb::Verb;
 
-/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
-pub(super) fn verb(sql: &[u8]) -> Verb {
-    let mut words = Words::new(sql);
+/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. Backslashes
+/// mean nothing where it `is_unescaped`.
+pub(super) fn verb(sql: &[u8], is_unescaped: bool) -> Verb {
+    let mut words = Words::new(sql, is_unescaped);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"VALUES", b"TABLE"];
     Verb::of_statement(|| words.next_word().map(|word| (word, words.depth)), &main)
 }
 
 /// Returns whether `sql` does nothing but `SET`.
-pub(super) fn is_settings(sql: &[u8]) -> bool {
-    let mut words = Words::new(sql);
+pub(super) fn is_settings(sql: &[u8], is_unescaped: bool) -> bool {
+    let mut words = Words::new(sql, is_unescaped);
     let mut any = false;
     while let Some(word) = words.next_word() {
         if !word.eq_ignore_ascii_case(b"SET") {
@@ -31,11 +32,13 @@ struct Words<'a> {
     depth: usize,
     /// A semicolon was passed over.
     is_ended: bool,
+    /// A backslash is a character like others.
+    is_unescaped: bool,
 }
 
 impl<'a> Words<'a> {
-    fn new(rest: &'a [u8]) -> Self {
-        Self { rest, depth: 0, is_ended: false }
+    fn new(rest: &'a [u8], is_unescaped: bool) -> Self {
+        Self { rest, depth: 0, is_ended: false, is_unescaped }
     }
 
     /// Returns the next word; `None` at the end.
@@ -106,7 +109,7 @@ impl<'a> Words<'a> {
         self.pass(1);
         while let Some(&byte) = self.rest.first() {
             let doubled = byte == quote && self.rest.get(1) == Some(&quote);
-            let escaped = byte == b'\\' && quote != b'`';
+            let escaped = byte == b'\\' && quote != b'`' && !self.is_unescaped;
             self.pass(if doubled || escaped { 2 } else { 1 });
             if byte == quote && !doubled {
                 return;
@@ -138,17 +141,19 @@ mod tests {
             ("/* never ends", ""),
             ("BEGIN", "BEGIN"),
         ] {
-            assert_eq!(verb(sql.as_bytes()).as_str(), expected, "{sql}");
+            assert_eq!(verb(sql.as_bytes(), false).as_str(), expected, "{sql}");
         }
     }
 
     #[test]
     fn settings_are_statements_of_set_alone() {
-        assert!(is_settings(b"SET NAMES utf8"));
-        assert!(is_settings(b"SET a = 'x;select'; /*!40101 SET b = 1 */;"));
-        assert!(!is_settings(b"SET a = 1; SELECT 1"));
-        assert!(!is_settings(b"SHOW VARIABLES"));
-        assert!(!is_settings(b""));
-        assert!(is_settings(b"SET a = 'it''s \\' ;', b = `;`"));
+        assert!(is_settings(b"SET NAMES utf8", false));
+        assert!(is_settings(b"SET a = 'x;select'; /*!40101 SET b = 1 */;", false));
+        assert!(!is_settings(b"SET a = 1; SELECT 1", false));
+        assert!(!is_settings(b"SHOW VARIABLES", false));
+        assert!(!is_settings(b"", false));
+        assert!(is_settings(b"SET a = 'it''s \\' ;', b = `;`", false));
+        let path = b"SET a = 'C:\\'; SELECT ';'";
+        assert!(is_settings(path, false) && !is_settings(path, true));
     }
 }

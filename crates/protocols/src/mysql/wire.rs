@@ -52,6 +52,7 @@ pub(super) mod status {
     pub const AUTOCOMMIT: u16 = 0x0002;
     pub const MORE_RESULTS: u16 = 0x0008;
     pub const CURSOR_EXISTS: u16 = 0x0040;
+    pub const NO_BACKSLASH_ESCAPES: u16 = 0x0200;
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;
 }
 

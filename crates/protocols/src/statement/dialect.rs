@@ -12,15 +12,23 @@ pub(crate) enum Dialect {
     Postgres,
     /// What stands in double quotes is a literal, as it is unless the server is told otherwise (`ANSI_QUOTES`).
     Mysql,
+    /// The same where the server takes a backslash for a character like others (`NO_BACKSLASH_ESCAPES`).
+    MysqlUnescaped,
     Cql,
 }
 
 impl Dialect {
+    /// Returns whether it is one of `MySQL`'s.
+    pub fn is_mysql(self) -> bool {
+        matches!(self, Self::Mysql | Self::MysqlUnescaped)
+    }
+
     /// Cuts a text into tokens. Where that fails, there are those before the place.
     pub fn with_tokens<T>(self, text: &str, read: impl FnOnce(&[Token], bool) -> T) -> T {
         let rules: &dyn Rules = match self {
-            Self::Postgres => &Lexical(PostgreSqlDialect {}),
-            Self::Mysql => &Lexical(MySqlDialect {}),
+            Self::Postgres => &Lexical::of(PostgreSqlDialect {}),
+            Self::Mysql => &Lexical::of(MySqlDialect {}),
+            Self::MysqlUnescaped => &Lexical { dialect: MySqlDialect {}, is_unescaped: true },
             Self::Cql => &CqlRules,
         };
         let mut spanned = Vec::new();
@@ -34,13 +42,23 @@ impl Dialect {
 /// What the tokenizer asks of a dialect. What the parser asks is left out: it would make the parser, and the whole of its syntax
 /// tree, a part of the program.
 #[derive(Debug)]
-struct Lexical<D>(D);
+struct Lexical<D> {
+    dialect: D,
+    /// A backslash is a character like others, whatever it is in the dialect.
+    is_unescaped: bool,
+}
+
+impl<D> Lexical<D> {
+    fn of(dialect: D) -> Self {
+        Self { dialect, is_unescaped: false }
+    }
+}
 
 /// Passes these on to the dialect.
 macro_rules! pass_on {
     ($($name:ident($($argument:ident: $kind:ty)?) -> $result:ty;)*) => {
         $(fn $name(&self $(, $argument: $kind)?) -> $result {
-            self.0.$name($($argument)?)
+            self.dialect.$name($($argument)?)
         })*
     };
 }
@@ -48,6 +66,10 @@ macro_rules! pass_on {
 impl<D: Rules> Rules for Lexical<D> {
     fn dialect(&self) -> TypeId {
         TypeId::of::<D>()
+    }
+
+    fn supports_string_literal_backslash_escape(&self) -> bool {
+        !self.is_unescaped && self.dialect.supports_string_literal_backslash_escape()
     }
 
     pass_on! {
@@ -69,7 +91,6 @@ impl<D: Rules> Rules for Lexical<D> {
         supports_pipe_operator() -> bool;
         supports_quote_delimited_string() -> bool;
         supports_string_escape_constant() -> bool;
-        supports_string_literal_backslash_escape() -> bool;
         supports_triple_quoted_string() -> bool;
         supports_unicode_string_literal() -> bool;
     }
@@ -147,8 +168,8 @@ mod tests {
         #[test]
         fn tokens_are_those_of_the_whole_dialect(pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..12)) {
             let text = pieces.concat();
-            prop_assert_eq!(tokens(&Lexical(PostgreSqlDialect {}), &text), tokens(&PostgreSqlDialect {}, &text), "{}", text);
-            prop_assert_eq!(tokens(&Lexical(MySqlDialect {}), &text), tokens(&MySqlDialect {}, &text), "{}", text);
+            prop_assert_eq!(tokens(&Lexical::of(PostgreSqlDialect {}), &text), tokens(&PostgreSqlDialect {}, &text), "{}", text);
+            prop_assert_eq!(tokens(&Lexical::of(MySqlDialect {}), &text), tokens(&MySqlDialect {}, &text), "{}", text);
         }
     }
 }

@@ -104,7 +104,7 @@ impl<'t> Pieces<'t> {
             {
                 rest = behind.get(length..).unwrap_or_default();
                 pieces.literal(Origin::Number)?;
-            } else if dialect != Dialect::Mysql || !is_introducer(token, behind) {
+            } else if !dialect.is_mysql() || !is_introducer(token, behind) {
                 pieces.take(token)?;
             }
         }
@@ -252,10 +252,10 @@ impl<'t> Pieces<'t> {
     /// Returns whether a word is a value: a number in another base (`0b01` of `MySQL`), or a duration of CQL as ISO 8601 has it.
     fn is_value(&self, word: &str) -> bool {
         match (self.dialect, word.as_bytes()) {
-            (Dialect::Mysql, [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..]) => {
+            (Dialect::Mysql | Dialect::MysqlUnescaped, [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..]) => {
                 digits.iter().all(u8::is_ascii_hexdigit)
             }
-            (Dialect::Mysql, digits) => digits.iter().all(u8::is_ascii_digit),
+            (Dialect::Mysql | Dialect::MysqlUnescaped, digits) => digits.iter().all(u8::is_ascii_digit),
             (Dialect::Cql, [b'P' | b'p', inside @ ..]) => is_duration(inside),
             _ => false,
         }

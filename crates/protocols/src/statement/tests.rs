@@ -12,7 +12,7 @@ fn check(dialect: Dialect, expected: &[(&str, &str)]) {
     }
 }
 
-use Dialect::{Cql, Mysql, Postgres};
+use Dialect::{Cql, Mysql, MysqlUnescaped, Postgres};
 
 #[test]
 fn literals_of_postgresql_become_question_marks_and_nothing_else_does() {
@@ -199,6 +199,14 @@ fn what_cannot_be_cut_into_tokens_is_its_verb_alone() {
     );
     // Quotes that are understood otherwise where the server does not take backslashes (NO_BACKSLASH_ESCAPES).
     check(Mysql, &[("INSERT INTO t VALUES ('C:\\', 'secret', 'D:\\', 'other')", "VERB (not parsed)")]);
+    check(
+        MysqlUnescaped,
+        &[
+            ("INSERT INTO t VALUES ('C:\\', 'secret', 'D:\\', 'other')", "INSERT INTO t VALUES (…)"),
+            ("SELECT 'C:\\' AS a, ' secret ' AS b, `c` FROM t -- 'D:\\'", "SELECT ? AS a, ? AS b, `c` FROM t"),
+            ("SELECT 0x10, 1e2x, @a, \"D:\\\" # it's", "SELECT ?, ?, @a, ?"),
+        ],
+    );
     let not_utf8 = normalise(b"SELECT '\xbf\\', ' secret '", true, Mysql, || "SELECT".to_owned());
     assert_eq!(not_utf8.statement.as_str(), "SELECT (not parsed)");
     let latin1 = normalise(b"SELECT 'caf\xe9' FROM t", true, Mysql, String::new);
@@ -264,6 +272,14 @@ fn secret(dialect: Dialect) -> impl Strategy<Value = String> {
         Mysql => {
             &["\"hunter2\"", "'\\'hunter2'", "\"\\\"hunter2\"", "# hunter2\n 1", "_utf8'hunter2'", "'a' 'hunter2'"]
         }
+        MysqlUnescaped => &[
+            "\"hunter2\"",
+            "'hunter2\\'",
+            "\"hunter2\\\"",
+            "'\\' , ' hunter2 \\'",
+            "# hunter2\n 1",
+            "_utf8'hunter2\\'",
+        ],
         Cql => &["$$hunter2$$", "// hunter2\n 1", "{'hunter2': 'hunter2'}", "['hunter2']"],
     };
     let all: Vec<String> = common.iter().chain(own).map(|text| (*text).to_owned()).collect();
@@ -271,7 +287,7 @@ fn secret(dialect: Dialect) -> impl Strategy<Value = String> {
 }
 
 fn dialect() -> impl Strategy<Value = Dialect> {
-    prop::sample::select(vec![Postgres, Mysql, Cql])
+    prop::sample::select(vec![Postgres, Mysql, MysqlUnescaped, Cql])
 }
 
 /// A statement of which every `@` is a literal.
