@@ -144,19 +144,25 @@ in_archive() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: 
 # shellcheck source=/dev/null
 release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
 
+# debian_mirror: the one that the machine already uses.
+debian_mirror() {
+    # shellcheck disable=SC2016 # apt expands it
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | grep -m 1 '/debian/$' ||
+        die "no Debian mirror among the sources of this machine"
+}
+
 # with_backports: apt_install also reads the backports of Debian 12, for this one installation, from the mirror that the
 # machine already uses. The machine's own list of sources stays as it is.
 with_backports() {
     local mirror
-    # shellcheck disable=SC2016 # apt expands it
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | grep '/debian/$' | head -n 1)
+    mirror=$(debian_mirror) || exit
     SOURCES=$(mktemp -d)
     at_exit drop_sources
     chmod 755 "$SOURCES"
     mkdir "$SOURCES/parts" "$SOURCES/lists"
     find /etc/apt/sources.list.d -maxdepth 1 \( -name '*.list' -o -name '*.sources' \) -exec cp -t "$SOURCES/parts" {} +
     printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s bookworm-backports main\n' \
-        "${mirror:?no Debian mirror among the sources of this machine}" >"$SOURCES/parts/backports.list"
+        "$mirror" >"$SOURCES/parts/backports.list"
     APT_OPTIONS=(-o "Dir::Etc::SourceParts=$SOURCES/parts" -o "Dir::State::Lists=$SOURCES/lists")
 }
 drop_sources() { rm -rf -- "$SOURCES"; }
@@ -310,6 +316,20 @@ wheel() {
         --implementation cp --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
         -d "$at" -r "$at/wheel.txt" >&2 &&
         python3 -m zipfile -e "$at"/*.whl "$2" && rm -r "$at"
+}
+
+# unstable FOLDER PACKAGE…: what is in these packages of Debian unstable and in all that they depend on, into the folder. Nothing
+# is installed, and the machine's own lists and sources stay as they are.
+unstable() {
+    local at=$1/download package mirror
+    local -a options=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$at/parts" -o "Dir::State::Lists=$at/lists"
+        -o "Dir::Cache=$at/cache" -o "Dir::State::status=$at/status" -o Debug::NoLocking=1 -o "APT::Sandbox::User=$(id -un)")
+    mirror=$(debian_mirror) && mkdir -p "$at/parts" "$at/lists/partial" "$at/cache/archives/partial" && touch "$at/status" || return
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s sid main\n' "$mirror" >"$at/parts/unstable.list"
+    apt-get "${options[@]}" update -q >&2 &&
+        apt-get "${options[@]}" install -q -y --no-install-recommends --download-only "${@:2}" >&2 || return
+    for package in "$at"/cache/archives/*.deb; do dpkg -x "$package" "$1" || return; done
+    rm -rf "$at" "$1"/usr/share/{doc,man,locale,perl} "$1"/usr/lib/x86_64-linux-gnu/perl*
 }
 
 server_pid() { cut -d' ' -f1 "$DIR/pid"; }

@@ -22,14 +22,14 @@ import witness
 ROOT = counts.ROOT
 DRIVER_SECONDS = 180
 TRIES = 3
-# Per protocol: the system's name on overhead's command line, the server of the lab, and the witness.
+# Per protocol: the system's name on overhead's command line, the servers of the lab, and the witness.
 SYSTEMS = {
-    "resp": ("redis", "redis8", witness.Redis),
-    "pgwire": ("postgres", "postgres18-tls", witness.Postgres),
-    "cql": ("cassandra", "cassandra", witness.Cassandra),
-    "mongo": ("mongodb", "ferretdb", witness.FerretDB),
-    "memcache": ("memcached", "memcached", witness.Memcached),
-    "mysql": ("mysql", "mariadb", witness.Mysql),
+    "resp": ("redis", ["redis8"], witness.Redis),
+    "pgwire": ("postgres", ["postgres18-tls"], witness.Postgres),
+    "cql": ("cassandra", ["cassandra"], witness.Cassandra),
+    "mongo": ("mongodb", ["ferretdb"], witness.FerretDB),
+    "memcache": ("memcached", ["memcached"], witness.Memcached),
+    "mysql": ("mysql", ["mariadb", "mysql"], witness.Mysql),
 }
 # Programs that run more than once, under these arguments each.
 ARGUMENTS = {
@@ -39,6 +39,13 @@ ARGUMENTS = {
     ("mysql", "connector-j"): [(), ("compress",)],
     ("mysql", "go-sql-driver"): [(), ("compress",)],
     ("pgwire", "psycopg"): [(), ("direct",)],
+}
+# What a driver asks of a server on its own, or a server counts on its own, beside what the program says.
+BESIDE = {
+    # Whether the session reads only, which it asks MySQL from version 8 on before it writes.
+    ("mysql/connector-j", "mysql"): ("asked", "SELECT", 7),
+    # A statement that the server prepares again (Com_stmt_reprepare).
+    ("mysql/go-sql-driver", "mysql"): ("server", "Com_stmt_prepare", 1),
 }
 # Classes of rows that are the application's doing.
 NOT_COMMANDS = {"CONNECT", "TLS"}
@@ -194,9 +201,9 @@ def by_itself(said, status, record):
     yield "unmatched", sum(row["count"] for row in record["operations"] if row["class"] == "unmatched"), said.get("unmatched", 0)
 
 
-def check(program):
-    """All rows (what, overhead's figure, the other's) of one program, and what else there is to say."""
-    system, server, kind = SYSTEMS[program.protocol]
+def check(program, server):
+    """All rows (what, overhead's figure, the other's) of one program against one server, and what else there is to say."""
+    system, _, kind = SYSTEMS[program.protocol]
     port = port_of(server)
     with tempfile.TemporaryDirectory(prefix="overhead-drivers.") as folder:
         scratch = Path(folder)
@@ -209,6 +216,9 @@ def check(program):
                 if attempt == TRIES - 1:
                     raise
         keep_capture(program, scratch)
+        if beside := BESIDE.get((program.name.split()[0], server)):
+            what, name, count = beside
+            said.setdefault(what, {})[name] = said.get(what, {}).get(name, 0) + count
         status, record = analyze(system, port, scratch)
         rows = list(by_itself(said, status, record)) + list(by_the_program(said, record))
         streams = counts.streams(port, scratch / "capture.pcap")
@@ -251,27 +261,31 @@ def chosen(names):
 def main(names, table):
     """Runs what `names` choose, prints one row per kind of comparison and one for each difference. The status."""
     rows, reasons, differ, compared = [("driver", "what", "overhead", "other", "ratio", "verdict")], [], 0, 0
-    for protocol, of_it in itertools.groupby(sorted(chosen(names), key=lambda program: program.name), lambda program: program.protocol):
-        started = start(SYSTEMS[protocol][1])
-        try:
-            for program in of_it:
-                print(program.name, file=sys.stderr)
-                try:
-                    driver, figures, warnings = check(program)
-                except programs.Missing as reason:
-                    reasons.append(f"{program.name}: {reason}")
-                    continue
-                except (Failed, counts.Incomplete, subprocess.SubprocessError, ValueError) as reason:
-                    rows.append((program.name, str(reason), "-", "-", "-", "FAILED"))
-                    differ += 1
-                    continue
-                new, bad = summary(f"{program.name}: {driver}", figures)
-                rows += new + [(program.name, f"warning: {warning}", "", "", "", "") for warning in warnings]
-                differ += bad
-                compared += len(figures)
-        finally:
-            for name in started:
-                subprocess.run([ROOT / "lab/down", name], check=True, stdout=subprocess.DEVNULL)
+    wanted = sorted(chosen(names), key=lambda program: program.name)
+    for protocol, of_it in itertools.groupby(wanted, lambda program: program.protocol):
+        of_it = list(of_it)
+        for server in SYSTEMS[protocol][1]:
+            started = start(server)
+            try:
+                for program in of_it:
+                    name = program.name if server == SYSTEMS[protocol][1][0] else f"{program.name} at {server}"
+                    print(name, file=sys.stderr)
+                    try:
+                        driver, figures, warnings = check(program, server)
+                    except programs.Missing as reason:
+                        reasons.append(f"{name}: {reason}")
+                        continue
+                    except (Failed, counts.Incomplete, subprocess.SubprocessError, ValueError) as reason:
+                        rows.append((name, str(reason), "-", "-", "-", "FAILED"))
+                        differ += 1
+                        continue
+                    new, bad = summary(f"{name}: {driver}", figures)
+                    rows += new + [(name, f"warning: {warning}", "", "", "", "") for warning in warnings]
+                    differ += bad
+                    compared += len(figures)
+            finally:
+                for name in started:
+                    subprocess.run([ROOT / "lab/down", name], check=True, stdout=subprocess.DEVNULL)
     table(rows)
     for reason in reasons:
         print(f"not to be had here: {reason}")

@@ -145,8 +145,9 @@ class Mysql(Server):
 
     def greet(self):
         self.answered = 0
-        self.packet()
-        login = struct.pack("<IIB23x", self.CAPABILITIES, 1 << 24, 45) + b"root\0\0mysql_native_password\0"
+        # The greeting ends with the name of the way to sign in that the server would like; without a password it is all the same.
+        plugin = self.packet().rstrip(b"\0").rpartition(b"\0")[2]
+        login = struct.pack("<IIB23x", self.CAPABILITIES, 1 << 24, 45) + b"root\0\0" + plugin + b"\0"
         self.connection.sendall(len(login).to_bytes(3, "little") + b"\1" + login)
         if self.packet()[0] != 0:
             raise ValueError("the server does not let root in without a password")
