@@ -7,7 +7,9 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cd "$ROOT" || exit
 
-OVERHEAD=target/release/overhead
+# A folder with programs that are built already may be named, and nothing is built then.
+PROGRAMS=${OVERHEAD_PROGRAMS:-target/release}
+OVERHEAD=$PROGRAMS/overhead
 # What is measured quickly is not kept where what is measured well is.
 QUICK=${OVERHEAD_QUICK:-}
 RESULTS=docs/comparison
@@ -25,7 +27,7 @@ study() {
     # Servers are fetched while the programs are built.
     lab/install "${@:2}" >"$WORK/install.log" 2>&1 &
     servers=$!
-    nice cargo build --release --locked -p overhead -p overhead-bench -p overhead-studies
+    [ -n "${OVERHEAD_PROGRAMS:-}" ] || nice cargo build --release --locked -p overhead -p overhead-bench -p overhead-studies
     wait "$servers" || { cat "$WORK/install.log" >&2; die "a server could not be installed"; }
     rm -rf -- "${RESULT:?}/runs"
     mkdir -p "$RESULT/runs"
@@ -33,7 +35,7 @@ study() {
 }
 
 # page: makes the page and the figures of the records.
-page() { target/release/overhead-studies "lab/studies/$STUDY.md.jinja" "$RESULT"; }
+page() { "$PROGRAMS/overhead-studies" "lab/studies/$STUDY.md.jinja" "$RESULT"; }
 
 # cpus_in_use: how many, on average over five seconds in which we do nothing.
 cpus_in_use() {
@@ -45,12 +47,14 @@ cpus_in_use() {
     awk -v cpus="$(nproc)" '{ print cpus * (1 - ($4 - $2) / ($3 - $1)) }' <<<"$before $after"
 }
 
-# on_server SERVER COMMAND…: runs COMMAND while a server of the lab is up, with SERVER, HOST, PORT, INTERFACE and TITLE set.
+# on_server SERVER COMMAND…: runs COMMAND while a server of the lab is up, with SERVER, HOST, PORT, INTERFACE and TITLE set. COMMAND
+# may add to PORTS those of further processes.
 on_server() {
     SERVER=$1 HOST=127.0.0.1 INTERFACE=lo
     say "" "== $SERVER"
     with_servers "$SERVER"
     PORT=$("$SERVERS/$SERVER" port)
+    PORTS=("$PORT")
     mapfile -t INSIDE < <("$SERVERS/$SERVER" within)
     known_as "$("$SERVERS/$SERVER" version)"
     "${@:2}"
@@ -63,6 +67,7 @@ on_others() {
     for other in ${OVERHEAD_MORE_SERVERS:-}; do
         SERVER=${other%%=*} HOST=${other#*=}
         PORT=${HOST##*:} HOST=${HOST%:*} INSIDE=()
+        PORTS=("$PORT")
         INTERFACE=$(ip -o route get "$(getent ahosts "$HOST" | awk 'NR == 1 { print $1 }')" | sed -nE 's/.* dev ([^ ]+).*/\1/p')
         say "" "== $SERVER at $HOST:$PORT, by ${INTERFACE:?no route to $HOST}"
         known_as "$SERVER"
@@ -105,7 +110,7 @@ cell() {
     rm -rf -- "$RUN"
     mkdir -p "$RUN"
     labels_of "${labels[@]}" >"$RUN/cell.json"
-    as_root "${INSIDE[@]}" "$OVERHEAD" capture -i "$INTERFACE" --db "$db" --port "$PORT" "$how" -q --force -o "$RUN" -- \
+    as_root "${INSIDE[@]}" "$OVERHEAD" capture -i "$INTERFACE" --db "$db" "${PORTS[@]/#/--port=}" "$how" -q --force -o "$RUN" -- \
         "${@//@RUN@/$RUN}" 2>"$WORK/printed" >/dev/null || status=$?
     give_back "$RUN"
     [ "$status" -eq 0 ] || { tail -n 20 "$WORK/printed" >&2; return "$status"; }
@@ -121,12 +126,12 @@ labels_of() {
         | if .value | test("^[0-9]+$") then .value |= tonumber else . end) | from_entries' --args "$@"
 }
 
-# tidy FILE…: records on one line, without the name of this machine and the place of the checkout.
+# tidy FILE…: records on one line, without the name of this machine and the places of the checkout and of the programs.
 tidy() {
     local file
     for file in "$@"; do
         [ -e "$file" ] || continue
-        jq -c 'if .environment.host then .environment.host = "lab" else . end
+        jq -c --arg programs "$PROGRAMS/" 'walk(if type == "string" then ltrimstr($programs) else . end) | if .environment.host then .environment.host = "lab" else . end
             | if .command_line then .command_line[0] |= sub(".*/"; "") else . end' "$file" >"$WORK/tidy"
         cat "$WORK/tidy" >"$file"
     done

@@ -10,7 +10,6 @@
 pub mod aggregate;
 mod bounds;
 pub mod compare;
-pub mod comparison;
 mod error;
 pub mod figure;
 #[cfg(test)]

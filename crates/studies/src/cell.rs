@@ -1,8 +1,8 @@
 //! One combination that was measured, and what a template may ask of it.
 
-use overhead_model::load::Load;
+use overhead_model::load::{Load, LoadRun};
 use overhead_model::record::{FieldRow, Latency, OperationRow, Role, SideRow};
-use overhead_model::{Account, Amounts, Class, Measured, Run};
+use overhead_model::{Account, Amounts, Class, Measured, Run, Spread};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -60,6 +60,8 @@ struct Sum {
 struct Direction {
     wire: f64,
     payload: f64,
+    /// Of the operation in the middle.
+    payload_p50: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<f64>,
     accounts: BTreeMap<&'static str, f64>,
@@ -154,21 +156,34 @@ impl Cell {
         }
     }
 
-    /// What the client saw: the rate, and the latencies of the run with the median rate.
+    /// What the client saw: the rate, the latencies of the run with the median rate, and how far both go over all runs.
     fn load(&self) -> Option<Value> {
-        let result = self.bench.as_ref()?.results.first()?;
+        let bench = self.bench.as_ref()?;
+        let result = bench.results.first()?;
         let summary = result.summary?;
         let run = result.runs.get(summary.median_run)?;
+        let spread = |of: fn(&LoadRun) -> f64| Spread::of(&result.runs.iter().map(of).collect::<Vec<_>>());
         Some(json!({
+            "driver": format!("{} {}", bench.driver.name, bench.driver.version),
             "per_second": summary.per_second,
             "per_second_min": summary.per_second_min,
             "per_second_max": summary.per_second_max,
             "runs": result.runs.len(),
             "errors": result.runs.iter().map(|run| run.errors).sum::<u64>(),
             "latency_ns": run.latency_ns,
-            "client_cpu_ns": (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64,
+            "rates": spread(|run| run.per_second),
+            "p50_ns": spread(|run| run.latency_ns.p50 as f64),
+            "p99_ns": spread(|run| run.latency_ns.p99 as f64),
+            "p999_ns": spread(|run| run.latency_ns.p999 as f64),
+            "client_cpu_ns": client_cpu_ns(run),
+            "client_cpu": spread(client_cpu_ns),
         }))
     }
+}
+
+/// Time of the client on a CPU for each operation.
+fn client_cpu_ns(run: &LoadRun) -> f64 {
+    (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64
 }
 
 impl Sum {
@@ -237,6 +252,7 @@ impl Direction {
         Self {
             wire: per(side.accounts.total()),
             payload: per(side.accounts.payload()),
+            payload_p50: side.payload_bytes.p50,
             frames: link_header.map(|header| per(side.accounts[Account::Link]) / header as f64),
             accounts: payload.map(|(account, bytes)| (account.name(), per(bytes))).collect(),
             fields,

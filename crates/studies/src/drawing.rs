@@ -1,9 +1,10 @@
 //! Figures that a template asks for, where it wants them.
 
 use crate::query::error;
+use crate::spread;
 use minijinja::Error;
-use minijinja::value::{Kwargs, Value};
-use overhead_model::Run;
+use minijinja::value::{Kwargs, Value, ValueKind};
+use overhead_model::{Run, Spread};
 use overhead_report::{FigureOptions, ImageFormat, LineFigure, NamedRun, draw, draw_lines};
 
 /// File names and their contents.
@@ -43,8 +44,8 @@ pub(crate) fn bars(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
     Ok((markdown(&name, &shows), files))
 }
 
-/// Lines: `name`, `title`, `shows`, `x`, `y`, `places` (their names), `lines` (pairs of a name and a list of values, one for each
-/// place), `note`, and `logarithmic`.
+/// Lines: `name`, `title`, `shows`, `x`, `y`, `places` (their names), `lines` (pairs of a name and a list of values or of spreads,
+/// one for each place), `note`, `logarithmic`, and `unordered` where places are not joined.
 ///
 /// # Errors
 ///
@@ -52,8 +53,11 @@ pub(crate) fn bars(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
 pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let places: Vec<Value> = options.get("places")?;
-    let series: Vec<(String, Vec<Option<f64>>)> =
+    let series: Vec<(String, Vec<Option<Point>>)> =
         options.get::<Vec<Value>>("lines")?.iter().map(line).collect::<Result<_, _>>()?;
+    let values = |points: &[Option<Point>]| points.iter().map(|point| point.map(Point::value)).collect();
+    let spreads = |points: &[Option<Point>]| points.iter().map(|point| point.and_then(Point::spread)).collect();
+    let has_spreads = series.iter().flat_map(|(_, points)| points).flatten().any(|point| point.spread().is_some());
     let figure = LineFigure {
         title: text(options, "title")?,
         description: shows.clone(),
@@ -61,8 +65,9 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         y_title: text(options, "y")?,
         logarithmic: options.get::<Option<bool>>("logarithmic")?.unwrap_or_default(),
         places: places.iter().map(ToString::to_string).collect(),
-        lines: series,
-        spreads: Vec::new(),
+        is_unordered: options.get::<Option<bool>>("unordered")?.unwrap_or_default(),
+        lines: series.iter().map(|(name, points)| (name.clone(), values(points))).collect(),
+        spreads: if has_spreads { series.iter().map(|(_, points)| spreads(points)).collect() } else { Vec::new() },
         note: text(options, "note")?,
     };
     options.assert_all_used()?;
@@ -75,17 +80,45 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
     Ok((markdown(&name, &shows), files))
 }
 
+/// What stands at a place of a line.
+#[derive(Clone, Copy)]
+enum Point {
+    Value(f64),
+    /// Drawn at its median.
+    Spread(Spread),
+}
+
+impl Point {
+    fn value(self) -> f64 {
+        match self {
+            Self::Value(value) => value,
+            Self::Spread(spread) => spread.median,
+        }
+    }
+
+    fn spread(self) -> Option<Spread> {
+        match self {
+            Self::Value(_) => None,
+            Self::Spread(spread) => Some(spread),
+        }
+    }
+}
+
 /// A pair of a name and values; a value that is `none` is not drawn.
-fn line(pair: &Value) -> Result<(String, Vec<Option<f64>>), Error> {
+fn line(pair: &Value) -> Result<(String, Vec<Option<Point>>), Error> {
     let parts: Vec<Value> = pair.try_iter()?.collect();
     let [name, values] = parts.as_slice() else { return Err(error("a line is a name and its values".to_owned())) };
-    let value = |value: Value| match value {
-        value if value.is_none() => Ok(None),
-        value => {
-            f64::try_from(value.clone()).map(Some).map_err(|_| error(format!("{name}: {value:?} is not a number")))
+    let point = |value: Value| -> Result<Option<Point>, Error> {
+        if value.is_none() {
+            return Ok(None);
         }
+        if value.kind() == ValueKind::Number {
+            return Ok(Some(Point::Value(f64::try_from(value)?)));
+        }
+        let spread = spread::of(&value).map_err(|_| error(format!("{name}: {value:?} is not a number")))?;
+        Ok(Some(Point::Spread(spread)))
     };
-    Ok((name.to_string(), values.try_iter()?.map(value).collect::<Result<_, _>>()?))
+    Ok((name.to_string(), values.try_iter()?.map(point).collect::<Result<_, _>>()?))
 }
 
 fn text(options: &Kwargs, name: &str) -> Result<String, Error> {

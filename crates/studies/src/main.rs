@@ -13,6 +13,7 @@ mod number;
 mod page;
 mod query;
 mod records;
+mod spread;
 
 use anyhow::{Context, Result, bail};
 use std::fs;

@@ -27,6 +27,8 @@ pub struct LineFigure {
     pub logarithmic: bool,
     /// Names of the places, from left to right.
     pub places: Vec<String>,
+    /// The places have no order: what stands at one is not joined with what stands at the next.
+    pub is_unordered: bool,
     /// Lines, each with its name and a value for each place, or none.
     pub lines: Vec<(String, Vec<Option<f64>>)>,
     /// How far the values of a line spread: for each line a spread for each place, or none. Empty where none is drawn.
@@ -151,7 +153,8 @@ fn lines(scene: &mut Scene, figure: &LineFigure, place: impl Fn(usize, f64) -> O
         let place = |at: usize, value: f64| place(at, value).map(|(x, y)| (x + aside, y));
         let points: Vec<Option<(f64, f64)>> =
             values.iter().enumerate().map(|(at, value)| value.and_then(|value| place(at, value))).collect();
-        for (from, to) in points.iter().zip(points.iter().skip(1)).filter_map(|(from, to)| from.zip(*to)) {
+        let joined = points.iter().zip(points.iter().skip(1)).filter(|_| !figure.is_unordered);
+        for (from, to) in joined.filter_map(|(from, to)| from.zip(*to)) {
             scene.thick_line(from, to, THICKNESS, color);
         }
         for (at, spread) in spreads.iter().enumerate().filter_map(|(at, spread)| Some((at, (*spread)?))) {
@@ -222,6 +225,7 @@ mod tests {
             y_title: "µs".to_owned(),
             logarithmic,
             places: ["p50", "p99", "max"].map(str::to_owned).to_vec(),
+            is_unordered: false,
             lines: vec![
                 ("Redis 7".to_owned(), vec![Some(80.0), Some(200.0), Some(9_000.0)]),
                 ("Valkey 9".to_owned(), vec![Some(70.0), None, Some(3_000.0)]),

@@ -7,7 +7,6 @@ mod font;
 mod layout;
 mod lines;
 mod paint;
-mod pairs;
 mod palette;
 mod panels;
 mod scene;
@@ -16,7 +15,6 @@ use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
 pub use lines::{LineFigure, draw_lines};
-pub(crate) use pairs::{PairFigure, PairPanel, PairRow, draw_pairs};
 #[cfg(test)]
 use scene::Scene;
 

@@ -85,6 +85,7 @@ impl<'a> Lines<'a> {
             y_title: y_title.to_owned(),
             logarithmic,
             places: parameter.iter().flat_map(|parameter| &parameter.values).map(|value| clean(value)).collect(),
+            is_unordered: false,
             spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
             lines: lines
                 .into_iter()

@@ -4,8 +4,8 @@ use serde_json::json;
 
 /// A study of the committed records of two pipelines of Redis.
 fn study() -> Study {
-    let cells = [(1, "redis-read-16"), (10, "redis-read-1-pipeline-10")].map(|(pipeline, name)| {
-        let folder = format!("{}/../../docs/comparison/runs/{name}", env!("CARGO_MANIFEST_DIR"));
+    let cells = [(1, "redis-resp-read-1"), (10, "redis-resp-read-10")].map(|(pipeline, name)| {
+        let folder = format!("{}/../../docs/comparison/caches/runs/{name}", env!("CARGO_MANIFEST_DIR"));
         let read = |file: &str| std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
         let labels = json!({"server": "redis", "pipeline": pipeline});
         Cell {
@@ -75,7 +75,7 @@ fn what_was_not_measured_is_an_error_and_not_an_empty_place() {
 #[test]
 fn figures_lie_beside_the_page_that_shows_them() {
     let lines = "{{ lines(name='wire', title='Bytes', shows='Bytes', x='pipeline', y='B', places=[1, 10], note='n.', \
-                 lines=[['Redis', [only(pipeline=1).row.wire, none]]]) }}\n\
+                 lines=[['Redis', [only(pipeline=1).row.wire, none]], ['several', [only(pipeline=1).load.rates, [1, 2, 3] | spread]]]) }}\n\
                  {{ bars(name='cost', title='Cost', shows='Costs', cells=cells_with(server='redis'), labels=['1', '10']) }}";
     let page = render(lines, study()).unwrap();
     assert_eq!(page.text, "![Bytes](figures/wire.svg)\n![Costs](figures/cost.svg)\n");
