@@ -8,6 +8,7 @@ mod csv;
 mod interval;
 mod order;
 mod pairing;
+mod payload;
 mod render;
 mod sentence;
 mod shape;
@@ -219,8 +220,24 @@ pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     compare_groups(&first, &second, Grain::default())
 }
 
-/// Sets the second subject against the first.
+/// Sets the second subject against the first. Where one of them was in no frames, by payload.
 pub fn compare_groups(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
+    if !payload::differ([first, second]) {
+        return compare_alike(first, second, grain);
+    }
+    let mut comparison = compare_alike(&payload::alone(first), &payload::alone(second), grain);
+    let without = [first, second].into_iter().find_map(|group| {
+        let run = group.runs.iter().find(|named| !named.run.transport.has_frames())?;
+        Some((&group.name, run.run.transport))
+    });
+    if let Some((name, transport)) = without {
+        let remark = format!("{name} has no link ({transport}): both are compared by payload, frames aside.");
+        comparison.remarks.insert(0, remark);
+    }
+    comparison
+}
+
+fn compare_alike(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
     let groups = [first, second];
     let bounds = groups.map(group_bounds);
     let (pairs, rest) = pairs(first, second, grain);

@@ -289,3 +289,26 @@ fn runs_that_are_repeated_show_a_difference_or_none() {
     assert!(!table(&once.into(), Style::default()).contains("95% interval"));
     assert_eq!(comparison.pairs[0].operations[0].count, 3_000);
 }
+
+#[test]
+fn a_run_without_a_link_is_compared_by_payload() {
+    let tcp = database("redis");
+    let mut unix = tcp.clone();
+    unix.name = "unix".to_owned();
+    unix.run.transport = overhead_model::Transport::Unix;
+    for row in &mut unix.run.operations {
+        for side in [&mut row.request, &mut row.response] {
+            for account in Account::ALL.into_iter().filter(|account| !account.is_payload()) {
+                side.accounts[account] = 0;
+            }
+            side.wire_bytes = side.payload_bytes;
+        }
+    }
+    let comparison = compare(&tcp, &unix);
+    assert!(!comparison.pairs.is_empty());
+    for pair in &comparison.pairs {
+        assert!(pair.accounts.iter().all(|account| account.bytes[0].total_cmp(&account.bytes[1]).is_eq()), "{pair:?}");
+    }
+    assert_eq!(comparison.remarks[0], "unix has no link (unix): both are compared by payload, frames aside.");
+    assert!(compare(&tcp, &tcp).remarks.iter().all(|remark| !remark.contains("no link")));
+}

@@ -1,0 +1,41 @@
+//! Subjects of which one has frames and the other has none: what both have is the payload.
+
+use crate::group::RunGroup;
+use overhead_model::record::{SideRow, StatementSide};
+use overhead_model::{Account, Amounts, Transport};
+
+/// Returns whether one of two subjects has connections without frames, and the other has connections in frames.
+pub(super) fn differ(groups: [&RunGroup; 2]) -> bool {
+    let transports = groups.map(|group| group.runs.iter().map(|named| named.run.transport));
+    let [has_frames, others_have] = transports.map(|mut transports| transports.any(Transport::has_frames));
+    has_frames != others_have
+}
+
+/// Returns a subject as if it had been captured without frames: of the payload alone.
+pub(super) fn alone(group: &RunGroup) -> RunGroup {
+    let mut group = group.clone();
+    for row in group.runs.iter_mut().flat_map(|named| &mut named.run.operations) {
+        [&mut row.request, &mut row.response].into_iter().for_each(of_row);
+        for statement in &mut row.statements {
+            [&mut statement.request, &mut statement.response].into_iter().for_each(of_statement);
+        }
+    }
+    group
+}
+
+fn of_row(side: &mut SideRow) {
+    side.accounts = of_amounts(side.accounts);
+    side.wire_bytes = side.payload_bytes;
+}
+
+fn of_statement(side: &mut StatementSide) {
+    side.accounts = of_amounts(side.accounts);
+    side.wire_bytes = side.payload_bytes;
+}
+
+fn of_amounts(mut amounts: Amounts) -> Amounts {
+    for account in Account::ALL.into_iter().filter(|account| !account.is_payload()) {
+        amounts[account] = 0;
+    }
+    amounts
+}
