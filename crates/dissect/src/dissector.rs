@@ -80,7 +80,7 @@ impl Frames {
             take(Found::Segment(&packet::of_piece(frame, &piece, at)), self.moment());
         } else {
             self.totals.foreign_pdus += 1;
-            self.totals.other += u64::from(frame.original_len);
+            self.totals.other += u64::from(frame.wire_len());
         }
     }
 

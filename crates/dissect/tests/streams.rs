@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{Book, Captured, Talk, dissect};
-use overhead_dissect::Selection;
+use common::{Book, Captured, List, Talk, dissect};
+use overhead_dissect::{Dissector, Selection};
 use overhead_model::stream::unix_ends;
-use overhead_model::{Account, Class, DecidedBy, LinkType, Protocol, Side, StreamPiece, Transport};
+use overhead_model::{Account, Class, DecidedBy, Frame, LinkType, Protocol, Side, StreamPiece, Transport};
 
 const PATH: &str = "unix:/run/redis.sock";
 
@@ -196,4 +196,38 @@ fn packets_of_other_programs_count_as_other() {
     calls.frames[0].original_len = calls.frames[0].bytes.len() as u32;
     let book = calls.dissect();
     assert_eq!((book.totals.foreign_pdus, book.totals.other), (1, 17));
+}
+
+#[test]
+fn turns_of_a_stream_are_recalled_and_come_to_the_same() {
+    let mut calls = Calls::new(1, true);
+    for round in 0..300 {
+        calls = calls.send(Side::Request, GET).send(Side::Response, VALUE);
+        if round == 200 {
+            calls = calls.miss(Side::Response, 7);
+        }
+    }
+    let frames = |dissector: &mut Dissector<List>| {
+        for frame in &calls.frames {
+            let Captured { time_ns, link, interface, bytes, original_len } = frame;
+            let (time_ns, link, interface, original_len) = (*time_ns, *link, *interface, *original_len);
+            dissector.frame(&Frame { time_ns, link, original_len, interface, bytes });
+        }
+    };
+    let mut with = Dissector::new(redis(), List::default());
+    frames(&mut with);
+    assert!(with.memo_hits() > 300, "{} hits", with.memo_hits());
+    let mut without = Dissector::new(redis(), List::default()).without_memo();
+    frames(&mut without);
+    let ((with, totals), (without, plain)) = (with.finish(), without.finish());
+    assert_eq!(totals, plain);
+    assert_eq!(totals.tcp.gap_bytes, 7);
+    let sums = |list: &List| {
+        let rows = list
+            .rows
+            .iter()
+            .map(|row| (row.name.clone(), row.operations.len(), Side::BOTH.map(|side| row.amounts(side))));
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(sums(&with), sums(&without));
 }

@@ -272,7 +272,17 @@ fn hash(bytes: &[u8]) -> u64 {
 /// wire. For frames of [`LinkType::UPPER_PDU`]; 0 where they are of another program.
 #[cold]
 pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
-    StreamPiece::read(frame.bytes).map_or(0, |(_, at)| at as u32)
+    let (mut at, mut is_ours) = (0, false);
+    for _ in 0..MOST_TAGS {
+        let Some((kind, value)) = tag(frame.bytes, at) else { return 0 };
+        at += 4 + value.len();
+        match kind {
+            END => return if is_ours { at as u32 } else { 0 },
+            COLUMN_TEXT => is_ours = value.starts_with(FORMAT.as_bytes()),
+            _ => {}
+        }
+    }
+    0
 }
 
 #[cfg(test)]

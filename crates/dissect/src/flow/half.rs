@@ -29,8 +29,8 @@ pub struct Half {
     low: u64,
     /// Highest end of payload seen.
     high: u64,
-    /// Of a stream that was in no frames: what came before the byte at [`ORIGIN`].
-    base: u64,
+    /// Of a stream that was in no frames, where nothing is acknowledged: what came before the byte at [`ORIGIN`].
+    base: Option<u64>,
     /// The initial sequence number.
     isn: Option<u32>,
     /// The SYN has not been acknowledged.
@@ -90,6 +90,11 @@ pub enum Acked {
 }
 
 impl Half {
+    /// Returns a direction of a stream that is in no frames.
+    pub fn of_stream() -> Self {
+        Self { base: Some(0), ..Self::default() }
+    }
+
     /// Takes in a SYN.
     pub fn syn(&mut self, seq: u32) {
         if self.isn.is_none() && self.next_seq.is_none() {
@@ -185,6 +190,9 @@ impl Half {
     /// Takes in an acknowledgment number; what it has acknowledged for the first time.
     #[inline]
     pub fn acknowledge(&mut self, ack: u32) -> Acked {
+        if self.base.is_some() {
+            return Acked::Nothing;
+        }
         let Some(offset) = self.offset(ack) else { return Acked::Nothing };
         let handshake = std::mem::take(&mut self.syn_open);
         if offset > self.acked && offset <= self.next + limits::WINDOW {
@@ -198,10 +206,11 @@ impl Half {
     /// connection, else of what there is from the first piece on.
     pub fn place_piece(&mut self, offset: u64, begins: bool) -> u64 {
         if self.next_seq.is_none() {
-            self.base = if begins { 0 } else { offset };
-            self.start(self.base as u32);
+            let base = if begins { 0 } else { offset };
+            self.base = Some(base);
+            self.start(base as u32);
         }
-        ORIGIN.wrapping_add(offset.wrapping_sub(self.base))
+        ORIGIN.wrapping_add(offset.wrapping_sub(self.base.unwrap_or_default()))
     }
 
     /// Lowers the start of a stream whose beginning was not captured.

@@ -121,7 +121,11 @@ impl Flow {
         Self {
             ends,
             is_client_lesser: ends[0] <= ends[1],
-            halves: [Half::default(), Half::default()],
+            halves: if segment.stream.is_some() {
+                [Half::of_stream(), Half::of_stream()]
+            } else {
+                [Half::default(), Half::default()]
+            },
             book: Book::new(),
             unproven: matches!(stage, Stage::Decoding(_)),
             stage,
@@ -320,6 +324,10 @@ impl Flow {
     }
 
     fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<Owner>, tally: &mut T) {
+        // What ends a stream is in no frame, and there is nothing to charge.
+        if segment.stream.is_some() {
+            return;
+        }
         let flags = segment.flags;
         let owner = if flags.syn || flags.fin || flags.rst {
             Owner::Connect

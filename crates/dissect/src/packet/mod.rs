@@ -113,7 +113,7 @@ pub struct Bare<'a> {
     pub headers: Headers,
     /// Sequence number of the first payload byte.
     pub seq: u32,
-    /// Acknowledgment number.
+    /// Acknowledgment number; of a piece of a stream, meaningless.
     pub ack: u32,
     /// Its payload.
     pub payload: &'a [u8],
@@ -124,9 +124,8 @@ impl<'a> Segment<'a> {
     #[inline]
     pub fn bare(&self) -> Option<Bare<'a>> {
         let Self { time_ns, wire_len, frames, headers, seq, ack, flags, window, payload_len, payload, .. } = *self;
-        let is_bare = flags.ack
-            && !(flags.syn || flags.fin || flags.rst)
-            && window > 0
+        let is_bare = !(flags.syn || flags.fin || flags.rst)
+            && (flags.ack && window > 0 || self.stream.is_some())
             && frames == 1
             && payload.len() == payload_len as usize;
         is_bare.then_some(Bare { time_ns, wire_len, headers, seq, ack, payload })

@@ -169,8 +169,9 @@ pub struct StreamSource {
 }
 
 /// A connection that has not ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct OpenStream {
+    client: String,
     socket: usize,
     client_pid: u32,
     is_old: bool,
@@ -251,6 +252,13 @@ impl StreamSource {
     fn make(&mut self, bytes: &StreamBytes) -> (u64, u32) {
         let name = self.names.get(bytes.socket).map_or("unix:", String::as_str);
         let pid = bytes.client_pid;
+        let stream = self.open.entry(bytes.id).or_insert_with(|| OpenStream {
+            client: format!("pid:{pid}"),
+            socket: bytes.socket,
+            client_pid: pid,
+            is_old: bytes.is_old,
+            sent: [0; 2],
+        });
         let piece = StreamPiece {
             transport: Transport::Unix,
             id: bytes.id,
@@ -258,21 +266,20 @@ impl StreamSource {
             offset: bytes.offset,
             begins: !bytes.is_old,
             ends: bytes.length == 0,
-            client: &format!("pid:{pid}"),
+            client: &stream.client,
             server: name,
             addresses: unix_ends(pid, name, bytes.id, self.port),
         };
         self.frame.clear();
         piece.write(&mut self.frame);
+        stream.sent[usize::from(!bytes.to_server)] = bytes.offset + u64::from(bytes.length);
         let original_len = self.frame.len() as u32 + bytes.length;
         self.frame.extend_from_slice(&bytes.bytes);
         if let Some(absent) = bytes.absent {
             *self.absent.entry(absent).or_default() += u64::from(bytes.length) - bytes.bytes.len() as u64;
         }
-        if bytes.length > 0 {
-            let fresh = OpenStream { socket: bytes.socket, client_pid: pid, is_old: bytes.is_old, sent: [0; 2] };
-            let stream = self.open.entry(bytes.id).or_insert(fresh);
-            stream.sent[usize::from(!bytes.to_server)] = bytes.offset + u64::from(bytes.length);
+        if bytes.length == 0 {
+            self.open.remove(&bytes.id);
         }
         (bytes.time_ns, original_len)
     }
