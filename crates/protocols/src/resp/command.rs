@@ -2,8 +2,9 @@
 
 use super::pubsub::Family;
 use super::value::Leaves;
-use super::wire::{self, REST, Word};
+use super::wire::{self, Begin, Find, REST, Word};
 use crate::keys::Keys;
+use crate::pattern;
 use overhead_decode::{Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
@@ -108,6 +109,9 @@ pub(super) struct Command {
     is_fixed: bool,
     /// Places of the first and the last key, and how far one is from the next. Far behind all places without keys.
     keys: (u32, u32, u32),
+    /// Place of the argument that says how many keys there are, place of the first of these, and how far one is from the next. Far
+    /// behind all places where there is none.
+    number: (u32, u32, u32),
     pub inline: bool,
     pub kind: Kind,
     /// Patterns of its keys, where they are wanted.
@@ -145,8 +149,17 @@ pub(super) enum Kind {
 /// Commands that are remembered beside the last one.
 const EARLIER: usize = 7;
 
-/// Of a command without keys at fixed places.
+/// Where no keys are known to stand.
 const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
+
+/// Of a command that does not say how many keys it has.
+const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
+
+/// What a command is called whose name is not known and may be anything.
+const UNKNOWN: &str = "(unknown)";
+
+/// Longest name that is told of a command that no table has.
+const LONGEST_UNKNOWN: usize = 32;
 
 impl Default for Command {
     fn default() -> Self {
@@ -165,6 +178,7 @@ impl Default for Command {
             learned: 0,
             is_fixed: false,
             keys: NO_KEYS,
+            number: NO_NUMBER,
             inline: false,
             kind: Kind::Plain,
             wants_keys: false,
@@ -177,7 +191,7 @@ impl Default for Command {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
     name: Word,
-    /// The same, where the table has it in one word.
+    /// What it is called, where that is not the name itself.
     listed: Option<&'static str>,
     entry: Option<&'static wire::Command>,
     kind: Kind,
@@ -202,14 +216,17 @@ impl Named {
     fn one(word: &[u8]) -> Self {
         let mut name = Word::EMPTY;
         name.push(b"", word);
-        Self::of(name, wire::Command::named(name.as_str()))
+        let named = Self::of(name, wire::Command::named(name.as_str()));
+        if named.entry.is_some() || is_name(name.as_str()) { named } else { Self { listed: Some(UNKNOWN), ..named } }
     }
 
-    fn two(first: Word, word: &[u8]) -> Self {
-        let (mut full, mut name) = (first, first);
+    /// Of a command with subcommands. What is none of them is not told: it may be anything.
+    fn two(first: &Self, word: &[u8]) -> Self {
+        let (mut full, mut name) = (first.name, first.name);
         full.push(b"|", word);
         name.push(b" ", word);
-        Self::of(name, wire::Command::named(full.as_str()))
+        let named = Self::of(name, wire::Command::named(full.as_str()));
+        if named.entry.is_some() { named } else { Self { listed: first.listed, ..named } }
     }
 
     fn of(name: Word, entry: Option<&'static wire::Command>) -> Self {
@@ -220,7 +237,7 @@ impl Named {
         let fixed = match entry {
             _ if kind != Kind::Plain => 0,
             None => u32::MAX,
-            Some(entry) if entry.script => 0,
+            Some(entry) if entry.script || entry.counts_keys() => 0,
             Some(entry) if entry.tokens.is_empty() => u32::MAX,
             Some(entry) => entry.leading,
         };
@@ -237,6 +254,13 @@ impl Named {
     pub fn class(&self, begun: bool) -> Class {
         if self.opening && !begun { Class::Setup } else { self.class }
     }
+}
+
+/// Returns whether an upper-case word that no table has looks like the name of a command, and not like what users keep to
+/// themselves.
+fn is_name(word: &str) -> bool {
+    let is_word = word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"._-".contains(&byte));
+    is_word && word.len() <= LONGEST_UNKNOWN && pattern::of(word.as_bytes()) == word
 }
 
 /// Returns the class that a command always has, but for those that [`is_opening`].
@@ -307,6 +331,12 @@ impl Command {
 
     #[inline(never)]
     fn is_looked_at(&self) -> bool {
+        if self.place == self.number.0 {
+            return true;
+        }
+        if self.is_key(self.place) {
+            return false;
+        }
         let has_options = |entry: &wire::Command| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
         let options = self.named().entry.is_some_and(has_options);
         options && !self.options_over && self.values == 0
@@ -335,17 +365,40 @@ impl Command {
     /// Returns the same as a field. The pattern of a key is the same with other digits, and may not be with other letters.
     #[inline]
     fn positional_field(&self, place: u32, free: Option<Free>) -> Field {
-        let part = self.positional(place);
-        let is_looked_at = self.wants_keys && part == Part::Key && free == Some(Free::Any);
-        Field::of(part, if is_looked_at { Some(Free::Digits) } else { free })
+        if !self.is_key(place) {
+            return Field::of(Part::Argument, free);
+        }
+        let is_looked_at = self.wants_keys && free == Some(Free::Any);
+        Field::of(Part::Key, if is_looked_at { Some(Free::Digits) } else { free })
     }
 
-    /// Returns a key, or any other argument that is no option.
+    /// Returns whether a key stands at `place`.
     #[inline]
-    fn positional(&self, place: u32) -> Part {
+    fn is_key(&self, place: u32) -> bool {
         let (first, last, step) = self.keys;
-        let key = place >= first && place <= last && (step == 1 || (place - first).is_multiple_of(step));
-        if key { Part::Key } else { Part::Argument }
+        place >= first && place <= last && (step == 1 || (place - first).is_multiple_of(step))
+    }
+
+    /// Notes keys that begin to be found at `place`.
+    fn find_keys(&mut self, place: u32, find: Find) {
+        match find {
+            Find::Range(last, step, limit) => {
+                let behind = self.count.saturating_sub(place) / limit.max(1);
+                let last = if last < 0 { place + behind } else { place }.checked_add_signed(last);
+                self.keys = last.map_or(NO_KEYS, |last| (place, last, step));
+            }
+            Find::Count(number, first, step) => self.number = (place + number, place + first, step),
+        }
+    }
+
+    /// Notes how many keys there are.
+    fn count_keys(&mut self, number: Option<&[u8]>) {
+        let number = number.and_then(wire::number).and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let (_, first, step) = std::mem::replace(&mut self.number, NO_NUMBER);
+        self.keys = match number.checked_sub(1) {
+            Some(further) => (first, first.saturating_add(further.saturating_mul(step)), step),
+            None => NO_KEYS,
+        };
     }
 
     /// Returns what the argument at `place` is, where it can depend on what it says.
@@ -358,13 +411,28 @@ impl Command {
             Some(_) => None,
         };
         let Some(entry) = self.named().entry else { return Field::of(Part::Argument, free) };
-        if self.values > 0 {
-            self.values = if self.values == REST { REST } else { self.values - 1 };
+        let is_value = self.values > 0;
+        if is_value && self.values != REST {
+            self.values -= 1;
+        }
+        if place == self.number.0 {
+            self.count_keys(word);
+            return Field::of(Part::Argument, None);
+        }
+        if self.is_key(place) {
+            return self.positional_field(place, free);
+        }
+        if is_value {
             return Field::of(Part::OptionValue, free);
         }
         if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
                 self.values = values;
+                let is_here = |token: &str| word.is_some_and(|word| token.as_bytes().eq_ignore_ascii_case(word));
+                for keys in entry.keys.iter().filter(|keys| matches!(keys.begin, Begin::After(token) if is_here(token)))
+                {
+                    self.find_keys(place + 1, keys.find);
+                }
                 return Field::of(Part::Option, None);
             }
             self.options_over = entry.positional_after;
@@ -427,7 +495,7 @@ impl Command {
 
     fn learn(&mut self, place: u32, word: &[u8]) {
         if place > 0 {
-            **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(self.first.name, word);
+            **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(&self.first, word);
         } else if !self.first.name.is(word) {
             self.name_first(word);
         }
@@ -439,10 +507,16 @@ impl Command {
         let arguments = self.count - self.words.min(self.count);
         self.kind = kind;
         self.script_due = entry.is_some_and(|entry| entry.script);
-        let is_enough = self.words == 1 && kind == Kind::Plain && !self.script_due;
-        self.learned = if is_enough { self.count } else { 0 };
         self.is_fixed = self.known == self.words && arguments <= fixed;
-        self.keys = entry.and_then(|entry| entry.keys(self.count.saturating_sub(1))).unwrap_or(NO_KEYS);
+        let is_by_content = !self.is_fixed && entry.is_some_and(wire::Command::has_keys_by_content);
+        let is_enough = self.words == 1 && kind == Kind::Plain && !self.script_due && !is_by_content;
+        self.learned = if is_enough { self.count } else { 0 };
+        (self.keys, self.number) = (NO_KEYS, NO_NUMBER);
+        for keys in entry.map_or(&[][..], |entry| entry.keys) {
+            if let Begin::At(place) = keys.begin {
+                self.find_keys(place, keys.find);
+            }
+        }
     }
 
     /// Another command than the one before.

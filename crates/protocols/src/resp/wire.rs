@@ -24,8 +24,8 @@ pub(super) struct Command {
     pub write: bool,
     /// The first argument is a subcommand.
     pub container: bool,
-    /// First key, last key (negative: from the end), step; 0 without keys at fixed places.
-    pub keys: (i32, i32, i32),
+    /// Where its keys stand.
+    pub keys: &'static [KeySpec],
     /// Positional arguments before the first place where an option token may stand.
     pub leading: u32,
     /// Positional arguments come after the tokens, so that the first non-token ends them.
@@ -46,19 +46,59 @@ impl Command {
         COMMANDS.get(index)
     }
 
-    /// Returns the places of the first and the last key (1 is what follows the first word, be it a subcommand), and how far one is
-    /// from the next, with so many `arguments` behind that word; `None` without keys at fixed places.
-    pub fn keys(&self, arguments: u32) -> Option<(u32, u32, u32)> {
-        let (first, last, step) = self.keys;
-        let last = if last < 0 { arguments.cast_signed() + last + 1 } else { last };
-        let place = |place: i32| u32::try_from(place).ok().filter(|&place| place > 0);
-        Some((place(first)?, place(last)?, place(step)?))
+    /// Returns whether it takes what arguments say, an option or a number, to know where keys stand.
+    pub fn has_keys_by_content(&self) -> bool {
+        self.keys.iter().any(|keys| !matches!(keys, KeySpec { begin: Begin::At(_), find: Find::Range(..) }))
+    }
+
+    /// Returns whether there is an argument that says how many keys there are.
+    pub fn counts_keys(&self) -> bool {
+        self.keys.iter().any(|keys| matches!(keys.find, Find::Count(..)))
     }
 
     /// Returns how many values follow this option token; `None` where it is not one.
     pub fn token(&self, word: &[u8]) -> Option<u8> {
         let found = self.tokens.iter().find(|(token, _)| token.as_bytes().eq_ignore_ascii_case(word));
         found.map(|(_, values)| *values)
+    }
+}
+
+/// Where keys stand among the arguments, as servers specify it (`COMMAND INFO`: key specifications). Places are counted from the
+/// command word, which is 0; a subcommand is 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeySpec {
+    pub begin: Begin,
+    pub find: Find,
+}
+
+/// Where to begin to look for keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Begin {
+    /// At this place.
+    At(u32),
+    /// Behind this option token.
+    After(&'static str),
+}
+
+/// Which arguments are keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Find {
+    /// From the beginning to the last key (counted from the first, or negative: from the end), by this step. The last number says
+    /// of what part of the arguments that is: all of them (0 and 1), one half, ...
+    Range(i32, u32, u32),
+    /// Where the number of keys stands, and the first key, both counted from the beginning, and the step.
+    Count(u32, u32, u32),
+}
+
+impl KeySpec {
+    /// Keys from a place on.
+    pub const fn at(place: u32, find: Find) -> Self {
+        Self { begin: Begin::At(place), find }
+    }
+
+    /// Keys behind an option token.
+    pub const fn after(token: &'static str, find: Find) -> Self {
+        Self { begin: Begin::After(token), find }
     }
 }
 

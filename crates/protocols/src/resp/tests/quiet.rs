@@ -31,7 +31,7 @@ fn keys_values_and_numbers_are_free() {
     assert_eq!(free(&command(&["SET", "key:1", "value"]), "+OK\r\n"), 5 + 5);
     assert_eq!(free(&command(&["INCRBY", "n", "-12"]), ":-12\r\n"), 1 + 3 + 3);
     assert_eq!(free(&command(&["MGET", "a", "b"]), "*2\r\n$1\r\na\r\n$-1\r\n"), 1 + 1 + 1);
-    assert_eq!(free(&command(&["EVALSHA", "abc", "0"]), "%1\r\n+a\r\n,1.5\r\n"), 3 + 1 + 3);
+    assert_eq!(free(&command(&["EVALSHA", "abc", "0"]), "%1\r\n+a\r\n,1.5\r\n"), 3 + 3);
     assert_eq!(free(&command(&["UNHEARDOF", "abc"]), "$-1\r\n"), 3);
 }
 
@@ -41,6 +41,14 @@ fn of_options_and_what_could_be_one_nothing_but_numbers_is_free() {
     assert_eq!(free(&commands(&["ZADD z 15 member"]), ":1\r\n"), 1 + 2 + 6 + 1);
     assert_eq!(free(&commands(&["ZADD z x member"]), ":1\r\n"), 1 + 6 + 1);
     assert_eq!(free(&commands(&["CONFIG GET save"]), "*0\r\n"), 4);
+}
+
+#[test]
+fn the_number_of_keys_is_not_free_and_the_keys_are() {
+    assert_eq!(free(&commands(&["EVALSHA abc 2 k:1 l:2 value"]), ":1\r\n"), 3 + 3 + 3 + 5 + 1);
+    assert_eq!(free(&commands(&["ZUNIONSTORE to 2 a:1 b:2 WEIGHTS 1 2"]), ":1\r\n"), 2 + 3 + 3 + 1 + 1 + 1);
+    assert_eq!(free(&commands(&["XREAD COUNT 10 STREAMS s:1 t:2 0 7-1"]), "*-1\r\n"), 2 + 3 + 3 + 1 + 3);
+    assert_eq!(free(&commands(&["SORT l:1 STORE to:1"]), ":1\r\n"), 3 + 4 + 1);
 }
 
 #[test]
