@@ -24,25 +24,12 @@ const MAX_HEIGHT: f64 = 32_768.0;
 /// Families where a viewer does not take embedded fonts: those of about the same widths first.
 const FALLBACK: &str = "Inter,Roboto,'Helvetica Neue',Arial,sans-serif";
 
-/// Fill or stroke of one device pixel.
+/// Fill, or stroke of one device pixel.
 struct Solid(Rgb);
 
 impl BackendStyle for Solid {
     fn color(&self) -> BackendColor {
         color(self.0, 1.0)
-    }
-}
-
-/// Stroke of so many device pixels.
-struct Stroke(Rgb, u32);
-
-impl BackendStyle for Stroke {
-    fn color(&self) -> BackendColor {
-        color(self.0, 1.0)
-    }
-
-    fn stroke_width(&self) -> u32 {
-        self.1
     }
 }
 
@@ -114,13 +101,20 @@ fn shapes_and_text<B: DrawingBackend>(backend: &mut B, scene: &Scene, text: fn(&
                 backend.draw_line(corner(from.0, from.1), corner(to.0, to.1), &Solid(*color))?;
             }
             Mark::ThickLine { from, to, thickness, color } => {
-                let stroke = Stroke(*color, device(*thickness).unsigned_abs());
-                backend.draw_path([corner(from.0, from.1), corner(to.0, to.1)], &stroke)?;
+                backend.fill_polygon(thick_line(*from, *to, *thickness), &Solid(*color))?;
             }
             Mark::Text(line) => text(backend, line)?,
         }
     }
     Ok(())
+}
+
+/// Returns the corners of a line as thick at every slope; plotters' own strokes are thinner where they are steep.
+fn thick_line(from: (f64, f64), to: (f64, f64), thickness: f64) -> [BackendCoord; 4] {
+    let (along, down) = (to.0 - from.0, to.1 - from.1);
+    let half = thickness / 2.0 / along.hypot(down).max(f64::MIN_POSITIVE);
+    let (x, y) = (-down * half, along * half);
+    [(from, 1.0), (to, 1.0), (to, -1.0), (from, -1.0)].map(|(end, side)| corner(end.0 + side * x, end.1 + side * y))
 }
 
 fn corner(x: f64, y: f64) -> BackendCoord {

@@ -4,22 +4,28 @@ use super::render::command;
 use super::sections::shown;
 use crate::figure::LineFigure;
 use crate::text::clean;
-use overhead_model::record::CycleSource;
+use crate::text::distribution::{self, count_within};
+use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
 use overhead_model::{Measured, Spread};
+use std::collections::BTreeSet;
 
 /// Lines that a figure has room for: as many as there are colours.
 const LINES: usize = 8;
+
+/// Lengths of time whose names have room below a figure.
+const BOUNDS: usize = 16;
 
 /// A figure and the name of its files.
 pub(super) type Named = (&'static str, LineFigure);
 
 /// Names of all figures that a sweep may have.
-pub(super) const NAMES: [&str; 6] = ["bytes", "frames", "calls", "cpu", "rate", "latency"];
+pub(super) const NAMES: [&str; 7] = ["bytes", "frames", "calls", "cpu", "rate", "latency", "distribution"];
 
 /// Returns the figures of a sweep, those left out that nothing was measured of.
 pub(super) fn figures(sweep: &Sweep) -> Vec<Named> {
-    let all = [bytes(sweep), frames(sweep), calls(sweep), cpu(sweep), rate(sweep), latency(sweep)];
+    let all =
+        [bytes(sweep), frames(sweep), calls(sweep), cpu(sweep), rate(sweep), latency(sweep), distribution(sweep)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
 }
 
@@ -72,12 +78,9 @@ impl<'a> Lines<'a> {
     /// Returns the figure. `said` is what is to be known of its quantity.
     fn figure(self, title: &str, y_title: &str, said: &str, logarithmic: bool) -> LineFigure {
         let Self { sweep, mut lines } = self;
-        let more = lines.len().saturating_sub(LINES);
-        lines.truncate(LINES);
+        let left_out = left_out(&mut lines);
         let parameter = sweep.parameters.first();
         let runs = sweep.points.iter().flat_map(|point| &point.runs).filter(|run| run.fault.is_none()).count();
-        let left_out =
-            if more > 0 { format!(" {more} more lines have no room: the table has them.") } else { String::new() };
         LineFigure {
             title: title.to_owned(),
             description: format!("Lines with spreads: {y_title}, against the parameter of the sweep."),
@@ -93,11 +96,20 @@ impl<'a> Lines<'a> {
                 .collect(),
             note: format!(
                 "squares are medians over the runs of a combination ({runs} runs in all), bars reach from the first to the \
-                 third quartile, thin lines from the smallest to the largest. {said}{left_out} Command: {}.",
+                 third quartile, thin lines from the smallest to the largest. The values of {} stand side by side, not to \
+                 scale. {said}{left_out} Command: {}.",
+                parameter.map_or_else(String::new, |parameter| clean(&parameter.name)),
                 command(sweep)
             ),
         }
     }
+}
+
+/// Leaves the lines out that a figure has no room for. Returns the sentence that says so.
+fn left_out<T>(lines: &mut Vec<T>) -> String {
+    let more = lines.len().saturating_sub(LINES);
+    lines.truncate(LINES);
+    if more > 0 { format!(" {more} more lines have no room: the table has them.") } else { String::new() }
 }
 
 /// Operations that are shown at some point, by protocol and name, in the order in which they appear. How they are sent may be
@@ -222,4 +234,59 @@ fn latency(sweep: &Sweep) -> LineFigure {
         _ => "Latency".to_owned(),
     };
     lines.figure(&title, "latency, µs", said, true)
+}
+
+/// Returns how many operations took no longer than some lengths of time, a line for each operation of each combination.
+fn distribution(sweep: &Sweep) -> LineFigure {
+    let kinds = operations(sweep);
+    let mut found: Vec<(String, &[Within])> = Vec::new();
+    for kind in &kinds {
+        for point in &sweep.points {
+            let Some(operation) = at(point, kind).filter(|operation| !operation.latency_within.is_empty()) else { continue };
+            let parameters = sweep.parameters.iter().zip(&point.values);
+            let values = parameters.map(|(parameter, value)| format!("{} = {}", clean(&parameter.name), clean(value)));
+            let name = if kinds.len() == 1 { None } else { Some(clean(&kind.name)) };
+            found.push((name.into_iter().chain(values).collect::<Vec<_>>().join(", "), &operation.latency_within));
+        }
+    }
+    let left_out = left_out(&mut found);
+    let bounds = bounds(&found.iter().map(|(_, within)| *within).collect::<Vec<_>>());
+    let share = |within: &[Within], ns: u64| {
+        let all = within.last().filter(|last| last.count > 0)?.count;
+        Some(count_within(within, ns) as f64 / all as f64 * 100.0)
+    };
+    LineFigure {
+        title: match kinds.as_slice() {
+            [kind] => format!("Latency of {}: operations that took no longer", clean(&kind.name)),
+            _ => distribution::TITLE.to_owned(),
+        },
+        description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),
+        x_title: "took no longer than".to_owned(),
+        y_title: "% of operations".to_owned(),
+        logarithmic: false,
+        places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
+        is_unordered: false,
+        lines: found
+            .into_iter()
+            .map(|(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect()))
+            .collect(),
+        spreads: Vec::new(),
+        note: format!(
+            "a line for each combination, of all its runs together; the lengths of time stand side by side, not to scale. From \
+             the frame with the first byte of the request to the frame with the last byte of the response, at the capture point, \
+             not the client's.{left_out} Command: {}.",
+            command(sweep)
+        ),
+    }
+}
+
+/// Returns the lengths of time that are drawn: those of all lines up to the first within which all operations of each are, and of
+/// those as many as have room.
+fn bounds(rows: &[&[Within]]) -> Vec<u64> {
+    let all: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
+    let is_all = |ns: u64| rows.iter().all(|row| row.last().is_none_or(|last| count_within(row, ns) == last.count));
+    let end = all.iter().position(|ns| is_all(*ns)).map_or(all.len(), |at| at + 1);
+    let step = end.div_ceil(BOUNDS).max(1);
+    // Counted from the end, for that is where all of them are.
+    all.into_iter().take(end).enumerate().filter(|(at, _)| (end - 1 - at).is_multiple_of(step)).map(|(_, ns)| ns).collect()
 }

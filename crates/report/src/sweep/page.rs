@@ -15,7 +15,7 @@ const HEADING: &str = "# Sweep: ";
 const PAGE: &str = "report.md";
 
 /// The files of a sweep's report: the page, and figures that it may have.
-pub const SWEEP_FILES: [&str; 13] = [
+pub const SWEEP_FILES: [&str; 15] = [
     PAGE,
     "bytes.svg",
     "bytes.png",
@@ -29,6 +29,8 @@ pub const SWEEP_FILES: [&str; 13] = [
     "rate.png",
     "latency.svg",
     "latency.png",
+    "distribution.svg",
+    "distribution.png",
 ];
 
 /// Returns the first file that [`write_sweep`] would replace and that no earlier report of a sweep has left there.

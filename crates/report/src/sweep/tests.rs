@@ -3,7 +3,7 @@ use crate::fixture;
 use crate::folder::OutputFolder;
 use crate::reported::{Reported, ReportedLatency};
 use crate::text::Style;
-use overhead_model::record::{Selected, Tool};
+use overhead_model::record::{Selected, Tool, Within};
 use overhead_model::sweep::SweepParameter;
 use overhead_model::{Measured, Run};
 
@@ -141,6 +141,39 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     fs::write(path.join(SWEEP_FILES[0]), "# My own notes\n").unwrap();
     assert!(replaced_by_sweep(&folder).is_some());
     fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn the_distribution_is_a_line_for_each_operation_and_point_up_to_where_all_of_them_are() {
+    let mut sweep = sweep_of(2);
+    let within = |pairs: &[(u64, u64)]| pairs.iter().map(|&(ns, count)| Within { ns, count }).collect::<Vec<_>>();
+    for (at, point) in sweep.points.iter_mut().enumerate() {
+        point.operations.retain(|operation| operation.name == "GET");
+        point.operations[0].latency_within = if at == 0 {
+            within(&[(500_000, 1), (1_000_000, 4)])
+        } else {
+            within(&[(1_000_000, 1), (2_000_000, 3), (3_000_000, 3)])
+        };
+    }
+    let (name, figure) = figures::figures(&sweep).pop().unwrap();
+    assert_eq!((name, figure.places.join(", ")), ("distribution", "500 µs, 1 ms, 2 ms".to_owned()));
+    let third = 1.0 / 3.0 * 100.0;
+    assert_eq!(
+        figure.lines,
+        [
+            ("P = 1".to_owned(), [25.0, 100.0, 100.0].map(Some).into()),
+            ("P = 10".to_owned(), [0.0, third, 100.0].map(Some).into())
+        ]
+    );
+    // More lengths of time than there is room for, the one that has all of them among those that are shown.
+    let many: Vec<Within> = (1..=40).map(|ms| Within { ns: ms * 1_000_000, count: ms }).collect();
+    sweep.points[0].operations[0].latency_within = many;
+    let (_, figure) = figures::figures(&sweep).pop().unwrap();
+    assert_eq!((figure.places.len(), &*figure.places[13]), (14, "40 ms"));
+    for point in &mut sweep.points {
+        point.operations[0].latency_within.clear();
+    }
+    assert!(figures::figures(&sweep).iter().all(|(name, _)| *name != "distribution"));
 }
 
 #[test]

@@ -43,8 +43,8 @@ pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
     Some((beside_columns(&["operation", "via"], bounds), keyed.collect()))
 }
 
-/// `1 ms`, `200 µs`.
-fn bound(ns: u64) -> String {
+/// Returns a length of time as text: `1 ms`, `200 µs`.
+pub(crate) fn bound(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000_000 => (ns as f64 / 1e3, "µs"),
         1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
