@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const REPEATED: u64 = 10;
 /// Share of the operations' bytes that would be saved, in percent.
 const SHARE: f64 = 2.0;
-/// Bytes of a prepared statement's name: between those of pgbench and pgjdbc (3) and of psycopg (6).
+/// Bytes of a prepared statement's name where the capture has none: between those of pgbench and pgjdbc (3) and of psycopg (6).
 const NAME: u64 = 4;
 /// Bytes of a CQL statement's id with its length: an MD5 sum.
 const CQL_ID: u64 = 18;
@@ -24,13 +24,16 @@ pub struct Unprepared {
     rows: BTreeMap<usize, Repeated>,
     /// Texts by row, and how often each.
     counts: HashMap<(usize, u64), u64>,
+    /// Executions of PostgreSQL's prepared statements, and bytes of their names.
+    prepared: (u64, u64),
 }
 
 #[derive(Default)]
 struct Repeated {
     times: u64,
     saved: [Amounts; 2],
-    added: u64,
+    /// Bytes of ids that take the place of texts.
+    ids: u64,
     example: Option<Example>,
     /// Parse messages: what is saved is known to the byte.
     parses: bool,
@@ -56,6 +59,11 @@ impl Rule for Unprepared {
     }
 
     fn operation(&mut self, closed: &Closed<'_>) {
+        if closed.row.protocol == Protocol::Pgwire && closed.row.via == "prepared" {
+            let (name, names) = closed.group(|_, path| path == "bind.statement name");
+            self.prepared.0 += u64::from(names > 0);
+            self.prepared.1 += name[Side::Request as usize].total();
+        }
         let is_sql = matches!(closed.row.protocol, Protocol::Pgwire | Protocol::Mysql | Protocol::Cql);
         let text = closed.operation.sides[0].amounts[Account::Query];
         if !is_sql || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
@@ -75,11 +83,10 @@ impl Rule for Unprepared {
         let (parse, parses) = closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete."));
         if parses > 0 {
             row.parses = true;
-            row.added += NAME;
             row.saved.iter_mut().zip(parse).for_each(|(sum, one)| *sum += one);
         } else {
             row.saved[0][Account::Query] += text;
-            row.added += if closed.row.protocol == Protocol::Cql { CQL_ID } else { 0 };
+            row.ids += if closed.row.protocol == Protocol::Cql { CQL_ID } else { 0 };
         }
     }
 
@@ -92,7 +99,12 @@ impl Unprepared {
     fn of_row(&self, seen: &Seen, number: usize, repeated: &Repeated) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
-        if repeated.times < REPEATED || percent(saved.saturating_sub(repeated.added), row.wire()) < SHARE {
+        let (name, whose) = match self.prepared {
+            (0, _) => (NAME, "assumed: drivers choose 2 to 20"),
+            (count, bytes) => ((bytes + count / 2) / count, "the mean of those in this capture"),
+        };
+        let added = repeated.ids + if repeated.parses { repeated.times * name } else { 0 };
+        if repeated.times < REPEATED || percent(saved.saturating_sub(added), row.wire()) < SHARE {
             return None;
         }
         let texts = self.counts.keys().filter(|(of, _)| *of == number).count();
@@ -118,7 +130,7 @@ impl Unprepared {
             certainty: if repeated.parses { Certainty::Modelled } else { Certainty::AtMost },
             computed: if repeated.parses {
                 format!(
-                    "Parse and ParseComplete of all but the first on each connection, less a statement name of {NAME} bytes in each Bind"
+                    "Parse and ParseComplete of all but the first on each connection, less a statement name of {name} bytes in each Bind ({whose})"
                 )
             } else {
                 "the text of all but the first on each connection; parameters, which take its literals' place, are not deducted".to_owned()
@@ -126,7 +138,7 @@ impl Unprepared {
             unknown: "PREPARE itself costs one round trip per statement and connection",
             ..Finding::new(self.name(), title, row.subject()).without(number, &repeated.saved)
         };
-        finding.change(number, Side::Request, Account::Metadata, repeated.added.cast_signed());
+        finding.change(number, Side::Request, Account::Metadata, added.cast_signed());
         Some(finding)
     }
 }
