@@ -14,7 +14,7 @@ use overhead_model::record::{Run, Selected, SourceKind};
 use overhead_report::text::counted;
 use overhead_report::{NamedRun, OutputFolder, load_named_run, load_run, text};
 use std::fs::{self, File, TryLockError};
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -178,16 +178,20 @@ pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
     Ok(NamedRun::new(name, run))
 }
 
-/// Returns whether this is a record, or a folder with one. A record begins with a brace, as no capture does.
+/// Returns whether this is a record, or a folder with one.
 fn has_record(path: &Path) -> bool {
     if path.is_dir() {
         return path.join(RECORD).is_file();
     }
-    let mut first = [0; 16];
-    let read = || File::open(path)?.read(&mut first);
     // A pipe would lose what is read here.
-    path.is_file() && { read }()
-        .is_ok_and(|len| first.get(..len).is_some_and(|first| first.trim_ascii_start().first() == Some(&b'{')))
+    path.is_file() && begins_with_brace(path).unwrap_or(false)
+}
+
+/// Returns whether a file begins with a brace and white space before it at most, as a record does and no capture.
+fn begins_with_brace(path: &Path) -> io::Result<bool> {
+    let mut first = [0; 16];
+    let len = File::open(path)?.read(&mut first)?;
+    Ok(first.get(..len).is_some_and(|first| first.trim_ascii_start().first() == Some(&b'{')))
 }
 
 /// Returns the files that a record was made of, if they are all still there.

@@ -77,51 +77,44 @@ impl Plain {
             command::STMT_EXECUTE => self.execute(op, c, is_continued),
             command::STMT_BULK_EXECUTE => self.bulk(op, c),
             command::STMT_SEND_LONG_DATA => self.long_data(op, c),
-            command::STMT_CLOSE => {
-                let id = c.u32_le(Account::Metadata, "statement id")?;
-                if self.session.statement(id).is_some() {
-                    self.session.change(|session| session.closed(id));
-                }
-                Ok(Sent::default())
-            }
-            command::STMT_RESET => {
-                let id = c.u32_le(Account::Metadata, "statement id")?;
-                self.forget_sent_ahead(id);
-                Ok(Sent::default())
-            }
+            command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => self.of_prepared(op, code, c),
+            _ => self.administer(code, c),
+        }
+    }
+
+    /// Takes in a command about a prepared statement that neither makes it nor executes it.
+    fn of_prepared<R: Reader>(&mut self, op: OpId, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+        let id = c.u32_le(Account::Metadata, "statement id")?;
+        match code {
             command::STMT_FETCH => {
-                let id = c.u32_le(Account::Metadata, "statement id")?;
                 self.label_part(op, id, "FETCH", c);
                 c.skip(4, Account::Metadata, "row limit")?;
-                Ok(Sent { statement: Some(id), ..Sent::default() })
+                return Ok(Sent { statement: Some(id), ..Sent::default() });
             }
-            command::INIT_DB => {
-                c.rest(Account::Metadata, "database name");
-                Ok(Sent::default())
-            }
-            command::CREATE_DB | command::DROP_DB => {
-                c.rest(Account::Schema, "database name");
-                Ok(Sent::default())
-            }
+            command::STMT_RESET => self.forget_sent_ahead(id),
+            _ if self.session.statement(id).is_some() => self.session.change(|session| session.closed(id)),
+            _ => {}
+        }
+        Ok(Sent::default())
+    }
+
+    /// Takes in a command that is about no statement.
+    fn administer<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+        match code {
+            command::INIT_DB => c.rest(Account::Metadata, "database name"),
+            command::CREATE_DB | command::DROP_DB => c.rest(Account::Schema, "database name"),
             command::FIELD_LIST => {
                 super::wire::nul_text(c, Account::Schema, "table name")?;
                 c.rest(Account::Schema, "pattern");
-                Ok(Sent::default())
             }
-            command::CHANGE_USER => {
-                super::handshake::change_user(c, &self.session)?;
-                Ok(Sent::default())
-            }
+            command::CHANGE_USER => super::handshake::change_user(c, &self.session)?,
             command::BINLOG_DUMP | command::BINLOG_DUMP_GTID | command::REGISTER_REPLICA | command::TABLE_DUMP => {
                 self.session.put(|session| &mut session.replicates, true);
                 c.rest(Account::Metadata, "position");
-                Ok(Sent::default())
             }
-            _ => {
-                c.rest(Account::Metadata, "argument");
-                Ok(Sent::default())
-            }
+            _ => c.rest(Account::Metadata, "argument"),
         }
+        Ok(Sent::default())
     }
 
     /// `COM_QUERY`: attributes where there are any, and a text.

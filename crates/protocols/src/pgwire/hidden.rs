@@ -31,15 +31,23 @@ pub(super) enum Start {
 /// Returns how a value begins that could have no structure by [`in_value`]; `None` where it takes more than the first byte to
 /// tell that.
 pub(super) fn start(bytes: &[u8], len: u64, binary: bool) -> Option<Start> {
-    let (&first, 1..) = (bytes.first().filter(|_| bytes.len() as u64 >= len)?, len) else { return None };
-    if !binary {
-        return match first {
-            _ if len == 1 => Some(Start::Any),
-            b'0'..=b'9' => Some(Start::Digit),
-            b'{' | b'(' | b'[' => None,
-            _ => Some(Start::Byte),
-        };
+    let is_whole = bytes.len() as u64 >= len;
+    let first = bytes.first().copied().filter(|_| is_whole && len > 0)?;
+    if binary { binary_start(first, len) } else { text_start(first, len) }
+}
+
+/// Returns the same of a value in text.
+fn text_start(first: u8, len: u64) -> Option<Start> {
+    match first {
+        _ if len == 1 => Some(Start::Any),
+        b'0'..=b'9' => Some(Start::Digit),
+        b'{' | b'(' | b'[' => None,
+        _ => Some(Start::Byte),
     }
+}
+
+/// Returns the same of a value in binary format.
+fn binary_start(first: u8, len: u64) -> Option<Start> {
     match len {
         0..5 => Some(Start::Any),
         // Too short for anything but a range, whose first byte says how long it is at least.
