@@ -6,6 +6,7 @@
 #[path = "statements/queries.rs"]
 mod queries;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use etherparse::PacketBuilder;
 use serde_json::Value;
 use std::fs;
@@ -247,6 +248,17 @@ fn with_secret(secret: &str) -> Vec<Capture> {
     resp.turn(0, &bulk(&["MGET", &format!("session:{secret}"), "a:1", secret]), b"*3\r\n$-1\r\n$-1\r\n$-1\r\n");
     resp.turn(0, &bulk(&["HSET", &format!("u:{secret}:x"), secret, secret]), b":1\r\n");
     resp.turn(0, format!("GET {secret}\r\n").as_bytes(), format!("${}\r\n{secret}\r\n", secret.len()).as_bytes());
+    resp.turn(0, &bulk(&["XREAD", "STREAMS", secret, "a:1", secret, "0"]), b"*-1\r\n");
+    resp.turn(0, &bulk(&["ZUNIONSTORE", secret, "2", secret, "b"]), b":1\r\n");
+    resp.turn(0, &bulk(&["MIGRATE", secret, "1", "", "0", "9", "AUTH", secret, "KEYS", secret, secret]), b"+OK\r\n");
+    resp.turn(0, &bulk(&["SORT", secret, "BY", secret, "GET", secret, "STORE", secret]), b":1\r\n");
+    resp.turn(0, &bulk(&["FCALL", secret, "1", secret, secret]), b"+OK\r\n");
+    resp.turn(0, &bulk(&["FT.SEARCH", "idx", &format!("@name:{secret}")]), b"*1\r\n:0\r\n");
+    resp.turn(0, &bulk(&["CLIENT", secret, secret]), b"-ERR\r\n");
+    resp.turn(0, &bulk(&["CONFIG", "SET", "requirepass", secret]), b"+OK\r\n");
+    resp.turn(0, &bulk(&["PUBLISH", secret, secret]), b":0\r\n");
+    resp.turn(0, &bulk(&[secret, secret]), b"-ERR\r\n");
+    resp.turn(0, format!("{secret} {secret}\r\n").as_bytes(), b"-ERR\r\n");
     resp.turn(0, &bulk(&["EVAL", &format!("return '{secret}'"), "1", secret]), format!("-ERR {secret}\r\n").as_bytes());
     let mut memcached = Capture::new(1, 11211);
     let set = format!("set {secret} 0 0 {}\r\n{secret}\r\n", secret.len());
@@ -254,6 +266,10 @@ fn with_secret(secret: &str) -> Vec<Capture> {
     memcached.turn(0, format!("get a:{secret} b\r\n").as_bytes(), b"END\r\n");
     memcached.turn(0, format!("mg {secret} O{secret} v\r\n").as_bytes(), b"EN\r\n");
     memcached.turn(0, format!("delete {secret}\r\n").as_bytes(), format!("SERVER_ERROR {secret}\r\n").as_bytes());
+    let base64 = BASE64_STANDARD.encode(secret);
+    memcached.turn(0, format!("mg {base64} b k v\r\n").as_bytes(), format!("VA 1 k{base64} b\r\nx\r\n").as_bytes());
+    memcached.turn(0, format!("ms {base64} {} b O{secret}\r\n{secret}\r\n", secret.len()).as_bytes(), b"HD\r\n");
+    memcached.turn(0, format!("{secret} {secret}\r\n").as_bytes(), b"ERROR\r\n");
     let mut http = Capture::new(1, 80);
     let head = format!(
         "POST /login/{secret}/x?token={secret}&{secret}=1 HTTP/1.1\r\nHost: a\r\nCookie: id={secret}\r\n\
@@ -262,6 +278,18 @@ fn with_secret(secret: &str) -> Vec<Capture> {
     );
     let answer = format!("HTTP/1.1 200 OK\r\nSet-Cookie: {secret}\r\nContent-Length: {}\r\n\r\n{secret}", secret.len());
     http.turn(0, head.as_bytes(), answer.as_bytes());
+    for request in [
+        "GET /@",
+        "GET http://user:@@host/@?@",
+        "GET /a%20@/@;x=@#@",
+        "REPORT /x/@",
+        "PATCH /a/@.json?q[@]=@",
+        "OPTIONS @",
+    ] {
+        let request = request.replace('@', secret);
+        let head = format!("{request} HTTP/1.1\r\nHost: {secret}.example\r\n{secret}: {secret}\r\n\r\n");
+        http.turn(0, head.as_bytes(), format!("HTTP/1.1 404 {secret}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+    }
     let mut ssdb = Capture::new(1, 8888);
     let block = |text: &str| format!("{}\n{text}\n", text.len());
     let set = ["set", secret, secret].map(block).concat() + "\n";
@@ -283,14 +311,73 @@ fn no_secret_is_in_what_is_said_of_a_capture() {
             check_sums(&run);
             let texts = run["operations"].to_string().matches("\"text\"").count();
             assert!(texts > 0, "no statement in {run}");
-            for format in ["json", "table", "csv", "markdown"] {
-                let output = analyze(&path, &[&["--fields", "--format", format], options].concat());
-                let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-                let parts = secret.split('-').filter(|part| part.len() > 3).chain([secret]);
-                for part in parts {
-                    assert!(!said.contains(part), "{part} in {format} of capture {number}:\n{said}");
+            let forms = [queries::hexadecimal(secret), BASE64_STANDARD.encode(secret), secret.to_uppercase()];
+            let parts = secret.split('-').filter(|part| part.len() > 3).chain([secret]);
+            let parts: Vec<&str> = parts.chain(forms.iter().map(String::as_str)).collect();
+            let check = |what: &str, said: &str| {
+                for part in &parts {
+                    assert!(!said.contains(part), "{part} in {what} of capture {number}:\n{said}");
                 }
+            };
+            for (what, said) in all_that_is_said(&path, options) {
+                check(&what, &said);
+            }
+            for statement in statements(&run) {
+                let words = [&["--format", "json", "--statement", &statement], options].concat();
+                let output = overhead("explain", &path, &words);
+                // The bytes of its frames are what was asked for; what the operation is called is ours.
+                let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+                check("explain", &format!("{}{}", said["operation"], String::from_utf8_lossy(&output.stderr)));
             }
         }
     }
+}
+
+/// Texts of all statements of a record.
+fn statements(run: &Value) -> Vec<String> {
+    let rows = run["operations"].as_array().unwrap().iter();
+    let statements = rows.flat_map(|row| row["statements"].as_array().unwrap());
+    statements.filter_map(|statement| statement["text"].as_str()).map(str::to_owned).collect()
+}
+
+fn overhead(verb: &str, path: &Path, options: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+    command.arg(verb).arg(path).args(options).env_remove("SSLKEYLOGFILE").output().unwrap()
+}
+
+/// What every verb that prints of a capture prints, by what it was asked.
+fn all_that_is_said(path: &Path, options: &[&str]) -> Vec<(String, String)> {
+    let mut asked: Vec<(&str, Vec<&str>)> = Vec::new();
+    for format in ["json", "table", "csv", "markdown"] {
+        asked.push(("analyze", vec!["--fields", "--format", format]));
+        asked.push(("analyze", vec!["--by", "statement", "--format", format]));
+    }
+    asked.extend(["json", "table", "markdown"].map(|format| ("advise", vec!["--format", format])));
+    asked.push(("analyze", vec!["--by", "statement", "--wide"]));
+    asked.push(("analyze", vec!["--by", "connection", "--wide"]));
+    let mut said: Vec<(String, String)> = Vec::new();
+    for (verb, words) in asked {
+        let output = overhead(verb, path, &[&words, options].concat());
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        said.push((format!("{verb} {}", words.join(" ")), text));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let (budget, drawn) = (file("budget.toml"), file("drawn"));
+    let (budget_text, drawn_text) = (budget.to_str().unwrap(), drawn.to_str().unwrap());
+    let mut ask = |what: &str, words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+        let output = command.args(words).args(options).arg(path).env_remove("SSLKEYLOGFILE").output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        said.push((what.to_owned(), text));
+    };
+    ask("check --write", &["check", "--write", budget_text]);
+    ask("check", &["check", budget_text]);
+    ask("compare", &["compare", path.to_str().unwrap()]);
+    ask("report", &["report", "-o", drawn_text]);
+    for written in fs::read_dir(&drawn).into_iter().flatten().map(|entry| entry.unwrap().path()).chain([budget]) {
+        let bytes = fs::read(&written).unwrap_or_else(|error| panic!("{}: {error}", written.display()));
+        said.push((written.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    said
 }
