@@ -24,8 +24,7 @@ pub(super) const NAMES: [&str; 7] = ["bytes", "frames", "calls", "cpu", "rate", 
 
 /// Returns the figures of a sweep, those left out that nothing was measured of.
 pub(super) fn figures(sweep: &Sweep) -> Vec<Named> {
-    let all =
-        [bytes(sweep), frames(sweep), calls(sweep), cpu(sweep), rate(sweep), latency(sweep), distribution(sweep)];
+    let all = [bytes(sweep), frames(sweep), calls(sweep), cpu(sweep), rate(sweep), latency(sweep), distribution(sweep)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
 }
 
@@ -242,7 +241,9 @@ fn distribution(sweep: &Sweep) -> LineFigure {
     let mut found: Vec<(String, &[Within])> = Vec::new();
     for kind in &kinds {
         for point in &sweep.points {
-            let Some(operation) = at(point, kind).filter(|operation| !operation.latency_within.is_empty()) else { continue };
+            let Some(operation) = at(point, kind).filter(|operation| !operation.latency_within.is_empty()) else {
+                continue;
+            };
             let parameters = sweep.parameters.iter().zip(&point.values);
             let values = parameters.map(|(parameter, value)| format!("{} = {}", clean(&parameter.name), clean(value)));
             let name = if kinds.len() == 1 { None } else { Some(clean(&kind.name)) };
@@ -288,5 +289,10 @@ fn bounds(rows: &[&[Within]]) -> Vec<u64> {
     let end = all.iter().position(|ns| is_all(*ns)).map_or(all.len(), |at| at + 1);
     let step = end.div_ceil(BOUNDS).max(1);
     // Counted from the end, for that is where all of them are.
-    all.into_iter().take(end).enumerate().filter(|(at, _)| (end - 1 - at).is_multiple_of(step)).map(|(_, ns)| ns).collect()
+    all.into_iter()
+        .take(end)
+        .enumerate()
+        .filter(|(at, _)| (end - 1 - at).is_multiple_of(step))
+        .map(|(_, ns)| ns)
+        .collect()
 }

@@ -125,7 +125,9 @@ fn csv_has_a_line_for_each_figure_and_json_reads_back() {
 fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     let path = std::env::temp_dir().join(format!("overhead-sweep-{}-drawn", std::process::id()));
     let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
-    let files = write_sweep(&sweep_of(2), &folder).unwrap();
+    let mut sweep = sweep_of(2);
+    sweep.points[0].operations[0].latency_within = vec![Within { ns: 1_000_000, count: 4 }];
+    let files = write_sweep(&sweep, &folder).unwrap();
     let mut names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     names.sort_unstable();
     let mut wanted = SWEEP_FILES;
