@@ -109,6 +109,30 @@ pub fn of(key: &[u8]) -> String {
     pattern
 }
 
+/// Longest word that may be the name of a command.
+const COMMAND: usize = 40;
+
+/// Returns whether a word that stands where a command's name is due, and that is none that is known, looks like one and not like
+/// what users keep to themselves.
+pub fn is_command(word: &str) -> bool {
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"._-".contains(&byte));
+    !word.is_empty() && word.len() <= COMMAND && is_plain && word.split(['.', '_', '-']).all(can_be_said)
+}
+
+/// Returns the pattern of a path's first segment as it stands in a name. A word with a digit or two (`/v2`) is as it is, and so is a
+/// host with its port.
+pub fn of_segment(segment: &[u8]) -> String {
+    let text = String::from_utf8_lossy(segment);
+    let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let word = text.get(..text.len() - digits).unwrap_or_default();
+    let most = match word.bytes().last() {
+        Some(b':') => 5,
+        Some(last) if last.is_ascii_alphabetic() => 2,
+        _ => 0,
+    };
+    if digits <= most && of(word.as_bytes()) == word { text.into_owned() } else { of(segment) }
+}
+
 /// Appends the pattern of a part, whose bytes are of these kinds. Where a word of it looks like a token, all of it may be one.
 fn push_part(part: &[u8], kinds: u8, out: &mut String) {
     let start = out.len();
@@ -198,6 +222,12 @@ fn push_name(letters: &str, out: &mut String) -> bool {
     is_name(letters)
 }
 
+/// Returns whether there are vowels wherever a name has some.
+fn can_be_said(letters: &str) -> bool {
+    let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
+    letters.as_bytes().split(is_vowel).all(|run| run.len() <= CONSONANTS)
+}
+
 /// Returns whether letters look like a name, and not like a token.
 fn is_name(letters: &str) -> bool {
     let (mut consonants, mut humps, mut before) = (0, 0, b' ');
@@ -251,6 +281,42 @@ mod tests {
         }
         assert_eq!(of(b"\x00\xff:1"), "#");
         assert_eq!(of(&[b'a'; LONGEST + 1]), "#");
+    }
+
+    #[test]
+    fn a_word_that_looks_like_a_name_may_be_a_command() {
+        for name in [
+            "GRAPH.RO_QUERY",
+            "MAINT_NOTIFICATIONS",
+            "getCmdLineOpts",
+            "whatsmyuri",
+            "_configsvrUpdateZoneKeyRange",
+            "M-SEARCH",
+        ] {
+            assert!(is_command(name), "{name}");
+        }
+        for word in
+            ["", "q7XzP2vN9sKd8LwTb4Rm", "QzpXhWvbNtRs", "ann@example.org", "a b", "caf\u{e9}", &"word-".repeat(9)]
+        {
+            assert!(!is_command(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_segment_of_a_name_keeps_its_version_and_no_token() {
+        for (segment, told) in [
+            ("/api", "/api"),
+            ("/v2", "/v2"),
+            ("/", "/"),
+            ("/17", "/#"),
+            ("/user1042", "/user#"),
+            ("/q7XzP2vN9sKd8LwTb4Rm", "/#"),
+            ("/a%20b", "/#"),
+            ("host:443", "host:443"),
+            ("*", "*"),
+        ] {
+            assert_eq!(of_segment(segment.as_bytes()), told);
+        }
     }
 
     proptest! {

@@ -165,18 +165,23 @@ fn version(head: &[u8]) -> &[u8] {
     first_line(head).last_chunk::<8>().map_or(&[], |version| version.as_slice())
 }
 
-/// The operation's name: the method, and the path up to its second slash.
+/// The method, where it looks like one.
+fn told(method: &str) -> &str {
+    if pattern::is_command(method) { method } else { "(unknown)" }
+}
+
+/// The operation's name: the method, and the path up to its second slash, of which nothing is told that looks like a token.
 fn name(method: &str, target: Target<'_>, name: &mut String) {
     let segment = target.path.get(..target.first_segment()).unwrap_or_default();
     name.clear();
-    name.push_str(method);
+    name.push_str(told(method));
     name.push(' ');
-    name.push_str(&String::from_utf8_lossy(if segment.is_empty() { b"/" } else { segment }));
+    name.push_str(&pattern::of_segment(if segment.is_empty() { b"/" } else { segment }));
 }
 
 /// Writes the method and the pattern of the path. What follows a question mark is the user's data.
 fn write_statement(method: &str, path: &[u8], statement: &mut String) {
-    statement.push_str(method);
+    statement.push_str(told(method));
     statement.push(' ');
     if path.is_empty() {
         statement.push('/');

@@ -3,7 +3,7 @@
 use super::pair::{Ask, Pending, UNTOLD};
 use super::wire::{self, Command, Line, Role};
 use super::{Memcache, Mode, Sent, Stage, Value, Words};
-use crate::limits;
+use crate::{limits, pattern};
 use overhead_decode::{Input, Label, Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
 
@@ -153,9 +153,7 @@ impl Memcache {
         }
         let name = match command {
             Some(command) => command.name,
-            None => {
-                std::str::from_utf8(words.get(0)).ok().filter(|word| wire::is_name(word.as_bytes())).unwrap_or(UNKNOWN)
-            }
+            None => std::str::from_utf8(words.get(0)).ok().filter(|word| pattern::is_command(word)).unwrap_or(UNKNOWN),
         };
         self.name(op, name, out);
         if silent {

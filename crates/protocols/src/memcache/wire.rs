@@ -283,11 +283,6 @@ pub(super) fn text(line: &[u8]) -> (&[u8], u64) {
     (text, (line.len() - text.len()) as u64)
 }
 
-/// Returns whether a word is what the name of a command looks like.
-pub(super) fn is_name(word: &[u8]) -> bool {
-    (1..=24).contains(&word.len()) && word.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
 /// Returns whether these are the bytes of a line of text.
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte >= b' ' && byte != 0x7f)

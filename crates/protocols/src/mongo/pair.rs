@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::roles::Role;
 use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, Opcode, QUERY_EXHAUST};
-use crate::limits;
+use crate::{limits, pattern};
 use overhead_decode::{Label, OpId, Out, Reader, Versioned};
 use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
@@ -137,7 +137,8 @@ impl Pairing {
         let class = self.class(opcode, facts);
         let name = match facts.name() {
             "" => "(no command)",
-            name => name,
+            name if pattern::is_command(name) => name,
+            _ => "(unknown)",
         };
         out.label_statement(op, Label { class, name, via: header.opcode.name(), statement });
         self.introduce(out, Side::Request, facts);

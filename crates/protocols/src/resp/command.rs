@@ -158,9 +158,6 @@ const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
 /// What a command is called whose name is not known and may be anything.
 const UNKNOWN: &str = "(unknown)";
 
-/// Longest name that is told of a command that no table has.
-const LONGEST_UNKNOWN: usize = 32;
-
 impl Default for Command {
     fn default() -> Self {
         Self {
@@ -217,16 +214,21 @@ impl Named {
         let mut name = Word::EMPTY;
         name.push(b"", word);
         let named = Self::of(name, wire::Command::named(name.as_str()));
-        if named.entry.is_some() || is_name(name.as_str()) { named } else { Self { listed: Some(UNKNOWN), ..named } }
+        if named.entry.is_some() || pattern::is_command(name.as_str()) {
+            named
+        } else {
+            Self { listed: Some(UNKNOWN), ..named }
+        }
     }
 
-    /// Of a command with subcommands. What is none of them is not told: it may be anything.
+    /// Of a command with subcommands. What is none of them, and looks like no name, is not told.
     fn two(first: &Self, word: &[u8]) -> Self {
         let (mut full, mut name) = (first.name, first.name);
         full.push(b"|", word);
         name.push(b" ", word);
         let named = Self::of(name, wire::Command::named(full.as_str()));
-        if named.entry.is_some() { named } else { Self { listed: first.listed, ..named } }
+        let is_told = named.entry.is_some() || std::str::from_utf8(word).is_ok_and(pattern::is_command);
+        if is_told { named } else { Self { listed: first.listed, ..named } }
     }
 
     fn of(name: Word, entry: Option<&'static wire::Command>) -> Self {
@@ -254,13 +256,6 @@ impl Named {
     pub fn class(&self, begun: bool) -> Class {
         if self.opening && !begun { Class::Setup } else { self.class }
     }
-}
-
-/// Returns whether an upper-case word that no table has looks like the name of a command, and not like what users keep to
-/// themselves.
-fn is_name(word: &str) -> bool {
-    let is_word = word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"._-".contains(&byte));
-    is_word && word.len() <= LONGEST_UNKNOWN && pattern::of(word.as_bytes()) == word
 }
 
 /// Returns the class that a command always has, but for those that [`is_opening`].

@@ -4,6 +4,7 @@ use super::pair::{First, Kind, Target};
 use super::wire::{self, INSPECTED, Next};
 use super::{Packet, Ssdb, Stage};
 use crate::keys::Keys;
+use crate::pattern;
 use overhead_decode::{Free, Input, Label, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Side};
 
@@ -113,7 +114,7 @@ impl Ssdb {
                 packet.op = Some(op);
                 self.keys.clear();
                 packet.name.clear();
-                packet.name.extend_from_slice(if wire::is_name(text) { text } else { b"(unknown)" });
+                packet.name.extend_from_slice(if is_told(text) { text } else { b"(unknown)" });
             }
             Side::Response => {
                 packet.target = Some(self.pairing.target(out));
@@ -154,6 +155,11 @@ impl Packet {
         }
         self.is_version = text == b"version";
     }
+}
+
+/// Returns whether the name of a command is told: as it is where it looks like one.
+fn is_told(name: &[u8]) -> bool {
+    name == b"sync140" || std::str::from_utf8(name).is_ok_and(pattern::is_command)
 }
 
 fn label<R: Reader>(op: OpId, name: &[u8], keys: &mut Keys, out: &mut Out<'_, R>) {

@@ -80,7 +80,9 @@ fn names_are_methods_and_first_segments() {
         ("GET ?q HTTP/1.1", "GET /"),
         ("OPTIONS * HTTP/1.1", "OPTIONS *"),
         ("M-SEARCH * HTTP/1.1", "M-SEARCH *"),
-        ("GET /%41 HTTP/1.0", "GET /%41"),
+        ("GET /%41 HTTP/1.0", "GET /#"),
+        ("GET /v2/17 HTTP/1.1", "GET /v2"),
+        ("GET /q7XzP2vN9sKd8LwTb4Rm HTTP/1.1", "GET /#"),
     ] {
         let transcript = talk(&[(C, &format!("{line}\r\n\r\n")), (S, NOTHING)]);
         assert_eq!(outcomes(&transcript), [format!("workload {name} [] ok")], "{line}");

@@ -119,7 +119,8 @@ fn a_command_that_no_table_has_is_named_where_its_name_is_one() {
     assert_eq!(name(&["QzpXhWvbNtRs"]), "(unknown)");
     assert_eq!(name(&["ann@example.org"]), "(unknown)");
     assert_eq!(name(&["\u{e9}t\u{e9}"]), "(unknown)");
-    assert_eq!(name(&[&"word-".repeat(7)]), "(unknown)");
-    assert_eq!(name(&["CLIENT", "hunter"]), "CLIENT");
+    assert_eq!(name(&[&"word-".repeat(9)]), "(unknown)");
+    assert_eq!(name(&["CLIENT", "brand-new"]), "CLIENT BRAND-NEW");
+    assert_eq!(name(&["CLIENT", "q7XzP2vN9sKd8LwTb4Rm"]), "CLIENT");
     assert_eq!(name(&["CONFIG", "GET", "x"]), "CONFIG GET");
 }
