@@ -207,6 +207,13 @@ impl<'r, R: Reader> Out<'r, R> {
         aside
     }
 
+    /// Lets `post` have an output for `side`, which this one does not count. It charges nobody to begin with.
+    pub fn of_side<T>(&mut self, side: Side, post: impl FnOnce(&mut Out<'_, R>) -> T) -> T {
+        let result = post(&mut Out::new(self.reader, side, None));
+        self.reader.turn(self.side);
+        result
+    }
+
     /// Returns how many groups are open.
     pub fn depth(&self) -> u32 {
         self.depth

@@ -1,6 +1,6 @@
 //! The engine of a connection that may use TLS.
 
-use crate::tls::{KeyLog, Layered};
+use crate::tls::{ClearPart, KeyLog, Layered};
 use overhead_decode::{Decoder, Reader};
 use overhead_model::Side;
 use std::sync::Arc;
@@ -20,14 +20,26 @@ impl<D: Decoder> Engine<D> {
         Self(overhead_decode::Engine::new(Layered::new(decoder, mid_stream, keys), mid_stream))
     }
 
+    /// Calls of a TLS library are to be expected.
+    pub(crate) fn expect_calls(&mut self) {
+        self.0.decoder_mut().expect_calls();
+    }
+
+    /// Takes in a part of what a call of a TLS library has moved.
+    pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
+        self.0.decoder_mut().call(part, reader);
+    }
+
     /// The next bytes of `side`.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
+        self.0.decoder_mut().hear(side, bytes.len() as u64);
         self.0.bytes(side, bytes, reader);
     }
 
     /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
+        self.0.decoder_mut().hear(side, n);
         self.0.opaque(side, n, reader);
     }
 

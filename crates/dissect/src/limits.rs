@@ -138,3 +138,11 @@ pub const HELLO: usize = 8 << 10;
 /// TLS records that may be missing in a gap: so many numbers are tried for the record behind it. As many full records as
 /// a megabyte holds; each try costs as much as decrypting the record, and a direction has none left when all fail.
 pub const RECORDS_LOST: u64 = 64;
+
+/// Bytes of a TLS library's calls, of one connection, that wait for the packets that carry them: a value of 16 MB in one call, and
+/// as much as an interface may be behind.
+pub const CLEAR_BYTES: usize = 64 << 20;
+
+/// TLS records of one direction that wait for the call that tells what is in them: one call of 256 MB. Live, calls come some
+/// milliseconds after their packets.
+pub const SEALED_RECORDS: usize = 16 << 10;

@@ -3,11 +3,13 @@
 //! [`Layered`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and
 //! takes records from then on. A record that can be decrypted gives its content to an engine of its own, with the same
 //! protocol decoder; what that posts is woven into the postings of the records ([`weave`]). Records that cannot be
-//! decrypted are counted ([`records`]).
+//! decrypted are counted ([`records`]). Where the calls of the library that has sealed or opened them are known, those give the
+//! content in place of keys ([`calls`]).
 //!
 //! Supported are TLS 1.2 and 1.3 with the suites in [`suite`], with secrets from a [`KeyLog`]. Early data of TLS 1.3 is
 //! not decrypted.
 
+mod calls;
 mod crypt;
 mod hello;
 mod keylog;
@@ -18,8 +20,10 @@ mod suite;
 mod tests;
 mod weave;
 
+pub(crate) use calls::ClearPart;
 pub use keylog::KeyLog;
 
+use calls::{Calls, Event, Told, Waiting};
 use overhead_decode::engine::{Driver, Streams};
 use overhead_decode::limits::OUTSTANDING;
 use overhead_decode::tape::Recorder;
@@ -29,7 +33,7 @@ use records::{APPLICATION_DATA, RecordHeader, Records};
 use session::{Content, Opened, Record, TlsSession};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weave::Weave;
+use weave::{OwnContent, Weave};
 
 /// A protocol's decoder, with TLS around it or not.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub(crate) struct Layered<D> {
     decoder: D,
     keys: Option<Arc<KeyLog>>,
     secured: Option<Box<Secured>>,
+    /// What a TLS library was called with; absent where no calls are to be expected.
+    calls: Option<Box<Calls>>,
     /// Nothing was decoded yet: the client may begin with TLS.
     is_fresh: bool,
 }
@@ -72,13 +78,43 @@ struct Closing {
 
 impl<D: Decoder> Layered<D> {
     pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self { decoder, keys, secured: None, is_fresh: !mid_stream }
+        Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream }
+    }
+
+    /// Calls of a TLS library are to be expected: from here on, its records wait for them.
+    pub(crate) fn expect_calls(&mut self) {
+        self.calls = Some(Box::default());
+    }
+
+    /// So many bytes of `side` are about to come.
+    #[inline]
+    pub(crate) fn hear(&mut self, side: Side, len: u64) {
+        if let Some(calls) = &mut self.calls {
+            calls.hear(side, len);
+        }
+    }
+
+    /// Takes in a part of what a call has moved.
+    pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
+        let Some(calls) = &mut self.calls else { return };
+        let side = part.side;
+        calls.add(part);
+        if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
+            tls.tell(&mut Driver::new(&mut self.decoder, streams), calls, &mut Out::new(reader, side, None));
+        }
     }
 
     /// The connection is over: posts what is held back.
     pub(crate) fn settle_all<R: Reader>(&mut self, reader: &mut R) {
         let Some(Secured { tls, streams }) = self.secured.as_deref_mut() else { return };
         let mut inner = Driver::new(&mut self.decoder, streams);
+        if let Some(calls) = &mut self.calls {
+            let mut out = Out::new(reader, Side::Request, None);
+            tls.tell(&mut inner, calls, &mut out);
+            let mut events = Vec::new();
+            Side::BOTH.into_iter().for_each(|side| calls.seal(side, &mut events));
+            tls.apply(&mut inner, events, &mut out);
+        }
         for side in Side::BOTH {
             let mut out = Out::new(reader, side, None);
             if !tls.weaves[side as usize].is_idle() {
@@ -99,7 +135,7 @@ impl<D: Decoder> Layered<D> {
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
         let tls = TlsLayer {
-            session: TlsSession::new(self.keys.take()),
+            session: TlsSession::new(self.keys.take(), self.calls.is_some()),
             records: Records::default(),
             weaves: [Weave::default(), Weave::default()],
             closing: VecDeque::new(),
@@ -112,7 +148,7 @@ impl<D: Decoder> Layered<D> {
 impl<D: Decoder> Decoder for Layered<D> {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if let Some(secured) = &mut self.secured {
-            return secured.step(&mut self.decoder, side, input, out);
+            return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
         }
         if self.is_fresh && side == Side::Request {
             match hello::client_hello(input.bytes) {
@@ -122,7 +158,7 @@ impl<D: Decoder> Decoder for Layered<D> {
                 Boundary::Yes => self.begin(out),
             }
             if let Some(secured) = &mut self.secured {
-                return secured.step(&mut self.decoder, side, input, out);
+                return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
             }
         }
         let before = out.posted();
@@ -182,7 +218,9 @@ impl<D: Decoder> Decoder for Layered<D> {
 
     #[inline]
     fn held(&self) -> usize {
-        self.decoder.held() + self.secured.as_deref().map_or(0, Secured::held)
+        self.decoder.held()
+            + self.secured.as_deref().map_or(0, Secured::held)
+            + self.calls.as_deref().map_or(0, Calls::held)
     }
 }
 
@@ -200,12 +238,12 @@ impl Secured {
     /// One record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
-        decoder: &mut D,
+        (decoder, calls): (&mut D, Option<&mut Calls>),
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        self.tls.step(&mut Driver::new(decoder, &mut self.streams), side, input, out)
+        self.tls.step((&mut Driver::new(decoder, &mut self.streams), calls), side, input, out)
     }
 }
 
@@ -213,7 +251,7 @@ impl TlsLayer {
     /// One record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
-        inner: &mut Driver<'_, D>,
+        (inner, calls): (&mut Driver<'_, D>, Option<&mut Calls>),
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
@@ -227,6 +265,22 @@ impl TlsLayer {
         let mut text = std::mem::take(&mut self.text);
         let record = Record { header: header.bytes, fragment: header.fragment(input), length: header.length() };
         let content = self.session.record(side, record, &mut text);
+        if let Some(calls) = calls {
+            let end = calls.position(side, input.available()) + header.total();
+            if let Content::Sealed(layout) = content {
+                calls.lay(side, Waiting { end, kind: header.kind(), layout, is_late: false });
+                self.tell(inner, calls, out);
+                out.pass(header.total());
+                self.text = text;
+                return Ok(Step::Progress);
+            }
+            if calls.is_waiting(side) {
+                // Keys that came late open what follows.
+                let mut events = Vec::new();
+                calls.seal(side, &mut events);
+                self.apply(inner, events, out);
+            }
+        }
         if let Content::Opened(layout) = content {
             out.decrypted(self.weaves[side as usize].ahead(layout), &text);
         }
@@ -234,7 +288,7 @@ impl TlsLayer {
             Content::Opened(layout) | Content::Unread(layout)
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {
-                self.own(side, layout, out);
+                self.own(side, layout, self.records.is_handshake_over(), out);
                 out.pass(header.total());
             }
             Content::Opened(layout) => {
@@ -245,7 +299,7 @@ impl TlsLayer {
                 self.data(side, layout, out, |recorder| inner.opaque(side, layout.content as u64, recorder));
                 out.pass(header.total());
             }
-            content @ (Content::Closed | Content::Failed(_)) => {
+            content @ (Content::Closed | Content::Sealed(_) | Content::Failed(_)) => {
                 if let Content::Failed(reason) = content {
                     out.note(Note::Undecryptable(reason));
                 }
@@ -257,6 +311,54 @@ impl TlsLayer {
         }
         self.text = text;
         Ok(Step::Progress)
+    }
+
+    /// Takes in what the calls so far tell.
+    fn tell<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, calls: &mut Calls, out: &mut Out<'_, R>) {
+        let mut events = Vec::new();
+        calls.tell(&mut events);
+        for side in Side::BOTH {
+            if calls.is_given_up(side) {
+                calls.seal(side, &mut events);
+            }
+        }
+        self.apply(inner, events, out);
+    }
+
+    fn apply<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut Driver<'_, D>,
+        events: Vec<(Side, Event)>,
+        out: &mut Out<'_, R>,
+    ) {
+        for (side, event) in events {
+            out.of_side(side, |out| match event {
+                Event::Record(Told::Data(layout)) => self.begin_data(side, layout, out),
+                Event::Record(Told::Own { layout, is_session }) => {
+                    self.own(side, layout, is_session || self.records.is_handshake_over(), out);
+                }
+                Event::Record(Told::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
+                Event::Content(bytes) => self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder)),
+                Event::Missing(len) => self.feed(side, out, |recorder| inner.opaque(side, len, recorder)),
+                Event::GivenUp(reason) => {
+                    out.note(Note::Undecryptable(reason));
+                    self.interrupt(inner, side, out);
+                }
+            });
+        }
+    }
+
+    /// A record whose content nobody tells.
+    fn sealed<R: Reader>(&mut self, side: Side, layout: Opened, kind: u8, out: &mut Out<'_, R>) {
+        if (side, kind) == (Side::Response, APPLICATION_DATA)
+            && let Some(op) = self.records.end_handshake()
+        {
+            self.close(side, op, Outcome::Ok, out);
+        }
+        let op = self.records.operation(kind, out);
+        let weave = &mut self.weaves[side as usize];
+        weave.push(layout.closed(), Some(OwnContent::sealed(op, kind)));
+        weave.play(out);
     }
 
     /// Some content of `side` was decoded.
@@ -273,19 +375,24 @@ impl TlsLayer {
         out: &mut Out<'_, R>,
         decode: impl FnOnce(&mut Recorder<'_, '_, R>),
     ) {
+        self.begin_data(side, layout, out);
+        self.feed(side, out, decode);
+    }
+
+    /// A record of application data, whose content is yet to be decoded.
+    fn begin_data<R: Reader>(&mut self, side: Side, layout: Opened, out: &mut Out<'_, R>) {
         if side == Side::Response
             && let Some(op) = self.records.end_handshake()
         {
             self.close(side, op, Outcome::Ok, out);
         }
         self.weaves[side as usize].push(layout, None);
-        self.feed(side, out, decode);
     }
 
-    /// A decrypted record that is TLS's own: of the handshake, or an operation that is not counted.
-    fn own<R: Reader>(&mut self, side: Side, layout: Opened, out: &mut Out<'_, R>) {
+    /// A record that is TLS's own: of the handshake, or, where it `is_session`, an operation that is not counted.
+    fn own<R: Reader>(&mut self, side: Side, layout: Opened, is_session: bool, out: &mut Out<'_, R>) {
         let field = records::content_name(layout.kind);
-        if self.records.is_handshake_over() {
+        if is_session {
             let op = out.open();
             out.label(op, Class::Setup, "TLS", "session");
             self.push_own(side, layout, (op, field), out);
@@ -307,7 +414,7 @@ impl TlsLayer {
 
     fn push_own<R: Reader>(&mut self, side: Side, layout: Opened, own: (OpId, &'static str), out: &mut Out<'_, R>) {
         let weave = &mut self.weaves[side as usize];
-        weave.push(layout, Some(own));
+        weave.push(layout, Some(OwnContent::of_tls(own)));
         weave.play(out);
     }
 

@@ -119,15 +119,20 @@ impl Records {
 
     /// Charges the operation that a record of this type belongs to.
     fn charge<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
-        let op = if kind == APPLICATION_DATA || self.is_handshake_over {
+        let op = self.operation(kind, out);
+        out.charge(op);
+    }
+
+    /// Returns the operation of a record of this type that is not decrypted.
+    pub fn operation<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> OpId {
+        if kind == APPLICATION_DATA || self.is_handshake_over {
             *self.encrypted.get_or_insert_with(|| {
                 out.note(Note::Encrypted);
                 out.orphan("(encrypted)")
             })
         } else {
             self.handshake(out)
-        };
-        out.charge(op);
+        }
     }
 
     /// The handshake is over with the server's first protected record, or with its alert.

@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub(super) enum Content {
     /// As it lies: not protected, or not to be opened.
     Closed,
+    /// As [`Content::Closed`], laid out like this if it holds application data.
+    Sealed(Opened),
     /// As [`Content::Closed`], for a reason that ends the decryption of this direction.
     Failed(&'static str),
     /// Decrypted.
@@ -47,6 +49,8 @@ pub(super) struct Opened {
 #[derive(Debug)]
 pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
+    /// Calls of the library may tell what is not decrypted.
+    has_calls: bool,
     client_random: Option<Random>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
@@ -118,9 +122,10 @@ impl Record<'_> {
 
 impl TlsSession {
     /// Returns a connection before its `ClientHello`.
-    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
+    pub fn new(keys: Option<Arc<KeyLog>>, has_calls: bool) -> Self {
         Self {
             keys,
+            has_calls,
             client_random: None,
             server: None,
             directions: [CipherDirection::default(), CipherDirection::default()],
@@ -135,7 +140,7 @@ impl TlsSession {
     /// Says what the next record of `side` holds, and puts the content of an opened one into `text`.
     pub fn record(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
         text.clear();
-        if self.keys.is_none() {
+        if self.keys.is_none() && !self.has_calls {
             return Content::Closed;
         }
         let is_tls13 = self.server.is_some_and(|server| server.is_tls13);
@@ -147,8 +152,8 @@ impl TlsSession {
                 self.change_cipher(side);
             }
         }
-        let direction = &self.directions[side as usize];
-        let content = match direction.epoch {
+        let epoch = self.directions[side as usize].epoch;
+        let mut content = match epoch {
             Epoch::Clear => self.clear(side, record),
             Epoch::Protected => self.protected(side, record, text),
             Epoch::Handshake | Epoch::Application if record.kind() == APPLICATION_DATA => {
@@ -156,10 +161,35 @@ impl TlsSession {
             }
             Epoch::Handshake | Epoch::Application | Epoch::GivenUp => Content::Closed,
         };
+        if self.has_calls && matches!(content, Content::Closed | Content::Failed(_)) {
+            content = self.sealed(epoch, record);
+        }
         if let Content::Failed(_) = content {
             self.give_up(side);
         }
         content
+    }
+
+    /// Says how a record that is not opened is laid out, where it is protected.
+    fn sealed(&self, epoch: Epoch, record: Record<'_>) -> Content {
+        let is_tls13 = matches!(epoch, Epoch::Handshake | Epoch::Application);
+        if matches!(epoch, Epoch::Clear | Epoch::GivenUp) {
+            return Content::Closed;
+        }
+        let plain =
+            Opened { kind: record.kind(), explicit: 0, content: record.length, type_bytes: 0, padding: 0, tag: 0 };
+        if is_tls13 && record.kind() != APPLICATION_DATA {
+            return Content::Sealed(plain);
+        }
+        let Some(suite) = self.server.and_then(|server| Suite::numbered(server.suite)) else {
+            return Content::Failed("a cipher suite whose records do not tell the length of their content");
+        };
+        let explicit = if is_tls13 { 0 } else { suite.aead.explicit_bytes() };
+        let (type_bytes, tag) = (usize::from(is_tls13), suite.aead.tag_bytes());
+        match record.length.checked_sub(explicit + type_bytes + tag) {
+            Some(content) => Content::Sealed(Opened { explicit, content, type_bytes, tag, ..plain }),
+            None => Content::Failed("a record shorter than its tag"),
+        }
     }
 
     /// Bytes of `side` are missing.

@@ -5,6 +5,7 @@
 //! for the whole content of a record are there, and then everything is posted in the order of the wire. What surrounds
 //! the content is shared by the operations in the record, as frame headers are.
 
+use super::records::{APPLICATION_DATA, content_name};
 use super::session::Opened;
 use overhead_decode::tape::{Tape, post_shares};
 use overhead_decode::{OpId, Out, Reader, Shares};
@@ -15,8 +16,32 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 struct Laid {
     layout: Opened,
-    /// Operation and name of a content that is not on the tape: a handshake message or an alert.
-    own: Option<(OpId, &'static str)>,
+    /// A content that is not on the tape.
+    own: Option<OwnContent>,
+}
+
+/// A content that is posted as a whole, to one operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnContent {
+    op: OpId,
+    account: Account,
+    field: &'static str,
+}
+
+impl OwnContent {
+    /// A handshake message or an alert, with its name.
+    pub fn of_tls((op, field): (OpId, &'static str)) -> Self {
+        Self { op, account: Account::Tls, field }
+    }
+
+    /// What cannot be read, of a record of this type.
+    pub fn sealed(op: OpId, kind: u8) -> Self {
+        if kind == APPLICATION_DATA {
+            Self { op, account: Account::Unknown, field: "ciphertext" }
+        } else {
+            Self { op, account: Account::Tls, field: content_name(kind) }
+        }
+    }
 }
 
 /// One direction.
@@ -49,7 +74,7 @@ impl Weave {
     }
 
     /// The next record, whose content is put on the tape now or later, or which is posted to an operation of its own.
-    pub fn push(&mut self, layout: Opened, own: Option<(OpId, &'static str)>) {
+    pub fn push(&mut self, layout: Opened, own: Option<OwnContent>) {
         self.held += layout.total();
         self.records.push_back(Laid { layout, own });
     }
@@ -81,7 +106,7 @@ impl Weave {
         let mut aside = out.aside(self.current, self.depth);
         while let Some(&record) = self.records.front() {
             match record.own {
-                Some((op, field)) => post_own(op, field, record.layout, &mut aside),
+                Some(own) => post_own(own, record.layout, &mut aside),
                 None if self.tape.recorded() - self.played < record.layout.content as u64 => break,
                 None => self.post_shared(record.layout, &mut aside),
             }
@@ -114,6 +139,12 @@ impl Weave {
 }
 
 impl Opened {
+    /// Returns how the record is laid out where nothing of its fragment can be told apart.
+    pub fn closed(self) -> Self {
+        let content = self.explicit + self.content + self.type_bytes + self.padding + self.tag;
+        Self { kind: self.kind, explicit: 0, content, type_bytes: 0, padding: 0, tag: 0 }
+    }
+
     /// Bytes of the record on the wire.
     fn total(self) -> u64 {
         let (before, after) = surroundings(self);
@@ -122,11 +153,13 @@ impl Opened {
 }
 
 /// Posts a record that belongs to one operation.
-fn post_own<R: Reader>(op: OpId, field: &'static str, layout: Opened, out: &mut Out<'_, R>) {
+fn post_own<R: Reader>(own: OwnContent, layout: Opened, out: &mut Out<'_, R>) {
     let (before, after) = surroundings(layout);
-    out.charge(op);
-    for (field, len) in before.into_iter().chain([(field, layout.content as u64)]).chain(after) {
-        out.post(Account::Tls, field, len);
+    let tls = |(field, len)| (Account::Tls, field, len);
+    out.charge(own.op);
+    let content = [(own.account, own.field, layout.content as u64)];
+    for (account, field, len) in before.into_iter().map(tls).chain(content).chain(after.into_iter().map(tls)) {
+        out.post(account, field, len);
     }
     out.release();
 }

@@ -1,0 +1,433 @@
+//! Content of records from the calls of the library that has sealed or opened them.
+//!
+//! A call says what bytes it has moved, and which part of the TCP stream carried them: what went through the socket for it. So
+//! records wait until a call says which of them hold its bytes. What lies between two calls, and what does not fit into the bytes of
+//! one, is TLS's own: the rest of the handshake, tickets, updates of keys, alerts. Of TLS 1.2 the types of records tell that, too.
+//! Where calls and records do not agree, nothing more of the direction is taken from calls: its content is unknown, and never guessed.
+
+use super::records::{ALERT, APPLICATION_DATA, HANDSHAKE};
+use super::session::Opened;
+use crate::limits;
+use overhead_model::Side;
+use std::collections::VecDeque;
+
+/// A part of what one call has moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClearPart {
+    /// Whose bytes.
+    pub side: Side,
+    /// The sender's library was called; the receiver's otherwise.
+    pub sent: bool,
+    /// Offsets in the TCP stream: what was sent or received for the call.
+    pub from: u64,
+    /// The end of that.
+    pub to: u64,
+    /// Place of the call's first byte in what the library has moved.
+    pub call_start: u64,
+    /// Bytes of the call.
+    pub call_len: u64,
+    /// Bytes of the call before these.
+    pub before: u64,
+    /// Bytes here.
+    pub len: u64,
+    /// The same, or none where they could not be had.
+    pub bytes: Vec<u8>,
+}
+
+/// A protected record whose content nobody has told yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    /// Where it ends in the TCP stream, and its type on the wire.
+    pub end: u64,
+    pub kind: u8,
+    /// How it is laid out, if it holds application data.
+    pub layout: Opened,
+    /// The other end had sent protected records by then.
+    pub is_late: bool,
+}
+
+/// What is known of one record, in the order of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Application data.
+    Data(Opened),
+    /// TLS's own; of the handshake, or after it.
+    Own { layout: Opened, is_session: bool },
+    /// Not known.
+    Sealed(Opened, u8),
+}
+
+/// Why nothing more is taken from calls.
+const DISAGREEMENT: &str = "what the TLS library was called with is not what lies in the records";
+const TOO_MANY: &str = "records that no call of the TLS library has told the content of";
+const TOO_MUCH: &str = "calls of the TLS library whose records were not captured";
+
+/// The calls about one connection, and the records that wait for them.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// In the order in which they returned.
+    parts: VecDeque<ClearPart>,
+    part_bytes: usize,
+    directions: [Direction; 2],
+}
+
+#[derive(Debug, Default)]
+struct Direction {
+    waiting: VecDeque<Waiting>,
+    /// Bytes of the TCP stream that were captured or given up so far.
+    heard: u64,
+    /// End of the last record that came.
+    laid: u64,
+    /// Whose calls tell: the sender's or the receiver's, whichever came first.
+    source: Option<bool>,
+    /// Place up to which records were told, in what the library has moved.
+    told: u64,
+    /// Place up to which content was handed on.
+    handed: u64,
+    /// Some application data was told.
+    has_data: bool,
+    given_up: bool,
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// This is known of the next record.
+    Record(Told),
+    /// The next content of records told.
+    Content(Vec<u8>),
+    /// The same, and its bytes are not known.
+    Missing(u64),
+    /// Nothing more is taken from calls, for this reason.
+    GivenUp(&'static str),
+}
+
+impl Calls {
+    /// Returns how many bytes of memory it holds, roughly.
+    pub fn held(&self) -> usize {
+        let records = self.directions.iter().map(|direction| direction.waiting.capacity() * size_of::<Waiting>());
+        self.parts.capacity() * size_of::<ClearPart>() + self.part_bytes + records.sum::<usize>()
+    }
+
+    /// So many bytes of the stream have come, or are given up.
+    pub fn hear(&mut self, side: Side, len: u64) {
+        self.directions[side as usize].heard += len;
+    }
+
+    /// Returns where the record begins from which on `available` bytes have come.
+    pub fn position(&self, side: Side, available: u64) -> u64 {
+        self.directions[side as usize].heard.saturating_sub(available)
+    }
+
+    /// Takes in a part of a call.
+    pub fn add(&mut self, part: ClearPart) {
+        let direction = &mut self.directions[part.side as usize];
+        if direction.source.is_none() {
+            (direction.told, direction.handed) = (part.call_start, part.call_start);
+        }
+        if *direction.source.get_or_insert(part.sent) == part.sent && !direction.given_up {
+            self.part_bytes += part.bytes.len();
+            self.parts.push_back(part);
+        }
+    }
+
+    /// A protected record has come.
+    pub fn lay(&mut self, side: Side, mut record: Waiting) {
+        record.is_late = !self.directions[side.other() as usize].is_untouched();
+        let direction = &mut self.directions[side as usize];
+        direction.laid = record.end;
+        direction.waiting.push_back(record);
+    }
+
+    /// Returns whether records wait.
+    pub fn is_waiting(&self, side: Side) -> bool {
+        !self.directions[side as usize].waiting.is_empty()
+    }
+
+    /// Says what the parts so far tell, in their order.
+    pub fn tell(&mut self, out: &mut Vec<(Side, Event)>) {
+        while let Some(part) = self.parts.front() {
+            let side = part.side;
+            let direction = &mut self.directions[side as usize];
+            if !direction.given_up && direction.awaits(part) {
+                break;
+            }
+            let Some(part) = self.pop() else { break };
+            let direction = &mut self.directions[side as usize];
+            if !direction.given_up && direction.part(part, side, out).is_none() {
+                self.give_up(side, DISAGREEMENT, out);
+            }
+        }
+        let is_too_much = self.part_bytes > limits::CLEAR_BYTES;
+        for side in Side::BOTH {
+            if is_too_much {
+                self.give_up(side, TOO_MUCH, out);
+            } else if self.directions[side as usize].waiting.len() > limits::SEALED_RECORDS {
+                self.give_up(side, TOO_MANY, out);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<ClearPart> {
+        let part = self.parts.pop_front()?;
+        self.part_bytes -= part.bytes.len();
+        Some(part)
+    }
+
+    /// Takes nothing more of a direction from calls.
+    fn give_up(&mut self, side: Side, reason: &'static str, out: &mut Vec<(Side, Event)>) {
+        let direction = &mut self.directions[side as usize];
+        if !std::mem::replace(&mut direction.given_up, true) {
+            self.seal(side, out);
+            out.push((side, Event::GivenUp(reason)));
+        }
+    }
+
+    /// What waits will not be told any more.
+    pub fn seal(&mut self, side: Side, out: &mut Vec<(Side, Event)>) {
+        let direction = &mut self.directions[side as usize];
+        let missing = direction.told - direction.handed;
+        direction.handed = direction.told;
+        if missing > 0 {
+            out.push((side, Event::Missing(missing)));
+        }
+        let waiting = std::mem::take(&mut direction.waiting);
+        out.extend(waiting.into_iter().map(|record| (side, Event::Record(record.sealed()))));
+    }
+
+    /// Returns whether nothing is taken from calls any more.
+    pub fn is_given_up(&self, side: Side) -> bool {
+        self.directions[side as usize].given_up
+    }
+}
+
+impl Waiting {
+    /// How it is posted where nobody tells what is in it.
+    fn sealed(&self) -> Told {
+        Told::Sealed(self.layout, self.kind)
+    }
+
+    fn own(&self, is_session: bool) -> Told {
+        // An alert has two bytes; no message of a handshake has fewer than four.
+        let kind = match (self.kind, self.layout.content) {
+            (APPLICATION_DATA, 2) => ALERT,
+            (APPLICATION_DATA, _) => HANDSHAKE,
+            (kind, _) => kind,
+        };
+        Told::Own { layout: Opened { kind, ..self.layout }, is_session }
+    }
+
+    fn may_be_data(&self) -> bool {
+        self.kind == APPLICATION_DATA && self.layout.content > 0
+    }
+
+    /// Its type on the wire is that of its content (before TLS 1.3).
+    fn says_its_type(&self) -> bool {
+        self.kind != APPLICATION_DATA || self.layout.type_bytes == 0
+    }
+
+    /// It may be an alert or an update of keys, and nothing longer.
+    fn is_short(&self) -> bool {
+        !self.may_be_data() || matches!(self.layout.content, 2 | 5)
+    }
+
+    fn content(&self) -> u64 {
+        if self.may_be_data() { self.layout.content as u64 } else { 0 }
+    }
+}
+
+impl Direction {
+    fn is_untouched(&self) -> bool {
+        self.waiting.is_empty() && !self.has_data && !self.given_up
+    }
+
+    /// The records of this part's call have not all come. A FIN behind the last one may have been counted as a byte.
+    fn awaits(&self, part: &ClearPart) -> bool {
+        part.call_start + part.call_len > self.told && self.laid + 1 < part.to
+    }
+
+    /// Takes in a part; `None` where calls and records do not agree.
+    fn part(&mut self, part: ClearPart, side: Side, out: &mut Vec<(Side, Event)>) -> Option<()> {
+        let (start, end) = (part.call_start + part.before, part.call_start + part.call_len);
+        if end > self.told {
+            // Bytes of calls before this one may have been lost: their records are here all the same.
+            let wanted = end - self.told;
+            let reached = self.waiting.iter().take_while(|record| record.end <= part.to).count();
+            let first = self.first_of_data(wanted, reached, part.sent)?;
+            self.tell_records(first, wanted, reached, side, out);
+            if self.told < end || (part.sent && self.told > end) {
+                return None;
+            }
+        }
+        let missing = start.checked_sub(self.handed)?;
+        if missing > 0 {
+            out.push((side, Event::Missing(missing)));
+        }
+        self.handed = start + part.len;
+        let is_there = part.bytes.len() as u64 == part.len;
+        out.push((side, if is_there { Event::Content(part.bytes) } else { Event::Missing(part.len) }));
+        Some(())
+    }
+
+    /// Returns which of the first `reached` records is the first with application data, where a call has moved `wanted` bytes of
+    /// it.
+    fn first_of_data(&self, wanted: u64, reached: usize, sent: bool) -> Option<usize> {
+        let reached = || self.waiting.iter().take(reached);
+        if reached().all(Waiting::says_its_type) {
+            return Some(0);
+        }
+        // A call ends with the record that has its last bytes: what does not fit before it is TLS's own.
+        let mut sum = 0;
+        let backwards = reached().enumerate().rev();
+        let (first, _) = backwards.map(|(index, record)| (index, record.content())).find(|(_, content)| {
+            sum += content;
+            sum >= wanted
+        })?;
+        // A library that reads ahead has received more than it has handed out.
+        let is_ahead = !sent && self.has_data && !reached().take(first).all(Waiting::is_short);
+        Some(if is_ahead { 0 } else { first })
+    }
+
+    /// Tells the records before the `first` one with data, and from there on as many as hold `wanted` bytes.
+    fn tell_records(&mut self, first: usize, wanted: u64, reached: usize, side: Side, out: &mut Vec<(Side, Event)>) {
+        let (goal, had_data) = (self.told + wanted, self.has_data);
+        for index in 0..reached {
+            if self.told >= goal {
+                return;
+            }
+            let Some(record) = self.waiting.pop_front() else { return };
+            let told = if index >= first && record.may_be_data() {
+                self.has_data = true;
+                self.told += record.content();
+                Told::Data(record.layout)
+            } else {
+                record.own(if side == Side::Request { had_data } else { record.is_late })
+            };
+            out.push((side, Event::Record(told)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(end: u64, content: usize) -> Waiting {
+        let layout = Opened { kind: APPLICATION_DATA, explicit: 0, content, type_bytes: 1, padding: 0, tag: 16 };
+        Waiting { end, kind: APPLICATION_DATA, layout, is_late: false }
+    }
+
+    fn part(sent: bool, (from, to): (u64, u64), call_start: u64, bytes: &[u8]) -> ClearPart {
+        let len = bytes.len() as u64;
+        ClearPart {
+            side: Side::Response,
+            sent,
+            from,
+            to,
+            call_start,
+            call_len: len,
+            before: 0,
+            len,
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    /// Lays records of these contents one after the other.
+    fn laid(contents: &[usize]) -> (Calls, Vec<u64>) {
+        let (mut calls, mut ends, mut end) = (Calls::default(), Vec::new(), 0);
+        for content in contents {
+            end += *content as u64 + 22;
+            calls.lay(Side::Response, record(end, *content));
+            ends.push(end);
+        }
+        calls.hear(Side::Response, end);
+        (calls, ends)
+    }
+
+    fn told(calls: &mut Calls) -> Vec<String> {
+        let mut out = Vec::new();
+        calls.tell(&mut out);
+        let word = |(_, event): (Side, Event)| match event {
+            Event::Record(Told::Data(layout)) => format!("data {}", layout.content),
+            Event::Record(Told::Own { layout, .. }) => format!("own {} of type {}", layout.content, layout.kind),
+            Event::Record(Told::Sealed(layout, _)) => format!("sealed {}", layout.content),
+            Event::Content(bytes) => format!("content {}", bytes.len()),
+            Event::Missing(len) => format!("missing {len}"),
+            Event::GivenUp(_) => "given up".to_owned(),
+        };
+        out.into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn tickets_before_a_call_that_sends_are_the_handshakes() {
+        let (mut calls, ends) = laid(&[230, 230, 10]);
+        calls.add(part(true, (ends[1], ends[2]), 0, &[7; 10]));
+        assert_eq!(told(&mut calls), ["own 230 of type 22", "own 230 of type 22", "data 10", "content 10"]);
+    }
+
+    #[test]
+    fn a_handshake_within_the_call_is_told_by_what_does_not_fit() {
+        let (mut calls, ends) = laid(&[36, 16_384, 16_384, 100]);
+        calls.add(part(true, (0, ends[3]), 0, &[7; 32_868]));
+        let expected = ["own 36 of type 22", "data 16384", "data 16384", "data 100", "content 32868"];
+        assert_eq!(told(&mut calls), expected);
+    }
+
+    #[test]
+    fn a_record_may_be_received_in_several_calls() {
+        let (mut calls, ends) = laid(&[100]);
+        calls.add(part(false, (0, ends[0]), 0, &[7; 60]));
+        calls.add(part(false, (ends[0], ends[0]), 60, &[7; 40]));
+        assert_eq!(told(&mut calls), ["data 100", "content 60", "content 40"]);
+    }
+
+    #[test]
+    fn a_library_that_reads_ahead_hands_records_out_one_by_one() {
+        let (mut calls, ends) = laid(&[100, 50, 70]);
+        calls.add(part(false, (0, ends[0]), 0, &[7; 100]));
+        calls.add(part(false, (ends[0], ends[2]), 100, &[7; 50]));
+        calls.add(part(false, (ends[2], ends[2]), 150, &[7; 70]));
+        let expected = ["data 100", "content 100", "data 50", "content 50", "data 70", "content 70"];
+        assert_eq!(told(&mut calls), expected);
+    }
+
+    #[test]
+    fn calls_wait_for_their_packets() {
+        let (mut calls, ends) = laid(&[100]);
+        calls.add(part(true, (ends[0], ends[0] + 72), 100, &[7; 50]));
+        assert_eq!(told(&mut calls), [""; 0]);
+        calls.lay(Side::Response, record(ends[0] + 72, 50));
+        calls.hear(Side::Response, 72);
+        assert_eq!(told(&mut calls), ["own 100 of type 22", "data 50", "content 50"]);
+    }
+
+    #[test]
+    fn lost_calls_leave_their_records_to_be_told_without_content() {
+        let (mut calls, ends) = laid(&[10, 20, 30]);
+        calls.add(part(true, (0, ends[0]), 0, &[7; 10]));
+        calls.add(part(true, (ends[1], ends[2]), 30, &[7; 30]));
+        assert_eq!(told(&mut calls), ["data 10", "content 10", "data 20", "data 30", "missing 20", "content 30"]);
+    }
+
+    #[test]
+    fn what_does_not_agree_is_not_guessed() {
+        let (mut calls, ends) = laid(&[10, 20]);
+        calls.add(part(true, (0, ends[1]), 0, &[7; 25]));
+        calls.add(part(true, (0, ends[1]), 25, &[7; 25]));
+        assert_eq!(told(&mut calls).last().map(String::as_str), Some("given up"));
+        calls.lay(Side::Response, record(ends[1] + 40, 18));
+        calls.add(part(true, (ends[1], ends[1] + 40), 50, &[7; 18]));
+        assert_eq!(told(&mut calls), [""; 0]);
+    }
+
+    #[test]
+    fn an_alert_and_an_update_of_keys_do_not_look_like_reading_ahead() {
+        let (mut calls, ends) = laid(&[100, 5, 60, 2]);
+        calls.add(part(false, (0, ends[0]), 0, &[7; 100]));
+        calls.add(part(false, (ends[0], ends[2]), 100, &[7; 60]));
+        assert_eq!(told(&mut calls), ["data 100", "content 100", "own 5 of type 22", "data 60", "content 60"]);
+        let mut out = Vec::new();
+        calls.seal(Side::Response, &mut out);
+        assert_eq!(out.len(), 1, "nobody has told what the last record is");
+    }
+}
