@@ -1,6 +1,7 @@
 //! The current connections, and which of them a segment belongs to.
 
 use crate::bounds::{Company, Holdings};
+use crate::early::EarlyCalls;
 use crate::flow::{Finished, Flow, Turns};
 use crate::limits;
 use crate::moment::Moment;
@@ -9,7 +10,7 @@ use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_decode::{FastMap, Note};
-use overhead_model::{FrameFacts, Tally, Trace};
+use overhead_model::{CallPacket, FrameFacts, Tally, Trace};
 use overhead_protocols::Shared;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 pub struct Connections<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
+    /// What TLS libraries were called with before the packets came; absent where no calls are to be expected.
+    early: Option<EarlyCalls<Key>>,
     shared: Shared,
     /// What all threads hold; absent where there is one.
     company: Option<Arc<Company>>,
@@ -116,6 +119,7 @@ impl<T: Tally> Connections<T> {
         Self {
             selection,
             keys: None,
+            early: None,
             shared: Shared::default(),
             company: None,
             tally,
@@ -183,6 +187,36 @@ impl<T: Tally> Connections<T> {
         self.take(Key::of_words(plain.ends()), plain.bare(), || plain.segment(), at);
     }
 
+    /// Takes in what a TLS library was called with.
+    #[cold]
+    pub fn call(&mut self, call: &CallPacket<'_>, at: Moment) {
+        let early = self.early.get_or_insert_default();
+        if let CallPacket::Part(part) = call {
+            let (key, _) = Key::of(part.sender, part.receiver);
+            early.add(key, part, at.clock_ns);
+            self.offer(key);
+        }
+    }
+
+    /// Gives a connection the calls that wait for it, as far as it can take them.
+    #[cold]
+    fn offer(&mut self, key: Key) {
+        let Self { early: Some(early), flows, tally, .. } = self else { return };
+        let Some(entry) = flows.get_mut(&key) else { return };
+        entry.announce(tally);
+        let mut taken = 0;
+        early.offer(&key, |part| {
+            let is_taken = entry.flow.call(part, tally);
+            taken += if is_taken { part.len } else { 0 };
+            is_taken
+        });
+        entry.unweighed = entry.unweighed.saturating_add(taken);
+        if let Some(before) = entry.weigh_if_due() {
+            self.holdings.change(before, entry.held);
+            self.keep_within_bounds();
+        }
+    }
+
     /// Takes in a segment between ends of which the sender's is the lesser, or is not.
     #[inline]
     fn take<'a>(
@@ -215,6 +249,9 @@ impl<T: Tally> Connections<T> {
         } else {
             self.first(&segment(), key, at);
         }
+        if self.early.as_ref().is_some_and(|early| early.has(&key)) {
+            self.offer(key);
+        }
         if self.tally.statements() > self.told_statements {
             self.keep_statements();
         }
@@ -233,7 +270,10 @@ impl<T: Tally> Connections<T> {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
-        let flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
+        let mut flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
+        if self.early.is_some() {
+            flow.expect_calls();
+        }
         self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected }));
         if selected {
             self.holdings.begin();
@@ -410,6 +450,7 @@ impl<T: Tally> Connections<T> {
         for entry in open {
             self.end(*entry);
         }
+        self.totals.uncaptured_call_bytes += self.early.as_ref().map_or(0, EarlyCalls::bytes);
         let refused = self.shared.refused();
         if refused > 0 && self.company.is_none() {
             self.totals.notes.insert(Note::Expansion, refused);

@@ -11,7 +11,7 @@ use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_decode::Note;
-use overhead_model::{Frame, LinkType, StreamPiece, Tally};
+use overhead_model::{CallPacket, Frame, LinkType, StreamPiece, Tally};
 use std::sync::Arc;
 
 /// A segment as it was found: in a frame with the usual headers, which are read when they are needed, or otherwise.
@@ -19,6 +19,8 @@ use std::sync::Arc;
 enum Found<'a> {
     Plain(&'a Plain<'a>),
     Segment(&'a Segment<'a>),
+    /// No segment, but what a TLS library was called with.
+    Call(&'a CallPacket<'a>),
 }
 
 /// Takes frames apart, and counts those that hold no segment.
@@ -38,6 +40,12 @@ impl Frames {
     /// Takes in one frame; a TCP segment that it holds or completes is handed to `take`.
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
+        if frame.link == LinkType::UPPER_PDU
+            && let Some(call) = CallPacket::read(frame.bytes)
+        {
+            self.totals.calls += 1;
+            return take(Found::Call(&call), self.moment());
+        }
         self.totals.frame(frame);
         if self.last_link != Some(frame.link) {
             self.last_link = Some(frame.link);
@@ -51,7 +59,9 @@ impl Frames {
     }
 
     fn moment(&self) -> Moment {
-        Moment { number: self.totals.frames, clock_ns: self.totals.last_ns.unwrap_or_default() }
+        // Calls are no frames, and have numbers among them.
+        let number = self.totals.frames + self.totals.calls;
+        Moment { number, clock_ns: self.totals.last_ns.unwrap_or_default() }
     }
 
     fn copy(&mut self, frame: &Frame<'_>) {
@@ -209,6 +219,8 @@ impl<T: Tally> Dissector<T> {
                 (None, _) => true,
                 (Some(share), Found::Plain(plain)) => share.has_plain(plain),
                 (Some(share), Found::Segment(segment)) => share.has(segment),
+                (Some(share), Found::Call(CallPacket::Part(part))) => share.has_ends([part.sender, part.receiver]),
+                (Some(_), Found::Call(CallPacket::Announcement)) => true,
             };
             if !is_own {
                 return;
@@ -216,6 +228,7 @@ impl<T: Tally> Dissector<T> {
             match found {
                 Found::Plain(plain) => connections.plain(plain, at),
                 Found::Segment(segment) => connections.segment(segment, at),
+                Found::Call(call) => connections.call(call, at),
             }
         });
     }
@@ -232,6 +245,7 @@ impl<T: Tally> Dissector<T> {
             let segment = match found {
                 Found::Plain(plain) => plain.segment(),
                 Found::Segment(segment) => *segment,
+                Found::Call(call) => return connections.call(call, at),
             };
             if segment.stream.is_some() {
                 // There is no link to be modelled.

@@ -14,6 +14,7 @@ mod connections;
 mod copies;
 mod digest;
 mod dissector;
+mod early;
 mod engine;
 pub mod explain;
 mod flow;

@@ -146,3 +146,9 @@ pub const CLEAR_BYTES: usize = 64 << 20;
 /// TLS records of one direction that wait for the call that tells what is in them: one call of 256 MB. Live, calls come some
 /// milliseconds after their packets.
 pub const SEALED_RECORDS: usize = 16 << 10;
+
+/// Connections whose calls wait for their first packet.
+pub const EARLY_CONNECTIONS: usize = 4 << 10;
+
+/// How long they wait, where there are many: packets come within a fraction of a second.
+pub const EARLY_NS: u64 = 2_000_000_000;

@@ -61,9 +61,12 @@ impl Share {
         if segment.stream.is_some_and(|piece| piece.transport == Transport::Unix) && self.are_paths_shared {
             return self.own == 0;
         }
-        self.is_own([segment.source.port(), segment.destination.port()], || {
-            [segment.source, segment.destination].map(end_of)
-        })
+        self.has_ends([segment.source, segment.destination])
+    }
+
+    /// Returns whether the TCP connection between these ends is its own.
+    pub(crate) fn has_ends(&self, ends: [SocketAddr; 2]) -> bool {
+        self.is_own(ends.map(|end| end.port()), || ends.map(end_of))
     }
 
     /// The same of a frame with the usual headers.

@@ -17,6 +17,10 @@ pub struct Totals {
     pub last_ns: Option<u64>,
     /// Frames.
     pub frames: u64,
+    /// Packets, beside the frames, with what a TLS library was called with.
+    pub calls: u64,
+    /// Bytes of such calls about connections that were not captured, or not as far.
+    pub uncaptured_call_bytes: u64,
     /// Their lengths on the wire.
     pub wire_bytes: u64,
     /// Their captured lengths.
@@ -49,6 +53,7 @@ impl Totals {
     /// Adds what one connection, or the connections of one thread, came to.
     pub fn add(&mut self, part: &Self) {
         self.other += part.other;
+        self.uncaptured_call_bytes += part.uncaptured_call_bytes;
         self.transports.extend(&part.transports);
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;

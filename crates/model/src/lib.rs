@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod call;
 pub mod csv;
 pub mod exit;
 pub mod frame;
@@ -20,6 +21,7 @@ pub mod system;
 pub mod trace;
 
 pub use account::{Account, Amounts, PayloadAmounts};
+pub use call::{CallPacket, CallPart};
 pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;

@@ -10,12 +10,12 @@
 //! marks: "s" where the stream is known from its first byte, "e" where it ends here, "-" for neither
 //! ```
 
+use crate::call::CallPacket;
 use crate::frame::Frame;
 #[cfg(doc)]
 use crate::frame::LinkType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 const END: u16 = 0;
@@ -113,18 +113,8 @@ impl<'a> StreamPiece<'a> {
     /// Reads the tags of a packet, and where they end. `None` for other packets of the link type, and where the tags were
     /// not captured whole.
     pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
-        let mut at = 0;
-        let (mut text, mut ends) = (None, Ends::default());
-        for _ in 0..MOST_TAGS {
-            let (kind, value) = tag(bytes, at)?;
-            at += 4 + value.len();
-            match kind {
-                END => return Some((Self::of_text(text?, ends)?, at)),
-                COLUMN_TEXT => text = std::str::from_utf8(value).ok(),
-                _ => ends.tag(kind, value)?,
-            }
-        }
-        None
+        let (tags, at) = Tags::read(bytes)?;
+        Some((Self::of_text(tags.text?, tags.ends)?, at))
     }
 
     fn of_text(text: &'a str, ends: Ends) -> Option<Self> {
@@ -159,11 +149,42 @@ impl<'a> StreamPiece<'a> {
 
     /// Appends the tags to `out`; the bytes of the piece are to follow.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let (source, destination) = self.direction();
-        let server_port = u32::from(self.addresses[1].port());
+        Tags::write_ends(self.direction(), self.addresses[1].port(), out);
+        let (to, marks) = (if self.to_server { '>' } else { '<' }, marks(self.begins, self.ends));
+        let Self { transport, id, offset, client, server, .. } = self;
+        put_text(out, &format!("{FORMAT}{transport} {id} {to} {offset} {marks} {client} {server}"));
+        put(out, END, &[]);
+    }
+}
+
+/// What the tags of a packet of ours say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tags<'a> {
+    pub(crate) text: Option<&'a str>,
+    pub(crate) ends: Ends,
+}
+
+impl<'a> Tags<'a> {
+    /// Reads them, and where they end; `None` where they were not captured whole.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let (mut at, mut tags) = (0, Self::default());
+        for _ in 0..MOST_TAGS {
+            let (kind, value) = tag(bytes, at)?;
+            at += 4 + value.len();
+            match kind {
+                END => return Some((tags, at)),
+                COLUMN_TEXT => tags.text = std::str::from_utf8(value).ok(),
+                _ => tags.ends.tag(kind, value)?,
+            }
+        }
+        None
+    }
+
+    /// Appends those of sender and receiver, and of whose dissector is to be used: that of the server's port, where it has one.
+    pub(crate) fn write_ends((source, destination): (SocketAddr, SocketAddr), server_port: u16, out: &mut Vec<u8>) {
         if server_port > 0 {
             put(out, DISSECTOR_TABLE, b"tcp.port");
-            put(out, TABLE_NUMBER, &server_port.to_be_bytes());
+            put(out, TABLE_NUMBER, &u32::from(server_port).to_be_bytes());
         } else {
             put(out, DISSECTOR, b"data");
         }
@@ -172,23 +193,17 @@ impl<'a> StreamPiece<'a> {
         put(out, PORT_TYPE, &TCP.to_be_bytes());
         put(out, SOURCE_PORT, &u32::from(source.port()).to_be_bytes());
         put(out, DESTINATION_PORT, &u32::from(destination.port()).to_be_bytes());
-        let at = out.len();
-        put(out, COLUMN_TEXT, &[]);
-        let (to, marks) = (if self.to_server { '>' } else { '<' }, marks(self.begins, self.ends));
-        let Self { transport, id, offset, client, server, .. } = self;
-        // Writing to memory does not fail.
-        let _ = write!(out, "{FORMAT}{transport} {id} {to} {offset} {marks} {client} {server}");
-        let length = (out.len() - at - 4) as u16;
-        if let Some(place) = out.get_mut(at + 2..at + 4) {
-            place.copy_from_slice(&length.to_be_bytes());
-        }
-        put(out, END, &[]);
     }
+}
+
+/// Appends the text for the column of information.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, COLUMN_TEXT, text.as_bytes());
 }
 
 /// Both ends of a packet, as its tags have them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+pub(crate) struct Ends {
     addresses: [Option<IpAddr>; 2],
     ports: [Option<u16>; 2],
 }
@@ -209,7 +224,7 @@ impl Ends {
         Some(())
     }
 
-    fn addresses(self) -> Option<[SocketAddr; 2]> {
+    pub(crate) fn addresses(self) -> Option<[SocketAddr; 2]> {
         let ([source, destination], [from, to]) = (self.addresses, self.ports);
         Some([SocketAddr::new(source?, from?), SocketAddr::new(destination?, to?)])
     }
@@ -231,7 +246,7 @@ fn tag(bytes: &[u8], at: usize) -> Option<(u16, &[u8])> {
     Some((u16::from_be_bytes([kind_high, kind_low]), bytes.get(at + 4..at + 4 + length)?))
 }
 
-fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(crate) fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.extend(kind.to_be_bytes());
     out.extend((value.len() as u16).to_be_bytes());
     out.extend(value);
@@ -272,6 +287,10 @@ fn hash(bytes: &[u8]) -> u64 {
 /// wire. For frames of [`LinkType::UPPER_PDU`]; 0 where they are of another program.
 #[cold]
 pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
+    if CallPacket::read(frame.bytes).is_some() {
+        // What was in a call was on the wire, too, and is in frames of the capture.
+        return frame.bytes.len() as u32;
+    }
     let (mut at, mut is_ours) = (0, false);
     for _ in 0..MOST_TAGS {
         let Some((kind, value)) = tag(frame.bytes, at) else { return 0 };

@@ -162,6 +162,12 @@ impl Half {
         Some(self.next.wrapping_add_signed(i64::from(distance)))
     }
 
+    /// Returns the place in the stream, from 0, of the byte with this number; `None` before the first segment, and of what comes
+    /// before the stream.
+    pub fn stream_offset(&self, seq: u32) -> Option<u64> {
+        self.offset(seq)?.checked_sub(ORIGIN)
+    }
+
     /// Places a segment with payload.
     #[inline]
     pub fn place(&mut self, seq: u32, len: u64) -> Place {

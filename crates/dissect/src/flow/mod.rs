@@ -10,11 +10,12 @@ mod sniffing;
 mod turn;
 mod turns;
 
+use crate::early::EarlyPart;
 use crate::ledger::{Arrival, Book, Ledger, Owner};
 use crate::limits;
 use crate::packet::Segment;
 use crate::select::Verdict;
-use crate::tls::KeyLog;
+use crate::tls::{ClearPart, KeyLog};
 use counts::Counts;
 use half::{Acked, Early, Half, ORIGIN, Place};
 use overhead_decode::Note;
@@ -265,6 +266,33 @@ impl Flow {
         if self.counts.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
             self.decide_at_last(tally);
         }
+    }
+
+    /// Calls of TLS libraries are to be expected.
+    pub fn expect_calls(&mut self) {
+        match &mut self.stage {
+            Stage::Decoding(decoding) => decoding.engine.expect_calls(),
+            Stage::Sniffing(sniffing) => sniffing.expect_calls(),
+            Stage::Other => {}
+        }
+    }
+
+    /// Takes in a part of what a TLS library was called with; false where it is too early for that.
+    pub fn call<T: Tally>(&mut self, part: &EarlyPart, tally: &mut T) -> bool {
+        let side = if part.sender == self.ends[0] { Side::Request } else { Side::Response };
+        let half = &self.halves[side as usize];
+        let (protocol, engine) = match &mut self.stage {
+            Stage::Decoding(Decoding { protocol, engine }) => (*protocol, engine),
+            Stage::Sniffing(_) => return false,
+            Stage::Other => return true,
+        };
+        let [from, to] = part.sequence.map(|seq| half.stream_offset(seq));
+        let (Some(from), Some(to)) = (from, to) else { return false };
+        let EarlyPart { sent, call_start, call_len, before, len, .. } = *part;
+        let bytes = part.bytes.clone();
+        let part = ClearPart { side, sent, from, to, call_start, call_len, before, len: len.into(), bytes };
+        engine.call(part, &mut Ledger::new(&mut self.book, protocol, tally));
+        true
     }
 
     /// Closes requests that wait, where they are many and no frame of the server was captured.

@@ -36,6 +36,8 @@ pub(super) struct Sniffing {
     pieces: Vec<(Side, Piece)>,
     /// Bytes of these.
     held: usize,
+    /// Calls of TLS libraries are to be expected.
+    expects_calls: bool,
 }
 
 /// What the content is to tell.
@@ -186,7 +188,7 @@ impl Flow {
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
         let stage = std::mem::replace(&mut self.stage, Stage::Other);
         let Stage::Sniffing(sniffing) = stage else { return };
-        let Sniffing { pieces, question, .. } = *sniffing;
+        let Sniffing { pieces, question, expects_calls, .. } = *sniffing;
         self.stage = Stage::Decoding(match question {
             Question::Which { keys, shared, .. } => {
                 tally.trace(Trace::Decoding);
@@ -194,6 +196,9 @@ impl Flow {
             }
             Question::Whether(decoding) => decoding,
         });
+        if expects_calls {
+            self.expect_calls();
+        }
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
         if swap {
             self.swap_sides(tally);
@@ -216,7 +221,15 @@ impl Sniffing {
     }
 
     fn new(question: Question) -> Self {
-        Self { question, pieces: Vec::new(), held: 0 }
+        Self { question, pieces: Vec::new(), held: 0, expects_calls: false }
+    }
+
+    /// Calls of TLS libraries are to be expected.
+    pub fn expect_calls(&mut self) {
+        match &mut self.question {
+            Question::Whether(decoding) => decoding.engine.expect_calls(),
+            Question::Which { .. } => self.expects_calls = true,
+        }
     }
 
     /// Returns how many bytes wait.

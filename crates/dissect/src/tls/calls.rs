@@ -42,7 +42,7 @@ pub(super) struct Waiting {
     pub kind: u8,
     /// How it is laid out, if it holds application data.
     pub layout: Opened,
-    /// The other end had sent protected records by then.
+    /// The other end had sent protected records before.
     pub is_late: bool,
 }
 
@@ -183,6 +183,24 @@ impl Calls {
         }
     }
 
+    /// The connection is over: what waits will not be told any more. A last record of two bytes that no call has moved is the alert
+    /// that ends most connections.
+    pub fn end(&mut self, out: &mut Vec<(Side, Event)>) {
+        self.tell(out);
+        for side in Side::BOTH {
+            let direction = &mut self.directions[side as usize];
+            if let [last] = direction.waiting.make_contiguous()
+                && (last.layout.content == 2 || last.kind == ALERT)
+                && direction.has_data
+                && !direction.given_up
+            {
+                out.push((side, Event::Record(last.own(true))));
+                direction.waiting.clear();
+            }
+            self.seal(side, out);
+        }
+    }
+
     /// What waits will not be told any more.
     pub fn seal(&mut self, side: Side, out: &mut Vec<(Side, Event)>) {
         let direction = &mut self.directions[side as usize];
@@ -301,7 +319,9 @@ impl Direction {
                 self.told += record.content();
                 Told::Data(record.layout)
             } else {
-                record.own(if side == Side::Request { had_data } else { record.is_late })
+                // A server of TLS 1.3 sends its tickets once the client has finished the handshake, and before data.
+                let is_ticket = side == Side::Response && record.is_late && !record.says_its_type();
+                record.own(had_data || is_ticket)
             };
             out.push((side, Event::Record(told)));
         }

@@ -194,14 +194,16 @@ pub(super) mod test {
         iv: [u8; NONCE],
         is_tls13: bool,
         sequence: u64,
+        /// Zeroes behind the content (TLS 1.3).
+        padding: usize,
     }
 
     impl Sealer {
-        pub fn tls13(suite: Suite, secret: &Secret) -> Self {
+        pub fn tls13(suite: Suite, secret: &Secret, padding: usize) -> Self {
             let (mut key, mut iv) = (vec![0; suite.aead.key_bytes()], [0; NONCE]);
             expand_label(suite.hash, secret, "key", &mut key).unwrap();
             expand_label(suite.hash, secret, "iv", &mut iv).unwrap();
-            Self { suite, key, iv, is_tls13: true, sequence: 0 }
+            Self { suite, key, iv, is_tls13: true, sequence: 0, padding }
         }
 
         pub fn tls12(suite: Suite, master: &Secret, client: &Random, server: &Random) -> [Self; 2] {
@@ -211,7 +213,7 @@ pub(super) mod test {
             [0, 1].map(|side| {
                 let mut iv = [0; NONCE];
                 iv[..fixed].copy_from_slice(&block[2 * key + side * fixed..][..fixed]);
-                Self { suite, key: block[side * key..][..key].to_vec(), iv, is_tls13: false, sequence: 0 }
+                Self { suite, key: block[side * key..][..key].to_vec(), iv, is_tls13: false, sequence: 0, padding: 0 }
             })
         }
 
@@ -226,7 +228,8 @@ pub(super) mod test {
             } else {
                 (0..8).for_each(|at| nonce[4 + at] ^= number[at]);
             }
-            let inner = if self.is_tls13 { [content, &[kind, 0, 0]].concat() } else { content.to_vec() };
+            let inner =
+                if self.is_tls13 { [content, &[kind], &vec![0; self.padding]].concat() } else { content.to_vec() };
             let outer = if self.is_tls13 { 23 } else { kind };
             let length = (explicit + inner.len() + tag) as u16;
             let header = [&[outer, 3, 3], &length.to_be_bytes()[..]].concat();

@@ -83,7 +83,7 @@ impl<D: Decoder> Layered<D> {
 
     /// Calls of a TLS library are to be expected: from here on, its records wait for them.
     pub(crate) fn expect_calls(&mut self) {
-        self.calls = Some(Box::default());
+        self.calls.get_or_insert_default();
     }
 
     /// So many bytes of `side` are about to come.
@@ -110,9 +110,8 @@ impl<D: Decoder> Layered<D> {
         let mut inner = Driver::new(&mut self.decoder, streams);
         if let Some(calls) = &mut self.calls {
             let mut out = Out::new(reader, Side::Request, None);
-            tls.tell(&mut inner, calls, &mut out);
             let mut events = Vec::new();
-            Side::BOTH.into_iter().for_each(|side| calls.seal(side, &mut events));
+            calls.end(&mut events);
             tls.apply(&mut inner, events, &mut out);
         }
         for side in Side::BOTH {
@@ -208,12 +207,12 @@ impl<D: Decoder> Decoder for Layered<D> {
 
     #[inline]
     fn quiet(&self) -> Option<u64> {
-        if self.is_fresh || self.secured.is_some() { None } else { self.decoder.quiet() }
+        if self.is_fresh || self.secured.is_some() || self.calls.is_some() { None } else { self.decoder.quiet() }
     }
 
     #[inline]
     fn resume(&mut self, number: u64) -> bool {
-        !self.is_fresh && self.secured.is_none() && self.decoder.resume(number)
+        !self.is_fresh && self.secured.is_none() && self.calls.is_none() && self.decoder.resume(number)
     }
 
     #[inline]

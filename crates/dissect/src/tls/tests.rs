@@ -43,6 +43,7 @@ fn the_record_of_rfc_8448_opens() {
 struct Lab {
     suite: u16,
     is_tls13: bool,
+    padding: usize,
     log: String,
     wire: Vec<(Side, Vec<u8>)>,
     sealers: [Sealer; 2],
@@ -65,16 +66,22 @@ fn digits(bytes: &[u8]) -> String {
 impl Lab {
     /// A session up to the end of its handshake.
     fn new(suite: u16, is_tls13: bool) -> Self {
+        Self::padded(suite, is_tls13, 2)
+    }
+
+    /// The same with so many zeroes behind each content of TLS 1.3.
+    fn padded(suite: u16, is_tls13: bool, padding: usize) -> Self {
         let known = Suite::numbered(suite).unwrap();
         let long = if known.hash == suite::Hash::Sha384 { 48 } else { 32 };
         let secret = |seed: u8| Secret::new(&vec![seed; long]).unwrap();
         let mut lab = Self {
             suite,
             is_tls13,
+            padding,
             log: String::new(),
             wire: Vec::new(),
             sealers: if is_tls13 {
-                [secret(10), secret(11)].map(|secret| Sealer::tls13(known, &secret))
+                [secret(10), secret(11)].map(|secret| Sealer::tls13(known, &secret, padding))
             } else {
                 Sealer::tls12(known, &Secret::new(&[9; 48]).unwrap(), &CLIENT, &SERVER)
             },
@@ -113,7 +120,7 @@ impl Lab {
         self.seal(Side::Response, 22, &[message(8, &[0, 0]), message(11, &[7; 300])].concat());
         self.seal(Side::Response, 22, &message(20, &[4; 32]));
         self.seal(Side::Request, 22, &message(20, &[5; 32]));
-        self.sealers = [0, 1].map(|side: usize| Sealer::tls13(suite, &self.secrets[side]));
+        self.sealers = [0, 1].map(|side: usize| Sealer::tls13(suite, &self.secrets[side], self.padding));
         self.seal(Side::Response, 22, &message(4, &[6; 100]));
     }
 
@@ -136,7 +143,7 @@ impl Lab {
         let suite = Suite::numbered(self.suite).unwrap();
         let next = next_secret(suite, &self.secrets[side as usize]).unwrap();
         self.secrets[side as usize] = next;
-        self.sealers[side as usize] = Sealer::tls13(suite, &next);
+        self.sealers[side as usize] = Sealer::tls13(suite, &next, self.padding);
     }
 
     /// The session's transcript, its keys in `log`.
@@ -512,4 +519,159 @@ fn a_client_hello_is_not_taken_for_a_message_with_a_length() {
     let hello = [22, 3, 1, 0, 8, 1, 0, 0, 4, 3, 3, 0, 0];
     let transcript = check(|| layered(Mongo::new(false)), &[(Side::Request, &hello)]);
     assert_eq!(transcript.ops[0].name(), "TLS");
+}
+
+/// A session, record by record, and the calls that have moved its application data: after which record each has returned.
+struct CalledLab {
+    lab: Lab,
+    calls: Vec<(usize, ClearPart)>,
+    /// What the library has moved in each direction.
+    moved: [u64; 2],
+    /// The receiver's library is called, not the sender's.
+    receives: bool,
+}
+
+impl CalledLab {
+    fn new(suite: u16, is_tls13: bool, receives: bool) -> Self {
+        let lab = Lab::padded(suite, is_tls13, 0);
+        Self { lab, calls: Vec::new(), moved: [0; 2], receives }
+    }
+
+    /// Seals so much in records of at most `most` bytes. Who sends has one call for all of it; who receives has two for each record.
+    fn call(&mut self, side: Side, bytes: &[u8], most: usize) {
+        let from = self.lab.sent(side);
+        for record in bytes.chunks(most) {
+            let before = self.lab.sent(side);
+            self.lab.seal(side, 23, record);
+            if self.receives {
+                let to = self.lab.sent(side);
+                let (first, second) = record.split_at(record.len() / 2);
+                self.moved(side, [before, to], first);
+                self.moved(side, [to, to], second);
+            }
+        }
+        if !self.receives {
+            self.moved(side, [from, self.lab.sent(side)], bytes);
+        }
+    }
+
+    /// One call, in parts as events have them.
+    fn moved(&mut self, side: Side, [from, to]: [u64; 2], bytes: &[u8]) {
+        let (sent, call_start, call_len) = (!self.receives, self.moved[side as usize], bytes.len() as u64);
+        self.moved[side as usize] += call_len;
+        for (at, chunk) in bytes.chunks(7_000).enumerate() {
+            let (before, len) = (at as u64 * 7_000, chunk.len() as u64);
+            let bytes = chunk.to_vec();
+            let part = ClearPart { side, sent, from, to, call_start, call_len, before, len, bytes };
+            self.calls.push((self.lab.wire.len(), part));
+        }
+    }
+
+    /// The transcript where each call is heard of `late` records after it has returned; all before the first record where that
+    /// is `None`.
+    fn transcript(&self, late: Option<usize>) -> Transcript {
+        let mut transcript = Transcript::default();
+        let mut engine = Engine::new(Resp::new(false), false);
+        engine.expect_calls();
+        let mut calls = self.calls.iter().peekable();
+        for (at, (side, bytes)) in self.lab.wire.iter().enumerate() {
+            while let Some((_, part)) = calls.next_if(|(after, _)| late.is_none_or(|late| after + late <= at)) {
+                engine.call(part.clone(), &mut transcript);
+            }
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+        calls.for_each(|(_, part)| engine.call(part.clone(), &mut transcript));
+        engine.finish(&mut transcript);
+        transcript
+    }
+
+    fn talk(&mut self) {
+        let long = [b"*2\r\n$3\r\nGET\r\n$40000\r\n".to_vec(), vec![b'k'; 40_000], b"\r\n".to_vec()].concat();
+        self.call(Side::Request, GET, 1 << 14);
+        self.call(Side::Response, VALUE, 1 << 14);
+        self.call(Side::Request, &long, 1 << 14);
+        if self.lab.is_tls13 {
+            self.lab.update(Side::Response);
+        }
+        self.call(Side::Response, VALUE, 5);
+        self.call(Side::Request, &GET.repeat(3), 1 << 14);
+        self.call(Side::Response, &VALUE[..4], 1 << 14);
+        self.call(Side::Response, &[&VALUE[4..], &VALUE.repeat(2)].concat(), 1 << 14);
+        self.lab.seal(Side::Request, 21, &[1, 0]);
+    }
+}
+
+/// The postings of one direction, with the operation's name.
+fn shown(transcript: &Transcript, side: Side) -> Vec<String> {
+    let of = |op: OpId| transcript.ops[op.0 as usize].name();
+    let postings = transcript.postings[side as usize].iter();
+    postings.map(|it| format!("{} {} {} {}", of(it.op), it.path, it.account, it.len)).collect()
+}
+
+#[test]
+fn calls_tell_what_keys_tell_posting_by_posting() {
+    for ((suite, is_tls13), receives) in SUITES.into_iter().flat_map(|suite| [(suite, false), (suite, true)]) {
+        let mut lab = CalledLab::new(suite, is_tls13, receives);
+        lab.talk();
+        let keyed = lab.lab.transcript(&lab.lab.log);
+        for late in [Some(0), Some(1), Some(3), Some(1_000), None] {
+            let called = lab.transcript(late);
+            let what = format!("{suite:04x}, receives: {receives}, late: {late:?}");
+            assert!(called.notes.iter().all(|note| *note == Note::Tls), "{what}: {:?}", called.notes);
+            for side in Side::BOTH {
+                assert_eq!(called.total(side), lab.lab.sent(side), "{what}");
+                assert_eq!(shown(&called, side), shown(&keyed, side), "{what}");
+            }
+            // Operations may be opened in another order.
+            let (mut called, mut keyed) = (called.summary(), keyed.summary());
+            called.sort_unstable();
+            keyed.sort_unstable();
+            assert_eq!(called, keyed, "{what}");
+        }
+    }
+}
+
+#[test]
+fn without_calls_records_are_as_without_keys() {
+    let mut lab = CalledLab::new(0x1301, true, false);
+    lab.talk();
+    let unkeyed = lab.lab.transcript("");
+    lab.calls.clear();
+    assert_eq!(lab.transcript(None).summary(), unkeyed.summary());
+}
+
+#[test]
+fn a_call_that_is_lost_leaves_unknown_bytes_and_the_rest_is_told() {
+    for (suite, is_tls13) in [(0x1301, true), (0xc02f, false)] {
+        let mut lab = CalledLab::new(suite, is_tls13, false);
+        for _ in 0..4 {
+            lab.call(Side::Request, GET, 1 << 14);
+            lab.call(Side::Response, VALUE, 1 << 14);
+        }
+        lab.calls.remove(3);
+        let transcript = lab.transcript(Some(0));
+        for side in Side::BOTH {
+            assert_eq!(transcript.total(side), lab.lab.sent(side));
+        }
+        let unknown: u64 = transcript.ops.iter().map(|op| op.amounts[1][Account::Unknown]).sum();
+        assert!((1..=2 * VALUE.len() as u64).contains(&unknown), "{unknown} bytes of one answer");
+        assert!(transcript.ops.iter().filter(|op| op.name() == "GET").count() >= 3);
+    }
+}
+
+#[test]
+fn calls_that_do_not_fit_are_not_believed() {
+    let mut lab = CalledLab::new(0x1302, true, false);
+    lab.talk();
+    for (_, part) in &mut lab.calls {
+        part.call_len += 1;
+        part.bytes.push(b'x');
+        part.len += 1;
+    }
+    let transcript = lab.transcript(Some(0));
+    for side in Side::BOTH {
+        assert_eq!(transcript.total(side), lab.lab.sent(side));
+    }
+    assert!(transcript.notes.iter().any(|note| matches!(note, Note::Undecryptable(_))));
+    assert!(transcript.ops.iter().all(|op| op.amounts.iter().all(|side| side[Account::Data] == 0)));
 }
