@@ -1,4 +1,4 @@
-//! Writes frames as pcapng (draft-ietf-opsawg-pcapng): one section, one interface, nanoseconds, little-endian.
+//! Writes frames as pcapng (draft-ietf-opsawg-pcapng): one section, an interface or two, nanoseconds, little-endian.
 //!
 //! ```text
 //! section header: 0x0a0d0d0a, length, 0x1a2b3c4d, 1, 0, -1, options, length
@@ -90,8 +90,10 @@ impl WriteError {
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Link type of all frames.
+    /// Link type of all frames, but for those of `beside`.
     pub link: LinkType,
+    /// Link type and name of a second interface; absent where there is one.
+    pub beside: Option<(LinkType, String)>,
     /// What else is to be known of the capture; empty for nothing.
     pub comment: String,
     /// Name of the interface, as in `eth0`; empty for none.
@@ -113,6 +115,7 @@ impl WriterOptions {
     pub fn new(link: LinkType) -> Self {
         Self {
             link,
+            beside: None,
             comment: String::new(),
             interface: String::new(),
             snaplen: 0,
@@ -129,6 +132,8 @@ pub struct PcapngWriter<W: Write> {
     output: String,
     writer: BufWriter<W>,
     link: LinkType,
+    /// Of the second interface.
+    beside: Option<LinkType>,
     frames: u64,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -162,9 +167,14 @@ impl<W: Write> PcapngWriter<W> {
     pub fn new(output: &str, writer: W, options: &WriterOptions) -> Result<Self, WriteError> {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
         let output = output.to_owned();
-        let mut this = Self { output, writer, link: options.link, frames: 0, first_ns: None, last_ns: 0 };
+        let beside = options.beside.as_ref().map(|(link, _)| *link);
+        let mut this = Self { output, writer, link: options.link, beside, frames: 0, first_ns: None, last_ns: 0 };
         this.put(&section_header(options))?;
         this.put(&interface_description(options))?;
+        if let Some((link, name)) = &options.beside {
+            let second = WriterOptions { interface: name.clone(), os: options.os.clone(), ..WriterOptions::new(*link) };
+            this.put(&interface_description(&second))?;
+        }
         Ok(this)
     }
 
@@ -174,7 +184,8 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// [`WriteError::LinkType`] for a frame of another link type, [`WriteError::Write`] when the writer fails.
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WriteError> {
-        if frame.link != self.link {
+        let is_beside = frame.link != self.link && self.beside == Some(frame.link);
+        if frame.link != self.link && !is_beside {
             return Err(WriteError::LinkType { output: self.output.clone(), expected: self.link, link: frame.link });
         }
         let bytes = frame.bytes.len();
@@ -185,7 +196,7 @@ impl<W: Write> PcapngWriter<W> {
         let fields = [
             ENHANCED_PACKET,
             length,
-            0,
+            u32::from(is_beside),
             (frame.time_ns >> 32) as u32,
             frame.time_ns as u32,
             captured,

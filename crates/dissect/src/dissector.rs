@@ -216,11 +216,10 @@ impl<T: Tally> Dissector<T> {
         let Self { frames, connections, share, .. } = self;
         frames.frame(frame, |found, at| {
             let is_own = match (share, found) {
-                (None, _) => true,
+                (None, _) | (Some(_), Found::Call(CallPacket::Announcement)) => true,
                 (Some(share), Found::Plain(plain)) => share.has_plain(plain),
                 (Some(share), Found::Segment(segment)) => share.has(segment),
                 (Some(share), Found::Call(CallPacket::Part(part))) => share.has_ends([part.sender, part.receiver]),
-                (Some(_), Found::Call(CallPacket::Announcement)) => true,
             };
             if !is_own {
                 return;

@@ -273,6 +273,9 @@ impl TlsLayer {
                 self.text = text;
                 return Ok(Step::Progress);
             }
+            if matches!(content, Content::Opened(_)) {
+                calls.ignore();
+            }
             if calls.is_waiting(side) {
                 // Keys that came late open what follows.
                 let mut events = Vec::new();
@@ -337,8 +340,19 @@ impl TlsLayer {
                     self.own(side, layout, is_session || self.records.is_handshake_over(), out);
                 }
                 Event::Record(Told::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
-                Event::Content(bytes) => self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder)),
-                Event::Missing(len) => self.feed(side, out, |recorder| inner.opaque(side, len, recorder)),
+                Event::Content(bytes) => {
+                    let mut rest = bytes.as_slice();
+                    for (ahead, len) in self.weaves[side as usize].tell(bytes.len() as u64) {
+                        let (here, after) = rest.split_at(rest.len().min(usize::try_from(len).unwrap_or(usize::MAX)));
+                        out.decrypted(ahead, here);
+                        rest = after;
+                    }
+                    self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder));
+                }
+                Event::Missing(len) => {
+                    self.weaves[side as usize].tell(len);
+                    self.feed(side, out, |recorder| inner.opaque(side, len, recorder));
+                }
                 Event::GivenUp(reason) => {
                     out.note(Note::Undecryptable(reason));
                     self.interrupt(inner, side, out);

@@ -55,6 +55,8 @@ pub(super) struct Weave {
     posted: u64,
     /// Bytes of the tape posted.
     played: u64,
+    /// Bytes of content that calls have told, or left out.
+    told: u64,
     /// What [`Out`] is to know between two calls: whom it charges, and how many groups are open.
     current: Option<OpId>,
     depth: u32,
@@ -83,6 +85,30 @@ impl Weave {
     pub fn ahead(&self, layout: Opened) -> u64 {
         let (before, _) = surroundings(layout);
         self.held + before.iter().map(|(_, len)| len).sum::<u64>()
+    }
+
+    /// The next `len` bytes of content are told: gives where they lie, in bytes ahead of the next one to be posted, and how many
+    /// lie there.
+    pub fn tell(&mut self, len: u64) -> Vec<(u64, u64)> {
+        let (from, to) = (self.told, self.told + len);
+        self.told = to;
+        let (mut spans, mut ahead, mut content) = (Vec::new(), 0, self.played);
+        for Laid { layout, own } in &self.records {
+            if content >= to {
+                break;
+            }
+            if own.is_none() {
+                let (start, end) = (content.max(from), (content + layout.content as u64).min(to));
+                if start < end {
+                    let (before, _) = surroundings(*layout);
+                    let before: u64 = before.iter().map(|(_, len)| len).sum();
+                    spans.push((ahead + before + start - content, end - start));
+                }
+                content += layout.content as u64;
+            }
+            ahead += layout.total();
+        }
+        spans
     }
 
     /// Number of the record up to which all must be posted before everything pushed so far is.

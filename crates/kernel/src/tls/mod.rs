@@ -146,6 +146,7 @@ pub struct TlsCalls {
     libraries: BTreeMap<FileId, Library>,
     /// What the processes that were looked at encrypt with.
     processes: BTreeMap<u32, Encryption>,
+    serves: bool,
     clock: Stamp,
     links: Vec<Link>,
 }
@@ -169,7 +170,7 @@ impl TlsCalls {
         if !in_initial_pid_namespace() {
             return Err(Error::PidNamespace);
         }
-        let (pids, adopts) = roots(options)?;
+        let Roots { pids, adopts, serves } = roots(options)?;
         let mut object = load(options)?;
         let links = attach_tracepoints(&mut object)?;
         let taken = Arc::<Mutex<Vec<u8>>>::default();
@@ -181,6 +182,7 @@ impl TlsCalls {
             finder: Finder::default(),
             libraries: BTreeMap::new(),
             processes: BTreeMap::new(),
+            serves,
             clock: Stamp::now(),
             links,
         };
@@ -264,6 +266,11 @@ impl TlsCalls {
         self.libraries.values().map(|library| library.name.clone()).collect()
     }
 
+    /// Returns whether the processes serve the ports; they are clients otherwise.
+    pub fn serves(&self) -> bool {
+        self.serves
+    }
+
     /// Returns the processes without OpenSSL and BoringSSL among those that were looked at, in order of their numbers.
     pub fn unsupported(&self) -> Vec<TlsUnsupported> {
         let without = self.processes.iter().filter(|(_, found)| found.libraries.is_empty());
@@ -274,6 +281,11 @@ impl TlsCalls {
                 libraries: found.others.iter().copied().collect(),
             })
             .collect()
+    }
+
+    /// Returns the processes whose calls are taken, as of the last look.
+    pub fn processes(&self) -> Vec<u32> {
+        self.processes.iter().filter(|(_, found)| !found.libraries.is_empty()).map(|(pid, _)| *pid).collect()
     }
 
     /// Takes the calls of a process and of its forks to come.
@@ -330,17 +342,29 @@ impl Probe<'_> {
     }
 }
 
-/// Returns the processes to begin with, and whether children of ours are to be followed.
-fn roots(options: &TlsOptions) -> Result<(BTreeSet<u32>, bool), Error> {
+/// The processes to begin with.
+struct Roots {
+    pids: BTreeSet<u32>,
+    /// Children of ours are followed.
+    adopts: bool,
+    /// They serve the ports.
+    serves: bool,
+}
+
+fn roots(options: &TlsOptions) -> Result<Roots, Error> {
+    let owners = owners(&options.ports)?;
     match &options.processes {
-        TlsProcesses::Pids(pids) => match pids.iter().find(|pid| discover::comm(**pid).is_none()) {
-            Some(pid) => Err(Error::NoSuchProcess(*pid)),
-            None => Ok((pids.iter().copied().collect(), false)),
-        },
-        TlsProcesses::Auto => {
-            let owners = owners(&options.ports)?;
-            if owners.servers.is_empty() { Ok((owners.clients, true)) } else { Ok((owners.servers, false)) }
+        TlsProcesses::Pids(pids) => {
+            if let Some(pid) = pids.iter().find(|pid| discover::comm(**pid).is_none()) {
+                return Err(Error::NoSuchProcess(*pid));
+            }
+            let serves = pids.iter().any(|pid| owners.servers.contains(pid));
+            Ok(Roots { pids: pids.iter().copied().collect(), adopts: false, serves })
         }
+        TlsProcesses::Auto if owners.servers.is_empty() => {
+            Ok(Roots { pids: owners.clients, adopts: true, serves: false })
+        }
+        TlsProcesses::Auto => Ok(Roots { pids: owners.servers, adopts: false, serves: true }),
     }
 }
 

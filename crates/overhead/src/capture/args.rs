@@ -1,5 +1,6 @@
 //! Arguments of `capture`, and the units they come in.
 
+use super::plaintext::{self, Plaintext};
 use crate::cli::{Output, Which};
 use crate::keys::KeyFiles;
 use crate::project::ProjectArgs;
@@ -25,6 +26,9 @@ pub struct CaptureArgs {
     pub which: Which,
     #[command(flatten)]
     pub keys: KeyFiles,
+    /// Take what OpenSSL or BoringSSL encrypts from the calls of these processes; `auto`: of the server, else of its clients
+    #[arg(long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
+    pub tls_plaintext: Option<Plaintext>,
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR")]
     pub filter: Option<String>,

@@ -8,6 +8,7 @@ mod environment;
 mod family;
 mod folder;
 mod packets;
+mod plaintext;
 mod progress;
 mod queue;
 mod signals;
@@ -33,10 +34,11 @@ use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_inte
 use overhead_capture::{KernelFilter, PcapngWriter, WriteError, WriterOptions};
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::record::{Input, SourceKind};
-use overhead_model::{Measured, Protocol, Run, exit, say};
+use overhead_model::{LinkType, Measured, Protocol, Run, exit, say};
 use overhead_report::folder::open_private;
 use overhead_report::{Aggregate, FileOwner, NamedRun};
 use packets::{CaptureOutcome, Capturing, Limits, LiveInput};
+use plaintext::TlsSource;
 use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -254,6 +256,15 @@ impl CaptureArgs {
         about.interface.clone_from(&self.iface);
         about.snaplen = options.snaplen;
         source.filter().unwrap_or_default().clone_into(&mut about.filter);
+        if let Some(whose) = &self.tls_plaintext {
+            let program = self.command.first().map(String::as_str);
+            let source = TlsSource::open(source, whose, ports, program)?;
+            about.beside = Some((LinkType::UPPER_PDU, plaintext::INTERFACE.to_owned()));
+            if !self.output.quiet {
+                say!("overhead: {}", source.announcement());
+            }
+            return self.start(source, about, selection, folder, warmup).map(Some);
+        }
         self.start(source, about, selection, folder, warmup).map(Some)
     }
 
@@ -281,7 +292,7 @@ impl CaptureArgs {
     ) -> Result<Capturing> {
         let source = StreamSource::open(sockets, selection, self.snaplen, self.buffer)?;
         counting.add_clients(&source.client_pids());
-        let mut about = WriterOptions::new(overhead_model::LinkType::UPPER_PDU);
+        let mut about = WriterOptions::new(LinkType::UPPER_PDU);
         about.interface = sockets.names.join(", ");
         self.start(source, about, selection, folder, warmup)
     }

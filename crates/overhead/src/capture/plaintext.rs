@@ -1,0 +1,260 @@
+//! What a TLS library is called with, as packets beside those of an interface.
+
+use super::packets::LiveInput;
+use anyhow::Result;
+use overhead_capture::live::{LiveSource, StopHandle};
+use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_kernel::{TlsCall, TlsCalls, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported};
+use overhead_model::stream::unix_ends;
+use overhead_model::{CallPacket, CallPart, Frame, LinkType, Measured, StreamPiece, Transport};
+use overhead_report::text::{clean, counted};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What the second interface of a file is called.
+pub const INTERFACE: &str = "calls of TLS libraries";
+/// Packets between looks at the calls: what waits for them is little.
+const BETWEEN: u32 = 64;
+/// It is looked so often for libraries that were loaded since.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Whose calls, as the command line has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plaintext(TlsProcesses);
+
+/// Reads `auto` or process numbers.
+pub fn parse(text: &str) -> Result<Plaintext, String> {
+    if text == "auto" {
+        return Ok(Plaintext(TlsProcesses::Auto));
+    }
+    let pids = text.split(',').map(|pid| pid.parse().ok().filter(|pid| *pid > 0)).collect::<Option<Vec<u32>>>();
+    let pids = pids.ok_or_else(|| format!("{text} is no process number, and not `auto`"))?;
+    Ok(Plaintext(TlsProcesses::Pids(pids)))
+}
+
+/// The packets of an interface, and the calls of TLS libraries among them.
+pub struct TlsSource {
+    packets: LiveSource,
+    calls: TlsCalls,
+    /// Calls that are to be handed out: when, and as what.
+    ready: VecDeque<(u64, Vec<u8>)>,
+    /// The current one.
+    frame: Vec<u8>,
+    server_port: u16,
+    until_look: u32,
+    looked: Instant,
+    is_over: bool,
+    totals: Totals,
+}
+
+impl TlsSource {
+    /// Begins to take the calls of these processes about these ports, beside the packets. `program` is what is about to be
+    /// started as our child.
+    pub fn open(packets: LiveSource, whose: &Plaintext, ports: &[u16], program: Option<&str>) -> Result<Self> {
+        let mut options = TlsOptions::new(whose.0.clone(), ports);
+        options.program = program.and_then(executable);
+        let calls = TlsCalls::start(&options)?;
+        let mut announcement = Vec::new();
+        CallPacket::Announcement.write(0, &mut announcement);
+        Ok(Self {
+            packets,
+            calls,
+            ready: VecDeque::from([(now_ns(), announcement)]),
+            frame: Vec::new(),
+            server_port: ports.first().copied().filter(|_| ports.len() == 1).unwrap_or_default(),
+            until_look: 0,
+            looked: Instant::now(),
+            is_over: false,
+            totals: Totals::default(),
+        })
+    }
+
+    /// Returns what is to be said as the capture begins.
+    pub fn announcement(&self) -> String {
+        let libraries: Vec<String> = self.calls.libraries().iter().map(|name| clean(name)).collect();
+        let of = match self.calls.processes().as_slice() {
+            [] => "children of this process".to_owned(),
+            [pid] => format!("process {pid}"),
+            pids => format!("{} processes", pids.len()),
+        };
+        let role = if self.calls.serves() { "the server" } else { "the client" };
+        if libraries.is_empty() {
+            return format!("no TLS library is watched: {}", self.unsupported().join("; "));
+        }
+        format!("takes the TLS plaintext of {role} ({of}) from the calls of {}", libraries.join(", "))
+    }
+
+    fn unsupported(&self) -> Vec<String> {
+        self.calls.unsupported().iter().map(say_unsupported).collect()
+    }
+
+    /// Takes in the calls that have returned.
+    fn look(&mut self) -> Result<(), SourceError> {
+        self.until_look = BETWEEN;
+        let Self { calls, ready, server_port, .. } = self;
+        let (serves, port) = (calls.serves(), *server_port);
+        let taken = calls.poll(|call| ready.push_back((call.time_ns, packet_of(call, serves, port))));
+        taken.map_err(|error| failed(&error))?;
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            self.calls.rescan().map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for TlsSource {
+    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+        if self.until_look == 0 {
+            self.look()?;
+        }
+        if self.ready.is_empty() && !self.is_over {
+            self.until_look -= 1;
+            match self.packets.next_frame()? {
+                Next::Frame(frame) => {
+                    self.totals.add(&frame);
+                    self.frame.clear();
+                    self.frame.extend_from_slice(frame.bytes);
+                    let Frame { time_ns, link, original_len, interface, .. } = frame;
+                    return Ok(Next::Frame(Frame { time_ns, link, original_len, interface, bytes: &self.frame }));
+                }
+                Next::Idle => self.look()?,
+                Next::End => {
+                    // What was sent or received has its call return a moment later.
+                    std::thread::sleep(Duration::from_millis(5));
+                    self.look()?;
+                    self.is_over = true;
+                }
+            }
+        }
+        let Some((time_ns, bytes)) = self.ready.pop_front() else {
+            return Ok(if self.is_over { Next::End } else { Next::Idle });
+        };
+        self.frame = bytes;
+        let original_len = self.frame.len() as u32;
+        let frame = Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: 1, bytes: &self.frame };
+        Ok(Next::Frame(frame))
+    }
+
+    fn kernel(&mut self) -> Measured<KernelStats> {
+        self.packets.kernel()
+    }
+}
+
+impl LiveInput for TlsSource {
+    fn stop_handle(&self) -> StopHandle {
+        self.packets.stop_handle()
+    }
+
+    fn totals(&self) -> &Totals {
+        self.packets.totals()
+    }
+
+    fn end_window(&mut self) {
+        self.packets.end_window();
+    }
+
+    fn losses(&self) -> Vec<String> {
+        let Ok(counts) = self.calls.counts() else { return Vec::new() };
+        let TlsCounts { lost_bytes, unread_bytes, file_bytes, unjoined_bytes, .. } = counts;
+        let mut said = Vec::new();
+        let mut say = |bytes: u64, what: &str| {
+            if bytes > 0 {
+                said.push(format!("{} {what}", counted(bytes, "byte")));
+            }
+        };
+        say(lost_bytes, "of TLS calls found no room in the ring buffer: their content is not known");
+        say(unread_bytes, "of TLS calls were not in the process's memory any more: their content is not known");
+        say(file_bytes, "were sent by SSL_sendfile, out of files: their content is not known");
+        let unjoined = "of TLS calls are of connections whose socket is not used within the calls (memory BIOs): they are a stream \
+                        of their own, transport tls-plaintext, and the packets that carried them are in `unknown`";
+        say(unjoined_bytes, unjoined);
+        said.extend(self.unsupported());
+        said
+    }
+}
+
+/// A process whose calls cannot be taken, and what helps.
+fn say_unsupported(process: &TlsUnsupported) -> String {
+    let with = match process.libraries.as_slice() {
+        [] => "maps no OpenSSL or BoringSSL whose functions have names (symbols)".to_owned(),
+        libraries => format!("encrypts with {}, whose calls are not supported", libraries.join(" and ")),
+    };
+    let TlsUnsupported { pid, comm, .. } = process;
+    format!("process {pid} ({}) {with}: have it write a key log, and name that with --keylog", clean(comm))
+}
+
+/// Returns a call as a packet: with its TCP connection, or as a stream of its own.
+fn packet_of(call: &TlsCall<'_>, serves: bool, port: u16) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(call.bytes.len() + 160);
+    let Some(connection) = &call.connection else {
+        stream_of(call, serves, port, &mut packet);
+        return packet;
+    };
+    let (local, remote) = (connection.local, connection.remote);
+    let part = CallPart {
+        sender: if call.sent { local } else { remote },
+        receiver: if call.sent { remote } else { local },
+        sent: call.sent,
+        sequence: connection.sequence,
+        call_start: call.offset - call.call_before,
+        call_len: call.call_bytes,
+        before: call.call_before,
+        len: call.len,
+        bytes: call.bytes,
+    };
+    CallPacket::Part(part).write(if serves { local.port() } else { remote.port() }, &mut packet);
+    packet
+}
+
+/// The same of a call whose socket is not known.
+fn stream_of(call: &TlsCall<'_>, serves: bool, port: u16, packet: &mut Vec<u8>) {
+    let (process, peer) = (format!("pid:{}", call.pid), "peer");
+    let (client, server) = if serves { (peer, process.as_str()) } else { (process.as_str(), peer) };
+    let client_pid = if serves { 0 } else { call.pid };
+    let piece = StreamPiece {
+        transport: Transport::TlsPlaintext,
+        id: call.stream,
+        to_server: call.sent != serves,
+        offset: call.offset,
+        begins: true,
+        ends: false,
+        client,
+        server,
+        addresses: unix_ends(client_pid, server, call.stream, port),
+    };
+    piece.write(packet);
+    packet.extend_from_slice(call.bytes);
+}
+
+/// Where a command is found.
+fn executable(command: &str) -> Option<std::path::PathBuf> {
+    if command.contains('/') {
+        return Some(command.into());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(command)).find(|path| path.is_file())
+}
+
+fn now_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn failed(error: &overhead_kernel::Error) -> SourceError {
+    SourceError::Live { interface: INTERFACE.to_owned(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_named_by_number() {
+        assert_eq!(parse("auto"), Ok(Plaintext(TlsProcesses::Auto)));
+        assert_eq!(parse("17,4"), Ok(Plaintext(TlsProcesses::Pids(vec![17, 4]))));
+        for text in ["", "0", "redis", "17,"] {
+            assert!(parse(text).unwrap_err().contains("no process number"), "{text}");
+        }
+    }
+}
