@@ -71,7 +71,6 @@ impl Finder {
         let mut found = Encryption::default();
         let mut seen = BTreeSet::new();
         let program = process.exe().ok();
-        let root = PathBuf::from(format!("/proc/{pid}/root"));
         for map in &maps {
             let MMapPath::Path(name) = &map.pathname else { continue };
             if !seen.insert((map.dev, map.inode)) {
@@ -82,7 +81,8 @@ impl Finder {
                 continue;
             }
             // A program that was replaced since is still what this leads to.
-            let path = if is_program { PathBuf::from(format!("/proc/{pid}/exe")) } else { under(&root, name) };
+            let path =
+                if is_program { PathBuf::from(format!("/proc/{pid}/exe")) } else { opened(pid, name, map.inode) };
             found.others.extend(other_by_name(name));
             self.file(&path, &name.to_string_lossy(), &mut found);
         }
@@ -118,9 +118,12 @@ impl Finder {
     }
 }
 
-/// A path of a process, from here.
-fn under(root: &Path, name: &Path) -> PathBuf {
-    root.join(name.strip_prefix("/").unwrap_or(name))
+/// Returns how a mapped file is opened from here: by its name in the process's mount namespace, or, of a process that has changed its
+/// root and nothing else, by its name in ours.
+fn opened(pid: u32, name: &Path, inode: u64) -> PathBuf {
+    let under_root = PathBuf::from(format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
+    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|about| about.ino() == inode);
+    if !is_it(&under_root) && is_it(name) { name.to_owned() } else { under_root }
 }
 
 /// Whether a mapped library may be OpenSSL, or another one that holds it: Python's and Node's modules, and Java's native ones.
