@@ -1,6 +1,7 @@
 //! Which processes: from the socket tables of every network namespace, from control groups, by name.
 
 use crate::error::Error;
+use crate::options::ProcessSelection;
 use overhead_model::privilege::{DAC_READ_SEARCH, Privilege, SYS_PTRACE};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
@@ -174,8 +175,22 @@ fn descend(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
     }
 }
 
+/// The processes that are chosen otherwise than by ports.
+pub(crate) fn selected(selection: &ProcessSelection) -> Result<BTreeSet<u32>, Error> {
+    let pids = match selection {
+        ProcessSelection::Ports | ProcessSelection::Named(_) => BTreeSet::new(),
+        ProcessSelection::Pids(pids) => pids.iter().copied().collect(),
+        ProcessSelection::Cgroup(path) => in_cgroup(path)?,
+        ProcessSelection::Comm(name) => named(name)?,
+    };
+    match pids.iter().find(|pid| comm(**pid).is_none()) {
+        Some(pid) if matches!(selection, ProcessSelection::Pids(_)) => Err(Error::NoSuchProcess(*pid)),
+        _ => Ok(pids),
+    }
+}
+
 /// The processes of a control group and of those below it.
-pub(crate) fn in_cgroup(path: &Path) -> Result<BTreeSet<u32>, Error> {
+fn in_cgroup(path: &Path) -> Result<BTreeSet<u32>, Error> {
     let mut pids = BTreeSet::new();
     collect_cgroup(path, &mut pids)
         .map_err(|error| Error::Cgroup { path: path.to_owned(), reason: error.to_string() })?;
@@ -198,7 +213,7 @@ fn collect_cgroup(path: &Path, pids: &mut BTreeSet<u32>) -> io::Result<()> {
 }
 
 /// The processes of a command name.
-pub(crate) fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
+fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
     let pids: BTreeSet<u32> = all_processes()?
         .flatten()
         .map(|process| process.pid as u32)

@@ -19,6 +19,7 @@ mod bpf;
 mod clock;
 mod convert;
 mod counters;
+mod cpu;
 mod cycles;
 mod discover;
 mod doctor;
@@ -36,6 +37,7 @@ mod unix;
 
 pub use clock::ClockWindow;
 pub use counters::{Counters, Thread};
+pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use doctor::{Absence, Capability, doctor};
 pub use empty::EmptyPrograms;
 pub use error::Error;

@@ -9,10 +9,12 @@
 mod peers;
 mod projection;
 mod view;
+mod watching;
 
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
 pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
+pub use watching::WatchingCost;
 
 use crate::account::{Account, Amounts};
 use crate::operation::{Class, DecidedBy, Side};
@@ -700,6 +702,9 @@ pub struct Observer {
     pub bpf_ns: Measured<u64>,
     /// Frames handled per second of wall time.
     pub frames_per_second: Measured<u64>,
+    /// What it took from the command that it watched; absent unless that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watching: Option<WatchingCost>,
 }
 
 #[cfg(test)]

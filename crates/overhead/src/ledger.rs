@@ -69,6 +69,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
         cpu_ns: Measured::Value(own_cpu_ns().saturating_sub(facts.started.own_cpu_ns)),
         bpf_ns: facts.bpf_ns,
         frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
+        watching: None,
     };
     let (warnings, exit) = warnings.settle();
     build_run(

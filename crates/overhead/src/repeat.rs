@@ -70,7 +70,7 @@ impl Repetition {
 
 /// Writes the run, or takes its folder away.
 fn conclude(captured: Captured, keep: bool) -> Result<RunEnd> {
-    let Captured { folder, run, ended } = captured;
+    let Captured { folder, run, ended, .. } = captured;
     let failed = ended.code.filter(|code| ended.by_itself && *code != 0);
     let said = failed.map(|code| failure(code, folder.as_deref().map(Folder::path)));
     if let Some(folder) = &folder {

@@ -153,7 +153,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
         tcp: TcpTotals { connections: 1, ..TcpTotals::default() },
         other_bytes,
         counters: Measured::unavailable("offline"),
-        observer: Observer { cpu_ns: offline(), bpf_ns: offline(), frames_per_second: offline() },
+        observer: Observer { cpu_ns: offline(), bpf_ns: offline(), frames_per_second: offline(), watching: None },
         warnings: Vec::new(),
         exit: 0,
     }
@@ -235,6 +235,7 @@ fn live(mut run: Run, command: &[&str], server: Measured<Role>, client: Measured
         cpu_ns: Measured::Value(41_000_000),
         bpf_ns: Measured::Value(2_300_000),
         frames_per_second: Measured::Value(2_431),
+        watching: None,
     };
     run.environment = Some(Environment {
         workload: Some(Workload {

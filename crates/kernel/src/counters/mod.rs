@@ -125,16 +125,9 @@ impl Counters {
     fn select(&mut self, role: Role, selection: &ProcessSelection, owners: &BTreeSet<u32>) -> Result<(), Error> {
         let pids = match selection {
             ProcessSelection::Ports => owners.clone(),
-            ProcessSelection::Pids(pids) => pids.iter().copied().collect(),
-            ProcessSelection::Cgroup(path) => discover::in_cgroup(path)?,
-            ProcessSelection::Comm(name) => discover::named(name)?,
             ProcessSelection::Named(_) => return Ok(()),
+            selection => discover::selected(selection)?,
         };
-        if let (ProcessSelection::Pids(_), Some(pid)) =
-            (selection, pids.iter().find(|pid| discover::comm(**pid).is_none()))
-        {
-            return Err(Error::NoSuchProcess(*pid));
-        }
         let slots = self.follow(role, &pids)?;
         if !matches!(selection, ProcessSelection::Ports) {
             self.explicit.extend(slots);

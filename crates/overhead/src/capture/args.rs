@@ -6,6 +6,7 @@ use crate::keys::KeyFiles;
 use crate::project::ProjectArgs;
 use crate::time::{duration, some_time};
 use clap::Args;
+use overhead_kernel::ProcessSelection;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,6 +69,9 @@ pub struct CaptureArgs {
     /// Run the command so many times, each time into a run folder of its own below DIR, with medians and spreads [of a sweep: 5]
     #[arg(long, value_name = "N", requires = "command", conflicts_with = "write", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
+    /// Run the command N times with nobody watching and N times under the capture, and say what watching took [N: 5]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5", requires = "command", conflicts_with_all = ["write", "runs"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub measure_cost: Option<u32>,
     /// Stop after this many frames
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
@@ -108,6 +112,18 @@ pub struct CaptureArgs {
     /// Capture while this command runs, and pass its exit status on; what it prints goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+impl CaptureArgs {
+    /// Returns how the processes of the server are found.
+    pub fn server(&self) -> ProcessSelection {
+        match (&*self.pid, &self.cgroup, &self.comm) {
+            ([_, ..], _, _) => ProcessSelection::Pids(self.pid.clone()),
+            (_, Some(path), _) => ProcessSelection::Cgroup(path.clone()),
+            (_, _, Some(name)) => ProcessSelection::Comm(name.clone()),
+            _ => ProcessSelection::Ports,
+        }
+    }
 }
 
 /// `96`, `64k`, `128M`.

@@ -26,21 +26,14 @@ impl Counting {
         options.own_cost = OwnCost::Sampled;
         options.softirq = args.softirq;
         options.adopt_children = true;
+        options.server = args.server();
         if let Some(sockets) = sockets {
             options.only_unix = true;
-            options.server = match sockets.pids.as_slice() {
-                [] => ProcessSelection::Named(format!("nobody listened on {} yet", sockets.names.join(" or "))),
-                pids => ProcessSelection::Pids(pids.to_vec()),
-            };
+            if options.server == ProcessSelection::Ports {
+                options.server = sockets.server();
+            }
             let why = "no process that had connected, or that the command started, was there as the capture began";
             options.client = ProcessSelection::Named(why.to_owned());
-        }
-        if !args.pid.is_empty() {
-            options.server = ProcessSelection::Pids(args.pid.clone());
-        } else if let Some(path) = &args.cgroup {
-            options.server = ProcessSelection::Cgroup(path.clone());
-        } else if let Some(name) = &args.comm {
-            options.server = ProcessSelection::Comm(name.clone());
         }
         Self::or_absent(Counters::load(&options), args)
     }

@@ -89,6 +89,11 @@ impl Folder {
         self.place.create(PACKETS, 0o600).map_err(|error| unwritable(&self.packets(), &error))
     }
 
+    /// Takes the packets away, so that another run of the same command can write its own.
+    pub fn forget_packets(&self) {
+        let _ = self.place.remove(PACKETS);
+    }
+
     /// Returns whether there are packets of which the record could be made.
     pub fn has_packets(&self) -> bool {
         self.place.holds(PACKETS)

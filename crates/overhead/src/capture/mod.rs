@@ -3,6 +3,7 @@
 mod announce;
 mod args;
 mod command;
+mod cost;
 mod counters;
 mod environment;
 mod family;
@@ -45,7 +46,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use streams::{Sockets, StreamSource};
 use tokio::process::Child;
 use tokio::runtime::Runtime;
@@ -71,6 +72,9 @@ impl CaptureArgs {
         runtime()?.block_on(async {
             let mut signals = Signals::new()?;
             self.check()?;
+            if let Some(rounds) = self.measure_cost {
+                return cost::measure(self, rounds, &mut signals).await;
+            }
             let folder = self.folder()?.map(Arc::new);
             let print = |capture: &Self, captured| capture.publish(captured);
             Arc::new(self).session(&mut signals, folder, CommandOutput::Shown, print).await
@@ -95,18 +99,19 @@ impl CaptureArgs {
     ) -> Result<T> {
         let begun = self.begin(folder.as_deref(), output);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
-        let CaptureSession { mut child, mut counting, capturing, warmup, started } = session;
+        let CaptureSession { mut child, spawned, mut counting, capturing, warmup, started } = session;
         let cause = self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), signals).await?;
         // The window ends here, however long the command takes to.
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
         let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
         let Some(ended) = ended else { return Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()) };
+        let ran = ended.at.map(|at| at - spawned);
         let finishing = Finishing { counting, capturing, warmup, started, ended };
         let (this, place) = (Arc::clone(&self), folder.clone());
         let concluded = signals.end.unless_aborted(move || {
             let run = this.record(finishing, place.as_deref())?;
-            conclude(&this, Captured { folder: place, run, ended })
+            conclude(&this, Captured { folder: place, run, ended, ran })
         });
         concluded.await?.unwrap_or_else(|| Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()))
     }
@@ -194,11 +199,12 @@ impl CaptureArgs {
             warmup.begin();
         }
         counting.begin();
+        let spawned = Instant::now();
         let child = command::start(&self.command, user, output)?;
         if !self.output.quiet {
             say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &counting.read()));
         }
-        Ok(CaptureSession { child, counting, capturing, warmup, started })
+        Ok(CaptureSession { child, spawned, counting, capturing, warmup, started })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -345,11 +351,12 @@ impl CaptureArgs {
                 }
                 () = or_never(deadline.map(tokio::time::sleep_until)) => break Cause::Enough,
                 status = or_never(child.as_mut().map(|child| child.wait())) => {
+                    let at = Instant::now();
                     shown.clear();
                     let code = command::code(status?);
                     break tokio::select! {
                         asked = signals.end.recv() => Cause::Asked(asked),
-                        () = tokio::time::sleep(TEARDOWN) => Cause::Command(code),
+                        () = tokio::time::sleep(TEARDOWN) => Cause::Command(code, at),
                     };
                 }
                 _ = signals.usr1.recv() => {
@@ -397,7 +404,7 @@ impl CaptureArgs {
 
     /// Writes and prints the result. It is printed even where it cannot be written.
     fn publish(&self, captured: Captured) -> Result<u8> {
-        let Captured { folder, run, ended } = captured;
+        let Captured { folder, run, ended, .. } = captured;
         let folder = folder.as_deref();
         let named = NamedRun::new(folder.map_or_else(|| self.iface.clone(), Folder::name), run);
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
@@ -422,8 +429,8 @@ impl CaptureArgs {
 /// Why a capture ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The command has ended by itself, with this status.
-    Command(i32),
+    /// The command has ended by itself, with this status, at this moment.
+    Command(i32, Instant),
     /// Somebody asked.
     Asked(Asked),
     /// There was enough of it, by a limit, or nobody reads it any more.
@@ -439,20 +446,24 @@ pub struct Ended {
     pub by_itself: bool,
     /// Somebody asked for the end.
     pub was_asked: bool,
+    /// When it ended by itself.
+    at: Option<Instant>,
 }
 
 impl Ended {
     /// Ends what still runs of the command; `None` where somebody does not want to wait for that.
     async fn of(cause: Cause, child: Option<&mut Child>, signals: &mut EndSignals) -> Result<Option<Self>> {
         let asked = match cause {
-            Cause::Command(code) => return Ok(Some(Self { code: Some(code), by_itself: true, was_asked: false })),
+            Cause::Command(code, at) => {
+                return Ok(Some(Self { code: Some(code), by_itself: true, was_asked: false, at: Some(at) }));
+            }
             Cause::Asked(asked) => Some(asked),
             Cause::Enough => None,
         };
         let was_asked = asked.is_some();
-        let Some(child) = child else { return Ok(Some(Self { code: None, by_itself: false, was_asked })) };
+        let Some(child) = child else { return Ok(Some(Self { code: None, by_itself: false, was_asked, at: None })) };
         let code = command::end(child, asked, signals).await?;
-        Ok(code.map(|code| Self { code: Some(code), by_itself: false, was_asked }))
+        Ok(code.map(|code| Self { code: Some(code), by_itself: false, was_asked, at: None }))
     }
 
     /// The exit status to pass on, if the command's is the one.
@@ -470,11 +481,15 @@ pub struct Captured {
     pub run: Run,
     /// How it ended.
     pub ended: Ended,
+    /// How long the command ran; `None` where it did not end by itself.
+    pub ran: Option<Duration>,
 }
 
 /// Everything that runs during a capture.
 struct CaptureSession {
     child: Option<Child>,
+    /// When the command was started.
+    spawned: Instant,
     counting: Counting,
     capturing: Option<Capturing>,
     warmup: Option<Arc<WarmUp>>,

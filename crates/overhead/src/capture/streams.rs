@@ -7,7 +7,9 @@ use anyhow::{Result, bail};
 use overhead_capture::live::{Stop, StopHandle};
 use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
 use overhead_dissect::Selection;
-use overhead_kernel::{AbsentBytes, StreamBytes, StreamOptions, Streams, UnixServer, call_name, unix_servers};
+use overhead_kernel::{
+    AbsentBytes, ProcessSelection, StreamBytes, StreamOptions, Streams, UnixServer, call_name, unix_servers,
+};
 use overhead_model::stream::unix_ends;
 use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, System, Transport};
 use overhead_report::Aggregate;
@@ -59,6 +61,14 @@ impl Sockets {
             }
         }
         Ok(sockets)
+    }
+
+    /// Returns how the processes of the server are found.
+    pub fn server(&self) -> ProcessSelection {
+        match self.pids.as_slice() {
+            [] => ProcessSelection::Named(format!("nobody listened on {} yet", self.names.join(" or "))),
+            pids => ProcessSelection::Pids(pids.to_vec()),
+        }
     }
 
     fn add(&mut self, name: String, pids: &[u32]) {

@@ -73,6 +73,8 @@ const SOURCE: [&str; 28] = [
 const VIEW: [&str; 6] = ["statement", "client", "server", "rows", "cost_million", "cost_day"];
 /// What a model of a link changes.
 const MODEL: [&str; 6] = ["frames", "wire_bytes", "link", "ip", "tcp", "control"];
+/// What watching took, as medians over the rounds in which that was measured; behind all others, too.
+const WATCHING: [&str; 2] = ["watching_throughput_share", "watching_cpu_ns_per_operation"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Why quantities of the row are absent, each with its name.
 const ABSENT: &str = "unavailable";
@@ -119,6 +121,7 @@ fn columns() -> Vec<String> {
         plain(&[ABSENT]),
         plain(&VIEW),
         prefixed("modelled", &MODEL),
+        plain(&WATCHING),
     ]
     .concat()
 }
@@ -298,6 +301,11 @@ fn source_row(table: &mut Csv, name: &str, run: &Run) {
     ];
     for (column, measured) in measured {
         cells = cells.maybe(column, reasons.value(column, measured));
+    }
+    if let Some(cost) = &observer.watching {
+        for (column, spread) in WATCHING.into_iter().zip([&cost.throughput_share, &cost.cpu_ns_per_operation]) {
+            cells = cells.maybe(column, reasons.value(column, spread).map(|spread| spread.median));
+        }
     }
     if let Some(counters) = reasons.value("counters", &run.counters) {
         cells = softirqs(cells, counters, &mut reasons);

@@ -1,11 +1,11 @@
 //! Sentences about a run that every output shares: where it came from, whether it can be trusted, what it cost.
 
 use super::clean;
-use super::number::{counted, duration, grouped, percent};
+use super::number::{counted, duration, grouped, percent, with_digits};
 use crate::limits::FIGURE_NEGLIGIBLE;
 use crate::summary::{CpuUnit, RoleName, both_sides, counters_only, window_ns, workload};
-use overhead_model::record::{CycleSource, Observer, SourceKind};
-use overhead_model::{Measured, Run};
+use overhead_model::record::{CycleSource, Observer, SourceKind, WatchingCost};
+use overhead_model::{Measured, Run, Spread};
 
 /// Returns where the frames came from and how many there were.
 pub(crate) fn source_line(run: &Run) -> String {
@@ -88,7 +88,37 @@ pub(crate) fn observer_line(observer: &Observer) -> String {
         Measured::Value(speed) => format!("{} frames/s", grouped(*speed)),
         Measured::Unavailable { unavailable } => format!("speed unknown ({})", clean(unavailable)),
     };
-    format!("{}, {}, {speed}", time("own CPU time", &observer.cpu_ns), time("in BPF programs", &observer.bpf_ns))
+    let watching = observer.watching.as_ref().map(|cost| format!("; {}", watching_in_words(cost))).unwrap_or_default();
+    let own = time("own CPU time", &observer.cpu_ns);
+    format!("{own}, {}, {speed}{watching}", time("in BPF programs", &observer.bpf_ns))
+}
+
+/// Returns what watching took from the command, with medians and the range over the rounds.
+fn watching_in_words(cost: &WatchingCost) -> String {
+    let range = |spread: &Spread, shown: fn(f64) -> String| {
+        format!("{} ({} to {})", shown(spread.median), shown(spread.min), shown(spread.max))
+    };
+    let throughput = match &cost.throughput_share {
+        Measured::Value(share) => {
+            let percent = |share: f64| format!("{}%", with_digits(share * 100.0, 1));
+            format!("{} of the unwatched throughput", range(share, percent))
+        }
+        Measured::Unavailable { unavailable } => {
+            format!("share of the unwatched throughput unknown ({})", clean(unavailable))
+        }
+    };
+    let nanoseconds = |ns: f64| with_digits(ns, 0);
+    let cpu = match (&cost.cpu_ns_per_operation, &cost.unwatched_cpu_ns_per_operation) {
+        (Measured::Value(more), Measured::Value(without)) => format!(
+            "{} ns of CPU per operation more than the {} that command and server take unwatched",
+            range(more, nanoseconds),
+            nanoseconds(without.median)
+        ),
+        (Measured::Unavailable { unavailable }, _) | (_, Measured::Unavailable { unavailable }) => {
+            format!("CPU per operation that it takes unknown ({})", clean(unavailable))
+        }
+    };
+    format!("under watch {throughput}, {cpu}; medians of {}", counted(cost.rounds, "round"))
 }
 
 /// Returns what CPU work is counted in, with the reason where it is not the hardware's cycles.

@@ -1,0 +1,84 @@
+//! CPU time of processes as `/proc` has it: what can be had without any program in the kernel.
+
+use crate::discover;
+use crate::error::Error;
+use crate::options::ProcessSelection;
+use procfs::process::{Process, Stat};
+use std::collections::BTreeSet;
+
+/// Returns who serves `ports` now, chosen like the server of [`crate::CounterOptions`]; nobody where it cannot be seen.
+///
+/// # Errors
+///
+/// [`Error::NoSuchCommand`] and its like when the selection is of nobody.
+pub fn servers(selection: &ProcessSelection, ports: &[u16]) -> Result<BTreeSet<u32>, Error> {
+    match selection {
+        ProcessSelection::Ports => Ok(discover::owners(ports)?.servers),
+        selection => discover::selected(selection),
+    }
+}
+
+/// Returns the CPU time of processes and of all that has descended from them, in nanoseconds, user and kernel mode. What has
+/// ended counts where its parent has waited for it, so that the difference of two readings holds what ran between
+/// (`proc_pid_stat(5)`). The kernel gives it in ticks, most often of 10 ms.
+///
+/// # Errors
+///
+/// [`Error::NoSuchProcess`] where one of `roots` has ended; what keeps `/proc` from being read.
+pub fn family_cpu_ns(roots: &BTreeSet<u32>) -> Result<u64, Error> {
+    let mut ticks = 0;
+    for (root, family) in discover::families(roots)? {
+        ticks += stat(root).map(|stat| own(&stat) + waited_for(&stat)).ok_or(Error::NoSuchProcess(root))?;
+        let others = family.into_iter().filter(|pid| *pid != root).filter_map(stat);
+        ticks += others.map(|stat| own(&stat) + waited_for(&stat)).sum::<u64>();
+    }
+    Ok(in_ns(ticks))
+}
+
+/// Returns the CPU time of the children of this process that it has waited for, and of theirs, in nanoseconds.
+pub fn children_cpu_ns() -> u64 {
+    in_ns(stat(std::process::id()).map_or(0, |stat| waited_for(&stat)))
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    Process::new(i32::try_from(pid).ok()?).ok()?.stat().ok()
+}
+
+fn own(stat: &Stat) -> u64 {
+    stat.utime + stat.stime
+}
+
+fn waited_for(stat: &Stat) -> u64 {
+    u64::try_from(stat.cutime + stat.cstime).unwrap_or(0)
+}
+
+fn in_ns(ticks: u64) -> u64 {
+    ticks * (1_000_000_000 / procfs::ticks_per_second().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Burns CPU time for half a second in a process below the one that it returns the name of.
+    const BURN: &str = "timeout 0.5 sh -c 'while :; do :; done'; :";
+
+    #[test]
+    fn what_a_child_of_a_child_took_is_known_once_it_was_waited_for() {
+        let (own, before) = (BTreeSet::from([std::process::id()]), children_cpu_ns());
+        let family = family_cpu_ns(&own).unwrap();
+        assert!(Command::new("sh").args(["-c", BURN]).status().unwrap().success());
+        let took = children_cpu_ns() - before;
+        assert!((50_000_000..900_000_000).contains(&took), "{took}");
+        assert!(family_cpu_ns(&own).unwrap() - family >= took);
+    }
+
+    #[test]
+    fn who_has_ended_is_named() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        assert!(matches!(family_cpu_ns(&BTreeSet::from([pid])), Err(Error::NoSuchProcess(gone)) if gone == pid));
+    }
+}
