@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test fuzz crosscheck build bench install acceptance bench-peers bless fixtures clean
+.PHONY: help demo comparison test test-kernels fuzz crosscheck build bench install acceptance bench-peers bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ comparison: ## databases, caches and key-value servers side by side, measured an
 
 test: ## everything that CI runs: lints, docs, tests, live tests against real servers
 	lab/check
+
+test-kernels: ## the BPF programs on Debian's kernels 6.1 and 6.12, x86_64 and arm64, in emulated machines; ten minutes
+	lab/test-kernels
 
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 	lab/fuzz

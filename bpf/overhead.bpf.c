@@ -516,9 +516,12 @@ static __always_inline void switch_cycles(struct cpu *cpu, struct thread *from, 
 					  __u32 to_tid)
 {
 	struct cycle_use now = {}, *sum;
+	bool nobody_left = !from;
 	struct totals *totals;
 
-	if (!from && !to) {
+	/* Kept apart from the other test: of both clang makes one of `from | to`, and 6.1 and 6.12 let nobody OR pointers. */
+	asm volatile("" : "+r"(nobody_left));
+	if (nobody_left && !to) {
 		cpu->cycles_tid = 0;
 		return;
 	}

@@ -60,7 +60,7 @@ impl Programs {
         match Self::attempt(options, &btf, cycles, &mut missing, None) {
             // One program that the kernel refuses spoils the whole object: do without the optional ones.
             Err(Error::Load(reason)) => {
-                let cycles = Err("the programs for it are refused by the kernel".to_owned());
+                let cycles = Err(format!("the programs for it are refused by the kernel: {reason}"));
                 Self::attempt(options, &btf, cycles, &mut missing, Some(&reason))
             }
             outcome => outcome,

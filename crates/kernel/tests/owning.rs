@@ -256,7 +256,7 @@ fn programs_that_a_command_starts_are_clients_apart_from_it() {
     let talk = format!(
         "import socket; s = socket.socket(); s.bind(('127.0.0.1', {from})); s.connect(('127.0.0.1', {port})); s.send(b'x' * 100); s.recv(100)"
     );
-    let script = format!("/bin/true; python3 -c \"{talk}\"; /bin/true");
+    let script = format!("/bin/true; python3 -c \"{talk}\" || exit 1; /bin/true");
     let status = std::process::Command::new("/bin/sh").args(["-c", &script]).status().unwrap();
     if !status.success() {
         return println!("skipped: no python3");

@@ -296,8 +296,8 @@ pub fn raise_loopback() {
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) };
     // SAFETY: plain numbers, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    request.ifr_name[0] = b'l'.cast_signed();
-    request.ifr_name[1] = b'o'.cast_signed();
+    request.ifr_name[0] = libc::c_char::from_ne_bytes([b'l']);
+    request.ifr_name[1] = libc::c_char::from_ne_bytes([b'o']);
     request.ifr_ifru.ifru_flags = libc::IFF_UP as i16;
     // SAFETY: the request names an interface and its flags, and outlives the call.
     assert_eq!(unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request) }, 0);

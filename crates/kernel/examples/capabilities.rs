@@ -1,0 +1,13 @@
+//! Prints what can be measured on this kernel, and what cannot, with the reason: one line each, tab-separated.
+//! `sudo cargo run -p overhead-kernel --example capabilities`
+
+use overhead_kernel::doctor;
+
+fn main() {
+    for capability in doctor() {
+        match capability.outcome {
+            Ok(()) => println!("capability\t{}\tyes", capability.name),
+            Err(absence) => println!("capability\t{}\tno\t{}", capability.name, absence.reason),
+        }
+    }
+}
