@@ -20,7 +20,7 @@ pub mod pattern;
 pub mod pgwire;
 pub mod resp;
 pub mod ssdb;
-mod statement;
+pub mod statement;
 mod verb;
 
 pub use cql::SharedStatements;

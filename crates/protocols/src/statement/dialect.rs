@@ -1,7 +1,7 @@
 //! How the texts of each language are cut into tokens.
 
 use sqlparser::dialect::{Dialect as Rules, MySqlDialect, PostgreSqlDialect, SnowflakeDialect};
-use sqlparser::tokenizer::{Token, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::any::TypeId;
 use std::iter::Peekable;
 use std::str::Chars;
@@ -25,6 +25,17 @@ impl Dialect {
 
     /// Cuts a text into tokens. Where that fails, there are those before the place.
     pub fn with_tokens<T>(self, text: &str, read: impl FnOnce(&[Token], bool) -> T) -> T {
+        let (spanned, is_read) = self.tokens(text);
+        let tokens: Vec<Token> = spanned.into_iter().map(|spanned| spanned.token).collect();
+        read(&tokens, is_read)
+    }
+
+    /// Returns the tokens of a text, each with its place; where one cannot be read, those before it.
+    pub fn with_spans(self, text: &str) -> Vec<TokenWithSpan> {
+        self.tokens(text).0
+    }
+
+    fn tokens(self, text: &str) -> (Vec<TokenWithSpan>, bool) {
         let rules: &dyn Rules = match self {
             Self::Postgres => &Lexical::of(PostgreSqlDialect {}),
             Self::Mysql => &Lexical::of(MySqlDialect {}),
@@ -34,8 +45,7 @@ impl Dialect {
         let mut spanned = Vec::new();
         let is_read =
             Tokenizer::new(rules, text).with_unescape(false).tokenize_with_location_into_buf(&mut spanned).is_ok();
-        let tokens: Vec<Token> = spanned.into_iter().map(|spanned| spanned.token).collect();
-        read(&tokens, is_read)
+        (spanned, is_read)
     }
 }
 

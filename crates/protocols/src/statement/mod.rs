@@ -17,6 +17,7 @@ mod dialect;
 mod lists;
 mod pieces;
 mod print;
+pub mod spans;
 #[cfg(test)]
 mod tests;
 mod words;
