@@ -175,6 +175,11 @@ impl<T: Tally> Connections<T> {
         &self.tally
     }
 
+    /// Returns the tally, as far as it was told.
+    pub fn tally_mut(&mut self) -> &mut T {
+        &mut self.tally
+    }
+
     /// Takes in one segment.
     pub fn segment(&mut self, segment: &Segment<'_>, at: Moment) {
         let (key, is_from_lesser) = Key::of(segment.source, segment.destination);

@@ -207,6 +207,11 @@ impl<T: Tally> Dissector<T> {
         self.connections.tally()
     }
 
+    /// Returns the tally, which has been told of everything where it listens.
+    pub fn tally_mut(&mut self) -> &mut T {
+        self.connections.tally_mut()
+    }
+
     /// Takes in one frame.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {

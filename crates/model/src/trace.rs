@@ -5,6 +5,7 @@
 
 use crate::account::Account;
 use crate::operation::{Class, Operation, Side};
+use crate::system::Protocol;
 use std::net::SocketAddr;
 
 /// A captured frame with a TCP segment, as far as its headers tell.
@@ -56,7 +57,17 @@ pub enum Trace<'a> {
         connection: u64,
     },
     /// The connection is of a selected protocol; nothing was posted to operations before.
-    Decoding,
+    Decoding {
+        /// The protocol.
+        protocol: Protocol,
+    },
+    /// The payload of the frame that began lies in the stream of a direction, new or repeated.
+    Placed {
+        /// The direction.
+        side: Side,
+        /// Offset of its first byte from the byte that is decoded first; below 0 for what was captured later and lies before it.
+        offset: i64,
+    },
     /// Client and server had been taken for each other: what was said of this connection's sides is the other way round.
     Swapped,
     /// The next bytes of a direction, in order, about to be decoded.

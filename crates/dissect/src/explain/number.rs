@@ -45,7 +45,7 @@ impl Numbering {
         match *step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),
             Trace::Ending { connection } => self.turns.turn(connection, true),
-            Trace::Decoding => return self.connect(|connection| connection.decoding = true),
+            Trace::Decoding { .. } => return self.connect(|connection| connection.decoding = true),
             Trace::Posted { op: None, .. } | Trace::Charged { op: None, .. } => {
                 return self.connect(|connection| connection.touched = true);
             }

@@ -228,8 +228,10 @@ impl Flow {
 
     /// Takes in one segment, which came in the frame of this number, the general way.
     pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
-        if self.counts.frames == 0 && matches!(self.stage, Stage::Decoding(_)) {
-            tally.trace(Trace::Decoding);
+        if self.counts.frames == 0
+            && let Stage::Decoding(Decoding { protocol, .. }) = &self.stage
+        {
+            tally.trace(Trace::Decoding { protocol: *protocol });
         }
         self.book.at(number, segment.frames);
         self.counts.frames += 1;
@@ -394,6 +396,7 @@ impl Flow {
                 return;
             }
         };
+        tally.trace(Trace::Placed { side, offset: start.wrapping_sub(ORIGIN).cast_signed() });
         let half = &self.halves[side as usize];
         if half.is_next(start) && self.probes[side as usize].is_none() {
             self.next_bytes(side, segment, len, tally);

@@ -191,7 +191,7 @@ impl Flow {
         let Sniffing { pieces, question, expects_calls, .. } = *sniffing;
         self.stage = Stage::Decoding(match question {
             Question::Which { keys, shared, .. } => {
-                tally.trace(Trace::Decoding);
+                tally.trace(Trace::Decoding { protocol });
                 Decoding::new(protocol, self.mid_stream, keys, &shared)
             }
             Question::Whether(decoding) => decoding,
