@@ -131,9 +131,8 @@ impl WriterOptions {
 pub struct PcapngWriter<W: Write> {
     output: String,
     writer: BufWriter<W>,
-    link: LinkType,
-    /// Of the second interface.
-    beside: Option<LinkType>,
+    /// By interface.
+    links: Vec<LinkType>,
     frames: u64,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -167,8 +166,8 @@ impl<W: Write> PcapngWriter<W> {
     pub fn new(output: &str, writer: W, options: &WriterOptions) -> Result<Self, WriteError> {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
         let output = output.to_owned();
-        let beside = options.beside.as_ref().map(|(link, _)| *link);
-        let mut this = Self { output, writer, link: options.link, beside, frames: 0, first_ns: None, last_ns: 0 };
+        let links = std::iter::once(options.link).chain(options.beside.as_ref().map(|(link, _)| *link)).collect();
+        let mut this = Self { output, writer, links, frames: 0, first_ns: None, last_ns: 0 };
         this.put(&section_header(options))?;
         this.put(&interface_description(options))?;
         if let Some((link, name)) = &options.beside {
@@ -178,16 +177,29 @@ impl<W: Write> PcapngWriter<W> {
         Ok(this)
     }
 
-    /// Adds a frame.
+    /// Adds an interface; the first one, which is there already, is number 0.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::Write`] when the writer fails.
+    pub fn add_interface(&mut self, options: &WriterOptions) -> Result<(), WriteError> {
+        self.links.push(options.link);
+        self.put(&interface_description(options))
+    }
+
+    /// Adds a frame: of the interface that it names, or of the first with its link type where it names none of that.
     ///
     /// # Errors
     ///
     /// [`WriteError::LinkType`] for a frame of another link type, [`WriteError::Write`] when the writer fails.
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WriteError> {
-        let is_beside = frame.link != self.link && self.beside == Some(frame.link);
-        if frame.link != self.link && !is_beside {
-            return Err(WriteError::LinkType { output: self.output.clone(), expected: self.link, link: frame.link });
-        }
+        let named = frame.interface as usize;
+        let is_named = self.links.get(named) == Some(&frame.link);
+        let first = || self.links.iter().position(|link| *link == frame.link);
+        let Some(interface) = is_named.then_some(named).or_else(first) else {
+            let expected = self.links.first().copied().unwrap_or(frame.link);
+            return Err(WriteError::LinkType { output: self.output.clone(), expected, link: frame.link });
+        };
         let bytes = frame.bytes.len();
         let captured = u32::try_from(bytes).ok().filter(|bytes| *bytes <= crate::limits::MAX_FRAME_BYTES);
         let captured = captured.ok_or_else(|| WriteError::TooLong { output: self.output.clone(), bytes })?;
@@ -196,7 +208,7 @@ impl<W: Write> PcapngWriter<W> {
         let fields = [
             ENHANCED_PACKET,
             length,
-            u32::from(is_beside),
+            interface as u32,
             (frame.time_ns >> 32) as u32,
             frame.time_ns as u32,
             captured,
