@@ -1,5 +1,6 @@
 //! `overhead analyze`: capture files to a run record.
 
+use crate::anonymise::{self, AnonymiseArgs};
 use crate::cli::{Output, Which};
 use crate::divide::{Dissect, Division};
 use crate::exit::StatusFault;
@@ -11,8 +12,8 @@ use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print, project};
 use anyhow::{Context, Result};
 use clap::Args;
-use overhead_dissect::Totals;
 use overhead_dissect::explain::FieldSums;
+use overhead_dissect::{Selection, Totals};
 use overhead_model::Measured;
 use overhead_model::record::{By, Input, Run, Selected, SourceKind};
 use overhead_report::{Aggregate, NamedRun};
@@ -30,6 +31,8 @@ pub struct Analyze {
     /// Put the record into the run folder, in place of the one that is there
     #[arg(long)]
     write: bool,
+    #[command(flatten)]
+    anonymise: AnonymiseArgs,
 }
 
 /// What is read, and how.
@@ -95,6 +98,8 @@ impl Analyze {
             )
             .into());
         }
+        let read = kept.as_ref().map(|kept| self.reading.of_kept(kept));
+        self.anonymise.check(read.as_ref().unwrap_or(&self.reading))?;
         let run = self.reading.record(kept.as_ref())?;
         let name = kept.as_ref().map_or_else(|| name(&self.reading.files), KeptRun::name);
         let named = NamedRun::new(name, run);
@@ -103,7 +108,8 @@ impl Analyze {
         if let Some(kept) = kept {
             self.keep(&kept, &named)?;
         }
-        Ok(named.run.exit)
+        let copied = self.anonymise.copy(read.as_ref().unwrap_or(&self.reading), &named.run)?;
+        Ok(anonymise::settled(copied, named.run.exit))
     }
 
     /// Puts the record into the run folder: where it was asked for, and where an aborted capture has left none.
@@ -134,8 +140,41 @@ impl Reading {
     /// Reads the files, or the packets of a run, into a record.
     pub fn record(&self, kept: Option<&KeptRun>) -> Result<Run> {
         let Some(kept) = kept else { return self.read_files(None) };
-        let (files, which) = (kept.packets.clone(), kept.which(&self.which));
-        Self { files, which, ..self.clone() }.read_files(Some(kept))
+        self.of_kept(kept).read_files(Some(kept))
+    }
+
+    /// Returns the same of the packets of a run.
+    fn of_kept(&self, kept: &KeptRun) -> Self {
+        Self { files: kept.packets.clone(), which: kept.which(&self.which), ..self.clone() }
+    }
+
+    /// Returns the same with nothing decrypted, and without figures that take another reading.
+    pub fn without_keys(&self) -> Self {
+        let (fields, project, by) = (false, ProjectArgs::default(), By::default());
+        Self { keys: KeyFiles::none(), fields, project, by, ..self.clone() }
+    }
+
+    /// Returns the same of a copy of the frames that were read.
+    pub fn of_copy(&self, copy: &Path) -> Self {
+        Self { files: vec![copy.to_owned()], count: None, window: TimeWindow::default(), ..self.clone() }
+    }
+
+    /// Returns the first file that can be read once only.
+    pub fn pipe(&self) -> Option<&Path> {
+        self.files.iter().map(PathBuf::as_path).find(|file| !inputs::can_be_read_again(file))
+    }
+
+    /// Returns which connections are wanted.
+    pub fn selection(&self) -> Result<Selection> {
+        self.which.selection()
+    }
+
+    /// Hands all frames that are asked for to `copier`, and returns it.
+    pub fn copy<D: Dissect>(&self, mut copier: D, warnings: &mut Warnings) -> Result<D> {
+        let keys = KeyReader::read(&self.keys, warnings)?;
+        // What there is to say of the files was said with the record.
+        self.read(&mut copier, &keys, &mut Warnings::default())?;
+        Ok(copier)
     }
 
     fn read_files(&self, kept: Option<&KeptRun>) -> Result<Run> {

@@ -27,15 +27,23 @@ pub struct KeyFiles {
     /// Key log to decrypt TLS with, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]
     #[arg(long, value_name = "FILE")]
     keylog: Vec<PathBuf>,
+    /// There are none, whatever the environment names and captures bring.
+    #[arg(skip)]
+    are_none: bool,
 }
 
 impl KeyFiles {
+    /// Returns no files: nothing is decrypted.
+    pub fn none() -> Self {
+        Self { keylog: Vec::new(), are_none: true }
+    }
+
     /// The files named, or the one in the environment; and whether they were named.
     fn paths(&self) -> (Vec<PathBuf>, bool) {
         if !self.keylog.is_empty() {
             return (self.keylog.clone(), true);
         }
-        let from_environment = std::env::var_os("SSLKEYLOGFILE").filter(|path| !path.is_empty());
+        let from_environment = std::env::var_os("SSLKEYLOGFILE").filter(|path| !path.is_empty() && !self.are_none);
         (from_environment.map(PathBuf::from).into_iter().collect(), false)
     }
 }
@@ -47,6 +55,8 @@ pub struct KeyReader {
     files: Vec<Followed>,
     /// What capture files have brought, and is not in the log yet.
     brought: RefCell<Vec<u8>>,
+    /// What they bring is of no use.
+    is_deaf: bool,
 }
 
 /// A file as far as it was read.
@@ -62,7 +72,7 @@ impl KeyReader {
     /// For captures that are over: reads the files to their ends. One that the environment names may be missing.
     pub fn read(files: &KeyFiles, warnings: &mut Warnings) -> Result<Self> {
         let (paths, are_named) = files.paths();
-        let mut reader = Self::of(paths);
+        let mut reader = Self { is_deaf: files.are_none, ..Self::of(paths) };
         for file in &mut reader.files {
             let read = file.read(&reader.log);
             let secrets = match read {
@@ -89,7 +99,7 @@ impl KeyReader {
 
     fn of(paths: Vec<PathBuf>) -> Self {
         let files = paths.into_iter().map(|path| Followed { path, offset: 0, rest: Vec::new() });
-        Self { log: Arc::default(), files: files.collect(), brought: RefCell::default() }
+        Self { log: Arc::default(), files: files.collect(), brought: RefCell::default(), is_deaf: false }
     }
 
     /// Returns what the dissection looks into.
@@ -101,7 +111,7 @@ impl KeyReader {
     #[inline]
     pub fn bring(&self, secrets: &Secrets) {
         let text = secrets.take();
-        if !text.is_empty() {
+        if !text.is_empty() && !self.is_deaf {
             self.brought.borrow_mut().extend(text);
         }
     }
@@ -199,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_named_file_that_is_missing_is_an_error() {
-        let files = KeyFiles { keylog: vec![PathBuf::from("/nowhere/keys")] };
+        let files = KeyFiles { keylog: vec![PathBuf::from("/nowhere/keys")], are_none: false };
         let error = format!("{:#}", KeyReader::read(&files, &mut Warnings::default()).unwrap_err());
         assert!(error.contains("/nowhere/keys"), "{error}");
     }

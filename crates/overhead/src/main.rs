@@ -5,6 +5,7 @@
 
 mod advise;
 mod analyze;
+mod anonymise;
 mod bench;
 mod caller;
 #[cfg(feature = "live")]

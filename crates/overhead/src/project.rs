@@ -13,7 +13,7 @@ pub struct ProjectArgs {
     /// Also model a link of this MTU, in a second reading: frames that are longer are cut, with headers for each piece
     #[arg(long, value_name = "mtu=N", value_parser = mtu)]
     project: Option<u32>,
-    /// Also model what Ethernet takes for each frame on the cable: preamble, check sequence, gap and padding
+    /// Also model the preamble, check sequence, gap and padding of Ethernet
     #[arg(long)]
     physical: bool,
 }

@@ -1,0 +1,169 @@
+//! A frame without addresses, names and user data, and with its lengths.
+
+use crate::address::Addresses;
+use crate::fill::Filler;
+use crate::layers::{self, Kind, Layer, Layers};
+use crate::rules;
+use overhead_model::LinkType;
+use std::ops::Range;
+
+/// Options of TCP whose content is a secret or a random number (IANA, TCP Option Kind Numbers): MD5, authentication, MPTCP's keys,
+/// Fast Open's cookie, experiments.
+const SECRET_OPTIONS: [u8; 6] = [19, 29, 30, 34, 253, 254];
+/// Options of IPv4 that hold addresses: routes, time stamps.
+const ROUTE_OPTIONS: [u8; 5] = [7, 68, 131, 137, 82];
+
+/// Replaces addresses, and fills whatever is no header.
+pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len: usize, bytes: &mut [u8]) {
+    let layers = layers::of(link, bytes, wire_len);
+    for Layer { kind, bytes: at, .. } in &layers.all {
+        let Some(header) = bytes.get_mut(at.clone()) else { continue };
+        match kind {
+            Kind::Ethernet => {
+                each(addresses, header, &[0..6, 6..12]);
+            }
+            Kind::Cooked => {
+                let from = if header.len() == 16 { 6 } else { 12 };
+                addresses.replace(header.get_mut(from..from + 6).unwrap_or_default());
+                header.get_mut(from + 6..from + 8).unwrap_or_default().fill(0);
+            }
+            Kind::Arp => each(addresses, header, &[8..14, 14..18, 18..24, 24..28]),
+            Kind::Ipv4 => {
+                each(addresses, header, &[12..16, 16..20]);
+                options(header.get_mut(20..).unwrap_or_default(), &ROUTE_OPTIONS);
+            }
+            Kind::Ipv6 => each(addresses, header, &[8..24, 24..40]),
+            // Addresses of a route; what authenticates.
+            Kind::Extension(43 | 51) => header.get_mut(12..).unwrap_or_default().fill(0),
+            Kind::Tcp => {
+                ports(addresses, header);
+                options(header.get_mut(20..).unwrap_or_default(), &SECRET_OPTIONS);
+            }
+            Kind::Udp | Kind::Tunnel => ports(addresses, header),
+            Kind::Options => header.fill(0),
+            Kind::Icmp(_) | Kind::Gre | Kind::Extension(_) | Kind::Other => {}
+        }
+    }
+    payload(filler, addresses, &layers, bytes);
+}
+
+/// Fills what is no header. Of a header that is cut or contradicts itself, the beginning says that it does.
+fn payload(filler: &Filler, addresses: &Addresses, layers: &Layers, bytes: &mut [u8]) {
+    let end = layers.end.clamp(layers.payload, bytes.len());
+    bytes.get_mut(end..).unwrap_or_default().fill(0);
+    let payload = bytes.get_mut(layers.payload..end).unwrap_or_default();
+    match layers.all.last().map(|layer| layer.kind) {
+        Some(Kind::Icmp(_)) => filler.binary(payload),
+        Some(Kind::Ipv4 | Kind::Ipv6 | Kind::Extension(_)) => {
+            if layers.is_fragment {
+                rules::opaque(filler, payload, false);
+            } else {
+                let header = payload.len().min(20);
+                let (header, rest) = payload.split_at_mut(header);
+                ports(addresses, header);
+                filler.data(rest);
+            }
+        }
+        _ => rules::opaque(filler, payload, false),
+    }
+}
+
+fn each(addresses: &Addresses, header: &mut [u8], places: &[Range<usize>]) {
+    for place in places {
+        addresses.replace(header.get_mut(place.clone()).unwrap_or_default());
+    }
+}
+
+/// Replaces the two ports that a header begins with.
+pub fn ports(addresses: &Addresses, header: &mut [u8]) {
+    for port in header.as_chunks_mut::<2>().0.iter_mut().take(2) {
+        *port = addresses.port(u16::from_be_bytes(*port)).to_be_bytes();
+    }
+}
+
+/// Empties options of these kinds; each is a kind, a length that counts both, and a value.
+pub fn options(mut bytes: &mut [u8], kinds: &[u8]) {
+    loop {
+        match &*bytes {
+            [0, ..] | [] | [_] => return,
+            [1, ..] => bytes = bytes.get_mut(1..).unwrap_or_default(),
+            &[kind, len, ..] => {
+                let Some((option, rest)) = bytes.split_at_mut_checked(usize::from(len).max(2)) else { return };
+                if kinds.contains(&kind) {
+                    // The pointer of a route stays valid.
+                    option.get_mut(2..).unwrap_or_default().fill(0);
+                }
+                bytes = rest;
+            }
+        }
+    }
+}
+
+/// Puts checksums right, the innermost first. Where a packet was not captured whole or is a fragment, that of what it carries is 0.
+pub fn checksums(link: LinkType, wire_len: usize, bytes: &mut [u8]) {
+    let layers = layers::of(link, bytes, wire_len);
+    for (index, layer) in layers.all.iter().enumerate().rev() {
+        let ip =
+            layers.all.get(..index).unwrap_or_default().iter().rfind(|ip| matches!(ip.kind, Kind::Ipv4 | Kind::Ipv6));
+        let at = layer.bytes.start;
+        match (layer.kind, ip) {
+            (Kind::Ipv4, _) => put(bytes, at + 10, |bytes| sum(bytes, layer.bytes.clone(), 0)),
+            (Kind::Tcp, Some(ip)) => over(bytes, layer, at + 16, (pseudo(bytes, ip, layer, 6), layers.is_fragment)),
+            // Where it is 0, none was made.
+            (Kind::Udp | Kind::Tunnel, Some(ip)) if bytes.get(at + 6..at + 8) != Some(&[0, 0]) => {
+                over(bytes, layer, at + 6, (pseudo(bytes, ip, layer, 17), layers.is_fragment));
+                if bytes.get(at + 6..at + 8) == Some(&[0, 0]) && layer.end <= bytes.len() && !layers.is_fragment {
+                    bytes.get_mut(at + 6..at + 8).unwrap_or_default().fill(0xff);
+                }
+            }
+            (Kind::Icmp(4), _) => over(bytes, layer, at + 2, (0, layers.is_fragment)),
+            (Kind::Icmp(_), Some(ip)) => over(bytes, layer, at + 2, (pseudo(bytes, ip, layer, 58), layers.is_fragment)),
+            (Kind::Gre, _) if bytes.get(at).is_some_and(|flags| flags & 0x80 != 0) => {
+                over(bytes, layer, at + 4, (0, layers.is_fragment));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Sums what a layer and all behind it hold.
+fn over(bytes: &mut [u8], layer: &Layer, at: usize, (begun, is_fragment): (u32, bool)) {
+    if layer.end > bytes.len() || is_fragment {
+        return bytes.get_mut(at..at + 2).unwrap_or_default().fill(0);
+    }
+    put(bytes, at, |bytes| sum(bytes, layer.bytes.start..layer.end, begun));
+}
+
+fn put(bytes: &mut [u8], at: usize, sum: impl FnOnce(&[u8]) -> u16) {
+    let Some(place) = bytes.get_mut(at..at + 2) else { return };
+    place.fill(0);
+    let sum = sum(bytes);
+    bytes.get_mut(at..at + 2).unwrap_or_default().copy_from_slice(&sum.to_be_bytes());
+}
+
+/// The sum over the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1).
+fn pseudo(bytes: &[u8], ip: &Layer, layer: &Layer, protocol: u32) -> u32 {
+    let from = ip.bytes.start;
+    let addresses = if ip.kind == Kind::Ipv4 { from + 12..from + 20 } else { from + 8..from + 40 };
+    let len = (layer.end - layer.bytes.start) as u32;
+    add(bytes.get(addresses).unwrap_or_default(), protocol + (len >> 16) + (len & 0xffff))
+}
+
+fn sum(bytes: &[u8], range: Range<usize>, begun: u32) -> u16 {
+    let mut sum = add(bytes.get(range).unwrap_or_default(), begun);
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(sum as u16)
+}
+
+/// Adds words; carries are added as they come, so that no length is too long.
+fn add(bytes: &[u8], begun: u32) -> u32 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let words = words.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
+    let last = rest.first().map(|byte| u32::from(*byte) << 8);
+    words.chain(last).fold(begun, |sum, word| {
+        let sum = sum + word;
+        (sum >> 16) + (sum & 0xffff)
+    })
+}

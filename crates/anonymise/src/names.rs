@@ -1,0 +1,244 @@
+//! Identifiers, and the texts of statements.
+
+use crate::fill::Filler;
+use overhead_model::Protocol;
+use overhead_protocols::statement::spans::{SpanKind, is_keyword, spans};
+use std::ops::Range;
+
+/// Lengths of the groups of a UUID (RFC 9562 section 4).
+const UUID: [usize; 5] = [8, 4, 4, 4, 12];
+/// Bytes of a text that are cut into tokens. What lies beyond is replaced word by word.
+const LONGEST: usize = 1 << 20;
+/// Words that a decoder asks for, or that everybody's servers have: nobody's names.
+const PUBLIC: [&str; 14] = [
+    "admin",
+    "config",
+    "local",
+    "_id",
+    "def",
+    "information_schema",
+    "performance_schema",
+    "mysql",
+    "postgres",
+    "public",
+    "oplog",
+    "rs",
+    "dse_system",
+    "dse_perf",
+];
+
+/// Returns whether an identifier stays: keywords, and names that come with the server.
+pub fn stays(name: &[u8]) -> bool {
+    let begins = |start: &[u8]| name.get(..start.len()).is_some_and(|has| has.eq_ignore_ascii_case(start));
+    begins(b"system")
+        || begins(b"pg_")
+        || name.first() == Some(&b'$')
+        || PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public.as_bytes()))
+        || is_keyword(name)
+}
+
+impl Filler {
+    /// Replaces an identifier, or several joined by dots.
+    pub fn identifier(&self, bytes: &mut [u8]) {
+        for name in bytes.chunk_by_mut(|before, byte| (*before == b'.') == (*byte == b'.')) {
+            self.name(name, stays);
+        }
+    }
+
+    /// Replaces the names and values in the text of a statement of this protocol.
+    pub fn statement(&self, protocol: Protocol, bytes: &mut [u8]) {
+        let mut read = readable(bytes.get(..LONGEST).unwrap_or(bytes));
+        if protocol == Protocol::Mysql {
+            read = without_hints(read);
+        }
+        let uuids = uuids(read.as_bytes());
+        let tokens = spans(protocol, &read);
+        let end = tokens.last().map_or(0, |(at, _)| at.end);
+        let is_copy = first_word(&read).eq_ignore_ascii_case("COPY");
+        let mut is_first = true;
+        for (at, kind) in tokens {
+            let is_in = |uuid: &Range<usize>| uuid.start <= at.start && at.end <= uuid.end;
+            let is_uuid = matches!(kind, SpanKind::Name | SpanKind::Number) && uuids.iter().any(is_in);
+            let introduces = matches!(read.as_bytes().get(at.end), Some(b'\'' | b'"'));
+            let Some(token) = bytes.get_mut(at.clone()) else { continue };
+            match kind {
+                _ if is_uuid => self.hexadecimal(token),
+                // The verb, which may be one that no dialect knows.
+                SpanKind::Name if std::mem::take(&mut is_first) || introduces => {}
+                SpanKind::Name if token.first().is_some_and(u8::is_ascii_digit) || is_duration(token) => {
+                    self.digits(token);
+                }
+                SpanKind::Name => self.identifier(token),
+                SpanKind::Quoted => self.identifier(inside(token)),
+                // What says which bytes of a copy are what.
+                SpanKind::Text if is_copy && token.len() <= 7 => {}
+                SpanKind::Text => self.literal(inside_text(token)),
+                SpanKind::Number => self.digits(token),
+                SpanKind::Hexadecimal => {
+                    let from = token.iter().position(|byte| matches!(byte, b'x' | b'X')).map_or(0, |at| at + 1);
+                    self.hexadecimal(token.get_mut(from..).unwrap_or_default());
+                }
+                SpanKind::Comment => self.text(token),
+                SpanKind::Marker => {
+                    let is_number = token.iter().skip(1).all(u8::is_ascii_digit);
+                    if !is_number {
+                        self.identifier(token.get_mut(1..).unwrap_or_default());
+                    }
+                }
+                SpanKind::Other => is_first &= token.first().is_none_or(|first| !first.is_ascii_alphanumeric()),
+            }
+        }
+        self.text(bytes.get_mut(end..).unwrap_or_default());
+    }
+
+    /// A literal. What a backslash is followed by stays, for it says what that stands for.
+    fn literal(&self, bytes: &mut [u8]) {
+        let escapes = bytes.windows(2).filter(|pair| matches!(pair, [b'\\', _])).count();
+        if escapes == 0 {
+            return self.data(bytes);
+        }
+        let mut escaped = false;
+        let stays = |byte: &u8| {
+            let stays = escaped || *byte == b'\\';
+            escaped = !escaped && *byte == b'\\';
+            stays
+        };
+        let kept: Vec<bool> = bytes.iter().map(stays).collect();
+        let original = bytes.to_vec();
+        self.data(bytes);
+        for ((byte, was), kept) in bytes.iter_mut().zip(original).zip(kept) {
+            if kept {
+                *byte = was;
+            }
+        }
+    }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|character: char| !character.is_ascii_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default()
+}
+
+/// What is between the first and the last byte.
+fn inside(token: &mut [u8]) -> &mut [u8] {
+    match token {
+        [_, inside @ .., _] => inside,
+        short => short,
+    }
+}
+
+/// What is between the quotes of a text, without what introduces these.
+fn inside_text(token: &mut [u8]) -> &mut [u8] {
+    let Some(first) = token.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'$')) else { return token };
+    let Some(rest) = token.get_mut(first..) else { return &mut [] };
+    if rest.first() == Some(&b'$') {
+        // `$tag$ … $tag$`
+        let tag = rest.iter().skip(1).position(|byte| *byte == b'$').map_or(1, |at| at + 2);
+        let end = rest.len().saturating_sub(tag);
+        return rest.get_mut(tag..end.max(tag)).unwrap_or_default();
+    }
+    inside(rest)
+}
+
+/// Returns whether a word is a duration of CQL: `P1Y2M`.
+fn is_duration(word: &[u8]) -> bool {
+    matches!(word, [b'P' | b'p', digit, ..] if digit.is_ascii_digit() || matches!(digit, b'T' | b't'))
+        && word.iter().any(u8::is_ascii_digit)
+}
+
+/// Returns the text with another character for each byte that is none, so that all lies where it lay.
+fn readable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| 'x'));
+    }
+    text
+}
+
+/// Blanks out what is around the text in a comment that servers of `MySQL` execute (`/*!40101 SET … */`).
+fn without_hints(text: String) -> String {
+    let mut bytes = text.into_bytes();
+    let mut at = 0;
+    while let Some(begun) = find(&bytes, at, b"/*!") {
+        let digits = bytes.iter().skip(begun + 3).take_while(|byte| byte.is_ascii_digit()).count();
+        at = begun + 3 + digits;
+        let end = find(&bytes, at, b"*/");
+        for blank in std::iter::once(begun..at).chain(end.map(|end| end..end + 2)) {
+            bytes.get_mut(blank).unwrap_or_default().fill(b' ');
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn find(bytes: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
+    bytes.get(from..)?.windows(wanted.len()).position(|window| window == wanted).map(|at| from + at)
+}
+
+/// Returns where the UUIDs of a text lie.
+fn uuids(text: &[u8]) -> Vec<Range<usize>> {
+    let is_uuid = |start: usize| {
+        let mut at = start;
+        UUID.iter().enumerate().all(|(group, len)| {
+            let digits = text.get(at..at + len).unwrap_or_default();
+            let end = at + len;
+            at = end + 1;
+            let is_last = group + 1 == UUID.len();
+            digits.len() == *len
+                && digits.iter().all(u8::is_ascii_hexdigit)
+                && (is_last || text.get(end) == Some(&b'-'))
+        })
+    };
+    let length = UUID.iter().sum::<usize>() + UUID.len() - 1;
+    let dashes = text.iter().enumerate().filter(|(_, byte)| **byte == b'-').filter_map(|(at, _)| at.checked_sub(8));
+    dashes.filter(|start| is_uuid(*start)).map(|start| start..start + length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fill::Key;
+
+    fn filled(protocol: Protocol, text: &str) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        Filler::new(Key::new(*b"a key for tests.")).statement(protocol, &mut bytes);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Asserts that of a text nothing stays but what has no `_` in its place.
+    fn check(protocol: Protocol, text: &str, stays: &str) {
+        let filled = filled(protocol, text);
+        let same = |((was, is), stays): ((char, char), char)| stays == '_' || (was == is && was == stays);
+        assert!(text.chars().zip(filled.chars()).zip(stays.chars()).all(same), "{text}\n{stays}\n{filled}");
+        // A letter of a name may come back, where its filler was a keyword.
+        let replaced = text.chars().zip(filled.chars()).filter(|(was, is)| was != is).count();
+        assert!(replaced + 4 >= stays.matches('_').count(), "{text}\n{filled}");
+    }
+
+    #[test]
+    fn names_and_values_are_replaced_and_what_is_asked_for_stays() {
+        for (text, stays) in [
+            (
+                "SELECT abalance FROM pgbench_accounts WHERE aid = 1234 -- look",
+                "SELECT ________ FROM ________________ WHERE ___ = ____ -- ____",
+            ),
+            ("INSERT INTO tt VALUES ('it''s SELECT', 1.5e3, $1)", "INSERT INTO __ VALUES ('__''_ ______', _._e_, $1)"),
+            ("SELEC 1", "SELEC _"),
+            ("SELECT E'a\\nb', date'2024-01-02', '\\x0a'", "SELECT E'_\\n_', date'____-__-__', '\\x__'"),
+            ("SELECT * FROM pg_class WHERE \"Zq\" = $$its$$", "SELECT * FROM pg_class WHERE \"__\" = $$___$$"),
+            ("COPY tt FROM STDIN (DELIMITER E'\\t')", "COPY __ FROM STDIN (DELIMITER E'\\t')"),
+        ] {
+            check(Protocol::Pgwire, text, stays);
+        }
+        let text = "SELECT vv FROM system.local WHERE id = 3f2504e0-4f89-11d3-9a0c-0305e82c3301 AND b = 0x0aff";
+        let stays = "SELECT __ FROM system.local WHERE id = ________-____-____-____-____________ AND _ = 0x____";
+        check(Protocol::Cql, text, stays);
+        let text = "/*!40101 SET zq = 1 */ SELECT \"literal\", `qq`";
+        check(Protocol::Mysql, text, "/*!40101 SET __ = _ */ SELECT \"_______\", `__`");
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_read_has_no_word_left() {
+        let text = "SELECT a FROM b WHERE c = 'never ends SELECT";
+        check(Protocol::Mysql, text, "SELECT _ FROM _ WHERE _ = '_____ ____ ______");
+    }
+}

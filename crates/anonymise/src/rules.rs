@@ -1,0 +1,296 @@
+//! Which field is replaced, and how: by its account, and by its name where that does not say enough.
+
+use crate::fill::Filler;
+use overhead_model::{Account, Protocol};
+
+/// A field about to be replaced, and what came before it.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldAt<'a> {
+    /// Its connection's protocol.
+    pub protocol: Protocol,
+    /// Where it is posted.
+    pub account: Account,
+    /// The groups that it lies in.
+    pub groups: &'a [&'static str],
+    /// Its name.
+    pub field: &'static str,
+    /// Name of its operation, where that is known yet.
+    pub operation: &'a [u8],
+    /// The name that was posted last in its direction, of what may have one.
+    pub name: &'a [u8],
+    /// The type of its value, where it has one: BSON's.
+    pub kind: u8,
+}
+
+/// What becomes of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// It stays.
+    Keep,
+    /// Text where it reads as one, else binary.
+    Data,
+    /// Words alone, whatever is between them.
+    Text,
+    /// All bytes.
+    Binary,
+    /// An identifier, which no other may become equal to.
+    Name,
+    /// The same, of a path: no word of it stays.
+    Path,
+    /// The text of a statement.
+    Statement,
+    /// Words behind the first one, which says what it is.
+    Status,
+    /// An IP address.
+    Address,
+    /// Handshake messages of TLS.
+    Handshake,
+    /// `INFO`'s lines.
+    Info,
+    /// An error of `MySQL`, with its code and state.
+    Error,
+    /// What was not decoded.
+    Opaque,
+}
+
+use Treatment::{Address, Binary, Data, Error, Handshake, Info, Keep, Name, Opaque, Path, Statement, Status, Text};
+
+/// Header fields of HTTP whose values are nobody's data.
+const HEADERS: [&str; 20] = [
+    "accept",
+    "accept-encoding",
+    "accept-ranges",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "expect",
+    "keep-alive",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "vary",
+    "x-content-type-options",
+    "x-elastic-product",
+];
+
+/// Words in replies of RESP that say what a reply is.
+const REPLIES: [&str; 10] = [
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "message",
+    "pmessage",
+    "smessage",
+    "invalidate",
+];
+
+/// Strings of MongoDB's envelope that steer it or name software.
+const ENVELOPE: [&str; 12] = [
+    "codeName",
+    "compression",
+    "level",
+    "mechanism",
+    "mode",
+    "msg",
+    "readPreference",
+    "type",
+    "version",
+    "ferretdb",
+    "ferretdbVersion",
+    "w",
+];
+
+/// Words of other protocols that are told by them.
+const MARKS: [&str; 14] =
+    ["GET", "PUT", "POST", "HEAD", "HTTP", "OPTIONS", "DELETE", "SSH", "PRI", "SM", "INFO", "CONNECT", "ERR", "OK"];
+
+#[expect(clippy::match_same_arms, reason = "each protocol has its own lines")]
+impl FieldAt<'_> {
+    /// Returns what becomes of it, its bytes being these.
+    pub fn treatment(&self, bytes: &[u8]) -> Treatment {
+        match self.account {
+            // Not to be told apart.
+            _ if matches!(self.field, "compressed" | "compressed body") => Binary,
+            Account::Tls if self.field == "handshake" => Handshake,
+            Account::Tls if matches!(self.field, "authentication tag" | "nonce" | "padding" | "ticket") => Binary,
+            Account::Unknown if self.field == "ciphertext" => Binary,
+            Account::Unknown => Opaque,
+            Account::Framing if self.field == "checksum" => Binary,
+            Account::Query => self.query(),
+            Account::Data => self.data(bytes),
+            Account::Schema => self.schema(),
+            Account::Metadata => self.metadata(bytes),
+            Account::Status => self.status(bytes),
+            _ => Keep,
+        }
+    }
+
+    fn query(&self) -> Treatment {
+        match (self.protocol, self.field) {
+            (Protocol::Pgwire | Protocol::Mysql | Protocol::Cql, "statement") => Statement,
+            (Protocol::Http, "path") => Path,
+            (Protocol::Mongo, "collection") => Name,
+            (Protocol::Mongo, "value") | (Protocol::Resp, "script") => Text,
+            _ => Keep,
+        }
+    }
+
+    fn data(&self, bytes: &[u8]) -> Treatment {
+        let is_one_of = |words: &[&str]| words.iter().any(|word| bytes == word.as_bytes());
+        match (self.protocol, self.field) {
+            (Protocol::Resp, "integer") if self.is_confirmed() => Keep,
+            (Protocol::Resp, "value") if self.operation == b"HELLO" || is_one_of(&REPLIES) => Keep,
+            (Protocol::Resp, "value") if self.operation == b"INFO" => Info,
+            (Protocol::Resp, "option value") if self.name.to_ascii_uppercase().starts_with(b"LIB-") => Keep,
+            // The version that a client asks for.
+            (Protocol::Resp, "argument") if self.operation == b"HELLO" && bytes.len() == 1 => Keep,
+            (Protocol::Memcache, "version" | "mode" | "CRLF") => Keep,
+            // Its name among the statistics, and what that is.
+            (Protocol::Memcache, "key") if bytes == b"version" => Keep,
+            (Protocol::Memcache, "value") if self.name == b"version" => Keep,
+            // True and false.
+            (Protocol::Mongo, _) if self.kind == 0x08 => Keep,
+            _ => Data,
+        }
+    }
+
+    /// Returns whether a number may say how many subscriptions are left.
+    fn is_confirmed(&self) -> bool {
+        let name = self.operation;
+        name == b"PUSH" || name == b"EXEC" || name == b"HELLO" || name.ends_with(b"SUBSCRIBE")
+    }
+
+    fn schema(&self) -> Treatment {
+        match (self.protocol, self.field) {
+            (Protocol::Pgwire, "name") | (Protocol::Mongo, "field name" | "value" | "name") => Name,
+            (Protocol::Cql, field) if field == "name" || field.ends_with(" name") => Name,
+            (
+                Protocol::Mysql,
+                "schema" | "table" | "original table" | "name" | "original name" | "default" | "parameter name"
+                | "table name" | "catalog",
+            ) => Name,
+            _ => Keep,
+        }
+    }
+
+    fn metadata(&self, bytes: &[u8]) -> Treatment {
+        let name = |names: &[&str]| names.iter().any(|name| self.name.eq_ignore_ascii_case(name.as_bytes()));
+        match (self.protocol, self.field) {
+            (Protocol::Cql, "statement id" | "result metadata id" | "paging state" | "token") => Binary,
+            (Protocol::Cql, "option value") if name(&["CLIENT_ID", "APPLICATION_NAME"]) => Text,
+            (Protocol::Pgwire, "statement name" | "portal name" | "name" | "channel") if self.is_named() => Name,
+            (Protocol::Pgwire, "value") if name(&["user", "database", "session_authorization"]) => Name,
+            (Protocol::Pgwire, "value") if name(&["application_name", "options", "search_path"]) => Text,
+            (Protocol::Pgwire, "password" | "response" | "challenge" | "salt" | "secret key" | "data") => Data,
+            (Protocol::Mysql, "user name" | "database name") => Name,
+            (Protocol::Mysql, "random data") => Binary,
+            // One byte says how to go on.
+            (Protocol::Mysql, "authentication data") if bytes.len() > 1 => Binary,
+            (Protocol::Mysql, "session state" | "file name") => Text,
+            (Protocol::Mysql, "value") if !name(&["_client_name", "_client_version", "_server_host_type"]) => Text,
+            (Protocol::Http, "header value") if !name(&HEADERS) => Text,
+            (Protocol::Http, "scheme and host" | "not a header" | "chunk extension") => Text,
+            (Protocol::Mongo, "database") => Name,
+            (Protocol::Mongo, "value") => self.envelope(),
+            _ => Keep,
+        }
+    }
+
+    /// Parameters and options have names, too, which are the protocol's.
+    fn is_named(&self) -> bool {
+        self.field != "name"
+            || self.groups.last().is_some_and(|group| matches!(*group, "close" | "describe" | "execute" | "bind"))
+    }
+
+    /// A value of MongoDB that is neither the user's nor an outcome.
+    fn envelope(&self) -> Treatment {
+        let name = |names: &[&str]| names.iter().any(|name| self.name == name.as_bytes());
+        let is_driver = self.groups.last().is_some_and(|group| matches!(*group, "driver" | "ferretdb"));
+        match self.kind {
+            0x02 if name(&["$db", "ns", "db", "dbName"]) => Name,
+            0x02 if name(&ENVELOPE) || is_driver && name(&["name", "version"]) => Keep,
+            0x02 | 0x0d | 0x0e | 0x0b => Text,
+            0x05 | 0x07 => Binary,
+            _ => Keep,
+        }
+    }
+
+    fn status(&self, bytes: &[u8]) -> Treatment {
+        match (self.protocol, self.field) {
+            (Protocol::Resp, "text") => {
+                let word = bytes.split(|byte| *byte == b' ').next().unwrap_or_default();
+                let is_code = !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
+                if is_code && word.len() <= 16 { Status } else { Text }
+            }
+            (
+                Protocol::Pgwire,
+                "message" | "detail" | "hint" | "where" | "internal query" | "constraint name" | "schema name"
+                | "table name" | "column name" | "data type name",
+            ) => Text,
+            (Protocol::Cql, "error message" | "details") => Text,
+            (Protocol::Cql, "address") => Address,
+            (Protocol::Cql, "statement id") => Binary,
+            (Protocol::Mysql, "message") => Error,
+            (Protocol::Mysql, "info") => Text,
+            (Protocol::Memcache, "status") if bytes.contains(&b' ') => Status,
+            (Protocol::Memcache, "value") => Data,
+            (Protocol::Mongo, "value") if self.kind == 0x02 && self.name != b"codeName" => Text,
+            (Protocol::Mongo, "value") if matches!(self.kind, 0x05 | 0x07) => Binary,
+            _ => Keep,
+        }
+    }
+}
+
+/// Replaces the text of an error of `MySQL`: behind a byte that says so, a code of two, and a state of five behind `#`.
+pub fn error(filler: &Filler, bytes: &mut [u8]) {
+    let code = if bytes.first() == Some(&0xff) { 3 } else { 0 };
+    let state = if bytes.get(code) == Some(&b'#') { 6 } else { 0 };
+    filler.text(bytes.get_mut(code + state..).unwrap_or_default());
+}
+
+/// Lines of `INFO` that name the software.
+const SOFTWARE: [&[u8]; 4] = [b"redis_version", b"valkey_version", b"server_name", b"redis_mode"];
+
+/// Replaces what stands behind the names of `INFO`'s lines.
+pub fn info(filler: &Filler, bytes: &mut [u8]) {
+    for line in bytes.split_mut(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (name, value) = line.split_at_mut(colon);
+        if !SOFTWARE.contains(&&*name) {
+            filler.text(value);
+        }
+    }
+}
+
+/// Replaces what was not decoded. What tells another protocol stays.
+pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
+    if crate::fill::is_text(bytes) {
+        for word in bytes.chunk_by_mut(|before, byte| before.is_ascii_uppercase() == byte.is_ascii_uppercase()) {
+            if !MARKS.iter().any(|mark| mark.as_bytes() == word) {
+                filler.text(word);
+            }
+        }
+        return;
+    }
+    // Fewer than could say anything.
+    let start = bytes.first_chunk::<5>().copied().filter(|_| is_start);
+    filler.binary(bytes);
+    if let (Some(start), Some(place)) = (start, bytes.first_chunk_mut()) {
+        *place = start;
+    }
+}
+
+/// Replaces the words behind the first one.
+pub fn behind_first_word(filler: &Filler, bytes: &mut [u8]) {
+    let first = bytes.iter().position(|byte| *byte == b' ').unwrap_or(bytes.len());
+    filler.text(bytes.get_mut(first..).unwrap_or_default());
+}

@@ -1,0 +1,412 @@
+//! The streams of all connections while they are dissected: which bytes of which frames each field lies in, and what takes
+//! their place.
+//!
+//! A frame's payload is replaced as a whole when it is written, for nobody knows yet what it is. Once a field is posted, its bytes
+//! are put in their places: into the frame that brought them first, and into all that repeated them since. What is repeated later
+//! is copied from there. So memory is that of the messages that are not decoded yet, and of some numbers for the frames
+//! decoded last.
+
+use crate::address::Addresses;
+use crate::fill::Filler;
+use crate::rules::{self, FieldAt, Treatment};
+use crate::tls;
+use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
+use overhead_model::{
+    Account, ConnectionSummary, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
+};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+/// Frames of a direction whose places are remembered once they are decoded.
+const REMEMBERED: usize = 1 << 10;
+/// What the checksum of a segment of CQL is seeded with (`native_protocol_v5.spec` section 2.2).
+const SEGMENT_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
+
+/// Bytes of a segment's payload, and where in the copy they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Place of the first one in the payload.
+    pub at: u64,
+    /// Offset in the copy.
+    pub to: u64,
+    /// How many were captured.
+    pub len: u64,
+}
+
+/// What is to be done to the copy, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Bytes of [`Streams::bytes`] go to an offset of the copy.
+    Replace {
+        /// Which bytes.
+        bytes: Range<usize>,
+        /// The offset.
+        to: u64,
+    },
+    /// Bytes are repeated.
+    Copy {
+        /// Offset of the first one.
+        from: u64,
+        /// Where they go.
+        to: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+/// Where the payload of a frame lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    connection: u64,
+    side: Side,
+    offset: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Streams {
+    filler: Filler,
+    addresses: Addresses,
+    turns: Turns<Connection>,
+    /// The payload of the current frame.
+    payload: Vec<Part>,
+    edits: Vec<Edit>,
+    bytes: Vec<u8>,
+    scratch: Scratch,
+    /// What was heard of the current frame.
+    has_heard: bool,
+    placed: Option<Placed>,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    field: Vec<u8>,
+    runs: Vec<(u64, Range<usize>)>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    protocol: Option<Protocol>,
+    sides: [Direction; 2],
+    /// Names of open operations, where what is in their answers depends on them.
+    names: HashMap<u64, Box<str>>,
+}
+
+/// Bytes of a stream, and where in the copy they lie.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Offset in the stream; below 0 before the byte that was captured first.
+    start: i64,
+    len: i64,
+    to: u64,
+}
+
+#[derive(Debug, Default)]
+struct Direction {
+    stream: UnpostedStream,
+    /// With bytes that are not posted yet.
+    places: VecDeque<Place>,
+    /// Without.
+    remembered: VecDeque<Place>,
+    groups: Vec<&'static str>,
+    field: &'static str,
+    field_len: u64,
+    /// The field was replaced.
+    is_taken: bool,
+    name: Vec<u8>,
+    command: Vec<u8>,
+    kind: u8,
+    segment: Option<Segment>,
+}
+
+/// A segment of CQL.
+#[derive(Debug, Default)]
+struct Segment {
+    payload: Vec<u8>,
+    is_begun: bool,
+    checksum: VecDeque<u8>,
+}
+
+impl Streams {
+    /// Returns what replaces what is in streams.
+    pub fn new(filler: Filler, addresses: Addresses) -> Self {
+        Self {
+            filler,
+            addresses,
+            turns: Turns::default(),
+            payload: Vec::new(),
+            edits: Vec::new(),
+            bytes: Vec::new(),
+            scratch: Scratch::default(),
+            has_heard: false,
+            placed: None,
+        }
+    }
+
+    /// The payload of the next frame that a segment ends in lies here.
+    pub fn begin(&mut self, payload: impl IntoIterator<Item = Part>) {
+        self.edits.clear();
+        self.bytes.clear();
+        self.payload.clear();
+        self.payload.extend(payload);
+        (self.has_heard, self.placed) = (false, None);
+    }
+
+    /// Returns whether the frame was dissected.
+    pub fn has_heard(&self) -> bool {
+        self.has_heard
+    }
+
+    /// Returns where its payload lies; `None` where that is in no stream that is decoded.
+    pub fn placed(&self) -> Option<Placed> {
+        self.placed
+    }
+
+    /// The same payload lies here, too.
+    pub fn place_again(&mut self, placed: Placed, payload: Vec<Part>) {
+        self.payload = payload;
+        self.turns.turn(placed.connection, false);
+        self.place(placed.side, placed.offset);
+    }
+
+    /// Returns what has become known since the last frame began.
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// Returns the bytes of these edits.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn place(&mut self, side: Side, offset: i64) {
+        self.placed = Some(Placed { connection: self.turns.connection(), side, offset });
+        let direction = &mut self.turns.kept().sides[side as usize];
+        let posted = direction.stream.posted.cast_signed();
+        for part in std::mem::take(&mut self.payload) {
+            let place = Place { start: offset + part.at.cast_signed(), len: part.len.cast_signed(), to: part.to };
+            let known = direction.remembered.iter().chain(&direction.places);
+            for before in known.filter(|_| place.start < posted) {
+                let (from, end) =
+                    (place.start.max(before.start), (place.start + place.len).min(before.start + before.len));
+                let end = end.min(posted);
+                if from < end {
+                    self.edits.push(Edit::Copy {
+                        from: before.at(from),
+                        to: place.at(from),
+                        len: (end - from).cast_unsigned(),
+                    });
+                }
+            }
+            if place.start + place.len > posted {
+                direction.places.push_back(place);
+            }
+        }
+    }
+
+    /// The field that was announced last is of this account: replaces it.
+    fn posted(&mut self, side: Side, op: Option<u64>, account: Account) {
+        let Self { filler, addresses, turns, edits, bytes, scratch, .. } = self;
+        let connection = turns.kept();
+        let direction = &mut connection.sides[side as usize];
+        if std::mem::replace(&mut direction.is_taken, true) {
+            return;
+        }
+        let Scratch { field, runs } = scratch;
+        field.clear();
+        runs.clear();
+        let is_start = direction.stream.posted == 0;
+        direction.stream.take(direction.field_len, |offset, run| {
+            if run.seen == Seen::Captured {
+                let from = field.len();
+                field.extend_from_slice(&run.bytes);
+                runs.push((offset, from..field.len()));
+            }
+        });
+        let Some(protocol) = connection.protocol else { return };
+        let operation =
+            op.and_then(|op| connection.names.get(&op)).map_or(direction.command.as_slice(), |name| name.as_bytes());
+        let at = FieldAt {
+            protocol,
+            account,
+            groups: &direction.groups,
+            field: direction.field,
+            operation,
+            name: &direction.name,
+            kind: direction.kind,
+        };
+        let treatment = at.treatment(field);
+        direction.notice(field);
+        replace(filler, addresses, (treatment, protocol, is_start), field);
+        if protocol == Protocol::Cql {
+            direction.segment(field);
+        }
+        for (offset, range) in runs.iter() {
+            direction.put(*offset, field.get(range.clone()).unwrap_or_default(), edits, bytes);
+        }
+        direction.retire();
+    }
+
+    fn step(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => {
+                self.has_heard = true;
+                self.turns.turn(facts.connection, false);
+            }
+            Trace::Ending { connection } => self.turns.turn(connection, true),
+            Trace::Decoding { protocol } => self.turns.kept().protocol = Some(protocol),
+            Trace::Swapped => self.turns.kept().sides.swap(0, 1),
+            Trace::Placed { side, offset } => self.place(side, offset),
+            Trace::Bytes { side, bytes, opaque } => self.turns.kept().sides[side as usize].stream.push(bytes, opaque),
+            Trace::Enter { side, group } => self.turns.kept().sides[side as usize].groups.push(group),
+            Trace::Leave { side } => _ = self.turns.kept().sides[side as usize].groups.pop(),
+            Trace::Field { side, field, len } => {
+                let direction = &mut self.turns.kept().sides[side as usize];
+                (direction.field, direction.field_len, direction.is_taken) = (field, len, false);
+            }
+            Trace::Posted { side, op, account, in_order: true, .. } => self.posted(side, op, account),
+            Trace::Labelled { op: Some(op), name, .. } => {
+                let connection = self.turns.kept();
+                if connection.protocol == Some(Protocol::Resp) {
+                    connection.names.insert(op, name.into());
+                }
+            }
+            Trace::Closed { op: Some(op), .. } => _ = self.turns.kept().names.remove(&op),
+            _ => {}
+        }
+    }
+}
+
+/// Replaces the bytes of a field.
+fn replace(
+    filler: &Filler,
+    addresses: &Addresses,
+    (treatment, protocol, is_start): (Treatment, Protocol, bool),
+    bytes: &mut [u8],
+) {
+    match treatment {
+        Treatment::Keep => {}
+        Treatment::Data => filler.data(bytes),
+        Treatment::Text => filler.text(bytes),
+        Treatment::Binary => filler.binary(bytes),
+        Treatment::Name => match bytes {
+            [b'$', name @ ..] if protocol == Protocol::Mongo => filler.identifier(name),
+            name => filler.identifier(name),
+        },
+        Treatment::Path => filler.name(bytes, |_| false),
+        Treatment::Statement => filler.statement(protocol, bytes),
+        Treatment::Status => rules::behind_first_word(filler, bytes),
+        Treatment::Address => addresses.replace(bytes),
+        Treatment::Handshake => tls::handshake(filler, bytes),
+        Treatment::Error => rules::error(filler, bytes),
+        Treatment::Info => rules::info(filler, bytes),
+        Treatment::Opaque => rules::opaque(filler, bytes, is_start),
+    }
+}
+
+impl Place {
+    /// Where in the copy the byte at an offset of the stream lies.
+    fn at(&self, offset: i64) -> u64 {
+        self.to + (offset - self.start).cast_unsigned()
+    }
+}
+
+impl Direction {
+    /// Remembers what says what the next fields are.
+    fn notice(&mut self, bytes: &[u8]) {
+        let place = match self.field {
+            "name" | "field name" | "header name" | "option" | "key" | "parameter name" => &mut self.name,
+            "command" => &mut self.command,
+            "element type" => {
+                self.kind = bytes.first().copied().unwrap_or_default();
+                return;
+            }
+            _ => return,
+        };
+        place.clear();
+        place.extend_from_slice(bytes.get(..64).unwrap_or(bytes));
+    }
+
+    /// Takes in what lies in a segment of CQL, and puts the checksum right.
+    fn segment(&mut self, bytes: &mut [u8]) {
+        match (self.field, &mut self.segment) {
+            ("segment header", segment) => {
+                let segment = segment.get_or_insert_default();
+                if segment.is_begun {
+                    *segment = Segment::default();
+                }
+            }
+            (_, None) => {}
+            ("segment checksum", Some(segment)) => {
+                if segment.checksum.is_empty() {
+                    let mut hasher = crc32fast::Hasher::new();
+                    hasher.update(&SEGMENT_SEED);
+                    hasher.update(&segment.payload);
+                    segment.checksum = hasher.finalize().to_le_bytes().into();
+                    segment.is_begun = true;
+                }
+                for byte in bytes {
+                    *byte = segment.checksum.pop_front().unwrap_or(*byte);
+                }
+            }
+            (_, Some(segment)) => {
+                segment.is_begun = true;
+                segment.payload.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Puts bytes at an offset of the stream in all their places.
+    fn put(&self, offset: u64, field: &[u8], edits: &mut Vec<Edit>, bytes: &mut Vec<u8>) {
+        let (start, end) = (offset.cast_signed(), offset.cast_signed() + field.len().cast_signed() as i64);
+        for place in &self.places {
+            let (from, to) = (start.max(place.start), end.min(place.start + place.len));
+            if from >= to {
+                continue;
+            }
+            let begin = bytes.len();
+            let range = (from - start).cast_unsigned() as usize..(to - start).cast_unsigned() as usize;
+            bytes.extend_from_slice(field.get(range).unwrap_or_default());
+            edits.push(Edit::Replace { bytes: begin..bytes.len(), to: place.at(from) });
+        }
+    }
+
+    /// Forgets frames that are decoded, the oldest first.
+    fn retire(&mut self) {
+        let posted = self.stream.posted.cast_signed();
+        if self.places.iter().any(|place| place.start + place.len <= posted) {
+            let remembered = &mut self.remembered;
+            self.places.retain(|place| {
+                let is_open = place.start + place.len > posted;
+                if !is_open {
+                    remembered.push_back(*place);
+                }
+                is_open
+            });
+            let surplus = self.remembered.len().saturating_sub(REMEMBERED);
+            self.remembered.drain(..surplus);
+        }
+    }
+}
+
+impl Tally for Streams {
+    fn row(&mut self, _: RowKey<'_>) -> RowId {
+        RowId(0)
+    }
+    fn wants_statements(&self) -> bool {
+        false
+    }
+    fn operation(&mut self, _: RowId, _: &Operation) {}
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+    fn connection(&mut self, _: ConnectionSummary) {}
+
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        Some(self)
+    }
+}
+
+impl Listener for Streams {
+    fn hear(&mut self, step: Trace<'_>) {
+        self.step(step);
+    }
+}

@@ -1,0 +1,73 @@
+//! Handshake messages of TLS (RFC 5246 section 7.4, RFC 8446 section 4): what steers the connection stays, and everything that
+//! names somebody, or is secret or random, is replaced. So no key log fits any more.
+
+use crate::fill::Filler;
+
+const CLIENT_HELLO: u8 = 1;
+const SERVER_HELLO: u8 = 2;
+/// Extensions whose content stays: lists of groups and signatures, protocols to speak, versions, and flags.
+const PUBLIC_EXTENSIONS: [u16; 11] = [5, 10, 11, 13, 16, 22, 23, 43, 45, 50, 0xff01];
+/// The name of the server (RFC 6066 section 3).
+const SERVER_NAME: u16 = 0;
+/// Says that a `ServerHello` asks for another hello (RFC 8446 section 4.1.3).
+const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
+
+/// Replaces what is in the handshake messages that a record holds. What is no message is replaced as a whole.
+pub fn handshake(filler: &Filler, mut bytes: &mut [u8]) {
+    loop {
+        let &[kind @ (0..=24 | 254), high, middle, low, ..] = &*bytes else { return filler.binary(bytes) };
+        let len = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        if bytes.len() < 4 + len {
+            // Of a certificate that goes on in the next record, the header.
+            let is_begun = matches!(kind, 4 | 11 | 12 | 13 | 22) && len < 1 << 17;
+            return filler.binary(bytes.get_mut(if is_begun { 4 } else { 0 }..).unwrap_or_default());
+        }
+        let (message, behind) = bytes.split_at_mut(4 + len);
+        let body = message.get_mut(4..).unwrap_or_default();
+        match kind {
+            CLIENT_HELLO | SERVER_HELLO => hello(filler, body, kind == CLIENT_HELLO),
+            _ => filler.binary(body),
+        }
+        if behind.is_empty() {
+            return;
+        }
+        bytes = behind;
+    }
+}
+
+/// Version, random, session id; suites and compression methods, of which the server chose; extensions.
+fn hello(filler: &Filler, body: &mut [u8], is_clients: bool) {
+    let Some((head, rest)) = body.split_at_mut_checked(35) else { return filler.binary(body) };
+    let random = head.get_mut(2..34).unwrap_or_default();
+    if !random.starts_with(&RETRY) {
+        filler.binary(random);
+    }
+    let session = usize::from(head.last().copied().unwrap_or_default());
+    let Some((id, rest)) = rest.split_at_mut_checked(session) else { return filler.binary(rest) };
+    filler.binary(id);
+    let mut at = if is_clients { 2 + length(rest) } else { 2 };
+    at += if is_clients { 1 + usize::from(rest.get(at).copied().unwrap_or_default()) } else { 1 };
+    extensions(filler, rest.get_mut(at + 2..).unwrap_or_default());
+}
+
+fn extensions(filler: &Filler, mut bytes: &mut [u8]) {
+    while let &[a, b, high, low, ..] = &*bytes {
+        let (kind, len) = (u16::from_be_bytes([a, b]), usize::from(u16::from_be_bytes([high, low])));
+        if bytes.len() < 4 + len {
+            break;
+        }
+        let (extension, behind) = bytes.split_at_mut(4 + len);
+        let content = extension.get_mut(4..).unwrap_or_default();
+        match kind {
+            SERVER_NAME => filler.text(content.get_mut(5..).unwrap_or_default()),
+            _ if PUBLIC_EXTENSIONS.contains(&kind) => {}
+            _ => filler.binary(content),
+        }
+        bytes = behind;
+    }
+    filler.binary(bytes);
+}
+
+fn length(bytes: &[u8]) -> usize {
+    bytes.first_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)))
+}

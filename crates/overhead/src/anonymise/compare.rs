@@ -1,0 +1,122 @@
+//! Whether two records have the same figures, names aside.
+
+use overhead_model::Run;
+use serde_json::{Map, Value};
+
+/// Members of a record that are of the reading, or texts.
+const ASIDE: [&str; 11] = [
+    "tool",
+    "environment",
+    "counters",
+    "observer",
+    "warnings",
+    "exit",
+    "view",
+    "peers",
+    "projection",
+    "latency_within",
+    "fields",
+];
+/// Statements of a row in a record. Of more, which these are depends on their texts.
+const STATEMENTS: usize = 100;
+
+/// Returns in which figures a copy's record differs from its original's, each in a phrase; none where it does not.
+pub fn differences(original: &Run, copy: &Run) -> Vec<String> {
+    let [original, copy] = [original, copy].map(|run| figures(serde_json::to_value(run).unwrap_or_default()));
+    let mut found = Vec::new();
+    compare("", &original, &copy, &mut found);
+    found
+}
+
+fn figures(mut run: Value) -> Value {
+    without_aside(&mut run);
+    if let Some(source) = run.get_mut("source").and_then(Value::as_object_mut) {
+        for name in ["inputs", "selection", "kind", "kernel_drops"] {
+            source.remove(name);
+        }
+    }
+    for row in members(&mut run, "operations") {
+        let statements = members(row, "statements");
+        let is_cut = statements.len() >= STATEMENTS;
+        for statement in statements {
+            forget(statement, "text");
+        }
+        if is_cut {
+            forget(row, "statements");
+        }
+        sort(row, "statements");
+        if row.get("protocol").and_then(Value::as_str) == Some("http") {
+            forget(row, "name");
+        }
+    }
+    for connection in members(&mut run, "connections") {
+        forget(connection, "client");
+        forget(connection, "server");
+        // An application says its own name there, not its driver's.
+        if connection.get("protocol").and_then(Value::as_str) == Some("pgwire") {
+            forget(connection, "client_software");
+        }
+    }
+    sort(&mut run, "operations");
+    sort(&mut run, "connections");
+    run
+}
+
+fn without_aside(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !ASIDE.contains(&name.as_str()));
+            members.values_mut().for_each(without_aside);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(without_aside),
+        _ => {}
+    }
+}
+
+fn members<'a>(value: &'a mut Value, name: &str) -> &'a mut [Value] {
+    value.get_mut(name).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
+}
+
+fn forget(value: &mut Value, name: &str) {
+    value.as_object_mut().and_then(|members| members.remove(name));
+}
+
+fn sort(value: &mut Value, name: &str) {
+    members(value, name).sort_by_cached_key(Value::to_string);
+}
+
+fn compare(path: &str, original: &Value, copy: &Value, found: &mut Vec<String>) {
+    match (original, copy) {
+        (Value::Object(a), Value::Object(b)) => objects(path, a, b, found),
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (a, b) in a.iter().zip(b) {
+                compare(&format!("{path}{}", title(a)), a, b, found);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            let titles = |rows: &[Value]| rows.iter().map(title).collect::<Vec<_>>();
+            let (a, b) = (titles(a), titles(b));
+            let gone: Vec<&String> = a.iter().filter(|title| !b.contains(title)).collect();
+            let new: Vec<&String> = b.iter().filter(|title| !a.contains(title)).collect();
+            found.push(format!("{path}: {} became {} ({gone:?} {new:?})", a.len(), b.len()));
+        }
+        (a, b) if a == b => {}
+        (a, b) => found.push(format!("{path}: {a} became {b}")),
+    }
+}
+
+fn objects(path: &str, a: &Map<String, Value>, b: &Map<String, Value>, found: &mut Vec<String>) {
+    let only_in_copy = b.keys().filter(|name| !a.contains_key(*name));
+    for name in a.keys().chain(only_in_copy) {
+        let (a, b) = (a.get(name).unwrap_or(&Value::Null), b.get(name).unwrap_or(&Value::Null));
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        compare(&path, a, b, found);
+    }
+}
+
+/// What an element of a list is called.
+fn title(row: &Value) -> String {
+    let of = |name| row.get(name).and_then(Value::as_str).unwrap_or_default();
+    let title = [of("class"), of("name"), of("via")].join(" ");
+    if title.trim().is_empty() { String::new() } else { format!(" {}", title.trim()) }
+}

@@ -1,0 +1,187 @@
+//! `overhead analyze --anonymise`: a copy of captures without user data, held against the original before it is believed.
+
+mod compare;
+
+use crate::analyze::Reading;
+use crate::divide::Dissect;
+use crate::exit::StatusFault;
+use crate::print;
+use crate::warnings::Warnings;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
+use overhead_capture::{PcapngWriter, WriterOptions};
+use overhead_model::{Frame, LinkType, Run, say};
+use overhead_report::text::counted;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Differences that are named; the others are counted.
+const NAMED: usize = 5;
+
+/// Where a copy goes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct AnonymiseArgs {
+    /// Also write a copy without user data, with the same figures
+    #[arg(long, value_name = "OUT.pcapng", conflicts_with = "write")]
+    anonymise: Option<PathBuf>,
+    /// The secret that the filler depends on, 32 hex digits: for tests; it is random otherwise
+    #[arg(long, value_name = "HEX", hide = true, requires = "anonymise", value_parser = key)]
+    anonymise_key: Option<Key>,
+}
+
+fn key(hex: &str) -> Result<Key> {
+    let number = u128::from_str_radix(hex, 16).with_context(|| "32 hexadecimal digits are needed")?;
+    Ok(Key::new(number.to_be_bytes()))
+}
+
+impl AnonymiseArgs {
+    /// Complains where the copy cannot be made, before anything is read.
+    pub fn check(&self, reading: &Reading) -> Result<()> {
+        let Some(out) = &self.anonymise else { return Ok(()) };
+        if out.exists() {
+            let out = out.display();
+            return Err(StatusFault::usage(format!(
+                "--anonymise {out}: the file exists: choose another name, or remove it"
+            ))
+            .into());
+        }
+        if let Some(file) = reading.pipe() {
+            let file = file.display();
+            return Err(
+                StatusFault::usage(format!("{file}: --anonymise reads twice: save a pipe to a file first")).into()
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the copy, and returns the warnings about it. `run` is the record of the original.
+    pub fn copy(&self, reading: &Reading, run: &Run) -> Result<Warnings> {
+        let mut warnings = Warnings::default();
+        let Some(out) = &self.anonymise else { return Ok(warnings) };
+        let reading = reading.without_keys();
+        let key = match self.anonymise_key {
+            Some(key) => key,
+            None => random_key()?,
+        };
+        let copier = Copier { copy: Anonymiser::new(&reading.selection()?, key, scratch(out)?), failed: None };
+        let frames = reading.copy(copier, &mut warnings)?.finish(out)?;
+        let written = write(out, frames)?;
+        let original = reading.record(None)?;
+        if run.ledger != original.ledger {
+            warnings.partial(
+                "what was decrypted is encrypted in the copy, which has no keys: its figures are those of the packets without a key log",
+            );
+        }
+        let copied = reading.of_copy(out).record(None)?;
+        of_differences(out, &compare::differences(&original, &copied), &mut warnings);
+        say!("{}: {}, without user data", out.display(), counted(written, "frame"));
+        Ok(warnings)
+    }
+}
+
+/// Says in which figures the copy differs from its original.
+fn of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
+    let more = differences.len().saturating_sub(NAMED);
+    for difference in differences.iter().take(NAMED) {
+        warnings.partial(format!("{} differs from its original: {difference}", out.display()));
+    }
+    if more > 0 {
+        warnings.partial(format!(
+            "{} differs from its original in {} more",
+            out.display(),
+            counted(more as u64, "figure")
+        ));
+    }
+}
+
+/// Prints what there is to say of a copy, and returns the status that goes with it and with that of the record.
+pub fn settled(warnings: Warnings, status: u8) -> u8 {
+    print::settled(warnings).max(status)
+}
+
+/// Takes frames to the copy, until that fails.
+struct Copier {
+    copy: Anonymiser,
+    failed: Option<io::Error>,
+}
+
+impl Copier {
+    fn finish(self, out: &Path) -> Result<CopiedFrames> {
+        let frames = match self.failed {
+            Some(error) => Err(error),
+            None => self.copy.finish(),
+        };
+        frames.with_context(|| unwritable(out))
+    }
+}
+
+impl Dissect for Copier {
+    fn frame(&mut self, frame: &Frame<'_>) {
+        if self.failed.is_none() {
+            self.failed = self.copy.frame(frame).err();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+fn unwritable(out: &Path) -> String {
+    format!("{}: no copy can be made beside it: make room there or choose another place", out.display())
+}
+
+/// Returns a file in the folder of the copy that is gone when it is closed.
+fn scratch(out: &Path) -> Result<File> {
+    let name = out.file_name().ok_or_else(|| anyhow!("{}: --anonymise needs the name of a file", out.display()))?;
+    let path = out.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
+    let mut options = OpenOptions::new();
+    let file =
+        options.read(true).write(true).create_new(true).mode(0o600).open(&path).with_context(|| unwritable(out))?;
+    std::fs::remove_file(&path).with_context(|| unwritable(out))?;
+    Ok(file)
+}
+
+fn random_key() -> Result<Key> {
+    const SOURCE: &str = "/dev/urandom";
+    let mut key = [0; 16];
+    File::open(SOURCE)
+        .and_then(|mut source| source.read_exact(&mut key))
+        .with_context(|| format!("no key can be made of {SOURCE}"))?;
+    Ok(Key::new(key))
+}
+
+/// Writes the copy as pcapng, with as many interfaces as frames came from.
+fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
+    let mut interfaces: Vec<(u32, LinkType)> = Vec::new();
+    let mut writer = None;
+    while let Some(frame) = frames.next_frame().with_context(|| unwritable(out))? {
+        let options = WriterOptions::new(frame.link);
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            None => writer.insert(PcapngWriter::create(out, &options)?),
+        };
+        let from = (frame.interface, frame.link);
+        let known = interfaces.iter().position(|known| *known == from);
+        if known.is_none() {
+            // The first one is there.
+            if !interfaces.is_empty() {
+                writer.add_interface(&options)?;
+            }
+            interfaces.push(from);
+        }
+        let interface = known.unwrap_or(interfaces.len() - 1);
+        writer.write(&Frame { interface: interface as u32, ..frame })?;
+    }
+    let mut writer = match writer {
+        Some(writer) => writer,
+        None => PcapngWriter::create(out, &WriterOptions::new(LinkType::ETHERNET))?,
+    };
+    writer.flush()?;
+    let written = writer.frames();
+    writer.finish(None)?;
+    Ok(written)
+}
