@@ -132,6 +132,21 @@ impl Filler {
         if is_text(bytes) { self.text(bytes) } else { self.binary(bytes) }
     }
 
+    /// Replaces what `filled` has replaced by what repeats itself, so that it compresses as well as anything can.
+    pub fn plain(bytes: &mut [u8], filled: &[u8]) {
+        let is_text = is_text(bytes);
+        for (byte, _) in bytes.iter_mut().zip(filled).filter(|(was, is)| was != is) {
+            let (first, count) = class(*byte);
+            *byte = match (is_text, count) {
+                // All of it, so that nothing is told of what was 0 before.
+                (false, _) => 0,
+                (true, ..3) => *byte,
+                // Of a class the last but two, or the last but one.
+                (true, _) => first + count - if *byte == first + count - 3 { 2 } else { 3 },
+            };
+        }
+    }
+
     /// Replaces the words of a text. What stands between them stays.
     pub fn text(&self, bytes: &mut [u8]) {
         self.words(bytes, Self::word);

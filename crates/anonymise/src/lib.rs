@@ -12,6 +12,7 @@
 //!
 //! - `fill`: bytes to other bytes of their class; `names`: identifiers and statements; `address`: addresses and ports;
 //! - `rules`: which field is replaced in which way; `tls`: the same of handshakes;
+//! - `packed`: compressed bytes to as many others;
 //! - `streams`: fields to places in frames; `layers` and `frame`: headers, and what is no stream;
 //! - `spool`: the copy while it is made.
 
@@ -23,6 +24,7 @@ mod fill;
 mod frame;
 mod layers;
 mod names;
+mod packed;
 mod rules;
 mod spool;
 mod streams;

@@ -156,7 +156,7 @@ impl FieldAt<'_> {
             (Protocol::Memcache, "version" | "mode" | "CRLF") => Keep,
             // Its name among the statistics, and what that is.
             (Protocol::Memcache, "key") if bytes == b"version" => Keep,
-            (Protocol::Memcache, "value") if self.name == b"version" => Keep,
+            (Protocol::Memcache, "value" | "item") if self.name == b"version" => Keep,
             // True and false.
             (Protocol::Mongo, _) if self.kind == 0x08 => Keep,
             _ => Data,
@@ -185,7 +185,8 @@ impl FieldAt<'_> {
     fn metadata(&self, bytes: &[u8]) -> Treatment {
         let name = |names: &[&str]| names.iter().any(|name| self.name.eq_ignore_ascii_case(name.as_bytes()));
         match (self.protocol, self.field) {
-            (Protocol::Cql, "statement id" | "result metadata id" | "paging state" | "token") => Binary,
+            // Ids of statements stay: they are looked up, and compressed in some messages of a connection.
+            (Protocol::Cql, "paging state" | "token") => Binary,
             (Protocol::Cql, "option value") if name(&["CLIENT_ID", "APPLICATION_NAME"]) => Text,
             (Protocol::Pgwire, "statement name" | "portal name" | "name" | "channel") if self.is_named() => Name,
             (Protocol::Pgwire, "value") if name(&["user", "database", "session_authorization"]) => Name,
@@ -238,7 +239,6 @@ impl FieldAt<'_> {
             ) => Text,
             (Protocol::Cql, "error message" | "details") => Text,
             (Protocol::Cql, "address") => Address,
-            (Protocol::Cql, "statement id") => Binary,
             (Protocol::Mysql, "message") => Error,
             (Protocol::Mysql, "info") => Text,
             (Protocol::Memcache, "status") if bytes.contains(&b' ') => Status,

@@ -8,6 +8,7 @@
 
 use crate::address::Addresses;
 use crate::fill::Filler;
+use crate::packed;
 use crate::rules::{self, FieldAt, Treatment};
 use crate::tls;
 use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
@@ -117,6 +118,10 @@ struct Direction {
     command: Vec<u8>,
     kind: u8,
     segment: Option<Segment>,
+    /// What compressed bytes come to that are posted next.
+    inner: Vec<(Account, &'static str, u64)>,
+    /// Bytes to be posted that were replaced already.
+    replaced: u64,
 }
 
 /// A segment of CQL.
@@ -212,6 +217,10 @@ impl Streams {
         if std::mem::replace(&mut direction.is_taken, true) {
             return;
         }
+        if direction.replaced > 0 {
+            direction.replaced = direction.replaced.saturating_sub(direction.field_len);
+            return;
+        }
         let Scratch { field, runs } = scratch;
         field.clear();
         runs.clear();
@@ -247,6 +256,35 @@ impl Streams {
         direction.retire();
     }
 
+    /// The next bytes are compressed, and come to the fields that were told of.
+    fn packed(&mut self, side: Side, wire: u64) {
+        let Self { filler, addresses, turns, edits, bytes, .. } = self;
+        let connection = turns.kept();
+        let direction = &mut connection.sides[side as usize];
+        let inner = std::mem::take(&mut direction.inner);
+        let Some(protocol) = connection.protocol else { return };
+        let mut runs = Vec::new();
+        direction.stream.take(wire, |offset, run| {
+            if run.seen == Seen::Captured {
+                runs.push((offset, run.bytes));
+            }
+        });
+        (direction.field, direction.replaced) = ("compressed", wire);
+        let is_whole = runs.len() == 1;
+        for (offset, mut run) in runs {
+            let anew = if is_whole { direction.repack(filler, addresses, (protocol, &inner), &run) } else { None };
+            match anew {
+                Some(anew) => run = anew,
+                None => filler.binary(&mut run),
+            }
+            if protocol == Protocol::Cql {
+                direction.segment(&mut run);
+            }
+            direction.put(offset, &run, edits, bytes);
+        }
+        direction.retire();
+    }
+
     fn step(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => {
@@ -264,6 +302,10 @@ impl Streams {
                 let direction = &mut self.turns.kept().sides[side as usize];
                 (direction.field, direction.field_len, direction.is_taken) = (field, len, false);
             }
+            Trace::Inner { side, account, field, len } => {
+                self.turns.kept().sides[side as usize].inner.push((account, field, len));
+            }
+            Trace::Packed { side, wire } => self.packed(side, wire),
             Trace::Posted { side, op, account, in_order: true, .. } => self.posted(side, op, account),
             Trace::Labelled { op: Some(op), name, .. } => {
                 let connection = self.turns.kept();
@@ -325,6 +367,42 @@ impl Direction {
         };
         place.clear();
         place.extend_from_slice(bytes.get(..64).unwrap_or(bytes));
+    }
+
+    /// Returns other bytes that come to the same fields with other content, as many; `None` where that cannot be had.
+    fn repack(
+        &mut self,
+        filler: &Filler,
+        addresses: &Addresses,
+        (protocol, inner): (Protocol, &[(Account, &'static str, u64)]),
+        wire: &[u8],
+    ) -> Option<Vec<u8>> {
+        let len = usize::try_from(inner.iter().map(|(_, _, len)| len).sum::<u64>()).ok()?;
+        let (packed, mut content) = packed::unpack(wire, len)?;
+        let mut plain = Vec::with_capacity(len);
+        let mut stays = Vec::with_capacity(len);
+        let mut rest = content.as_mut_slice();
+        for &(account, field, len) in inner {
+            let (bytes, behind) = rest.split_at_mut_checked(usize::try_from(len).ok()?)?;
+            rest = behind;
+            self.field = field;
+            let (groups, operation) = (&self.groups, self.command.as_slice());
+            let at = FieldAt { protocol, account, groups, field, operation, name: &self.name, kind: self.kind };
+            let treatment = at.treatment(bytes);
+            self.notice(bytes);
+            stays.resize(stays.len() + bytes.len(), treatment == Treatment::Keep);
+            let from = plain.len();
+            plain.extend_from_slice(bytes);
+            replace(filler, addresses, (treatment, protocol, false), bytes);
+            let plain = plain.get_mut(from..).unwrap_or_default();
+            if matches!(treatment, Treatment::Name | Treatment::Path | Treatment::Statement) {
+                plain.copy_from_slice(bytes);
+            } else {
+                Filler::plain(plain, bytes);
+            }
+        }
+        self.field = "compressed";
+        packed.pack(wire, &content, &plain, &stays)
     }
 
     /// Takes in what lies in a segment of CQL, and puts the checksum right.

@@ -160,6 +160,25 @@ pub trait Reader {
         let _ = (side, ahead, bytes);
     }
 
+    /// Returns whether anything is made of [`Reader::inner`]. Where that takes looking for, nobody looks where this is false.
+    #[inline]
+    fn wants_inner(&mut self) -> bool {
+        false
+    }
+
+    /// The next `len` bytes of what is being decompressed on `side` are a field that would be posted to `account`.
+    #[inline]
+    fn inner(&mut self, side: Side, account: Account, field: &'static str, len: u64) {
+        let _ = (side, account, field, len);
+    }
+
+    /// The next `wire` bytes that are posted on `side` are compressed, and come to the fields that [`Reader::inner`] has told of
+    /// since this was called last.
+    #[inline]
+    fn packed(&mut self, side: Side, wire: u64) {
+        let _ = (side, wire);
+    }
+
     /// Counts a warning or fact.
     fn note(&mut self, note: Note);
 }
@@ -322,6 +341,24 @@ impl<'r, R: Reader> Out<'r, R> {
     pub fn enter(&mut self, group: &'static str) {
         self.depth += 1;
         self.reader.enter(self.side, group);
+    }
+
+    /// Returns whether anything is made of [`Out::inner`].
+    #[inline]
+    pub fn wants_inner(&mut self) -> bool {
+        self.reader.wants_inner()
+    }
+
+    /// Tells of a field of what is being decompressed: see [`Reader::inner`].
+    #[inline]
+    pub fn inner(&mut self, account: Account, field: &'static str, len: u64) {
+        self.reader.inner(self.side, account, field, len);
+    }
+
+    /// Says that the next `wire` bytes come to these fields: see [`Reader::packed`].
+    #[inline]
+    pub fn packed(&mut self, wire: u64) {
+        self.reader.packed(self.side, wire);
     }
 
     /// Closes the innermost group. Groups still open at the end of a step are closed by the engine.

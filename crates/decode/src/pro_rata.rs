@@ -28,8 +28,9 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
         self.out.open()
     }
 
-    fn post(&mut self, _: Side, _: OpId, account: Account, _: &'static str, len: u64) {
+    fn post(&mut self, _: Side, _: OpId, account: Account, field: &'static str, len: u64) {
         self.amounts[account] += len;
+        self.out.inner(account, field, len);
     }
 
     fn wants_free(&self) -> bool {
@@ -104,6 +105,7 @@ impl Shares {
         out: &mut Out<'_, R>,
     ) {
         out.note(Note::ProRata);
+        out.packed(wire);
         if parts.iter().all(|(_, amounts)| *amounts == Amounts::ZERO) {
             out.post(Account::Framing, field, wire);
         }

@@ -230,6 +230,10 @@ impl Player<'_> {
 
     /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see [`Shares::post`].
     pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
+        if out.wants_inner() {
+            let mut again = *self;
+            again.run(len, |_| {}, |piece| out.inner(piece.account, piece.field, piece.len));
+        }
         let mut parts = shares.take_parts();
         self.run(
             len,

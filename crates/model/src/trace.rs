@@ -132,6 +132,24 @@ pub enum Trace<'a> {
         /// All its bytes that are posted at once.
         len: u64,
     },
+    /// A field of what bytes decompress to, in order. None of it is posted.
+    Inner {
+        /// The direction.
+        side: Side,
+        /// Where it would be posted.
+        account: Account,
+        /// The field.
+        field: &'static str,
+        /// Its bytes.
+        len: u64,
+    },
+    /// The bytes that are posted next come to the [`Trace::Inner`] fields since the last of these.
+    Packed {
+        /// The direction.
+        side: Side,
+        /// How many bytes.
+        wire: u64,
+    },
     /// The next bytes of a direction went to an operation.
     Posted {
         /// The direction.

@@ -185,6 +185,21 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         self.tally.trace(Trace::Decrypted { side, ahead, bytes });
     }
 
+    #[inline]
+    fn wants_inner(&mut self) -> bool {
+        self.tally.listener().is_some()
+    }
+
+    #[inline]
+    fn inner(&mut self, side: Side, account: Account, field: &'static str, len: u64) {
+        self.tally.trace(Trace::Inner { side, account, field, len });
+    }
+
+    #[inline]
+    fn packed(&mut self, side: Side, wire: u64) {
+        self.tally.trace(Trace::Packed { side, wire });
+    }
+
     fn label(&mut self, op: OpId, label: Label<'_>) {
         let Label { class, name, via, statement } = label;
         self.book.label_row(op, RowKey { protocol: self.protocol, class, name, via, statement }, self.tally);

@@ -52,9 +52,11 @@ fn figures(mut run: Value) -> Value {
     for connection in members(&mut run, "connections") {
         forget(connection, "client");
         forget(connection, "server");
-        // An application says its own name there, not its driver's.
-        if connection.get("protocol").and_then(Value::as_str) == Some("pgwire") {
-            forget(connection, "client_software");
+        // An application says its own name there, not its driver's; and a version in a row of a table is as good as any value.
+        match connection.get("protocol").and_then(Value::as_str) {
+            Some("pgwire") => forget(connection, "client_software"),
+            Some("cql") => forget(connection, "server_software"),
+            _ => {}
         }
     }
     sort(&mut run, "operations");
