@@ -4,7 +4,7 @@ use crate::keys::KeyReader;
 use clap::Args;
 use overhead_dissect::{CHECK_SEQUENCE, Dissector, GAP, LinkModel, PREAMBLE, Selection};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
-use overhead_model::{Run, exit};
+use overhead_model::{Run, Transport, exit};
 use overhead_report::{Aggregate, balance};
 
 /// What is modelled.
@@ -44,6 +44,12 @@ pub fn dissector(model: LinkModel, selection: Selection, keys: &KeyReader) -> Di
 pub fn add(run: &mut Run, model: LinkModel, dissector: Dissector<Aggregate>) {
     let modelled = dissector.modelled();
     let (aggregate, totals) = dissector.finish();
+    if totals.transport() != Transport::Tcp {
+        let why = "nothing was modelled: streams without frames (UNIX sockets, calls of a TLS library) have no link; leave --project and --physical out";
+        run.warnings.push(why.to_owned());
+        run.exit = run.exit.max(exit::PARTIAL);
+        return;
+    }
     let ledger = balance(&aggregate, totals.wire_bytes, totals.other);
     if !ledger.balanced {
         run.warnings

@@ -15,7 +15,25 @@ fn cases() -> Vec<(PathBuf, String)> {
         let capture = captures.into_iter().find(|capture| capture.is_file())?;
         Some((capture, fs::read_to_string(folder.join("args")).unwrap()))
     });
-    captures.collect()
+    captures.filter(|(capture, _)| !is_unix(capture)).collect()
+}
+
+/// Returns whether a fixture is of UNIX sockets, which have no link.
+fn is_unix(capture: &Path) -> bool {
+    capture.parent().is_some_and(|folder| folder.to_string_lossy().ends_with("-unix"))
+}
+
+#[test]
+fn what_has_no_link_is_not_modelled_and_that_is_said() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/redis-unix/capture.pcapng");
+    let args = fs::read_to_string(capture.with_file_name("args")).unwrap();
+    for option in [&["--physical"][..], &["--project", "mtu=200"]] {
+        let output = analyze(&capture, &args, &[&["--format", "json"][..], option].concat());
+        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), record.get("projection")), (Some(3), None), "{option:?}");
+        let warnings = record["warnings"].as_array().unwrap();
+        assert!(warnings.iter().any(|warning| warning.as_str().unwrap().contains("have no link")), "{warnings:?}");
+    }
 }
 
 fn analyze(capture: &Path, args: &str, more: &[&str]) -> Output {
