@@ -6,9 +6,9 @@
 //!    └─▶ headers and payload replaced ─▶ Spool ─▶ checksums ─▶ frames
 //! ```
 //!
-//! What a byte is, the decoders say: [`Streams`] listens to the steps of an ordinary dissection, as an explanation does. Lengths
+//! What a byte is, the decoders say: `Streams` listens to the steps of an ordinary dissection, as an explanation does. Lengths
 //! stay, and everything that steers decoding, so that the copy comes to the same record but for names. Nothing of the original is
-//! ever written: what is not known to be harmless has been replaced before it reaches the [`Spool`].
+//! ever written: what is not known to be harmless has been replaced before it reaches the `Spool`.
 //!
 //! - `fill`: bytes to other bytes of their class; `names`: identifiers and statements; `address`: addresses and ports;
 //! - `rules`: which field is replaced in which way; `tls`: the same of handshakes;
