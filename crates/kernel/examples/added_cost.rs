@@ -1,6 +1,7 @@
 //! Added nanoseconds per system call, for a loop of getppid in this process: without any program, beside two empty BPF
-//! programs at the same tracepoints, as a process of no role, as the server, with cycles, and with the programs' own cost
-//! measured too. `taskset -c 1 cargo run --release -p overhead-kernel --example added_cost`
+//! programs at the same tracepoints or at the function that every system call passes, as a process of no role, as the server, with cycles, and with the programs' own cost
+//! measured too. `taskset -c 1 cargo run --release -p overhead-kernel --example added_cost`, with the number of calls and
+//! of rounds behind it where they are to be others than 1,000,000 and 10.
 //!
 //! Time is that of this thread on its CPU, and the figures are the lowest of several rounds, each round going through all
 //! cases, so that a slow moment of the machine falls on all alike.
@@ -9,7 +10,7 @@ use overhead_kernel::{CounterOptions, Counters, CycleChoice, EmptyPrograms, Erro
 use overhead_model::record::Counters as Record;
 use std::hint::black_box;
 
-const ROUNDS: usize = 10;
+const ROUNDS: u32 = 10;
 const CALLS: u32 = 1_000_000;
 
 /// What runs beside the loop.
@@ -17,15 +18,20 @@ const CALLS: u32 = 1_000_000;
 enum Case {
     Nothing,
     Empty,
+    /// Instead of the tracepoints, the function that every system call passes.
+    Return,
+    EntryAndReturn,
     Others,
     Counted,
     Cycles,
     Timed,
 }
 
-const CASES: [(Case, &str); 6] = [
+const CASES: [(Case, &str); 8] = [
     (Case::Nothing, "no programs"),
     (Case::Empty, "two empty programs"),
+    (Case::Return, "an empty fexit"),
+    (Case::EntryAndReturn, "an empty fentry and fexit"),
     (Case::Others, "counting others"),
     (Case::Counted, "counted"),
     (Case::Cycles, "counted, cycles by TSC events"),
@@ -43,14 +49,23 @@ struct Lowest {
 
 fn main() -> Result<(), Error> {
     let mut lowest = Lowest { each: [f64::MAX; CASES.len()], own: f64::MAX, timed: f64::MAX };
-    for _ in 0..ROUNDS {
+    let mut numbers = std::env::args().skip(1).filter_map(|word| word.parse::<u32>().ok());
+    let (calls, rounds) = (numbers.next().unwrap_or(CALLS), numbers.next().unwrap_or(ROUNDS));
+    for _ in 0..rounds {
         for (at, (case, _)) in CASES.into_iter().enumerate() {
-            let each = measure(case, &mut lowest)?;
-            lowest.each[at] = lowest.each[at].min(each);
+            match measure(case, calls, &mut lowest) {
+                Ok(each) => lowest.each[at] = lowest.each[at].min(each),
+                // Not every kernel lets the function be traced.
+                Err(error) if matches!(case, Case::Return | Case::EntryAndReturn) => {
+                    println!("{}: absent: {error}", CASES[at].1);
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
     let [nothing, empty, ..] = lowest.each;
-    for ((_, name), each) in CASES.into_iter().zip(lowest.each) {
+    let found = CASES.into_iter().zip(lowest.each).filter(|(_, each)| *each < f64::MAX);
+    for ((_, name), each) in found {
         let (added, beside) = (each - nothing, each - empty);
         println!("{name:30} {each:6.1} ns per call, {added:+6.1} ns; beside two empty programs {beside:+6.1} ns");
     }
@@ -59,21 +74,30 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-fn measure(case: Case, lowest: &mut Lowest) -> Result<f64, Error> {
-    let _empty = (case == Case::Empty).then(EmptyPrograms::attach).transpose()?;
-    let counters = (!matches!(case, Case::Nothing | Case::Empty)).then(|| load(case)).transpose()?;
+fn measure(case: Case, calls: u32, lowest: &mut Lowest) -> Result<f64, Error> {
+    let empty = match case {
+        Case::Empty => Some(EmptyPrograms::attach()?),
+        Case::Return => Some(EmptyPrograms::attach_to_dispatcher(false)?),
+        Case::EntryAndReturn => Some(EmptyPrograms::attach_to_dispatcher(true)?),
+        _ => None,
+    };
+    let counted = matches!(case, Case::Others | Case::Counted | Case::Cycles | Case::Timed);
+    let counters = counted.then(|| load(case)).transpose()?;
     let start = cpu_ns();
-    for _ in 0..CALLS {
+    for _ in 0..calls {
         // SAFETY: has no arguments and cannot fail.
         black_box(unsafe { libc::syscall(libc::SYS_getppid) });
     }
-    let each = (cpu_ns() - start) as f64 / f64::from(CALLS);
+    let each = (cpu_ns() - start) as f64 / f64::from(calls);
+    if let Some(function) = empty.as_ref().and_then(EmptyPrograms::function) {
+        println!("{}: {function}", if case == Case::Return { "fexit" } else { "fentry and fexit" });
+    }
     match (case, counters) {
         (Case::Counted, Some(mut counters)) => {
             lowest.timed = lowest.timed.min(timed(&counters.finish()?).unwrap_or(f64::MAX));
         }
         (Case::Timed, Some(counters)) => {
-            let own = counters.bpf_ns().value().map(|ns| *ns as f64 / f64::from(CALLS));
+            let own = counters.bpf_ns().value().map(|ns| *ns as f64 / f64::from(calls));
             lowest.own = lowest.own.min(own.unwrap_or(f64::MAX));
         }
         _ => {}

@@ -1,39 +1,97 @@
-//! The floor that the cost of the counters is held against: two BPF programs that do nothing.
+//! The floor that the cost of the counters is held against: BPF programs that do nothing, where system calls pass.
 
 use crate::bpf::EMPTY;
 use crate::error::Error;
-use crate::skeleton::OverheadSkelBuilder;
-use libbpf_rs::Link;
+use crate::skeleton::{OverheadSkel, OverheadSkelBuilder};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenProgramMut, ProgramAttachType, ProgramType};
 use std::mem::MaybeUninit;
+
+/// The function that every system call of a 64-bit program passes. On arm64 the first may be a part of the second.
+#[cfg(target_arch = "x86_64")]
+const DISPATCHERS: &[&str] = &["x64_sys_call"];
+#[cfg(target_arch = "aarch64")]
+const DISPATCHERS: &[&str] = &["invoke_syscall", "el0_svc_common"];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const DISPATCHERS: &[&str] = &[];
 
 /// Empty BPF programs at the entry to and the return from every system call, as long as this lives.
 #[derive(Debug)]
 pub struct EmptyPrograms {
-    _links: [Link; 2],
+    _links: Vec<Link>,
+    function: Option<&'static str>,
 }
 
 impl EmptyPrograms {
-    /// Attaches them.
+    /// Attaches them to the two tracepoints.
     ///
     /// # Errors
     ///
     /// [`Error::Permission`], [`Error::Load`] or [`Error::Attach`] where this machine does not let them in.
     pub fn attach() -> Result<Self, Error> {
-        libbpf_rs::set_print(None);
         let mut place = MaybeUninit::uninit();
-        let mut open = OverheadSkelBuilder::default().open(&mut place).map_err(|error| Error::loading(&error))?;
-        for mut program in open.open_object_mut().progs_mut() {
-            let wanted = program.name() == EMPTY;
-            program.set_autoload(wanted);
-        }
-        let skeleton = open.load().map_err(|error| Error::loading(&error))?;
-        let attach = |tracepoint: &str| {
-            let program = &skeleton.progs.empty;
-            program
-                .attach_raw_tracepoint(tracepoint)
-                .map_err(|error| Error::Attach { program: EMPTY.to_owned(), reason: format!("{error:#}") })
-        };
-        Ok(Self { _links: [attach("sys_enter")?, attach("sys_exit")?] })
+        let skeleton = load(&mut place, |_| Ok(()))?;
+        let attach =
+            |tracepoint: &str| skeleton.progs.empty.attach_raw_tracepoint(tracepoint).map_err(|error| refused(&error));
+        Ok(Self { _links: vec![attach("sys_enter")?, attach("sys_exit")?], function: None })
     }
+
+    /// Attaches one, to the return from the function of the kernel that every system call passes (`fexit`), and with
+    /// `entry` another one to the entry to it (`fentry`).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::attach`]: many kernels have no such function that can be traced.
+    pub fn attach_to_dispatcher(entry: bool) -> Result<Self, Error> {
+        let mut refusals = Vec::new();
+        for function in DISPATCHERS {
+            match Self::at_function(function, entry) {
+                Ok(programs) => return Ok(programs),
+                Err(error) => refusals.push(format!("{function}: {error}")),
+            }
+        }
+        Err(Error::Attach { program: EMPTY.to_owned(), reason: refusals.join("; ") })
+    }
+
+    /// The function of the kernel that they are attached to; `None` for the tracepoints.
+    pub fn function(&self) -> Option<&'static str> {
+        self.function
+    }
+
+    fn at_function(function: &'static str, entry: bool) -> Result<Self, Error> {
+        let mut links = Vec::new();
+        for kind in
+            [ProgramAttachType::TraceFexit, ProgramAttachType::TraceFentry].into_iter().take(1 + usize::from(entry))
+        {
+            let mut place = MaybeUninit::uninit();
+            let skeleton = load(&mut place, |program| {
+                program.set_prog_type(ProgramType::Tracing);
+                program.set_attach_type(kind.clone());
+                program.set_attach_target(0, Some(function.to_owned()))
+            })?;
+            links.push(skeleton.progs.empty.attach_trace().map_err(|error| refused(&error))?);
+        }
+        Ok(Self { _links: links, function: Some(function) })
+    }
+}
+
+/// Loads the empty program alone, changed as wanted.
+fn load(
+    place: &mut MaybeUninit<libbpf_rs::OpenObject>,
+    change: impl Fn(&mut OpenProgramMut<'_>) -> libbpf_rs::Result<()>,
+) -> Result<OverheadSkel<'_>, Error> {
+    libbpf_rs::set_print(None);
+    let mut open = OverheadSkelBuilder::default().open(place).map_err(|error| Error::loading(&error))?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = program.name() == EMPTY;
+        program.set_autoload(wanted);
+        if wanted {
+            change(&mut program).map_err(|error| Error::loading(&error))?;
+        }
+    }
+    open.load().map_err(|error| Error::loading(&error))
+}
+
+fn refused(error: &libbpf_rs::Error) -> Error {
+    Error::Attach { program: EMPTY.to_owned(), reason: format!("{error:#}") }
 }

@@ -464,6 +464,29 @@ fn cycles_come_through_perf_events_by_the_same_way_as_on_hardware() {
 }
 
 #[test]
+fn cycles_of_the_cpu_come_apart_by_mode() {
+    let Some(mut counters) = counters(&named()) else { return };
+    let child = Child::waiting(|| {
+        child::spin(Duration::from_millis(300));
+        child::read_zeroes(100, 1 << 20);
+    });
+    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    let record = counters.finish().unwrap();
+    let role = server(&record);
+    let cycles = role.cycles.value().unwrap();
+    if cycles.source == record::CycleSource::Reference {
+        println!("skipped: {:?}", cycles.reason);
+        return;
+    }
+    let on_cpu = role.on_cpu_ns.value().unwrap();
+    assert!(cycles.user > 0 && cycles.kernel > 0, "{cycles:?}");
+    let rate = (cycles.user + cycles.kernel) as f64 / (on_cpu.user + on_cpu.kernel) as f64;
+    assert!(rate > 0.3 && rate < 10.0, "{rate} cycles per ns: {cycles:?} {on_cpu:?}");
+}
+
+#[test]
 fn reference_cycles_are_time_at_a_rate_and_say_why() {
     let mut options = named();
     options.cycles = CycleChoice::Reference;
