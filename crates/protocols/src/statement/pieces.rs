@@ -2,7 +2,7 @@
 
 use super::dialect::Dialect;
 use super::lists::Lists;
-use super::words::{is_duration, is_introducer, is_reserved, uuid};
+use super::words::{is_duration, is_introducer, is_reserved, is_text, uuid};
 use overhead_decode::numbers;
 use sqlparser::tokenizer::{Token, Word};
 
@@ -140,22 +140,7 @@ impl<'t> Pieces<'t> {
                 self.has_free_numbers = false;
                 return self.literal(Origin::Text);
             }
-            Token::SingleQuotedString(_)
-            | Token::DoubleQuotedString(_)
-            | Token::TripleSingleQuotedString(_)
-            | Token::TripleDoubleQuotedString(_)
-            | Token::DollarQuotedString(_)
-            | Token::SingleQuotedByteStringLiteral(_)
-            | Token::DoubleQuotedByteStringLiteral(_)
-            | Token::TripleSingleQuotedByteStringLiteral(_)
-            | Token::TripleDoubleQuotedByteStringLiteral(_)
-            | Token::SingleQuotedRawStringLiteral(_)
-            | Token::DoubleQuotedRawStringLiteral(_)
-            | Token::TripleSingleQuotedRawStringLiteral(_)
-            | Token::TripleDoubleQuotedRawStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::QuoteDelimitedStringLiteral(_)
-            | Token::NationalQuoteDelimitedStringLiteral(_) => return self.literal(Origin::Text),
+            token if is_text(token) => return self.literal(Origin::Text),
             Token::Placeholder(text) if text.starts_with('?') => self.push(Piece::Marker("?")),
             Token::Placeholder(text) => self.marker(text),
             Token::LParen => self.push(Piece::Open("(")),

@@ -1,6 +1,7 @@
 //! Where the tokens of a text lie, for those who replace what is in it.
 
 use super::dialect::Dialect;
+use super::words::is_text;
 use overhead_model::Protocol;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, Whitespace};
@@ -64,24 +65,7 @@ fn kind(token: &Token, dialect: Dialect) -> SpanKind {
         Token::HexStringLiteral(_) => SpanKind::Hexadecimal,
         Token::Placeholder(_) => SpanKind::Marker,
         Token::DoubleQuotedString(_) if dialect != Dialect::Mysql => SpanKind::Quoted,
-        Token::SingleQuotedString(_)
-        | Token::DoubleQuotedString(_)
-        | Token::TripleSingleQuotedString(_)
-        | Token::TripleDoubleQuotedString(_)
-        | Token::DollarQuotedString(_)
-        | Token::SingleQuotedByteStringLiteral(_)
-        | Token::DoubleQuotedByteStringLiteral(_)
-        | Token::TripleSingleQuotedByteStringLiteral(_)
-        | Token::TripleDoubleQuotedByteStringLiteral(_)
-        | Token::SingleQuotedRawStringLiteral(_)
-        | Token::DoubleQuotedRawStringLiteral(_)
-        | Token::TripleSingleQuotedRawStringLiteral(_)
-        | Token::TripleDoubleQuotedRawStringLiteral(_)
-        | Token::NationalStringLiteral(_)
-        | Token::QuoteDelimitedStringLiteral(_)
-        | Token::NationalQuoteDelimitedStringLiteral(_)
-        | Token::EscapedStringLiteral(_)
-        | Token::UnicodeStringLiteral(_) => SpanKind::Text,
+        token if is_text(token) => SpanKind::Text,
         Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)) => SpanKind::Comment,
         _ => SpanKind::Other,
     }

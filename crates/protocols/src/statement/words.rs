@@ -3,6 +3,32 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
+/// Returns whether a token is a text between quotes, of any kind that a dialect has. Which of them are names is the dialect's.
+#[inline]
+pub(super) fn is_text(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::SingleQuotedString(_)
+            | Token::DoubleQuotedString(_)
+            | Token::TripleSingleQuotedString(_)
+            | Token::TripleDoubleQuotedString(_)
+            | Token::DollarQuotedString(_)
+            | Token::SingleQuotedByteStringLiteral(_)
+            | Token::DoubleQuotedByteStringLiteral(_)
+            | Token::TripleSingleQuotedByteStringLiteral(_)
+            | Token::TripleDoubleQuotedByteStringLiteral(_)
+            | Token::SingleQuotedRawStringLiteral(_)
+            | Token::DoubleQuotedRawStringLiteral(_)
+            | Token::TripleSingleQuotedRawStringLiteral(_)
+            | Token::TripleDoubleQuotedRawStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::QuoteDelimitedStringLiteral(_)
+            | Token::NationalQuoteDelimitedStringLiteral(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+    )
+}
+
 /// Returns whether a word says in which character set the text behind it is: `_utf8mb4'text'`.
 pub(super) fn is_introducer(token: &Token, behind: &[Token]) -> bool {
     let Token::Word(word) = token else { return false };
