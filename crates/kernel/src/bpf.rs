@@ -4,6 +4,7 @@ use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
 use crate::discover::in_initial_pid_namespace;
 use crate::error::Error;
+use crate::object::has_tracepoint;
 use crate::options::{CounterOptions, ProcessSelection};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
 use crate::timing::Timing;
@@ -175,7 +176,7 @@ fn absence(name: &str, options: &CounterOptions, btf: &Btf<'_>, refused: Option<
     if SOFTIRQ.contains(&name) && !options.softirq {
         return Some("was not asked for (--softirq)".to_owned());
     }
-    if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_none() {
+    if !has_tracepoint(btf, name) {
         return Some("does not exist in this kernel".to_owned());
     }
     refused.map(|reason| format!("cannot be used: {reason}"))

@@ -25,6 +25,7 @@ mod discover;
 mod doctor;
 mod empty;
 mod error;
+mod object;
 mod options;
 mod ownership;
 mod privilege;

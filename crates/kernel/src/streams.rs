@@ -8,10 +8,10 @@ mod order;
 use crate::clock::Stamp;
 use crate::discover::in_initial_pid_namespace;
 use crate::error::Error;
+use crate::object::{has_tracepoint, map, ring_size};
 use crate::skeleton::stream_types as types;
 use crate::snapshot::{Plain, plain};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, RingBuffer, RingBufferBuilder};
 use order::{Order, Waiting};
 use std::collections::BTreeSet;
@@ -32,8 +32,6 @@ unsafe impl Plain for types::stream_sums {}
 // SAFETY: as above.
 unsafe impl Plain for types::stream_alive {}
 
-/// The least that a ring buffer can be: a page of any architecture.
-const LEAST_RING_BYTES: u32 = 64 << 10;
 /// Records that are taken out of the ring at once.
 const AT_ONCE: usize = 4096;
 /// A piece waits so long for what its writer had read of the other direction: calls return within this time.
@@ -287,10 +285,6 @@ fn check_tracepoints() -> Result<(), Error> {
     Ok(())
 }
 
-fn has_tracepoint(btf: &Btf<'_>, tracepoint: &str) -> bool {
-    btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
-}
-
 fn load(options: &StreamOptions) -> Result<Object, Error> {
     let failed = |error: libbpf_rs::Error| Error::loading(&error);
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
@@ -312,10 +306,7 @@ fn load(options: &StreamOptions) -> Result<Object, Error> {
 fn size(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<()> {
     let name = map.name().to_string_lossy().into_owned();
     match name.as_str() {
-        "ring" => {
-            let bytes = options.ring_bytes.max(LEAST_RING_BYTES).checked_next_power_of_two().unwrap_or(1 << 31);
-            map.set_max_entries(bytes)
-        }
+        "ring" => map.set_max_entries(ring_size(options.ring_bytes)),
         "scratches" => map.set_max_entries(libbpf_rs::num_possible_cpus()?.max(1) as u32),
         _ => Ok(()),
     }
@@ -346,12 +337,6 @@ fn want(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
 /// Returns a device number as the kernel has it (`MKDEV`): 12 bits of major number, 20 of minor.
 fn kernel_device(device: u64) -> u64 {
     u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device))
-}
-
-fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
-    let map = object.maps().find(|map| map.name() == name);
-    let map = map.ok_or_else(|| Error::Tables(format!("there is no table {name}")))?;
-    Ok(MapHandle::try_from(&map)?)
 }
 
 /// A ring that adds what comes out to `taken`.

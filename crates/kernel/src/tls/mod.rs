@@ -8,6 +8,8 @@ mod libraries;
 use crate::clock::Stamp;
 use crate::discover::{self, families, in_initial_pid_namespace, owners};
 use crate::error::Error;
+use crate::object::{map, ring_size};
+use crate::options::ProcessSelection;
 use crate::ownership::end;
 use crate::skeleton::tls_types;
 use crate::snapshot::{Plain, plain};
@@ -31,8 +33,6 @@ unsafe impl Plain for tls_types::tls_counts {}
 
 /// Bytes of the ring buffer, unless asked otherwise.
 const RING_BYTES: u32 = 64 << 20;
-/// The least that a ring buffer can be: a page of any architecture.
-const LEAST_RING_BYTES: u32 = 64 << 10;
 /// Memory that is kept for what the ring buffer hands out.
 const KEPT: usize = 8 << 20;
 
@@ -355,11 +355,9 @@ fn roots(options: &TlsOptions) -> Result<Roots, Error> {
     let owners = owners(&options.ports)?;
     match &options.processes {
         TlsProcesses::Pids(pids) => {
-            if let Some(pid) = pids.iter().find(|pid| discover::comm(**pid).is_none()) {
-                return Err(Error::NoSuchProcess(*pid));
-            }
+            let pids = discover::selected(&ProcessSelection::Pids(pids.clone()))?;
             let serves = pids.iter().any(|pid| owners.servers.contains(pid));
-            Ok(Roots { pids: pids.iter().copied().collect(), adopts: false, serves })
+            Ok(Roots { pids, adopts: false, serves })
         }
         TlsProcesses::Auto if owners.servers.is_empty() => {
             Ok(Roots { pids: owners.clients, adopts: true, serves: false })
@@ -372,8 +370,7 @@ fn load(options: &TlsOptions) -> Result<Object, Error> {
     let failed = |error: libbpf_rs::Error| Error::loading(&error);
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
     for mut map in open.maps_mut().filter(|map| map.name() == "events") {
-        let bytes = options.ring_bytes.max(LEAST_RING_BYTES).checked_next_power_of_two().unwrap_or(1 << 31);
-        map.set_max_entries(bytes).map_err(failed)?;
+        map.set_max_entries(ring_size(options.ring_bytes)).map_err(failed)?;
     }
     let object = open.load().map_err(failed)?;
     let mut ports = vec![0; size_of::<tls_types::tls_ports>()];
@@ -398,12 +395,6 @@ fn attach_tracepoints(object: &mut Object) -> Result<Vec<Link>, Error> {
 
 fn is_tracepoint(program: &ProgramMut<'_>) -> bool {
     program.section().to_string_lossy().starts_with("tp_btf/")
-}
-
-fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
-    let map = object.maps().find(|map| map.name() == name);
-    let map = map.ok_or_else(|| Error::Tables(format!("there is no table {name}")))?;
-    Ok(MapHandle::try_from(&map)?)
 }
 
 /// A ring buffer that adds what comes out to `taken`.
