@@ -8,18 +8,13 @@ use overhead_dissect::{Dissector, Selection};
 use overhead_model::record::{FieldRow, OperationRow};
 use overhead_model::{Account, Class, Protocol, Run, Side};
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// Reads whole files, and adds the fields in them to the record that was made of the same files.
 pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyReader) -> Result<()> {
     let mut sums = FieldSums::default();
     let mut dissector = dissector(&mut sums, selection, keys);
-    inputs::read(files, keys, |_, frame| {
-        keys.commit();
-        dissector.frame(frame);
-        ControlFlow::Continue(())
-    })?;
+    inputs::frames(files, keys, |frame| dissector.frame(frame))?;
     dissector.finish();
     add(run, sums);
     Ok(())

@@ -73,6 +73,15 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     Ok(reading.findings)
 }
 
+/// Reads all files to their ends into `frame`, the secrets that each frame may need before it.
+pub fn frames(paths: &[PathBuf], keys: &KeyReader, mut frame: impl FnMut(&Frame<'_>)) -> Result<Findings> {
+    read(paths, keys, |_, next| {
+        keys.commit();
+        frame(next);
+        ControlFlow::Continue(())
+    })
+}
+
 /// Returns whether it is what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
 pub fn can_be_read_again(path: &Path) -> bool {
     path.as_os_str() != "-" && (path.is_file() || path.is_dir() || !path.exists())

@@ -4,6 +4,8 @@ use crate::exit::StatusFault;
 use clap::Args;
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
+#[cfg(feature = "live")]
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `10`, `500ms`, `2m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -19,6 +21,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| format!("{text} is not a time, such as 10s"))?;
     Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
+/// Returns the current time in Unix nanoseconds: never `u64::MAX`, which stands for no time.
+#[cfg(feature = "live")]
+pub fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
 /// Returns a duration that is not 0.

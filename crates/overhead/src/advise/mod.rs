@@ -13,7 +13,6 @@ use clap::{Args, ValueEnum};
 use overhead_advise::{Advice, Certainty, Compressor, Finding, Observer, Seen, Suppositions, WhatIf, all};
 use overhead_dissect::explain::Reading;
 use overhead_dissect::{Dissector, Totals};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -141,11 +140,7 @@ impl Advise {
         let mut observer = Observer::new(all(suppositions));
         let reading: &mut dyn Reading = &mut observer;
         let mut dissector = Dissector::new(which.selection()?, reading).with_keys(keys.log());
-        let findings = inputs::read(files, keys, |_, frame| {
-            keys.commit();
-            dissector.frame(frame);
-            ControlFlow::Continue(())
-        })?;
+        let findings = inputs::frames(files, keys, |frame| dissector.frame(frame))?;
         findings.report(warnings);
         let (_, totals) = dissector.finish();
         let (advice, seen) = observer.into_advice();

@@ -75,16 +75,11 @@ impl Turns<'_> {
             return Ok(pairs);
         }
         for round in 0..rounds {
-            let (first, second);
-            let (unwatched, watched) = if round % 2 == 0 {
-                first = self.unwatched(unseen()?).await?;
-                second = if first.is_some() { self.watched().await? } else { None };
-                (first, second)
-            } else {
-                second = self.watched().await?;
-                first = if second.is_some() { self.unwatched(unseen()?).await? } else { None };
-                (first, second)
-            };
+            // Once somebody has asked for the end, nothing is run any more.
+            let watched_first = round % 2 == 1;
+            let before = if watched_first { self.watched().await? } else { None };
+            let unwatched = self.unwatched(unseen()?).await?;
+            let watched = if watched_first { before } else { self.watched().await? };
             let (Some(unwatched), Some(watched)) = (unwatched, watched) else { break };
             let Some(Captured { run, .. }) = &self.kept else { break };
             let own_cpu_ns = run.observer.cpu_ns.value().copied();

@@ -43,7 +43,6 @@ use plaintext::TlsSource;
 use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -152,11 +151,7 @@ impl CaptureArgs {
         if let (Some(folder), Some(model)) = (folder, self.project.model()) {
             let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
             let mut dissector = project::dissector(model, self.which.selection()?, &keys);
-            let read = inputs::read(&[folder.packets()], &keys, |_, frame| {
-                keys.commit();
-                dissector.frame(frame);
-                ControlFlow::Continue(())
-            });
+            let read = inputs::frames(&[folder.packets()], &keys, |frame| dissector.frame(frame));
             if let Err(error) = read {
                 run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
                 run.exit = run.exit.max(exit::PARTIAL);

@@ -1,6 +1,7 @@
 //! What a TLS library is called with, as packets beside those of an interface.
 
 use super::packets::LiveInput;
+use crate::time::unix_ns;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
@@ -59,7 +60,7 @@ impl TlsSource {
         Ok(Self {
             packets,
             calls,
-            ready: VecDeque::from([(now_ns(), announcement)]),
+            ready: VecDeque::from([(unix_ns(), announcement)]),
             frame: Vec::new(),
             server_port: ports.first().copied().filter(|_| ports.len() == 1).unwrap_or_default(),
             until_look: 0,
@@ -234,11 +235,6 @@ fn executable(command: &str) -> Option<std::path::PathBuf> {
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(command)).find(|path| path.is_file())
-}
-
-fn now_ns() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 fn failed(error: &overhead_kernel::Error) -> SourceError {

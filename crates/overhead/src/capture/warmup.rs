@@ -1,10 +1,11 @@
 //! The time at the beginning that is left out of frames and counters alike.
 
+use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use overhead_report::text::counted;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// No frame has come yet, or the counters have not begun.
@@ -81,11 +82,6 @@ impl WarmUp {
             warnings.remark(format!("{} of the warm-up are not counted", counted(frames, "frame")));
         }
     }
-}
-
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(UNKNOWN - 1)
 }
 
 #[cfg(test)]
