@@ -4,8 +4,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use std::env;
 use std::ffi::OsString;
-use std::io::ErrorKind;
-use std::os::unix::process::CommandExt;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -26,7 +25,10 @@ impl BenchArgs {
     /// Becomes that program; comes back only where it cannot be started.
     pub fn run(self) -> Result<u8> {
         let help = self.help.then(|| OsString::from("--help"));
-        let error = Command::new(program()).args(help).args(self.arguments).exec();
+        let error = match replaced(Command::new(program()).args(help).args(self.arguments)) {
+            Ok(status) => return Ok(status),
+            Err(error) => error,
+        };
         Err(match error.kind() {
             ErrorKind::NotFound => anyhow!(
                 "bench is a program of its own, {PROGRAM}, which is neither beside this one nor on the PATH: make it with \
@@ -37,8 +39,20 @@ impl BenchArgs {
     }
 }
 
+/// Becomes the command, where a process can; else waits for it, and returns its status.
+#[cfg(unix)]
+fn replaced(command: &mut Command) -> io::Result<u8> {
+    Err(std::os::unix::process::CommandExt::exec(command))
+}
+
+#[cfg(not(unix))]
+fn replaced(command: &mut Command) -> io::Result<u8> {
+    let status = command.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(overhead_model::exit::FAILED))
+}
+
 /// Returns the one beside this program, which is of the same version; else the first on the PATH.
 fn program() -> PathBuf {
-    let beside = env::current_exe().map(|own| own.with_file_name(PROGRAM));
+    let beside = env::current_exe().map(|own| own.with_file_name(format!("{PROGRAM}{}", env::consts::EXE_SUFFIX)));
     beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
 }

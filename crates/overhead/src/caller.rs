@@ -6,11 +6,18 @@ use overhead_report::FileOwner;
 pub use user::User;
 
 /// To whom what is written belongs: under sudo to who called it, else to who runs this.
+#[cfg(unix)]
 pub fn owner() -> Option<FileOwner> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
     let is_root = rustix::process::geteuid().is_root();
     (is_root && uid != 0).then_some(FileOwner { uid, gid })
+}
+
+/// There is no sudo here.
+#[cfg(not(unix))]
+pub fn owner() -> Option<FileOwner> {
+    None
 }
 
 #[cfg(feature = "live")]

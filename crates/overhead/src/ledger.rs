@@ -38,7 +38,7 @@ impl Beginning {
     /// Returns the current moment, where other runs of this process came before: what they took is not this run's.
     #[cfg(feature = "live")]
     pub fn now() -> Self {
-        Self { own_cpu_ns: own_cpu_ns(), ..Self::of_the_process() }
+        Self { own_cpu_ns: own_cpu_ns().unwrap_or(0), ..Self::of_the_process() }
     }
 
     /// Returns the current moment, where all that this process has done was for this run.
@@ -66,7 +66,10 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
         kernel_drops: facts.kernel_drops,
     };
     let observer = Observer {
-        cpu_ns: Measured::Value(own_cpu_ns().saturating_sub(facts.started.own_cpu_ns)),
+        cpu_ns: own_cpu_ns().map_or_else(
+            || Measured::unavailable("the CPU time of a process is not read on this system"),
+            |ns| Measured::Value(ns.saturating_sub(facts.started.own_cpu_ns)),
+        ),
         bpf_ns: facts.bpf_ns,
         frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
         watching: None,
@@ -89,10 +92,16 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
     )
 }
 
-/// CPU time of this process so far.
-fn own_cpu_ns() -> u64 {
+/// CPU time of this process so far; absent on systems other than Unix.
+#[cfg(unix)]
+fn own_cpu_ns() -> Option<u64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+}
+
+#[cfg(not(unix))]
+fn own_cpu_ns() -> Option<u64> {
+    None
 }
 
 fn per_second(frames: u64, elapsed: Duration) -> Measured<u64> {

@@ -14,8 +14,7 @@ use overhead_capture::{PcapngWriter, WriterOptions};
 use overhead_model::{Frame, LinkType, Run, say};
 use overhead_report::text::counted;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Differences that are named; the others are counted.
@@ -139,18 +138,18 @@ fn scratch(out: &Path) -> Result<File> {
     let name = out.file_name().ok_or_else(|| anyhow!("{}: --anonymise needs the name of a file", out.display()))?;
     let path = out.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
     let mut options = OpenOptions::new();
-    let file =
-        options.read(true).write(true).create_new(true).mode(0o600).open(&path).with_context(|| unwritable(out))?;
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(&path).with_context(|| unwritable(out))?;
     std::fs::remove_file(&path).with_context(|| unwritable(out))?;
     Ok(file)
 }
 
 fn random_key() -> Result<Key> {
-    const SOURCE: &str = "/dev/urandom";
     let mut key = [0; 16];
-    File::open(SOURCE)
-        .and_then(|mut source| source.read_exact(&mut key))
-        .with_context(|| format!("no key can be made of {SOURCE}"))?;
+    getrandom::fill(&mut key)
+        .map_err(|error| anyhow!("no key can be made: the system has no random bytes: {error}"))?;
     Ok(Key::new(key))
 }
 

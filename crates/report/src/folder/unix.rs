@@ -1,6 +1,6 @@
-//! A folder that results are written into: whole files or none, of the right owner, and never through a link that somebody
-//! has put there.
+//! By an open folder, whatever happens to its path.
 
+use super::FileOwner;
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, Uid, fallocate, fchown, flock, fstat, fsync,
     mkdir, open, openat, renameat, statat, unlinkat,
@@ -10,15 +10,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-
-/// To whom files are given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileOwner {
-    /// User number.
-    pub uid: u32,
-    /// Group number.
-    pub gid: u32,
-}
 
 impl FileOwner {
     /// Gives an open file or folder to this owner.

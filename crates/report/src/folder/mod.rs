@@ -1,0 +1,21 @@
+//! A folder that results are written into: whole files or none, of the right owner, and never through a link that somebody
+//! has put there.
+
+#[cfg(not(unix))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+pub use portable::{OutputFolder, Reserved};
+#[cfg(unix)]
+pub use unix::{OutputFolder, Reserved, open_private};
+
+/// To whom files are given, where there are owners to give them to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileOwner {
+    /// User number.
+    pub uid: u32,
+    /// Group number.
+    pub gid: u32,
+}

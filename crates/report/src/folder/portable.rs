@@ -1,0 +1,144 @@
+//! By its path, for systems without open folders, owners and modes: nothing is captured there, only read and compared.
+
+use super::FileOwner;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// A folder that results are written into.
+#[derive(Debug)]
+pub struct OutputFolder {
+    path: PathBuf,
+    is_new: bool,
+}
+
+/// Room on the disk for a file that is yet to be written.
+#[derive(Debug)]
+pub struct Reserved {
+    file: File,
+    name: String,
+}
+
+impl OutputFolder {
+    /// Makes the folder, and those above it that are missing; or opens the one that is there. Mode and owner are not for here.
+    ///
+    /// # Errors
+    ///
+    /// The system's; what is no folder in its place is [`io::ErrorKind::NotADirectory`].
+    pub fn open_or_make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
+        match Self::make(path, mode, owner) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(path)?.is_dir() {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
+                Ok(Self { path: path.to_owned(), is_new: false })
+            }
+            made => made,
+        }
+    }
+
+    /// Makes the folder, and those above it that are missing. Mode and owner are not for here.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    pub fn make(path: &Path, _mode: u32, _owner: Option<FileOwner>) -> io::Result<Self> {
+        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+            fs::create_dir_all(above)?;
+        }
+        fs::create_dir(path)?;
+        Ok(Self { path: path.to_owned(), is_new: true })
+    }
+
+    /// Returns the path as the user named it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether this run made the folder.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Returns true: there are no captures here that would hold the folder.
+    #[expect(clippy::unused_self, reason = "the other systems' folder has a lock")]
+    pub fn lock(&self) -> bool {
+        true
+    }
+
+    /// Returns whether there is anything of this name in the folder, be it a link that leads nowhere.
+    pub fn holds(&self, name: &str) -> bool {
+        fs::symlink_metadata(self.path.join(name)).is_ok()
+    }
+
+    /// Returns whether there is a file of this name that starts with these bytes.
+    pub fn holds_start(&self, name: &str, start: &[u8]) -> bool {
+        let mut found = vec![0; start.len()];
+        let read = File::open(self.path.join(name)).and_then(|mut file| file.read_exact(&mut found));
+        read.is_ok() && found == start
+    }
+
+    /// Creates a file that is not there yet. The mode is not for here.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    pub fn create(&self, name: &str, _mode: u32) -> io::Result<File> {
+        File::options().read(true).write(true).create_new(true).open(self.path.join(name))
+    }
+
+    /// Writes a file whole: one that is there is replaced at once, or stays as it was.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let part = format!(".{name}.{}", std::process::id());
+        let reserved = Reserved { file: self.create(&part, 0)?, name: part };
+        self.write_reserved(reserved, name, bytes)
+    }
+
+    /// Takes room for a file of as many bytes, under a name of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<Reserved> {
+        let mut reserved = Reserved { file: self.create(name, 0)?, name: name.to_owned() };
+        io::copy(&mut io::repeat(0xff).take(bytes), &mut reserved.file)?;
+        Ok(reserved)
+    }
+
+    /// Writes a file into the room that was taken for it, and gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// The system's. Nothing is left behind then.
+    pub fn write_reserved(&self, reserved: Reserved, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let Reserved { mut file, name: part } = reserved;
+        let mut written = || {
+            file.rewind()?;
+            file.write_all(bytes)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_all()
+        };
+        let path = self.path.join(name);
+        let written = written();
+        // An open file cannot be renamed everywhere.
+        drop(file);
+        let renamed = written.and_then(|()| fs::rename(self.path.join(&part), &path));
+        renamed.inspect_err(|_| drop(self.remove(&part))).map(|()| path)
+    }
+
+    /// Removes a file, or a link, if there is any of this name.
+    ///
+    /// # Errors
+    ///
+    /// The system's; a folder is not removed.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
