@@ -26,17 +26,19 @@ fn main() -> ExitCode {
 fn build() -> Result<(), String> {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?);
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let sources = manifest.join("../../bpf");
+    let sources = manifest.join("bpf");
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     check_clang(&clang)?;
+    // The line information of a program names its source; where that lies on this machine is nobody's business.
+    let without_path = format!("-ffile-prefix-map={}=.", manifest.display());
     for name in OBJECTS {
         SkeletonBuilder::new()
             .source(sources.join(format!("{name}.bpf.c")))
             .obj(out.join(format!("{name}.bpf.o")))
             .clang(&clang)
-            .clang_args(["-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"])
+            .clang_args(["-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3", &without_path])
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .map_err(|error| format!("the BPF programs of {name}.bpf.c do not compile: {error:#}"))?;
     }
