@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-kernels docs fuzz crosscheck build bench install acceptance bench-peers bless fixtures clean
+.PHONY: help demo comparison test test-kernels docs fuzz crosscheck build bench dist install acceptance bench-peers bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ build: ## the release binary, target/release/overhead
 bench: ## the load generator with its database drivers, target/release/overhead-bench
 	lab/install build
 	cargo build --release --locked -p overhead-bench
+
+dist: ## static binaries for x86_64 and aarch64, their debug symbols, .deb packages and a bill of materials, into target/dist
+	lab/dist
 
 install: build bench ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
 	lab/place '$(PREFIX)'
