@@ -28,6 +28,8 @@ pub struct Inlet<B> {
     /// How many there are.
     made: usize,
     most: usize,
+    /// How many are kept once they were read.
+    kept: usize,
 }
 
 impl<B: Batch> Inlet<B> {
@@ -44,7 +46,15 @@ impl<B: Batch> Inlet<B> {
             done,
             made: 1,
             most,
+            kept: most,
         }
+    }
+
+    /// Keeps so many batches to be used again, the one that is being filled included, and frees those beyond.
+    #[cfg(any(feature = "live", test))]
+    #[must_use]
+    pub fn keeping(self, kept: usize) -> Self {
+        Self { kept, ..self }
     }
 
     /// Adds an outlet, for what is handed over from now on.
@@ -88,7 +98,12 @@ impl<B: Batch> Inlet<B> {
     fn next(&mut self) -> B {
         loop {
             while let Some(batch) = self.free() {
-                self.spare.push(batch);
+                // What a moment of falling behind took is given back: a capture of days keeps what it needs all the time.
+                if self.made > self.kept {
+                    self.made -= 1;
+                } else {
+                    self.spare.push(batch);
+                }
             }
             if let Some(batch) = self.spare.pop() {
                 return batch;
@@ -225,6 +240,28 @@ mod tests {
             assert_eq!(thread.join().unwrap(), (0..10_000).collect::<Vec<_>>());
         }
         assert!(MADE.load(Ordering::Relaxed) <= 3, "and none for want of one");
+    }
+
+    #[test]
+    fn what_is_not_kept_is_freed_and_made_anew() {
+        let mut inlet = Inlet::<Flag>::new(8).keeping(3);
+        let outlet = inlet.outlet();
+        (0..7).for_each(|_| {
+            fill(&mut inlet);
+        });
+        assert_eq!(inlet.made, 8, "nobody reads");
+        let thread = std::thread::spawn(move || outlet.drain(|| {}, |_| {}));
+        inlet.catch_up();
+        fill(&mut inlet);
+        assert_eq!((inlet.made, inlet.spare.len()), (3, 1));
+        for _ in 0..20 {
+            (0..7).for_each(|_| {
+                fill(&mut inlet);
+            });
+            inlet.catch_up();
+        }
+        drop(inlet);
+        thread.join().unwrap();
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl queue::Batch for LiveBatch {
 
 /// A queue's two ends.
 pub fn queue() -> (LiveInlet, LiveOutlet) {
-    let (mut inlet, background) = (queue::Inlet::new(MOST), Background::default());
+    let (mut inlet, background) = (queue::Inlet::new(MOST).keeping(MOST / 2), Background::default());
     let outlet = inlet.outlet();
     (LiveInlet { inlet, background: background.clone() }, LiveOutlet { outlet, background })
 }
