@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-kernels docs fuzz crosscheck build bench dist install acceptance bench-peers bless fixtures clean
+.PHONY: help demo comparison test test-kernels docs fuzz crosscheck build bench dist install acceptance bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
 	lab/install peers memcached redis postgres mariadb cassandra ferretdb
 	lab/bench-peers target/release/overhead --write docs/performance.md
+
+soak: build ## a capture at full rate for ten minutes: memory flat, no descriptor or map left; draws the curve
+	lab/install soak redis
+	lab/soak --write target/release/overhead
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
 	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain --test schema

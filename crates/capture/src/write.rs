@@ -134,6 +134,7 @@ pub struct PcapngWriter<W: Write> {
     /// By interface.
     links: Vec<LinkType>,
     frames: u64,
+    bytes: u64,
     first_ns: Option<u64>,
     last_ns: u64,
 }
@@ -167,7 +168,7 @@ impl<W: Write> PcapngWriter<W> {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
         let output = output.to_owned();
         let links = std::iter::once(options.link).chain(options.beside.as_ref().map(|(link, _)| *link)).collect();
-        let mut this = Self { output, writer, links, frames: 0, first_ns: None, last_ns: 0 };
+        let mut this = Self { output, writer, links, frames: 0, bytes: 0, first_ns: None, last_ns: 0 };
         this.put(&section_header(options))?;
         this.put(&interface_description(options))?;
         if let Some((link, name)) = &options.beside {
@@ -233,6 +234,11 @@ impl<W: Write> PcapngWriter<W> {
         self.frames
     }
 
+    /// Bytes of the file so far, those that are yet to be handed to the system included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Hands everything written so far to the system, so that a reader of a pipe sees it.
     ///
     /// # Errors
@@ -240,6 +246,11 @@ impl<W: Write> PcapngWriter<W> {
     /// [`WriteError::Write`] when the writer fails.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         self.writer.flush().map_err(|source| WriteError::Write { output: self.output.clone(), source })
+    }
+
+    /// Ends without writing anything more, be it of what is gathered: where the file's place was taken by another.
+    pub fn abandon(self) {
+        drop(self.writer.into_parts());
     }
 
     /// Ends the file with the statistics of the interface, where known, and returns the writer.
@@ -272,6 +283,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.bytes += bytes.len() as u64;
         self.writer.write_all(bytes).map_err(|source| WriteError::Write { output: self.output.clone(), source })
     }
 }

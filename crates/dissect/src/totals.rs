@@ -77,6 +77,25 @@ impl Totals {
         sum.response_only += tcp.response_only;
     }
 
+    /// Adds what a later part of the capture came to, which was dissected by itself.
+    pub fn append(&mut self, part: &Self) {
+        self.link_types.extend(&part.link_types);
+        self.first_ns = self.first_ns.into_iter().chain(part.first_ns).min();
+        self.last_ns = self.last_ns.max(part.last_ns);
+        self.frames += part.frames;
+        self.calls += part.calls;
+        self.wire_bytes += part.wire_bytes;
+        self.captured_bytes += part.captured_bytes;
+        self.truncated_frames += part.truncated_frames;
+        self.duplicate_frames += part.duplicate_frames;
+        self.malformed_frames += part.malformed_frames;
+        self.header_snapped_frames += part.header_snapped_frames;
+        self.header_bytes = self.header_bytes.max(part.header_bytes);
+        self.snap_bytes = self.snap_bytes.max(part.snap_bytes);
+        self.foreign_pdus += part.foreign_pdus;
+        self.add(part);
+    }
+
     /// Returns what carried the selected connections together.
     pub fn transport(&self) -> Transport {
         let mut transports = self.transports.iter();

@@ -9,6 +9,8 @@
 mod counters;
 mod peers;
 mod projection;
+mod rotation;
+mod sample;
 mod view;
 mod watching;
 
@@ -17,6 +19,8 @@ pub use counters::{
 };
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
+pub use rotation::Rotation;
+pub use sample::{Estimate, RowEstimates, Sample};
 pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
 pub use watching::WatchingCost;
 
@@ -90,6 +94,9 @@ pub struct Run {
     /// frames there was no link: wire bytes are the payload.
     #[serde(default)]
     pub transport: Transport,
+    /// The windows of a run that captured a part of the time; absent where it captured all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// The ledger.
@@ -189,8 +196,11 @@ pub struct Workload {
 pub struct Source {
     /// File or live.
     pub kind: SourceKind,
-    /// Each file read, or the one file written by a live run (path relative to the run folder).
+    /// Each file read, or the files written by a live run that are still there (paths relative to the run folder).
     pub inputs: Vec<Input>,
+    /// How many packet files a live run wrote and deleted; absent where it wrote one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<Rotation>,
     /// Which connections were asked for.
     #[serde(default)]
     pub selection: Selected,
@@ -344,6 +354,9 @@ pub struct OperationRow {
     /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_within: Option<Vec<Within>>,
+    /// What the windows say of the whole time; absent unless a part of it was captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<RowEstimates>,
     /// The grain below the name: the largest by bytes on the wire, then `(other)`, where there are more. They add up to the
     /// row. Operations without a statement are `(none)` where others of the row have one; empty where none has.
     #[serde(default)]

@@ -6,20 +6,22 @@ use crate::divide::{Dissect, Division};
 use crate::exit::StatusFault;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::project::ProjectArgs;
-use crate::runs::KeptRun;
+use crate::runs::{self, KeptRun};
+use crate::sample::{DutyCycle, SampleArgs, Sampled, Sampler, Windows};
 use crate::time::TimeWindow;
 use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print, project};
 use anyhow::{Context, Result};
 use clap::Args;
 use overhead_dissect::explain::FieldSums;
-use overhead_dissect::{Selection, Totals};
+use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::Measured;
 use overhead_model::record::{By, Input, Run, Selected, SourceKind};
 use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Arguments of `analyze`.
 #[derive(Args, Debug)]
@@ -28,7 +30,7 @@ pub struct Analyze {
     reading: Reading,
     #[command(flatten)]
     output: Output,
-    /// Put the record into the run folder, in place of the one that is there
+    /// Put the record into the run folder, in place of the one there
     #[arg(long)]
     write: bool,
     #[command(flatten)]
@@ -51,6 +53,8 @@ pub struct Reading {
     count: Option<u64>,
     #[command(flatten)]
     window: TimeWindow,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// Also sum up the fields of the messages, in a second reading
     #[arg(long)]
     fields: bool,
@@ -73,8 +77,25 @@ pub struct Reading {
     by: By,
 }
 
-/// The keys at the end, what each file had, and what came of it all.
-type Dissected = (KeyReader, Vec<Input>, Aggregate, Totals);
+/// What came of the files.
+struct Dissected {
+    /// The keys at the end.
+    keys: KeyReader,
+    /// What each file had.
+    inputs: Vec<Input>,
+    aggregate: Aggregate,
+    totals: Totals,
+    /// Where frames of windows were taken alone.
+    sampled: Option<Sampled>,
+}
+
+/// Which windows are taken alone.
+enum Chosen {
+    /// Those that were asked for.
+    Asked(DutyCycle),
+    /// Those that a file was captured in.
+    Noted(Windows),
+}
 
 /// Inputs below this many bytes are done before further threads would have started.
 const SMALL: u64 = 4 << 20;
@@ -177,17 +198,31 @@ impl Reading {
         Ok(copier)
     }
 
-    fn read_files(&self, kept: Option<&KeptRun>) -> Result<Run> {
-        let started = ledger::Beginning::of_the_process();
+    /// Refuses what cannot be read twice, or would be read in two ways.
+    fn check(&self) -> Result<(), StatusFault> {
         let twice = self.fields || self.project.model().is_some();
+        if twice && self.sample.cycle.is_some() {
+            let why = "--sample takes a part of the frames, and --fields, --project and --physical read all: leave it or them out";
+            return Err(StatusFault::usage(why.to_owned()));
+        }
         if let Some(file) = self.files.iter().find(|file| twice && !inputs::can_be_read_again(file)) {
             let (file, option) = (file.display(), if self.fields { "--fields" } else { "--project" });
-            return Err(StatusFault::usage(format!("{file}: {option} reads twice: save a pipe to a file first")).into());
+            return Err(StatusFault::usage(format!("{file}: {option} reads twice: save a pipe to a file first")));
         }
+        Ok(())
+    }
+
+    fn read_files(&self, kept: Option<&KeptRun>) -> Result<Run> {
+        let started = ledger::Beginning::of_the_process();
+        self.check()?;
         let mut warnings = Warnings::default();
         let threads = self.threads();
-        let result = self.dissect(threads, &mut warnings)?;
-        let (keys, inputs, aggregate, totals) = if let Some(result) = result {
+        let end_ns = kept.and_then(KeptRun::sample_end_ns);
+        let result = match self.sampler()? {
+            Some(sampler) => Some(self.sample(sampler, end_ns, &mut warnings)?),
+            None => self.dissect(threads, &mut warnings)?,
+        };
+        let Dissected { keys, inputs, aggregate, totals, sampled } = if let Some(result) = result {
             result
         } else {
             warnings = Warnings::default();
@@ -196,6 +231,7 @@ impl Reading {
         let facts = ledger::Circumstances {
             kind: SourceKind::File,
             inputs,
+            rotation: None,
             selection: self.which.selected(),
             kernel_drops: Measured::unavailable("offline"),
             environment: None,
@@ -215,6 +251,9 @@ impl Reading {
         warnings.of_frame_sizes(&totals, interface);
         let aggregate = aggregate.with_distributions(self.distribution);
         let mut run = ledger::run(&aggregate, &totals, warnings, facts);
+        if let Some(sampled) = sampled {
+            sampled.report(&mut run);
+        }
         if self.fields {
             let mut sums = FieldSums::default();
             let mut dissector = fields::dissector(&mut sums, self.which.selection()?, &keys);
@@ -245,7 +284,50 @@ impl Reading {
         if aggregate.is_over() {
             return Ok(None);
         }
-        Ok(Some((keys, inputs, aggregate, totals)))
+        Ok(Some(Dissected { keys, inputs, aggregate, totals, sampled: None }))
+    }
+
+    /// Returns what takes the frames of windows alone: those that were asked for, or that the files were captured in.
+    fn sampler(&self) -> Result<Option<impl FnOnce(&KeyReader) -> Sampler>> {
+        let asked = self.sample.cycle;
+        let noted = match self.files.first() {
+            Some(first) if inputs::can_be_read_again(first) => runs::windows(first),
+            _ => None,
+        };
+        let Some(chosen) = asked.map(Chosen::Asked).or(noted.map(Chosen::Noted)) else { return Ok(None) };
+        if asked.is_some() && noted.is_some() {
+            let why = "--sample: the file was captured in windows already, which are found in it: leave --sample out";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
+        let selection = self.which.selection()?;
+        let tally = Aggregate::new().with_rows_by(self.by);
+        let tally = if self.no_statements { tally.without_statements() } else { tally };
+        let (seed, no_memo) = (self.sample.sample_seed.unwrap_or_default(), self.no_memo);
+        Ok(Some(move |keys: &KeyReader| {
+            let log = keys.log();
+            let make = Box::new(move |tally| {
+                let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&log));
+                if no_memo { dissector.without_memo() } else { dissector }
+            });
+            match chosen {
+                Chosen::Asked(cycle) => Sampler::new(cycle, seed, tally, make),
+                Chosen::Noted(windows) => Sampler::of(windows, tally, make),
+            }
+        }))
+    }
+
+    /// Reads all files and dissects the frames within windows, up to `end_ns` or the last frame.
+    fn sample(
+        &self,
+        sampler: impl FnOnce(&KeyReader) -> Sampler,
+        end_ns: Option<u64>,
+        warnings: &mut Warnings,
+    ) -> Result<Dissected> {
+        let keys = KeyReader::read(&self.keys, warnings)?;
+        let mut sampler = sampler(&keys);
+        let inputs = self.read(&mut sampler, &keys, warnings)?;
+        let (aggregate, totals, sampled) = sampler.finish(end_ns);
+        Ok(Dissected { keys, inputs, aggregate, totals, sampled })
     }
 
     fn threads(&self) -> NonZero<usize> {

@@ -3,7 +3,7 @@
 use crate::cli::Which;
 use crate::fields;
 use crate::keys::{KeyFiles, KeyReader};
-use crate::runs::{self, PACKETS, RECORD};
+use crate::runs::{self, RECORD};
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use overhead_report::{NamedRun, RunGroup};
@@ -68,7 +68,7 @@ impl<'a> GroupReader<'a> {
 
 /// Returns the run folders that lie in a folder which is none itself, `run-2` before `run-10`; none where it is one.
 fn run_folders(path: &Path) -> Vec<PathBuf> {
-    let is_run = |path: &Path| path.join(RECORD).is_file() || path.join(PACKETS).is_file();
+    let is_run = |path: &Path| path.join(RECORD).is_file() || runs::has_packets(path);
     if is_run(path) {
         return Vec::new();
     }

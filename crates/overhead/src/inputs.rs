@@ -8,6 +8,7 @@ mod repeats;
 mod twins;
 
 use crate::keys::KeyReader;
+use crate::runs::{SetPlace, set_place};
 use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_capture::{FileSource, Secrets, Source};
@@ -54,9 +55,10 @@ impl Findings {
 /// brought to `keys` before the frames behind them are taken.
 pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Findings> {
     let (waiting, repeats) = (VecDeque::new(), Repeats::default());
-    let mut reading = Reading { paths, keys, waiting, repeats, findings: Findings::default() };
+    let mut reading = Reading { paths, keys, waiting, repeats, is_one_set: false, findings: Findings::default() };
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
+        reading.note_missing(set_place(&file.source).as_slice());
         if file.rest(|frame| take(0, frame))?.is_continue() {
             reading.note_end(&file);
         }
@@ -64,8 +66,11 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     }
     let mut twins = Twins::default();
     reading.survey()?;
+    let is_one_set = reading.is_one_set;
     reading.all(&mut |file: usize, frame: &Frame<'_>| {
-        twins.frame(file, frame);
+        if !is_one_set {
+            twins.frame(file, frame);
+        }
         take(file, frame)
     })?;
     reading.note_repeats();
@@ -93,6 +98,8 @@ struct Reading<'a> {
     /// Files to come, in order of their first frames.
     waiting: VecDeque<Waiting<'a>>,
     repeats: Repeats,
+    /// The files are those of one capture: no two hold the same frame, and their order is known.
+    is_one_set: bool,
     findings: Findings,
 }
 
@@ -129,8 +136,10 @@ impl<'a> Reading<'a> {
     /// Looks at the first frame of each file.
     fn survey(&mut self) -> Result<()> {
         let mut waiting = Vec::with_capacity(self.paths.len());
+        let mut places = Vec::new();
         for (index, path) in self.paths.iter().enumerate() {
             let mut file = File::open(index, path, self.keys)?;
+            places.extend(set_place(&file.source).map(|place| (place, index)));
             let Some(first_ns) = file.look()? else {
                 self.note_end(&file);
                 continue;
@@ -140,7 +149,45 @@ impl<'a> Reading<'a> {
         }
         waiting.sort_by(|a, b| (a.first_ns, self.paths.get(a.index)).cmp(&(b.first_ns, self.paths.get(b.index))));
         self.waiting = waiting.into();
+        self.recognise(places);
         Ok(())
+    }
+
+    /// Puts the files in the order in which they were written, where they are all of one capture and none is given twice.
+    fn recognise(&mut self, mut places: Vec<(SetPlace, usize)>) {
+        places.sort_by_key(|(place, _)| place.part);
+        let is_set = places.windows(2).all(
+            |pair| matches!(pair, [(before, _), (after, _)] if before.set == after.set && before.part < after.part),
+        );
+        if !is_set || places.len() < self.paths.len() {
+            return;
+        }
+        self.is_one_set = true;
+        let rank = |index: usize| places.iter().position(|(_, of)| *of == index);
+        self.waiting.make_contiguous().sort_by_cached_key(|file| rank(file.index));
+        let places: Vec<SetPlace> = places.into_iter().map(|(place, _)| place).collect();
+        self.note_missing(&places);
+    }
+
+    /// Says which files of a capture are missing before and between those that are there, which are in their order.
+    fn note_missing(&mut self, places: &[SetPlace]) {
+        let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
+        let between = (last.part - first.part + 1).saturating_sub(places.len() as u64);
+        let before = first.part.saturating_sub(1);
+        if before > 0 {
+            self.findings.partial.push(format!(
+                "the first {} of this capture {} not here (-W deletes the oldest): what follows is read from the middle of its connections",
+                counted(before, "packet file"),
+                if before == 1 { "is" } else { "are" },
+            ));
+        }
+        if between > 0 {
+            self.findings.partial.push(format!(
+                "{} of this capture {} missing between those that are here: their bytes are gaps",
+                counted(between, "packet file"),
+                if between == 1 { "is" } else { "are" },
+            ));
+        }
     }
 
     fn all(&mut self, take: &mut impl Take) -> Result<()> {
@@ -159,8 +206,9 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// When the next file begins, where it may lie beside the current one.
     fn next_ns(&self) -> Option<u64> {
-        self.waiting.front().map(|next| next.first_ns)
+        self.waiting.front().filter(|_| !self.is_one_set).map(|next| next.first_ns)
     }
 
     fn next_file(&mut self) -> Result<Option<File<'a>>> {

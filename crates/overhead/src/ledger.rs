@@ -2,7 +2,7 @@
 
 use crate::warnings::Warnings;
 use overhead_dissect::Totals;
-use overhead_model::record::{Counters, Environment, Input, Observer, Selected, Source, SourceKind, Tool};
+use overhead_model::record::{Counters, Environment, Input, Observer, Rotation, Selected, Source, SourceKind, Tool};
 use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ pub struct Circumstances {
     pub kind: SourceKind,
     /// Files read or written.
     pub inputs: Vec<Input>,
+    /// Packet files of a live run that wrote several.
+    pub rotation: Option<Rotation>,
     /// Which connections were asked for.
     pub selection: Selected,
     /// Frames the kernel dropped.
@@ -52,6 +54,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,
+        rotation: facts.rotation,
         selection: facts.selection,
         link_types: totals.link_types.iter().map(ToString::to_string).collect(),
         first_ns: totals.first_ns.unwrap_or(0),

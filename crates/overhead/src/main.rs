@@ -34,6 +34,7 @@ mod redact;
 mod repeat;
 mod report;
 mod runs;
+mod sample;
 #[cfg(feature = "live")]
 mod sweep;
 mod time;

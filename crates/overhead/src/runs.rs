@@ -6,6 +6,7 @@ use crate::cli::Which;
 use crate::exit::StatusFault;
 use crate::keys::KeyFiles;
 use crate::ledger::Circumstances;
+use crate::sample::Windows;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
 use overhead_capture::FileSource;
@@ -24,6 +25,8 @@ pub const RECORD: &str = "run.json";
 pub const PACKETS: &str = "packets.pcapng";
 /// Name of the record until it is written: its place on the disk is taken before a capture begins.
 pub const PART: &str = ".run.json.part";
+/// What begins and ends the names of packet files where there are several, around their numbers.
+const ROTATED: (&str, &str) = ("packets-", ".pcapng");
 /// Begins the comment of a packet file; what was asked for follows, as on the command line.
 const ASKED_FOR: &str = "overhead capture";
 
@@ -60,12 +63,18 @@ impl KeptRun {
                 running: false,
             }));
         }
-        let packets = path.join(PACKETS);
-        Ok(packets.is_file().then(|| {
+        let packets = packets_in(path);
+        Ok((!packets.is_empty()).then(|| {
             let lock = File::open(path).map(|folder| folder.try_lock());
             let running = matches!(lock, Ok(Err(TryLockError::WouldBlock)));
-            Self { folder: path.to_owned(), packets: vec![packets], record: None, running }
+            Self { folder: path.to_owned(), packets, record: None, running }
         }))
+    }
+
+    /// Returns when the capture ended, Unix nanoseconds, where it was not captured all the time.
+    pub fn sample_end_ns(&self) -> Option<u64> {
+        let sample = self.record.as_ref()?.sample.as_ref()?;
+        Some(sample.start_ns + sample.span_ns)
     }
 
     /// Returns whether the capture ended before it could write its record.
@@ -80,7 +89,7 @@ impl KeptRun {
         }
         let selected = match &self.record {
             Some(run) => selected(run),
-            None => self.packets.first().and_then(|packets| noted(packets)).unwrap_or_default(),
+            None => self.packets.first().and_then(|packets| noted(packets)).unwrap_or_default().asked,
         };
         Which::of(&selected)
     }
@@ -95,6 +104,8 @@ impl KeptRun {
         if let Some(dropped) = run.source.kernel_drops.value().filter(|dropped| **dropped > 0) {
             warnings.partial(format!("the kernel dropped {} while they were captured", counted(*dropped, "frame")));
         }
+        let rotation = run.source.rotation;
+        let is_part = is_part || rotation.is_some_and(|rotation| rotation.deleted_files > 0);
         let mut inputs = facts.inputs;
         for (input, before) in inputs.iter_mut().zip(run.source.inputs) {
             input.path = before.path;
@@ -108,6 +119,7 @@ impl KeptRun {
         Circumstances {
             kind: SourceKind::Live,
             inputs,
+            rotation,
             kernel_drops,
             environment: run.environment,
             counters,
@@ -153,7 +165,9 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
     let (counters, bpf_ns) = (Measured::unavailable(why()), Measured::unavailable(why()));
     let mut inputs = facts.inputs;
     for input in &mut inputs {
-        PACKETS.clone_into(&mut input.path);
+        if let Some(name) = Path::new(&input.path).file_name() {
+            input.path = name.to_string_lossy().into_owned();
+        }
     }
     Circumstances {
         kind: SourceKind::Live,
@@ -167,7 +181,7 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
 
 /// Loads a run for a comparison: its record, or what its packets come to.
 pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
-    if has_record(path) || !path.exists() || (path.is_dir() && !path.join(PACKETS).is_file()) {
+    if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
         return Ok(load_named_run(path)?);
     }
     let kept = KeptRun::open(path)?;
@@ -224,25 +238,124 @@ pub fn selected(run: &Run) -> Selected {
     if found.db.len() > 1 { Selected { db: Vec::new(), ..found } } else { found }
 }
 
-/// Returns what the capture noted in its packets of what was asked for.
-fn noted(packets: &Path) -> Option<Selected> {
-    let source = FileSource::open(packets).ok()?;
-    let mut words = source.comment()?.strip_prefix(ASKED_FOR)?.split_whitespace();
-    let mut selected = Selected::default();
+/// Returns whether there are packets of a capture in a folder.
+pub fn has_packets(folder: &Path) -> bool {
+    !packets_in(folder).is_empty()
+}
+
+/// Returns the packet files in a folder that a capture wrote, in their order.
+pub fn packets_in(folder: &Path) -> Vec<PathBuf> {
+    let packets = folder.join(PACKETS);
+    if packets.is_file() {
+        return vec![packets];
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbered = entries.filter_map(|entry| Some((rotated_number(entry.file_name().to_str()?)?, entry.path())));
+    let mut files: Vec<(u64, PathBuf)> = numbered.filter(|(_, path)| path.is_file()).collect();
+    files.sort();
+    files.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Returns the name of a packet file of which there are several, by its number from 1.
+#[cfg(feature = "live")]
+pub fn rotated_name(number: u64) -> String {
+    format!("{}{number:06}{}", ROTATED.0, ROTATED.1)
+}
+
+/// Returns the number of a packet file of which there are several; `None` for another name.
+pub fn rotated_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(ROTATED.0)?.strip_suffix(ROTATED.1)?;
+    digits.parse().ok().filter(|_| digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The place of a packet file among those that one capture wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetPlace {
+    /// What the files of the capture have in common, and those of no other have.
+    pub set: String,
+    /// The number of the file, from 1.
+    pub part: u64,
+}
+
+/// What a capture notes in its packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Noted {
+    /// What was asked for.
+    asked: Selected,
+    /// Of one of several files.
+    place: Option<SetPlace>,
+    /// When there was a capture, where there was not always.
+    windows: Option<Windows>,
+}
+
+/// Returns what the capture noted in its packets.
+fn noted(packets: &Path) -> Option<Noted> {
+    read_note(FileSource::open(packets).ok()?.comment()?)
+}
+
+/// Returns the place of a packet file among those of its capture; `None` where it is the only one, or not of this tool.
+pub fn set_place(source: &FileSource) -> Option<SetPlace> {
+    read_note(source.comment()?)?.place
+}
+
+fn read_note(comment: &str) -> Option<Noted> {
+    let mut words = comment.strip_prefix(ASKED_FOR)?.split_whitespace();
+    let mut noted = Noted::default();
+    let (mut set, mut part) = (None, None);
     while let (Some(option), Some(value)) = (words.next(), words.next()) {
         match option {
-            "--db" => selected.db.push(value.to_owned()),
-            "--port" => selected.ports.push(value.parse().ok()?),
+            "--db" => noted.asked.db.push(value.to_owned()),
+            "--port" => noted.asked.ports.push(value.parse().ok()?),
+            "--set" => set = Some(value.to_owned()),
+            "--part" => part = Some(value.parse().ok()?),
+            "--windows" => noted.windows = Some(Windows::noted(value)?),
             _ => return None,
         }
     }
-    Some(selected)
+    noted.place = set.zip(part).map(|(set, part)| SetPlace { set, part });
+    Some(noted)
 }
 
-/// Returns what a packet file is to note of what was asked for.
+/// Returns the windows that packets were captured in; `None` where all were.
+pub fn windows(packets: &Path) -> Option<Windows> {
+    noted(packets)?.windows
+}
+
+/// Returns what a packet file is to note: what was asked for, its place, where there are several, and the windows that it
+/// was captured in, where these are not all of the time.
 #[cfg(feature = "live")]
-pub fn note(selected: &Selected) -> String {
+pub fn note(selected: &Selected, place: Option<&SetPlace>, windows: Option<&Windows>) -> String {
     let db = selected.db.iter().map(|db| format!(" --db {db}"));
     let ports = selected.ports.iter().map(|port| format!(" --port {port}"));
-    std::iter::once(ASKED_FOR.to_owned()).chain(db).chain(ports).collect()
+    let place = place.map(|SetPlace { set, part }| format!(" --set {set} --part {part}"));
+    let windows = windows.map(|windows| format!(" --windows {}", windows.note()));
+    std::iter::once(ASKED_FOR.to_owned()).chain(db).chain(ports).chain(place).chain(windows).collect()
+}
+
+#[cfg(all(test, feature = "live"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let asked = Selected { db: vec!["redis".to_owned()], ports: vec![7, 8] };
+        let place = SetPlace { set: "17-4711".to_owned(), part: 12 };
+        for place in [None, Some(place)] {
+            let windows = Windows::noted("1/2/3/4");
+            let text = note(&asked, place.as_ref(), windows.as_ref());
+            assert_eq!(read_note(&text), Some(Noted { asked: asked.clone(), place, windows }), "{text}");
+        }
+        assert_eq!(read_note("somebody's comment"), None);
+    }
+
+    #[test]
+    fn files_of_a_rotation_are_told_by_their_names() {
+        assert_eq!(
+            [1, 12, 1_234_567].map(|number| rotated_number(&rotated_name(number))),
+            [Some(1), Some(12), Some(1_234_567)]
+        );
+        for name in ["packets.pcapng", "packets-1.pcapng", "packets-00000x.pcapng", "packets-+00001.pcapng"] {
+            assert_eq!(rotated_number(name), None, "{name}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub struct TimeWindow {
     /// Leave out this moment and what is after
     #[arg(long, value_name = "T", value_parser = moment)]
     to: Option<TimePoint>,
-    /// Leave out this time after the first frame, while caches fill and connections are made
+    /// Leave out this time after the first frame, while caches fill
     #[arg(long, value_name = "T", value_parser = duration, conflicts_with = "from")]
     warmup: Option<Duration>,
 }

@@ -134,6 +134,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
         tool: Tool { name: "overhead".to_owned(), version: "0.1.0".to_owned() },
         environment: None,
         source: Source {
+            rotation: None,
             kind: SourceKind::File,
             inputs: vec![Input { path: path.to_owned(), frames: 3_012, wire_bytes }],
             selection: Selected::default(),

@@ -38,6 +38,8 @@ const DRAIN: Duration = Duration::from_millis(50);
 const MOST_LOOKS: usize = 1024;
 /// The pseudo-interface that captures on all others.
 const ANY: &str = "any";
+/// A filter that no frame passes, and that libpcap does not refuse for that.
+const NO_FRAME: &str = "less 0";
 /// libpcap numbers raw IP otherwise than files do.
 const DLT_RAW: i32 = 12;
 
@@ -147,6 +149,22 @@ impl LiveSource {
     /// Returns the filter given to the kernel; `None` lets everything through.
     pub fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
+    }
+
+    /// Has the kernel leave all frames out, so that they cost nothing, until [`LiveSource::resume`].
+    pub fn pause(&mut self) {
+        // Where it does not, they are delivered, and whoever paused leaves them out.
+        let _ = self.capture.filter(NO_FRAME, true);
+    }
+
+    /// Has the kernel deliver frames again.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the filter is refused.
+    pub fn resume(&mut self) -> Result<(), SourceError> {
+        let filter = self.filter.as_deref().unwrap_or_default();
+        self.capture.filter(filter, true).map_err(|error| error::live(&self.interface, &error))
     }
 
     /// Returns a handle that ends the capture from another thread or from a signal handler.

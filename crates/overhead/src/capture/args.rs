@@ -1,12 +1,15 @@
 //! Arguments of `capture`, and the units they come in.
 
 use super::plaintext::{self, Plaintext};
+use super::rotation::RotationArgs;
 use crate::cli::{Output, Which};
 use crate::keys::KeyFiles;
 use crate::project::ProjectArgs;
+use crate::sample::SampleArgs;
 use crate::time::{duration, some_time};
 use clap::Args;
 use overhead_kernel::ProcessSelection;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +60,10 @@ pub struct CaptureArgs {
     /// Packets only, to a file or to standard output (-); no run folder
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
     pub write: Option<PathBuf>,
+    #[command(flatten)]
+    pub rotation: RotationArgs,
+    #[command(flatten)]
+    pub sample: SampleArgs,
     /// Keep no packets, only the figures
     #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
@@ -107,6 +114,9 @@ pub struct CaptureArgs {
     /// Counters without packets
     #[arg(long)]
     pub bpf_only: bool,
+    /// Serve the figures to Prometheus while the capture runs, at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub output: Output,
     /// Capture while this command runs, and pass its exit status on; what it prints goes to standard error

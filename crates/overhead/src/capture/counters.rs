@@ -22,6 +22,12 @@ impl Counting {
         if args.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
+        if args.sample.cycle.is_some() {
+            return Ok(Self::Off(
+                "not counted with --sample: the counters would run all the time, and the packets are of windows"
+                    .to_owned(),
+            ));
+        }
         let mut options = CounterOptions::for_ports(ports);
         options.own_cost = OwnCost::Sampled;
         options.softirq = args.softirq;

@@ -1,7 +1,7 @@
 //! The run folder: made before anything is measured, so that an unwritable place is known of before the benchmark ran, and
 //! of one run alone.
 
-use crate::runs::{PACKETS, PART, RECORD};
+use crate::runs::{PACKETS, PART, RECORD, packets_in, rotated_number};
 use anyhow::{Context, Result, bail};
 use overhead_model::Run;
 use overhead_report::folder::Reserved;
@@ -48,7 +48,8 @@ impl Folder {
             bail!("{} is another capture's, which is running: choose another folder with -o", path.display());
         }
         // What is there of before would be taken for this run's if this run keeps no packets or does not come to its end.
-        for name in of_a_run().filter(|name| place.holds(name)) {
+        for name in of_a_run().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
+            let name = name.as_str();
             if !force {
                 bail!(occupied(path, name));
             }
@@ -79,24 +80,32 @@ impl Folder {
         self.place.path()
     }
 
-    /// Returns where packets are.
-    pub fn packets(&self) -> PathBuf {
-        self.path().join(PACKETS)
+    /// Returns the files that packets are in.
+    pub fn packets(&self) -> Vec<PathBuf> {
+        packets_in(self.path())
     }
 
-    /// Creates the file of the packets, for nobody but its owner.
-    pub fn create_packets(&self) -> Result<File> {
-        self.place.create(PACKETS, 0o600).map_err(|error| unwritable(&self.packets(), &error))
+    /// Creates a file of packets, for nobody but its owner.
+    pub fn create_packets(&self, name: &str) -> io::Result<File> {
+        self.place.create(name, 0o600)
+    }
+
+    /// Removes a file of packets.
+    pub fn remove_packets(&self, name: &str) {
+        let _ = self.place.remove(name);
     }
 
     /// Takes the packets away, so that another run of the same command can write its own.
     pub fn forget_packets(&self) {
-        let _ = self.place.remove(PACKETS);
+        self.remove_packets(PACKETS);
+        for name in rotated(self.path()) {
+            self.remove_packets(&name);
+        }
     }
 
     /// Returns whether there are packets of which the record could be made.
     pub fn has_packets(&self) -> bool {
-        self.place.holds(PACKETS)
+        !self.packets().is_empty()
     }
 
     /// Creates the files of what the command prints, for nobody but their owner.
@@ -109,7 +118,8 @@ impl Folder {
     /// Takes a folder away that nothing was measured for.
     pub fn discard(&self) {
         // What is not empty holds something of somebody's, and stays.
-        for name in [PACKETS, PART].into_iter().chain(PRINTED) {
+        self.forget_packets();
+        for name in [PART].into_iter().chain(PRINTED) {
             let _ = self.place.remove(name);
         }
         if self.place.is_new() {
@@ -170,19 +180,30 @@ fn of_a_run() -> impl Iterator<Item = &'static str> {
     [RECORD, PACKETS, PART].into_iter().chain(PRINTED).chain(REPORT_FILES)
 }
 
+/// Returns the names of packet files in a folder of which there are several.
+fn rotated(path: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| rotated_number(name).is_some()).collect()
+}
+
 fn occupied(path: &Path, name: &str) -> String {
     let holds = match name {
         RECORD => "a run already".to_owned(),
-        PACKETS | PART => format!("{name} of a run that did not come to its end"),
+        name if is_packets(name) || name == PART => format!("{name} of a run that did not come to its end"),
         name => format!("a file {name} already"),
     };
-    let keep = if name == PACKETS {
+    let keep = if is_packets(name) {
         format!(" (`overhead analyze {}` makes the record of it)", path.display())
     } else {
         String::new()
     };
     let path = path.display();
     format!("{path} holds {holds}{keep}: choose another folder with -o, or overwrite it with --force")
+}
+
+fn is_packets(name: &str) -> bool {
+    name == PACKETS || rotated_number(name).is_some()
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
@@ -243,7 +264,7 @@ mod tests {
 
     #[test]
     fn whatever_is_there_is_kept_unless_forced() {
-        for name in of_a_run() {
+        for name in of_a_run().chain(["packets-000007.pcapng"]) {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join(name), "somebody's").unwrap();
             let refused = create(dir.path(), false).unwrap_err().to_string();
@@ -272,9 +293,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let folder = create(&path, false).unwrap();
-        folder.create_packets().unwrap();
+        folder.create_packets(PACKETS).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&path), mode(&folder.packets())), (0o700, 0o600));
+        assert_eq!((mode(&path), mode(&path.join(PACKETS))), (0o700, 0o600));
         assert!(folder.abandon().contains(&format!("overhead analyze {}", path.display())));
         assert!(!path.join(PART).exists() && folder.has_packets());
     }
@@ -284,7 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         symlink("/nowhere/at/all", dir.path().join(PACKETS)).unwrap();
         assert!(create(dir.path(), false).is_err());
-        create(dir.path(), true).unwrap().create_packets().unwrap();
+        create(dir.path(), true).unwrap().create_packets(PACKETS).unwrap();
         assert!(fs::symlink_metadata(dir.path().join(PACKETS)).unwrap().is_file());
     }
 

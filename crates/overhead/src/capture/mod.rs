@@ -8,10 +8,12 @@ mod counters;
 mod environment;
 mod family;
 mod folder;
+mod metrics;
 mod packets;
 mod plaintext;
 mod progress;
 mod queue;
+mod rotation;
 mod signals;
 mod streams;
 mod warmup;
@@ -25,24 +27,25 @@ use crate::caller::User;
 use crate::exit::StatusFault;
 use crate::keys::KeyReader;
 use crate::ledger::Beginning;
-use crate::runs::{self, PACKETS};
+use crate::sample::{Sampler, Windows};
 use crate::sweep::SweepArgs;
+use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use crate::{caller, fields, inputs, ledger, print, project};
 use anyhow::{Context, Result, bail};
 use counters::Counting;
+use metrics::{Metrics, MetricsServer};
 use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
-use overhead_capture::{KernelFilter, PcapngWriter, WriteError, WriterOptions};
+use overhead_capture::{KernelFilter, WriterOptions};
 use overhead_dissect::{Dissector, Selection, Totals};
-use overhead_model::record::{Input, SourceKind};
+use overhead_model::record::SourceKind;
 use overhead_model::{LinkType, Measured, Protocol, Run, exit, say};
-use overhead_report::folder::open_private;
 use overhead_report::{Aggregate, FileOwner, NamedRun};
-use packets::{CaptureOutcome, Capturing, Limits, LiveInput};
+use packets::{CaptureOutcome, Capturing, Dissection, Limits, LiveInput};
 use plaintext::TlsSource;
+use rotation::{PacketFiles, PacketPlace, PacketSet};
 use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,6 +87,17 @@ impl CaptureArgs {
     pub fn check(&self) -> Result<()> {
         User::choose(self.user.as_deref(), self.as_root)?;
         self.which.selection()?;
+        self.rotation.check(self.write.as_deref())?;
+        let twice = self.fields || self.project.model().is_some();
+        if self.sample.cycle.is_some() && (twice || self.warmup.is_some() || self.bpf_only) {
+            let why = "--sample captures a part of the time, which --fields, --project, --physical, --warmup and --bpf-only do not know of: leave it or them out";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
+        if self.rotation.is_ring() && (self.fields || self.project.model().is_some()) {
+            let why =
+                "--fields, --project and --physical read all packets again, and -W deletes some: leave it or them out";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
         Ok(())
     }
 
@@ -96,10 +110,12 @@ impl CaptureArgs {
         output: CommandOutput,
         conclude: impl FnOnce(&Self, Captured) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let begun = self.begin(folder.as_deref(), output);
+        let begun = self.begin(folder.as_ref(), output);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
-        let CaptureSession { mut child, spawned, mut counting, capturing, warmup, started } = session;
-        let cause = self.watch(child.as_mut(), capturing.as_ref(), &mut counting, warmup.as_deref(), signals).await?;
+        let CaptureSession { mut child, spawned, mut counting, capturing, warmup, metrics, started } = session;
+        let watched =
+            Watched { capturing: capturing.as_ref(), counting: &mut counting, warmup: warmup.as_deref(), metrics };
+        let cause = self.watch(child.as_mut(), watched, signals).await?;
         // The window ends here, however long the command takes to.
         capturing.iter().for_each(Capturing::stop);
         counting.stop();
@@ -142,16 +158,19 @@ impl CaptureArgs {
             captured.warnings.remark(warning);
         }
         let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.warnings, facts);
+        if let Some(sampled) = &captured.sampled {
+            sampled.report(&mut run);
+        }
         if let Some(folder) = folder.filter(|_| self.fields) {
             let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
-            if let Err(error) = fields::read(&mut run, &[folder.packets()], self.which.selection()?, &keys) {
+            if let Err(error) = fields::read(&mut run, &folder.packets(), self.which.selection()?, &keys) {
                 run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
             }
         }
         if let (Some(folder), Some(model)) = (folder, self.project.model()) {
             let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
             let mut dissector = project::dissector(model, self.which.selection()?, &keys);
-            let read = inputs::frames(&[folder.packets()], &keys, |frame| dissector.frame(frame));
+            let read = inputs::frames(&folder.packets(), &keys, |frame| dissector.frame(frame));
             if let Err(error) = read {
                 run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
                 run.exit = run.exit.max(exit::PARTIAL);
@@ -175,14 +194,21 @@ impl CaptureArgs {
     }
 
     /// Starts to count, to capture, and the command.
-    fn begin(&self, folder: Option<&Folder>, output: CommandOutput) -> Result<CaptureSession> {
+    fn begin(&self, folder: Option<&Arc<Folder>>, output: CommandOutput) -> Result<CaptureSession> {
         let user = User::choose(self.user.as_deref(), self.as_root)?;
+        let metrics = self.metrics.map(MetricsServer::listen).transpose()?;
+        if let Some(address) = self.metrics.filter(|_| !self.output.quiet) {
+            say!("overhead: metrics at http://{address}/metrics");
+        }
         let selection = self.which.selection()?;
         let sockets = self.sockets(&selection)?;
         let ports = if sockets.is_some() { Vec::new() } else { ports_of(&selection) };
         let mut counting = Counting::load(self, &ports, sockets.as_ref())?;
         if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
             say!("{note}");
+        }
+        if let Some(caution) = self.rotation.caution(self.write.as_deref()).filter(|_| !self.output.quiet) {
+            say!("overhead: {caution}");
         }
         let started = Beginning::now();
         let warmup = self.warmup.map(WarmUp::new);
@@ -199,7 +225,7 @@ impl CaptureArgs {
         if !self.output.quiet {
             say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &counting.read()));
         }
-        Ok(CaptureSession { child, spawned, counting, capturing, warmup, started })
+        Ok(CaptureSession { child, spawned, counting, capturing, warmup, metrics, started })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -217,22 +243,18 @@ impl CaptureArgs {
     }
 
     /// Opens what the packets go to, if they are kept.
-    fn packets(&self, folder: Option<&Folder>) -> Result<Option<(String, Box<dyn Write + Send>)>> {
-        Ok(match (self.write.as_deref(), folder) {
-            (Some(path), _) if path == Path::new("-") => {
-                Some(("standard output".to_owned(), Box::new(std::io::stdout())))
-            }
-            (Some(path), _) => {
-                let output = path.display().to_string();
-                let file = open_private(path, self.owner())
-                    .map_err(|source| WriteError::Create { output: output.clone(), source })?;
-                Some((output, Box::new(file)))
-            }
-            (None, Some(folder)) if !self.no_packets => {
-                Some((folder.packets().display().to_string(), Box::new(folder.create_packets()?)))
-            }
-            _ => None,
-        })
+    fn packets(
+        &self,
+        folder: Option<&Arc<Folder>>,
+        about: WriterOptions,
+        windows: Option<Windows>,
+    ) -> Result<Option<PacketFiles>> {
+        let place = match (self.write.as_deref(), folder) {
+            (Some(path), _) => PacketPlace::Path(path.to_owned(), self.owner()),
+            (None, Some(folder)) if !self.no_packets => PacketPlace::Folder(Arc::clone(folder)),
+            _ => return Ok(None),
+        };
+        PacketFiles::create(place, self.rotation, about, (self.which.selected(), windows)).map(Some)
     }
 
     /// Opens interface and file, and starts the capture.
@@ -240,7 +262,7 @@ impl CaptureArgs {
         &self,
         selection: &Selection,
         ports: &[u16],
-        folder: Option<&Folder>,
+        folder: Option<&Arc<Folder>>,
         warmup: Option<Arc<WarmUp>>,
     ) -> Result<Option<Capturing>> {
         if self.bpf_only {
@@ -287,7 +309,7 @@ impl CaptureArgs {
         &self,
         selection: &Selection,
         sockets: &Sockets,
-        folder: Option<&Folder>,
+        folder: Option<&Arc<Folder>>,
         warmup: Option<Arc<WarmUp>>,
         counting: &mut Counting,
     ) -> Result<Capturing> {
@@ -302,32 +324,37 @@ impl CaptureArgs {
     fn start(
         &self,
         source: impl LiveInput,
-        mut about: WriterOptions,
+        about: WriterOptions,
         selection: &Selection,
-        folder: Option<&Folder>,
+        folder: Option<&Arc<Folder>>,
         warmup: Option<Arc<WarmUp>>,
     ) -> Result<Capturing> {
-        about.comment = runs::note(&self.which.selected());
-        let writer = self.packets(folder)?.map(|(output, file)| PcapngWriter::new(&output, file, &about));
+        let windows = self.sample.cycle.map(|cycle| {
+            let now_ns = unix_ns();
+            Windows::new(cycle, self.sample.sample_seed.unwrap_or(now_ns), now_ns)
+        });
+        let packets = self.packets(folder, about, windows)?;
         let keys = KeyReader::follow(&self.keys);
         let tally =
             Aggregate::new().with_peers().with_rows_by(self.output.rows.by()).with_distributions(self.distribution);
         let tally = if self.no_statements { tally.without_statements() } else { tally };
-        let dissector = Dissector::new(selection.clone(), tally).with_keys(keys.log());
-        let dissector = if self.no_memo { dissector.without_memo() } else { dissector };
-        let limits = Limits { frames: self.count, operations: self.ops, warmup };
-        Ok(Capturing::start(source, dissector, keys, writer.transpose()?, limits))
+        let (selection, log, no_memo) = (selection.clone(), keys.log(), self.no_memo);
+        let make = move |tally| {
+            let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&log));
+            if no_memo { dissector.without_memo() } else { dissector }
+        };
+        let dissection = match windows {
+            Some(windows) => Dissection::Windows(Box::new(Sampler::of(windows, tally, Box::new(make)))),
+            None => Dissection::Whole(Box::new(make(tally))),
+        };
+        let limits = Limits { frames: self.count, operations: self.ops, warmup, windows };
+        Ok(Capturing::start(source, dissection, keys, packets, limits))
     }
 
     /// Waits for the end of the command, of the time, of the capture, or for a signal; gives which it was.
-    async fn watch(
-        &self,
-        mut child: Option<&mut Child>,
-        capturing: Option<&Capturing>,
-        counting: &mut Counting,
-        mut warmup: Option<&WarmUp>,
-        signals: &mut Signals,
-    ) -> Result<Cause> {
+    async fn watch(&self, mut child: Option<&mut Child>, watched: Watched<'_>, signals: &mut Signals) -> Result<Cause> {
+        let Watched { capturing, counting, mut warmup, metrics: mut server } = watched;
+        let (begun, mut metrics) = (Instant::now(), Metrics::default());
         let mut shown = progress::StatusLine::new(self.output.quiet);
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let before = warmup.map_or(Duration::ZERO, WarmUp::length);
@@ -361,6 +388,14 @@ impl CaptureArgs {
                     };
                     progress::print(so_far.as_ref(), &counting.read());
                 }
+                scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
+                    let so_far = match capturing {
+                        Some(capturing) => Some(capturing.so_far().await),
+                        None => None,
+                    };
+                    // Who asked may have gone away meanwhile.
+                    let _ = scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), begun.elapsed()));
+                }
                 _ = signals.child.recv() => family::bury(command),
                 _ = tick.tick() => shown.update(capturing),
             }
@@ -383,11 +418,11 @@ impl CaptureArgs {
             workload.exit_code = ended.code;
             workload.was_ended = !ended.by_itself;
         }
-        let path = self.write.as_deref().unwrap_or(Path::new(PACKETS)).display().to_string();
-        let inputs = captured.written.map(|(frames, wire_bytes)| Input { path, frames, wire_bytes });
+        let PacketSet { inputs, rotation } = captured.packets.clone();
         ledger::Circumstances {
             kind: SourceKind::Live,
-            inputs: inputs.into_iter().collect(),
+            inputs,
+            rotation,
             selection: self.which.selected(),
             kernel_drops: captured.kernel_drops.clone(),
             environment: Some(environment),
@@ -488,7 +523,16 @@ struct CaptureSession {
     counting: Counting,
     capturing: Option<Capturing>,
     warmup: Option<Arc<WarmUp>>,
+    metrics: Option<MetricsServer>,
     started: Beginning,
+}
+
+/// What is looked at while a capture runs.
+struct Watched<'a> {
+    capturing: Option<&'a Capturing>,
+    counting: &'a mut Counting,
+    warmup: Option<&'a WarmUp>,
+    metrics: Option<MetricsServer>,
 }
 
 /// What there is to do once the window has ended.
@@ -518,8 +562,9 @@ fn nothing() -> CaptureOutcome {
     CaptureOutcome {
         aggregate: Aggregate::new(),
         totals: Totals::default(),
+        sampled: None,
         kernel_drops: Measured::unavailable("no packets were captured (--bpf-only)"),
-        written: None,
+        packets: PacketSet::default(),
         warnings: Warnings::default(),
     }
 }

@@ -4,18 +4,21 @@
 //! that nobody else wants, as long as it keeps up.
 
 use super::queue::{LiveInlet, LiveOutlet, queue};
+use super::rotation::{PacketFiles, PacketSet, Taken};
 use super::warmup::WarmUp;
 use crate::keys::KeyReader;
+use crate::sample::{Sampled, Sampler, Windows};
+use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle};
-use overhead_capture::{KernelStats, Next, PcapngWriter, Source, WriteError};
+use overhead_capture::{KernelStats, Next, Source, WriteError};
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::record::OperationRow;
-use overhead_model::{Class, Frame, Measured};
+use overhead_model::{Amounts, Class, Frame, Measured, Side};
 use overhead_report::Aggregate;
-use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,6 +30,10 @@ const TICK: Duration = Duration::from_millis(250);
 const BATCH: u64 = 512;
 /// How long is waited for the figures of a moment, where the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Frames are still delivered so long after a window, and again twice as long before the next, nanoseconds: more than a frame is
+/// on its way, and than the looks at the clock lie apart.
+const GRACE_NS: u64 = 250_000_000;
 
 type Shared = Arc<Mutex<CaptureProgress>>;
 
@@ -49,15 +56,33 @@ pub struct CaptureProgress {
 pub struct SoFar {
     /// How far the capture is.
     pub progress: CaptureProgress,
-    /// A row for each kind of operation.
+    /// A row for each kind of operation, with how many took how long.
     pub operations: Vec<OperationRow>,
+    /// Bytes posted to these, request and response.
+    pub ledger: [Amounts; 2],
+    /// Frames that were dissected.
+    pub frames: u64,
+    /// Their lengths on the wire.
+    pub wire_bytes: u64,
+    /// Time that frames were captured in, nanoseconds; `None` for all of it.
+    pub covered_ns: Option<u64>,
+}
+
+/// What the dissecting thread knows at a moment.
+#[derive(Clone, Debug, Default)]
+struct Figures {
+    operations: Vec<OperationRow>,
+    ledger: [Amounts; 2],
+    frames: u64,
+    wire_bytes: u64,
+    covered_ns: Option<u64>,
 }
 
 /// A question for the figures of now, on its way through both threads.
 #[derive(Default)]
 struct ProgressQuestion {
     asked: AtomicBool,
-    answer: Mutex<Vec<OperationRow>>,
+    answer: Mutex<Figures>,
     answered: Notify,
 }
 
@@ -70,6 +95,51 @@ pub struct Limits {
     pub operations: Option<u64>,
     /// Frames in it are left out.
     pub warmup: Option<Arc<WarmUp>>,
+    /// Frames outside of these are left out.
+    pub windows: Option<Windows>,
+}
+
+/// What frames are taken apart by.
+pub enum Dissection {
+    /// All of them.
+    Whole(Box<Dissector<Aggregate>>),
+    /// Those of windows.
+    Windows(Box<Sampler>),
+}
+
+impl Dissection {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        match self {
+            Self::Whole(dissector) => dissector.frame(frame),
+            Self::Windows(sampler) => sampler.take(frame),
+        }
+    }
+
+    fn tally(&mut self) -> &Aggregate {
+        match self {
+            Self::Whole(dissector) => dissector.tally(),
+            Self::Windows(sampler) => sampler.tally(),
+        }
+    }
+
+    /// Returns frames and their bytes on the wire so far.
+    fn frames(&self) -> (u64, u64) {
+        match self {
+            Self::Whole(dissector) => (dissector.totals().frames, dissector.totals().wire_bytes),
+            Self::Windows(sampler) => sampler.frames(),
+        }
+    }
+
+    fn finish(self, end_ns: u64) -> (Aggregate, Totals, Option<Sampled>) {
+        match self {
+            Self::Whole(dissector) => {
+                let (aggregate, totals) = dissector.finish();
+                (aggregate, totals, None)
+            }
+            Self::Windows(sampler) => sampler.finish(Some(end_ns)),
+        }
+    }
 }
 
 /// What the thread comes back with.
@@ -78,10 +148,12 @@ pub struct CaptureOutcome {
     pub aggregate: Aggregate,
     /// Totals of the dissection.
     pub totals: Totals,
+    /// What there was of windows.
+    pub sampled: Option<Sampled>,
     /// Frames the kernel dropped.
     pub kernel_drops: Measured<u64>,
-    /// Frames in the file; `None` without one.
-    pub written: Option<(u64, u64)>,
+    /// The packet files; none where none are kept.
+    pub packets: PacketSet,
     /// What went wrong.
     pub warnings: Warnings,
 }
@@ -96,6 +168,14 @@ pub trait LiveInput: Source + Send + 'static {
 
     /// Nothing that comes from here on counts.
     fn end_window(&mut self);
+
+    /// Has the kernel leave frames out until [`LiveInput::resume`], where it can: they are not wanted.
+    fn pause(&mut self) {}
+
+    /// Has the kernel deliver frames again.
+    fn resume(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Why not all that was delivered is whole, in whole sentences.
     fn losses(&self) -> Vec<String> {
@@ -115,6 +195,14 @@ impl LiveInput for LiveSource {
     fn end_window(&mut self) {
         self.end_window();
     }
+
+    fn pause(&mut self) {
+        self.pause();
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        Ok(self.resume()?)
+    }
 }
 
 /// A running capture.
@@ -126,23 +214,24 @@ pub struct Capturing {
     ended: Arc<Notify>,
 }
 
-type Writer = PcapngWriter<Box<dyn Write + Send>>;
-
 impl Capturing {
     /// Starts the thread.
     pub fn start(
         source: impl LiveInput,
-        dissector: Dissector<Aggregate>,
+        dissection: Dissection,
         keys: KeyReader,
-        writer: Option<Writer>,
+        packets: Option<PacketFiles>,
         limits: Limits,
     ) -> Self {
         let stop = source.stop_handle();
         let progress = Shared::default();
         let question = Arc::<ProgressQuestion>::default();
         let (inlet, outlet) = queue();
+        let end_ns = Arc::<AtomicU64>::default();
         let dissecting = Dissecting {
-            dissector,
+            dissection,
+            windows: limits.windows,
+            end_ns: Arc::clone(&end_ns),
             keys,
             limit: limits.operations,
             stop: stop.clone(),
@@ -151,11 +240,13 @@ impl Capturing {
             published: None,
         };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
-        let sink = Sink { inlet, writer, written_bytes: 0, warnings: Warnings::default(), deserted: false };
+        let sink = Sink { inlet, packets, warnings: Warnings::default(), is_over: false };
         let mut worker = Worker {
             source,
             sink,
             limits,
+            is_paused: false,
+            end_ns,
             dissecting,
             progress: Arc::clone(&progress),
             question: Arc::clone(&question),
@@ -184,8 +275,9 @@ impl Capturing {
     pub async fn so_far(&self) -> SoFar {
         self.question.asked.store(true, Ordering::Release);
         let _ = tokio::time::timeout(PATIENCE, self.question.answered.notified()).await;
-        let operations = self.question.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        SoFar { progress: self.progress(), operations }
+        let answer = self.question.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Figures { operations, ledger, frames, wire_bytes, covered_ns } = answer;
+        SoFar { progress: self.progress(), operations, ledger, frames, wire_bytes, covered_ns }
     }
 
     /// Ends the capture as of now.
@@ -198,6 +290,16 @@ impl Capturing {
         self.stop.stop();
         self.thread.join().map_err(|_| anyhow!("the capturing thread failed: this is a bug, please report it"))?
     }
+}
+
+/// Returns whether a moment lies outside of the windows, where there are any. `window` is the one of the moment before.
+#[inline]
+fn outside(windows: Option<Windows>, window: &mut Range<u64>, time_ns: u64) -> bool {
+    let Some(windows) = windows else { return false };
+    if !window.contains(&time_ns) {
+        *window = windows.at_or_after(time_ns);
+    }
+    !window.contains(&time_ns)
 }
 
 /// Says that the capture is over when it goes away, even by a panic.
@@ -214,7 +316,11 @@ struct Worker<S> {
     source: S,
     sink: Sink,
     limits: Limits,
-    dissecting: JoinHandle<(Aggregate, Totals)>,
+    /// The kernel leaves frames out.
+    is_paused: bool,
+    /// When the capture ended, Unix nanoseconds.
+    end_ns: Arc<AtomicU64>,
+    dissecting: JoinHandle<(Aggregate, Totals, Option<Sampled>)>,
     progress: Shared,
     question: Arc<ProgressQuestion>,
 }
@@ -222,11 +328,10 @@ struct Worker<S> {
 /// Where frames go.
 struct Sink {
     inlet: LiveInlet,
-    writer: Option<Writer>,
-    written_bytes: u64,
+    packets: Option<PacketFiles>,
     warnings: Warnings,
-    /// The reader of the file went away.
-    deserted: bool,
+    /// The reader of the file went away, or there are as many files as were asked for.
+    is_over: bool,
 }
 
 impl<S: LiveInput> Worker<S> {
@@ -234,16 +339,18 @@ impl<S: LiveInput> Worker<S> {
         // A reader of a pipe sees by the header that the capture has begun, and frames as soon as there is a pause.
         self.sink.flush();
         let mut published = Instant::now();
-        let mut frames = 0;
-        while !self.sink.deserted && self.limits.frames.is_none_or(|limit| frames < limit) {
+        let (mut frames, mut window) = (0, 0..0);
+        while !self.sink.is_over && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
                 Next::Frame(frame) if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) => {
                     false
                 }
+                Next::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
                 Next::Frame(frame) => {
-                    self.sink.frame(&frame);
-                    // A TLS library's call is no frame.
-                    frames += u64::from(frame.wire_len() > 0);
+                    if self.sink.frame(&frame) == Taken::Written {
+                        // A TLS library's call is no frame.
+                        frames += u64::from(frame.wire_len() > 0);
+                    }
                     false
                 }
                 Next::Idle => {
@@ -252,6 +359,9 @@ impl<S: LiveInput> Worker<S> {
                 }
                 Next::End => return Ok(()),
             };
+            if idle {
+                self.pause_between_windows()?;
+            }
             if !(idle || frames % BATCH == 0) {
                 continue;
             }
@@ -269,6 +379,20 @@ impl<S: LiveInput> Worker<S> {
         Ok(())
     }
 
+    /// Lets the kernel leave out what is between two windows. It is asked for frames again well before the next one begins.
+    fn pause_between_windows(&mut self) -> Result<()> {
+        let Some(windows) = self.limits.windows else { return Ok(()) };
+        let now_ns = unix_ns();
+        let is_far = windows.at_or_after(now_ns.saturating_sub(GRACE_NS)).start > now_ns + 2 * GRACE_NS;
+        if is_far && !self.is_paused {
+            self.source.pause();
+        } else if !is_far && self.is_paused {
+            self.source.resume()?;
+        }
+        self.is_paused = is_far;
+        Ok(())
+    }
+
     fn publish(&mut self) {
         let dropped = self.source.kernel().value().map_or(0, |kernel| kernel.dropped);
         let totals = self.source.totals();
@@ -277,6 +401,7 @@ impl<S: LiveInput> Worker<S> {
     }
 
     fn end(mut self, outcome: Result<()>) -> Result<CaptureOutcome> {
+        self.end_ns.store(unix_ns(), Ordering::Release);
         if let Err(error) = outcome {
             if self.source.totals().frames == 0 {
                 return Err(error);
@@ -285,7 +410,7 @@ impl<S: LiveInput> Worker<S> {
         }
         self.source.losses().into_iter().for_each(|loss| self.sink.warnings.partial(loss));
         let kernel = self.source.kernel();
-        let written = self.sink.close(kernel.value());
+        let packets = self.sink.close(kernel.value());
         let kernel_drops = match kernel {
             Measured::Value(kernel) => Measured::Value(kernel.dropped),
             Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
@@ -299,52 +424,64 @@ impl<S: LiveInput> Worker<S> {
             ));
         }
         let dissected = self.dissecting.join();
-        let (aggregate, totals) =
+        let (aggregate, totals, sampled) =
             dissected.map_err(|_| anyhow!("the dissecting thread failed: this is a bug, please report it"))?;
-        Ok(CaptureOutcome { aggregate, totals, kernel_drops, written, warnings })
+        Ok(CaptureOutcome { aggregate, totals, sampled, kernel_drops, packets, warnings })
     }
 }
 
 impl Sink {
-    fn frame(&mut self, frame: &Frame<'_>) {
-        match self.writer.as_mut().map(|writer| writer.write(frame)) {
-            Some(Ok(())) => self.written_bytes += u64::from(frame.wire_len()),
+    /// Writes a frame and hands it on, unless there are files enough without it.
+    fn frame(&mut self, frame: &Frame<'_>) -> Taken {
+        match self.packets.as_mut().map(|packets| packets.write(frame)) {
+            Some(Ok(Taken::Enough)) => {
+                self.is_over = true;
+                return Taken::Enough;
+            }
             Some(Err(error)) => self.give_up_file(&error),
-            None => {}
+            Some(Ok(Taken::Written)) | None => {}
         }
         self.inlet.push(frame);
+        Taken::Written
     }
 
     fn flush(&mut self) {
         self.inlet.hand_over();
-        if let Some(Err(error)) = self.writer.as_mut().map(PcapngWriter::flush) {
+        let Some(packets) = &mut self.packets else { return };
+        // Nobody may send a frame once the last file is full.
+        self.is_over |= packets.is_enough(unix_ns());
+        if let Err(error) = packets.flush() {
             self.give_up_file(&error);
         }
     }
 
     /// The figures go on without the file; where nobody reads it any more, the capture ends.
     fn give_up_file(&mut self, error: &WriteError) {
-        self.deserted = error.is_broken_pipe();
-        if !self.deserted {
+        self.is_over = error.is_broken_pipe();
+        if !self.is_over {
             self.warnings.partial(format!("{error}; the file ends there, and the figures go on without it"));
         }
-        self.writer = None;
+        self.packets = None;
     }
 
-    /// Ends the file; gives its frames and their bytes on the wire, where there is one.
-    fn close(&mut self, kernel: Option<&KernelStats>) -> Option<(u64, u64)> {
-        let writer = self.writer.take()?;
-        let frames = writer.frames();
-        if let Err(error) = writer.finish(kernel) {
-            self.give_up_file(&error);
-        }
-        Some((frames, self.written_bytes))
+    /// Ends the last file; gives what there is.
+    fn close(&mut self, kernel: Option<&KernelStats>) -> PacketSet {
+        let finished = self.packets.take().map(|packets| packets.finish(kernel)).transpose();
+        finished
+            .unwrap_or_else(|error| {
+                self.give_up_file(&error);
+                None
+            })
+            .unwrap_or_default()
     }
 }
 
 /// The dissecting thread.
 struct Dissecting {
-    dissector: Dissector<Aggregate>,
+    dissection: Dissection,
+    windows: Option<Windows>,
+    /// When the capture ended, once it has.
+    end_ns: Arc<AtomicU64>,
     keys: KeyReader,
     /// Operations after which the capture is to end.
     limit: Option<u64>,
@@ -355,15 +492,15 @@ struct Dissecting {
 }
 
 impl Dissecting {
-    fn run(mut self, frames: LiveOutlet) -> (Aggregate, Totals) {
+    fn run(mut self, frames: LiveOutlet) -> (Aggregate, Totals, Option<Sampled>) {
         let in_background = self.limit.is_none();
         frames.drain(in_background, &mut self, Self::frame, Self::publish);
-        self.dissector.finish()
+        self.dissection.finish(self.end_ns.load(Ordering::Acquire))
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
         self.keys.refresh(frame.time_ns);
-        self.dissector.frame(frame);
+        self.dissection.frame(frame);
     }
 
     /// Says how many operations there are, and of what kind where that is `asked`, and ends the capture where they are enough.
@@ -372,7 +509,7 @@ impl Dissecting {
             return;
         }
         self.published = Some(Instant::now());
-        let (operations, operation_bytes) = self.dissector.tally().class_totals(Class::Workload);
+        let (operations, operation_bytes) = self.dissection.tally().class_totals(Class::Workload);
         let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         (now.operations, now.operation_bytes) = (operations, operation_bytes);
         drop(now);
@@ -380,8 +517,12 @@ impl Dissecting {
             self.stop.stop();
         }
         if asked {
-            let rows = self.dissector.tally().operations();
-            *self.question.answer.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+            let tally = self.dissection.tally();
+            let (operations, ledger) = (tally.timed_operations(), Side::BOTH.map(|side| tally.ledger(side)));
+            let (frames, wire_bytes) = self.dissection.frames();
+            let covered_ns = self.windows.map(|windows| windows.covered_ns(unix_ns()));
+            let figures = Figures { operations, ledger, frames, wire_bytes, covered_ns };
+            *self.question.answer.lock().unwrap_or_else(PoisonError::into_inner) = figures;
             self.question.answered.notify_one();
         }
     }

@@ -56,7 +56,7 @@ fn totals(now: &CaptureProgress) -> String {
 
 /// Answers SIGUSR1: the figures and the counters of this moment.
 pub fn print(so_far: Option<&SoFar>, counters: &Measured<record::Counters>) {
-    if let Some(SoFar { progress: now, operations }) = so_far {
+    if let Some(SoFar { progress: now, operations, .. }) = so_far {
         say!("{} frames, {} bytes; {}", grouped(now.frames), grouped(now.wire_bytes), totals(now));
         for row in operations.iter().filter(|row| row.class == Class::Workload) {
             let bytes = row.request.accounts.total() + row.response.accounts.total();

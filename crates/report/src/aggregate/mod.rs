@@ -100,6 +100,11 @@ impl Aggregate {
         self.rows.to_record(self.distributions)
     }
 
+    /// Returns the same with how many operations took how long, whether or not the record is to say so.
+    pub fn timed_operations(&self) -> Vec<OperationRow> {
+        self.rows.to_record(true)
+    }
+
     /// Returns the largest connections, by wire bytes.
     pub fn connections(&self) -> Vec<Connection> {
         self.connections.to_record()

@@ -47,6 +47,7 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
         environment: facts.environment,
         source: facts.source,
         transport: facts.transport,
+        sample: None,
         tcp: facts.tcp,
         ledger,
         operations: aggregate.operations(),

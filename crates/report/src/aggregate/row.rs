@@ -118,6 +118,7 @@ impl Row {
                 ..of_response.to_record(response, samples)
             },
             latency_ns: latency_of(&latency),
+            sampled: None,
             latency_within: (distributions && latency.count() > 0).then(|| within(&latency)),
             statements: self.statements_of(statements),
             fields: None,

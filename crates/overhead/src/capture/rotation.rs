@@ -1,0 +1,465 @@
+//! Packet files of a capture: one, or several that follow one another, as tcpdump's `-G`, `-C` and `-W` have them.
+
+use super::folder::Folder;
+use crate::exit::StatusFault;
+use crate::runs::{self, PACKETS, SetPlace};
+use crate::sample::Windows;
+use crate::time::unix_ns;
+use anyhow::Result;
+use clap::Args;
+use jiff::tz::TimeZone;
+use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions};
+use overhead_model::Frame;
+use overhead_model::record::{Input, Rotation, Selected};
+use overhead_report::FileOwner;
+use overhead_report::folder::open_private;
+use std::collections::VecDeque;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// When a packet file is full, and how many are kept.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct RotationArgs {
+    /// Begin a new packet file every so many seconds; FILE of -w may hold a time as of strftime
+    #[arg(short = 'G', value_name = "SECONDS", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Begin a new packet file once one is larger than so many million bytes (k, M, G: KiB, MiB, GiB)
+    #[arg(short = 'C', value_name = "SIZE", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = file_size)]
+    bytes: Option<u64>,
+    /// With -C keep so many files, the oldest go first; with -G alone end after so many
+    #[arg(short = 'W', value_name = "COUNT", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u32).range(1..))]
+    files: Option<u32>,
+}
+
+/// `100` is a hundred million bytes, as in tcpdump; with a suffix the unit is a power of 1,024.
+fn file_size(text: &str) -> Result<u64, String> {
+    let factor = match text.chars().last() {
+        Some('k' | 'K') => 1 << 10,
+        Some('m' | 'M') => 1 << 20,
+        Some('g' | 'G') => 1 << 30,
+        _ => 1_000_000,
+    };
+    let digits = text.trim_end_matches(|last: char| "kKmMgG".contains(last));
+    let number: u64 = digits.parse().map_err(|_| format!("{text} is no size: give 100 (million bytes), 64k or 1G"))?;
+    let bytes = number.checked_mul(factor).filter(|bytes| *bytes > 0 && digits.len() + 1 >= text.len());
+    bytes.ok_or_else(|| format!("{text} is no size of a file: give 100 (million bytes), 64k or 1G"))
+}
+
+impl RotationArgs {
+    /// Returns whether there may be more than one file.
+    pub fn is_asked(&self) -> bool {
+        self.seconds.is_some() || self.bytes.is_some() || self.files.is_some()
+    }
+
+    /// Returns whether files are deleted once there are too many.
+    pub fn is_ring(&self) -> bool {
+        self.files.is_some() && self.bytes.is_some()
+    }
+
+    /// Refuses what cannot be done, before anything is made.
+    pub fn check(&self, write: Option<&Path>) -> Result<(), StatusFault> {
+        if !self.is_asked() {
+            return Ok(());
+        }
+        let fault = |text: &str| Err(StatusFault::usage(text.to_owned()));
+        if self.seconds.is_none() && self.bytes.is_none() {
+            return fault("-W counts files, and nothing says when one is full: add -C SIZE or -G SECONDS");
+        }
+        let Some(path) = write else { return Ok(()) };
+        if path == Path::new("-") {
+            return fault("-G, -C and -W make files, and -w - is standard output: name a file with -w");
+        }
+        if self.seconds.is_some()
+            && let Err(error) = named_by_time(path, unix_ns())
+        {
+            return fault(&format!(
+                "-w {}: {error}: give a time as of strftime, such as %Y%m%d-%H%M%S",
+                path.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns what to say of files that take one another's place without a bound that was asked for.
+    pub fn caution(&self, write: Option<&Path>) -> Option<String> {
+        let path = write.filter(|_| self.seconds.is_some() && self.bytes.is_none())?;
+        let is_same = named_by_time(path, 0).ok()? == named_by_time(path, 1_000_000_000_000_000_001).ok()?;
+        let path = path.display();
+        is_same.then(|| format!("-w {path} names each file of -G alike, so that one takes the other's place, as in tcpdump: give it a time, such as -w packets-%H%M%S.pcapng"))
+    }
+}
+
+/// Returns a path with its conversions of strftime replaced, in local time.
+fn named_by_time(path: &Path, time_ns: u64) -> Result<PathBuf> {
+    let text = path.to_str().ok_or_else(|| anyhow::anyhow!("it is not UTF-8"))?;
+    let time = jiff::Timestamp::from_nanosecond(i128::from(time_ns))?.to_zoned(TimeZone::system());
+    Ok(PathBuf::from(jiff::fmt::strtime::format(text, &time)?))
+}
+
+/// Where packets go.
+pub enum PacketPlace {
+    /// A run folder.
+    Folder(Arc<Folder>),
+    /// A file, or files with a name that begins like this, and whose they are.
+    Path(PathBuf, Option<FileOwner>),
+}
+
+/// What became of the packets.
+#[derive(Clone, Debug, Default)]
+pub struct PacketSet {
+    /// The files that are there.
+    pub inputs: Vec<Input>,
+    /// How many there were; `None` where they do not rotate.
+    pub rotation: Option<Rotation>,
+}
+
+type Writer = PcapngWriter<Box<dyn Write + Send>>;
+
+/// The packet files of a capture, of which one is being written.
+pub struct PacketFiles {
+    place: PacketPlace,
+    args: RotationArgs,
+    about: WriterOptions,
+    asked: (Selected, Option<Windows>),
+    /// What all files of the set note.
+    set: String,
+    writer: Writer,
+    /// The one that is being written.
+    current: Input,
+    /// When the period of `-G` began, Unix nanoseconds.
+    period_ns: u64,
+    /// When it ends; never, where there is none.
+    due_ns: u64,
+    /// A file that is larger is full.
+    most_bytes: u64,
+    /// Files of the period before the current one.
+    in_period: u64,
+    /// Files that are whole and still there.
+    kept: VecDeque<Input>,
+    rotation: Rotation,
+}
+
+/// What comes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is written.
+    Written,
+    /// There are as many files as were asked for, and it belongs to none.
+    Enough,
+}
+
+impl PacketFiles {
+    /// Creates the first file.
+    pub fn create(
+        place: PacketPlace,
+        args: RotationArgs,
+        about: WriterOptions,
+        asked: (Selected, Option<Windows>),
+    ) -> Result<Self> {
+        let now_ns = unix_ns();
+        let set = format!("{now_ns}-{}", std::process::id());
+        let mut rotation = Rotation::default();
+        let made = Made { place: &place, args, about: &about, asked: &asked, set: &set };
+        let (current, writer) = made.create((now_ns, 0), 1)?;
+        rotation.files = 1;
+        let mut this = Self {
+            place,
+            args,
+            about,
+            asked,
+            set,
+            writer,
+            current,
+            period_ns: now_ns,
+            due_ns: u64::MAX,
+            most_bytes: args.bytes.unwrap_or(u64::MAX),
+            in_period: 0,
+            kept: VecDeque::new(),
+            rotation,
+        };
+        this.begin_period(now_ns);
+        Ok(this)
+    }
+
+    /// Writes a frame, into the next file where the current one is full.
+    #[inline]
+    pub fn write(&mut self, frame: &Frame<'_>) -> Result<Taken, WriteError> {
+        if frame.time_ns >= self.due_ns || self.writer.bytes() > self.most_bytes {
+            if self.is_enough(frame.time_ns) {
+                return Ok(Taken::Enough);
+            }
+            self.turn(frame.time_ns)?;
+        }
+        self.writer.write(frame)?;
+        self.current.frames += 1;
+        self.current.wire_bytes += u64::from(frame.wire_len());
+        Ok(Taken::Written)
+    }
+
+    /// Returns whether the periods of all files that were asked for are over at this time. Without frames there are fewer files.
+    pub fn is_enough(&self, time_ns: u64) -> bool {
+        let (None, Some(most), Some(seconds)) = (self.args.bytes, self.args.files, self.args.seconds) else {
+            return false;
+        };
+        let left = u64::from(most).saturating_sub(self.rotation.files);
+        time_ns >= self.due_ns.saturating_add(left.saturating_mul(seconds.saturating_mul(1_000_000_000)))
+    }
+
+    /// Hands what was written to the system.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.writer.flush()
+    }
+
+    /// Ends the last file.
+    pub fn finish(mut self, kernel: Option<&KernelStats>) -> Result<PacketSet, WriteError> {
+        self.writer.finish(kernel)?;
+        self.kept.push_back(self.current);
+        let rotation = self.args.is_asked().then_some(self.rotation);
+        Ok(PacketSet { inputs: self.kept.into(), rotation })
+    }
+
+    /// Periods follow one another without a drift, whenever frames come.
+    fn begin_period(&mut self, time_ns: u64) {
+        let Some(length_ns) = self.args.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else { return };
+        self.period_ns += time_ns.saturating_sub(self.period_ns) / length_ns * length_ns;
+        self.due_ns = self.period_ns.saturating_add(length_ns);
+    }
+
+    /// Ends the current file and begins the next.
+    #[cold]
+    fn turn(&mut self, time_ns: u64) -> Result<(), WriteError> {
+        self.in_period += 1;
+        if time_ns >= self.due_ns {
+            self.in_period = 0;
+            self.begin_period(time_ns);
+        }
+        let next = self.made().path(self.period_ns, self.in_period, self.rotation.files + 1);
+        // The place of one that is to be written anew is free before that.
+        if let Some(at) = self.kept.iter().position(|kept| kept.path == next)
+            && let Some(old) = self.kept.remove(at)
+        {
+            self.count_deleted(&old);
+        }
+        let is_alike = self.current.path == next;
+        let (current, writer) = self.made().create((self.period_ns, self.in_period), self.rotation.files + 1)?;
+        self.rotation.files += 1;
+        let (full, writer) =
+            (std::mem::replace(&mut self.current, current), std::mem::replace(&mut self.writer, writer));
+        if is_alike {
+            // What it has not handed over would land in its successor's file.
+            writer.abandon();
+            self.count_deleted(&full);
+            return Ok(());
+        }
+        writer.finish(None)?;
+        self.kept.push_back(full);
+        let most = self.args.files.filter(|_| self.args.is_ring()).map_or(usize::MAX, |files| files as usize);
+        while self.kept.len() >= most {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.place.remove(&oldest.path);
+            self.count_deleted(&oldest);
+        }
+        Ok(())
+    }
+
+    fn made(&self) -> Made<'_> {
+        Made { place: &self.place, args: self.args, about: &self.about, asked: &self.asked, set: &self.set }
+    }
+
+    fn count_deleted(&mut self, file: &Input) {
+        self.rotation.deleted_files += 1;
+        self.rotation.deleted_frames += file.frames;
+        self.rotation.deleted_wire_bytes += file.wire_bytes;
+    }
+}
+
+impl PacketPlace {
+    fn remove(&self, path: &str) {
+        // One that somebody has taken away meanwhile is gone as well.
+        match self {
+            Self::Folder(folder) => folder.remove_packets(path),
+            Self::Path(..) => drop(std::fs::remove_file(path)),
+        }
+    }
+}
+
+/// What a file is made from.
+struct Made<'a> {
+    place: &'a PacketPlace,
+    args: RotationArgs,
+    about: &'a WriterOptions,
+    asked: &'a (Selected, Option<Windows>),
+    set: &'a str,
+}
+
+impl Made<'_> {
+    /// Returns the path of a file as the record has it: of the period that began at `time_ns` and the files that this had
+    /// before, and by its number in all.
+    fn path(&self, time_ns: u64, in_period: u64, number: u64) -> String {
+        let path = match self.place {
+            PacketPlace::Folder(_) if self.args.is_asked() => return runs::rotated_name(number),
+            PacketPlace::Folder(_) => return PACKETS.to_owned(),
+            PacketPlace::Path(path, _) => path,
+        };
+        let is_timed = self.args.seconds.is_some();
+        let named = if is_timed { named_by_time(path, time_ns).ok() } else { None };
+        let name = named.as_deref().unwrap_or(path).display().to_string();
+        if self.args.bytes.is_none() {
+            return name;
+        }
+        // As tcpdump does: digits for the largest number that there may be, and none behind the first of an endless row.
+        let most = self.args.files.map_or(0, u64::from);
+        let digits = if most > 1 { (most - 1).ilog10() as usize + 1 } else { 0 };
+        let number = if most > 0 && !is_timed { in_period_of(number, most) } else { in_period };
+        if number == 0 && digits == 0 { name } else { format!("{name}{number:0digits$}") }
+    }
+
+    fn create(&self, (time_ns, in_period): (u64, u64), number: u64) -> Result<(Input, Writer), WriteError> {
+        let path = self.path(time_ns, in_period, number);
+        let place = self.args.is_asked().then(|| SetPlace { set: self.set.to_owned(), part: number });
+        let about = WriterOptions {
+            comment: runs::note(&self.asked.0, place.as_ref(), self.asked.1.as_ref()),
+            ..self.about.clone()
+        };
+        let (output, file): (String, Box<dyn Write + Send>) = match self.place {
+            PacketPlace::Path(of_set, _) if of_set == Path::new("-") => {
+                ("standard output".to_owned(), Box::new(std::io::stdout()))
+            }
+            PacketPlace::Path(_, owner) => {
+                let created = open_private(Path::new(&path), *owner);
+                let created = created.map_err(|source| WriteError::Create { output: path.clone(), source })?;
+                (path.clone(), Box::new(created))
+            }
+            PacketPlace::Folder(folder) => {
+                let output = folder.path().join(&path).display().to_string();
+                let created = folder.create_packets(&path);
+                let created = created.map_err(|source| WriteError::Create { output: output.clone(), source })?;
+                (output, Box::new(created))
+            }
+        };
+        Ok((Input { path, frames: 0, wire_bytes: 0 }, PcapngWriter::new(&output, file, &about)?))
+    }
+}
+
+/// Returns the place of a file, by its number from 1, in a ring.
+fn in_period_of(number: u64, ring: u64) -> u64 {
+    (number - 1) % ring
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overhead_capture::{FileSource, Source};
+    use overhead_model::LinkType;
+
+    fn frame(time_ns: u64, bytes: &[u8]) -> Frame<'_> {
+        Frame { time_ns, link: LinkType::ETHERNET, original_len: bytes.len() as u32, interface: 0, bytes }
+    }
+
+    fn files(path: &Path, args: RotationArgs) -> PacketFiles {
+        let place = PacketPlace::Path(path.to_owned(), None);
+        PacketFiles::create(place, args, WriterOptions::new(LinkType::ETHERNET), (Selected::default(), None)).unwrap()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn frames_of(path: &Path) -> u64 {
+        let (mut file, mut frames) = (FileSource::open(path).unwrap(), 0);
+        while file.next_frame().unwrap().frame().is_some() {
+            frames += 1;
+        }
+        frames
+    }
+
+    #[test]
+    fn sizes_are_in_millions_or_have_a_suffix() {
+        assert_eq!(file_size("100"), Ok(100_000_000));
+        assert_eq!(file_size("64k"), Ok(65_536));
+        assert_eq!(file_size("2G"), Ok(2 << 30));
+        assert!(["", "k", "0", "1kk", "-1", "1.5"].into_iter().all(|text| file_size(text).is_err()));
+    }
+
+    #[test]
+    fn a_full_file_is_followed_by_one_with_a_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = RotationArgs { bytes: Some(1_000), ..RotationArgs::default() };
+        let mut set = files(&dir.path().join("p"), args);
+        for time in 0..30 {
+            set.write(&frame(time, &[0; 68])).unwrap();
+        }
+        let set = set.finish(None).unwrap();
+        assert_eq!(names(dir.path()), ["p", "p1", "p2", "p3"]);
+        assert_eq!(set.inputs.iter().map(|input| input.frames).sum::<u64>(), 30);
+        assert_eq!(set.rotation.unwrap(), Rotation { files: 4, ..Rotation::default() });
+        assert_eq!(names(dir.path()).iter().map(|name| frames_of(&dir.path().join(name))).sum::<u64>(), 30);
+    }
+
+    #[test]
+    fn a_ring_begins_anew_at_its_first_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = RotationArgs { bytes: Some(1_000), files: Some(11), ..RotationArgs::default() };
+        let mut set = files(&dir.path().join("p"), args);
+        for time in 0..260 {
+            set.write(&frame(time, &[0; 68])).unwrap();
+        }
+        let set = set.finish(None).unwrap();
+        let wanted: Vec<String> = (0..11).map(|number| format!("p{number:02}")).collect();
+        assert_eq!(names(dir.path()), wanted);
+        let rotation = set.rotation.unwrap();
+        assert_eq!(rotation.files - rotation.deleted_files, 11);
+        assert_eq!(set.inputs.iter().map(|input| input.frames).sum::<u64>() + rotation.deleted_frames, 260);
+        let there: u64 = set.inputs.iter().map(|input| frames_of(Path::new(&input.path))).sum();
+        assert_eq!(there + rotation.deleted_frames, 260);
+    }
+
+    #[test]
+    fn a_period_ends_a_file_and_the_count_of_files_ends_the_capture() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = RotationArgs { seconds: Some(10), files: Some(2), ..RotationArgs::default() };
+        let mut set = files(&dir.path().join("p-%s"), args);
+        let begun = set.period_ns;
+        let taken: Vec<Taken> =
+            [0, 9, 10, 19, 20].map(|at| set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap()).to_vec();
+        assert_eq!(taken, [Taken::Written, Taken::Written, Taken::Written, Taken::Written, Taken::Enough]);
+        let set = set.finish(None).unwrap();
+        let seconds = begun / 1_000_000_000;
+        assert_eq!(names(dir.path()), [format!("p-{seconds}"), format!("p-{}", seconds + 10)]);
+        assert_eq!(set.inputs.iter().map(|input| input.frames).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn files_of_one_name_take_one_anothers_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = RotationArgs { seconds: Some(1), ..RotationArgs::default() };
+        let path = dir.path().join("p");
+        assert!(args.caution(Some(&path)).unwrap().contains("%H%M%S"));
+        let mut set = files(&path, args);
+        let begun = set.period_ns;
+        for at in 0..5 {
+            set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap();
+        }
+        let set = set.finish(None).unwrap();
+        assert_eq!(names(dir.path()), ["p"]);
+        assert_eq!(frames_of(&path), 1, "nothing of those before is left");
+        assert_eq!(
+            set.rotation.unwrap(),
+            Rotation { files: 5, deleted_files: 4, deleted_frames: 4, deleted_wire_bytes: 240 }
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_a_remedy() {
+        let only_files = RotationArgs { files: Some(3), ..RotationArgs::default() };
+        assert!(only_files.check(None).unwrap_err().to_string().contains("add -C SIZE or -G SECONDS"));
+        let by_time = RotationArgs { seconds: Some(3), ..RotationArgs::default() };
+        assert!(by_time.check(Some(Path::new("-"))).unwrap_err().to_string().contains("standard output"));
+        assert!(by_time.check(Some(Path::new("p-%!"))).unwrap_err().to_string().contains("strftime"));
+        assert!(by_time.check(Some(Path::new("p-%H"))).is_ok());
+    }
+}

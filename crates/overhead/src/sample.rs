@@ -1,0 +1,378 @@
+//! Duty cycles (`--sample 10s/5m`): a window of each period is captured, or read, and the rest of the time is not.
+//!
+//! Where in its period a window lies is chosen by chance, so that what happens every five minutes is seen in its proportion
+//! and not always or never. Each window is dissected as a capture of its own, from the middle of its connections: what lies
+//! between two windows was not captured, and is no loss.
+
+use crate::divide::Dissect;
+use crate::time::duration;
+use clap::Args;
+use overhead_decode::Note;
+use overhead_dissect::{Dissector, Totals};
+use overhead_model::record::{Measured, Sample};
+use overhead_model::{Class, Frame, Run};
+use overhead_report::text::{counted, grouped};
+use overhead_report::{Aggregate, Clusters, WindowTotals};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Windows below this many nanoseconds would hold less than a batch of frames.
+const SHORTEST_NS: u64 = 1_000_000;
+
+/// How a part of the time is chosen.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct SampleArgs {
+    /// Take a window of each period alone, as in 10s/5m
+    #[arg(long = "sample", value_name = "WINDOW/PERIOD", value_parser = duty_cycle)]
+    pub cycle: Option<DutyCycle>,
+    /// Choose where windows lie in their periods by this number
+    #[arg(long, value_name = "N", requires = "cycle")]
+    pub sample_seed: Option<u64>,
+}
+
+/// A window of each period, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DutyCycle {
+    window_ns: u64,
+    period_ns: u64,
+}
+
+fn duty_cycle(text: &str) -> Result<DutyCycle, String> {
+    let (window, period) = text.split_once('/').ok_or_else(|| format!("{text} is no duty cycle: give 10s/5m"))?;
+    let length = |text: &str| u64::try_from(duration(text)?.as_nanos()).map_err(|_| format!("{text} is too long"));
+    let (window_ns, period_ns) = (length(window)?, length(period)?);
+    if window_ns < SHORTEST_NS {
+        return Err(format!("a window of {window} is too short: give 1ms or more"));
+    }
+    if window_ns >= period_ns {
+        return Err(format!("a window of {window} in a period of {period} leaves nothing out: leave --sample out"));
+    }
+    Ok(DutyCycle { window_ns, period_ns })
+}
+
+/// Where windows lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    cycle: DutyCycle,
+    seed: u64,
+    /// When the first period begins, Unix nanoseconds.
+    start_ns: u64,
+}
+
+impl Windows {
+    /// Returns the windows of periods from `start_ns` on.
+    pub fn new(cycle: DutyCycle, seed: u64, start_ns: u64) -> Self {
+        Self { cycle, seed, start_ns }
+    }
+
+    /// Returns those that a capture noted, as of [`Windows::note`].
+    pub fn noted(text: &str) -> Option<Self> {
+        let numbers: Vec<u64> = text.split('/').map(str::parse).collect::<Result<_, _>>().ok()?;
+        let &[window_ns, period_ns, seed, start_ns] = numbers.as_slice() else { return None };
+        (0 < window_ns && window_ns < period_ns).then_some(Self {
+            cycle: DutyCycle { window_ns, period_ns },
+            seed,
+            start_ns,
+        })
+    }
+
+    /// Returns what a packet file notes of them.
+    #[cfg(feature = "live")]
+    pub fn note(&self) -> String {
+        let Self { cycle: DutyCycle { window_ns, period_ns }, seed, start_ns } = self;
+        format!("{window_ns}/{period_ns}/{seed}/{start_ns}")
+    }
+
+    /// Returns the number of the period of a moment, from 0.
+    fn period_of(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_sub(self.start_ns) / self.cycle.period_ns
+    }
+
+    /// Returns the window of a period.
+    fn window(&self, period: u64) -> Range<u64> {
+        let DutyCycle { window_ns, period_ns } = self.cycle;
+        let offset = mixed(self.seed ^ mixed(period)) % (period_ns - window_ns + 1);
+        let begin = self.start_ns.saturating_add(period.saturating_mul(period_ns)).saturating_add(offset);
+        begin..begin.saturating_add(window_ns)
+    }
+
+    /// Returns the window that lies at a moment, or else is the next.
+    #[cfg(feature = "live")]
+    pub fn at_or_after(&self, time_ns: u64) -> Range<u64> {
+        let period = self.period_of(time_ns);
+        let window = self.window(period);
+        if time_ns < window.end { window } else { self.window(period + 1) }
+    }
+
+    /// Returns how much of a window lies before `end_ns`, in nanoseconds.
+    fn length_before(&self, period: u64, end_ns: u64) -> u64 {
+        let window = self.window(period);
+        end_ns.min(window.end).saturating_sub(window.start)
+    }
+
+    /// Returns the time within windows until `end_ns`, in nanoseconds.
+    #[cfg(feature = "live")]
+    pub fn covered_ns(&self, end_ns: u64) -> u64 {
+        let period = self.period_of(end_ns);
+        period * self.cycle.window_ns + self.length_before(period, end_ns)
+    }
+}
+
+/// Returns a number that looks like chance (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+type Make = Box<dyn Fn(Aggregate) -> Dissector<Aggregate> + Send>;
+
+/// Dissects the frames that lie within windows.
+pub struct Sampler {
+    cycle: DutyCycle,
+    seed: u64,
+    /// Absent until the first frame has come, where periods begin with that.
+    windows: Option<Windows>,
+    make: Make,
+    /// That of the current window, or of the next.
+    dissector: Dissector<Aggregate>,
+    /// Totals of the windows before.
+    totals: Totals,
+    clusters: Clusters,
+    /// The period whose window is not taken in yet.
+    period: u64,
+    /// Frames between windows.
+    outside: u64,
+    /// Connections that a window's beginning has met in the middle of a message.
+    met_midway: u64,
+    last_ns: u64,
+}
+
+/// What the windows of a run came to.
+pub struct Sampled {
+    clusters: Clusters,
+    windows: Windows,
+    end_ns: u64,
+    outside: u64,
+    met_midway: u64,
+}
+
+impl Sampler {
+    /// Returns a sampler whose periods begin with the first frame.
+    pub fn new(cycle: DutyCycle, seed: u64, tally: Aggregate, make: Make) -> Self {
+        let dissector = make(tally);
+        Self {
+            cycle,
+            seed,
+            windows: None,
+            make,
+            dissector,
+            totals: Totals::default(),
+            clusters: Clusters::default(),
+            period: 0,
+            outside: 0,
+            met_midway: 0,
+            last_ns: 0,
+        }
+    }
+
+    /// Returns one for windows that are known.
+    pub fn of(windows: Windows, tally: Aggregate, make: Make) -> Self {
+        let last_ns = windows.start_ns;
+        Self { windows: Some(windows), last_ns, ..Self::new(windows.cycle, windows.seed, tally, make) }
+    }
+
+    /// Returns what was tallied so far.
+    #[cfg(feature = "live")]
+    pub fn tally(&mut self) -> &Aggregate {
+        self.dissector.tally()
+    }
+
+    /// Returns frames and their bytes on the wire so far.
+    #[cfg(feature = "live")]
+    pub fn frames(&self) -> (u64, u64) {
+        let current = self.dissector.totals();
+        (self.totals.frames + current.frames, self.totals.wire_bytes + current.wire_bytes)
+    }
+
+    /// Takes in one frame, if it lies within a window.
+    #[inline]
+    pub fn take(&mut self, frame: &Frame<'_>) {
+        let (cycle, seed) = (self.cycle, self.seed);
+        let windows = *self.windows.get_or_insert_with(|| Windows::new(cycle, seed, frame.time_ns));
+        self.last_ns = self.last_ns.max(frame.time_ns);
+        // Frames of several queues are out of order by a little: what is late for its window is outside.
+        let period = windows.period_of(frame.time_ns);
+        self.close_before(&windows, period);
+        if self.period == period && windows.window(period).contains(&frame.time_ns) {
+            self.dissector.frame(frame);
+        } else {
+            self.outside += 1;
+        }
+    }
+
+    /// Ends the windows of all periods before this one. There may be any number of them: a clock that is set, or a file whose
+    /// times are far apart, makes millions.
+    fn close_before(&mut self, windows: &Windows, period: u64) {
+        if self.period < period {
+            self.close(windows, u64::MAX);
+            self.clusters.add_empty(self.cycle.window_ns, period - self.period);
+            self.period = period;
+        }
+    }
+
+    /// Ends the window of the current period, which lies before `end_ns` as far as it does.
+    fn close(&mut self, windows: &Windows, end_ns: u64) {
+        let covered_ns = windows.length_before(self.period, end_ns);
+        self.period += 1;
+        if covered_ns == 0 {
+            return;
+        }
+        let (frames, wire_bytes) = (self.dissector.totals().frames, self.dissector.totals().wire_bytes);
+        if frames == 0 {
+            return self.clusters.add_empty(covered_ns, 1);
+        }
+        let whole = self.dissector.tally().operations();
+        let ended = std::mem::replace(&mut self.dissector, (self.make)(Aggregate::new()));
+        let (tally, mut totals) = ended.finish();
+        // Where messages begin is not known where a window does: no message was lost.
+        self.met_midway += totals.notes.remove(&Note::LostBoundary).unwrap_or_default();
+        totals.notes.remove(&Note::OneWay);
+        self.clusters.add(WindowTotals { covered_ns, frames, wire_bytes }, &whole, &tally.operations());
+        self.totals.append(&totals);
+        self.dissector = (self.make)(tally);
+    }
+
+    /// Ends the last window, at `end_ns` where that is known, or else with the last frame.
+    pub fn finish(mut self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
+        let end_ns = end_ns.unwrap_or(self.last_ns + 1);
+        if let Some(windows) = self.windows {
+            let last = windows.period_of(end_ns);
+            self.close_before(&windows, last);
+            if self.period == last {
+                self.close(&windows, end_ns);
+            }
+        }
+        let (tally, rest) = self.dissector.finish();
+        self.totals.append(&rest);
+        let (clusters, outside, met_midway) = (self.clusters, self.outside, self.met_midway);
+        let sampled = self.windows.map(|windows| Sampled { clusters, windows, end_ns, outside, met_midway });
+        (tally, self.totals, sampled)
+    }
+}
+
+impl Dissect for Sampler {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.take(frame);
+    }
+}
+
+impl Sampled {
+    /// Puts the estimates and what there is to say of them into the record.
+    pub fn report(&self, run: &mut Run) {
+        let Windows { cycle: DutyCycle { window_ns, period_ns }, seed, start_ns } = self.windows;
+        let absent = || Measured::unavailable("no window");
+        let sample = Sample {
+            window_ns,
+            period_ns,
+            seed,
+            start_ns,
+            windows: 0,
+            span_ns: self.end_ns.saturating_sub(start_ns),
+            covered_ns: 0,
+            covered_share: 0.0,
+            cut_operations: 0,
+            frames_per_second: absent(),
+            wire_bytes_per_second: absent(),
+        };
+        self.clusters.report(run, sample);
+        let Some(sample) = &run.sample else { return };
+        let mut said = format!(
+            "{} of {} in periods of {} cover {:.3}% of the time: figures are of what was seen in them, and what they say of all \
+             of it, with its error, is in `sample` and `sampled`",
+            counted(sample.windows, "window"),
+            seconds(window_ns),
+            seconds(period_ns),
+            sample.covered_share * 100.0
+        );
+        if self.outside > 0 {
+            let _ = write!(said, "; {} outside are not counted", counted(self.outside, "frame"));
+        }
+        let mut remarks = vec![said];
+        remarks.extend(run.operations.iter().filter(|row| row.class == Class::Workload).filter_map(|row| {
+            let estimate = row.sampled.as_ref()?.per_second.value()?;
+            let bytes = row.sampled.as_ref()?.response_wire_bytes.value()?;
+            Some(format!(
+                "{}: {} operations a second, between {} and {} at 95% confidence; {:.1} bytes of response, between {:.1} and {:.1}",
+                row.name,
+                grouped(estimate.value.round() as u64),
+                grouped(estimate.low.round() as u64),
+                grouped(estimate.high.round() as u64),
+                bytes.value,
+                bytes.low,
+                bytes.high
+            ))
+        }).take(ROWS_SAID));
+        if sample.cut_operations > 0 || self.met_midway > 0 {
+            remarks.push(format!(
+                "windows cut {} at their ends, which count as unanswered, and met {} in the middle of a message at their beginnings",
+                counted(sample.cut_operations, "operation"),
+                counted(self.met_midway, "connection")
+            ));
+        }
+        run.warnings.splice(0..0, remarks);
+    }
+}
+
+/// Rows whose estimates are told to people; the record has all.
+const ROWS_SAID: usize = 5;
+
+fn seconds(ns: u64) -> String {
+    format!("{} s", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn windows(seed: u64) -> Windows {
+        Windows::new(duty_cycle("10s/5m").unwrap(), seed, 7 * SECOND)
+    }
+
+    #[test]
+    fn a_duty_cycle_is_a_window_of_a_period() {
+        assert_eq!(duty_cycle("10s/5m"), Ok(DutyCycle { window_ns: 10 * SECOND, period_ns: 300 * SECOND }));
+        for wrong in ["10s", "10s/10s", "5m/10s", "0/1s", "1us/1s", "a/b"] {
+            assert!(duty_cycle(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_period_has_one_window_anywhere_in_it() {
+        let mut offsets: Vec<u64> = Vec::new();
+        for period in 0..1_000 {
+            let window = windows(1).window(period);
+            assert_eq!(window.end - window.start, 10 * SECOND);
+            let offset = window.start - (7 + period * 300) * SECOND;
+            assert!(offset <= 290 * SECOND);
+            offsets.push(offset);
+        }
+        let mean = offsets.iter().sum::<u64>() as f64 / 1e3 / 1e9;
+        assert!((mean - 145.0).abs() < 8.0, "{mean}");
+        assert_ne!(windows(1).window(0), windows(2).window(0));
+    }
+
+    #[cfg(feature = "live")]
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let windows = windows(3);
+        assert_eq!(Windows::noted(&windows.note()), Some(windows));
+        assert_eq!(Windows::noted("1/2/3"), None);
+        assert_eq!(Windows::noted("2/1/3/4"), None);
+        assert_eq!(windows.covered_ns(7 * SECOND + 600 * SECOND), 20 * SECOND);
+    }
+}

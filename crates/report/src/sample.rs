@@ -1,0 +1,235 @@
+//! From windows of a capture to the whole of its time: ratio estimates, with windows as clusters.
+//!
+//! What is asked for is a ratio over the whole time: operations in a second, bytes of an operation. Of window `i` of `k` let
+//! `x` be the sum above and `n` the sum below. The estimate is `R = Σx / Σn`, and its variance, linearised (Cochran, *Sampling
+//! Techniques*, 6.4 and 9.2),
+//!
+//! ```text
+//! (1 - f) · k / (k - 1) · Σ (x - R n)² / (Σ n)²        f: share of the time that was covered
+//! ```
+//!
+//! Operations of one window resemble one another, so their number says little about how far the estimate is off: the windows
+//! do. Sums over windows are all that is kept, so that a capture of months takes no more memory than one of minutes.
+
+use overhead_model::record::{Estimate, Measured, OperationRow, RowEstimates, Sample};
+use overhead_model::{Class, Run};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::collections::BTreeMap;
+
+/// Of intervals of this confidence, 19 of 20 hold what they are to.
+const CONFIDENCE: f64 = 0.95;
+
+/// What a window came to beside its operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WindowTotals {
+    /// How long it was, nanoseconds.
+    pub covered_ns: u64,
+    /// Its frames.
+    pub frames: u64,
+    /// Their lengths on the wire.
+    pub wire_bytes: u64,
+}
+
+/// Sums over windows for a ratio of `x` to `n`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ratio {
+    x: f64,
+    n: f64,
+    xx: f64,
+    nn: f64,
+    nx: f64,
+}
+
+impl Ratio {
+    fn add(&mut self, x: f64, n: f64) {
+        self.x += x;
+        self.n += n;
+        self.xx += x * x;
+        self.nn += n * n;
+        self.nx += n * x;
+    }
+
+    /// Returns the estimate over so many windows, of which so many had something, where a share `f` of the whole was seen.
+    fn estimate(&self, windows: u64, with: u64, f: f64) -> Measured<Estimate> {
+        if self.n <= 0.0 {
+            return Measured::unavailable("nothing of it lies whole within a window");
+        }
+        if with < 2 {
+            return Measured::unavailable("seen in one window alone, which has no spread: capture longer");
+        }
+        let value = self.x / self.n;
+        // Differences of large sums: what is left below zero is rounding.
+        let squares = (self.xx - 2.0 * value * self.nx + value * value * self.nn).max(0.0);
+        let k = windows as f64;
+        let standard_error = ((1.0 - f).max(0.0) * k / (k - 1.0) * squares).sqrt() / self.n;
+        let quantile = StudentsT::new(0.0, 1.0, (with - 1) as f64)
+            .map_or(f64::INFINITY, |student| student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)));
+        let margin = if standard_error > 0.0 { quantile * standard_error } else { 0.0 };
+        Measured::Value(Estimate { value, standard_error, low: (value - margin).max(0.0), high: value + margin })
+    }
+}
+
+type Key = (String, Class, String, String);
+
+fn key(row: &OperationRow) -> Key {
+    (row.protocol.clone(), row.class, row.name.clone(), row.via.clone())
+}
+
+/// What of a row adds up.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowSums {
+    count: f64,
+    samples: f64,
+    errors: f64,
+    request: f64,
+    response: f64,
+    latencies: f64,
+    latency_ns: f64,
+    unanswered: u64,
+}
+
+impl RowSums {
+    fn of(row: &OperationRow) -> Self {
+        Self {
+            count: row.count as f64,
+            samples: row.samples() as f64,
+            errors: row.errors as f64,
+            request: row.request.wire_bytes.total as f64,
+            response: row.response.wire_bytes.total as f64,
+            latencies: row.latency_ns.count as f64,
+            latency_ns: row.latency_ns.mean * row.latency_ns.count as f64,
+            unanswered: row.missing_answers(),
+        }
+    }
+}
+
+/// Sums over the windows that a row was seen in.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowClusters {
+    windows: u64,
+    rate: Ratio,
+    request: Ratio,
+    response: Ratio,
+    latency: Ratio,
+    errors: Ratio,
+}
+
+/// Sums over the windows of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Clusters {
+    windows: u64,
+    covered_ns: u64,
+    frames: Ratio,
+    wire_bytes: Ratio,
+    rows: BTreeMap<Key, RowClusters>,
+    /// The rows at the end of the last window.
+    before: BTreeMap<Key, RowSums>,
+    cut: u64,
+}
+
+impl Clusters {
+    /// Takes in a window: the rows of the run with what lies whole within it (`whole`), and with what its end has cut (`all`).
+    pub fn add(&mut self, totals: WindowTotals, whole: &[OperationRow], all: &[OperationRow]) {
+        let seconds = totals.covered_ns as f64 / 1e9;
+        self.windows += 1;
+        self.covered_ns += totals.covered_ns;
+        self.frames.add(totals.frames as f64, seconds);
+        self.wire_bytes.add(totals.wire_bytes as f64, seconds);
+        let whole: BTreeMap<Key, RowSums> = whole.iter().map(|row| (key(row), RowSums::of(row))).collect();
+        let after: BTreeMap<Key, RowSums> = all.iter().map(|row| (key(row), RowSums::of(row))).collect();
+        for (key, all) in &after {
+            let before = self.before.get(key).copied().unwrap_or_default();
+            let whole = whole.get(key).copied().unwrap_or(before);
+            self.cut += all.unanswered.saturating_sub(whole.unanswered);
+            // An operation begins once. Connections are ended by each window's end, which is none of theirs.
+            let begun = if key.1 == Class::Workload { all.count } else { whole.count } - before.count;
+            let of = |sum: fn(&RowSums) -> f64| (sum(&whole) - sum(&before)).max(0.0);
+            let samples = of(|sums| sums.samples);
+            if begun <= 0.0 && samples <= 0.0 {
+                continue;
+            }
+            let row = self.rows.entry(key.clone()).or_default();
+            row.windows += 1;
+            row.rate.add(begun, seconds);
+            row.request.add(of(|sums| sums.request), samples);
+            row.response.add(of(|sums| sums.response), samples);
+            row.latency.add(of(|sums| sums.latency_ns), of(|sums| sums.latencies));
+            row.errors.add(of(|sums| sums.errors), of(|sums| sums.count));
+        }
+        self.before = after;
+    }
+
+    /// Takes in so many windows without frames, each as long as this.
+    pub fn add_empty(&mut self, covered_ns: u64, windows: u64) {
+        self.windows += windows;
+        self.covered_ns += covered_ns.saturating_mul(windows);
+        let seconds = covered_ns as f64 / 1e9;
+        for ratio in [&mut self.frames, &mut self.wire_bytes] {
+            ratio.n += seconds * windows as f64;
+            ratio.nn += seconds * seconds * windows as f64;
+        }
+    }
+
+    /// Puts into the record what the windows say of the whole. `sample` says how they lay; its figures over windows are set
+    /// here.
+    pub fn report(&self, run: &mut Run, mut sample: Sample) {
+        let f = if sample.span_ns == 0 { 1.0 } else { (self.covered_ns as f64 / sample.span_ns as f64).min(1.0) };
+        (sample.windows, sample.covered_ns, sample.covered_share) = (self.windows, self.covered_ns, f);
+        sample.cut_operations = self.cut;
+        sample.frames_per_second = self.frames.estimate(self.windows, self.windows, f);
+        sample.wire_bytes_per_second = self.wire_bytes.estimate(self.windows, self.windows, f);
+        run.sample = Some(sample);
+        for row in &mut run.operations {
+            let found = self.rows.get(&key(row)).copied().unwrap_or_default();
+            // Windows without any have seen none of them in their time.
+            let rate = Ratio { n: self.frames.n, nn: self.frames.nn, ..found.rate };
+            let of = |ratio: Ratio| ratio.estimate(self.windows, found.windows, f);
+            row.sampled = Some(RowEstimates {
+                windows: found.windows,
+                per_second: rate.estimate(self.windows, self.windows, f),
+                request_wire_bytes: of(found.request),
+                response_wire_bytes: of(found.response),
+                latency_ns: of(found.latency),
+                error_share: of(found.errors),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three windows: R = 60 / 6 = 10, residuals -2, 0, 2, so 1.5 · 8 / 36 = 1/3 with nothing covered, and 4.302653 of the
+    /// tables for two degrees of freedom.
+    #[test]
+    fn the_ratio_and_its_error_are_those_of_the_book() {
+        let mut ratio = Ratio::default();
+        for (x, n) in [(8.0, 1.0), (20.0, 2.0), (32.0, 3.0)] {
+            ratio.add(x, n);
+        }
+        let found = ratio.estimate(3, 3, 0.0);
+        let found = found.value().unwrap();
+        assert!((found.value - 10.0).abs() < 1e-12);
+        assert!((found.standard_error - (1.0_f64 / 3.0).sqrt()).abs() < 1e-9, "{found:?}");
+        assert!((found.high - 10.0 - 4.302_653 * (1.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{found:?}");
+    }
+
+    #[test]
+    fn what_was_seen_whole_has_no_error() {
+        let mut ratio = Ratio::default();
+        for (x, n) in [(8.0, 1.0), (20.0, 2.0)] {
+            ratio.add(x, n);
+        }
+        let found = ratio.estimate(2, 2, 1.0);
+        assert!(found.value().unwrap().standard_error <= 0.0);
+    }
+
+    #[test]
+    fn one_window_has_no_spread_and_says_so() {
+        let mut ratio = Ratio::default();
+        ratio.add(8.0, 1.0);
+        assert!(ratio.estimate(1, 1, 0.1).reason().unwrap().contains("one window"));
+        assert!(Ratio::default().estimate(3, 0, 0.1).reason().is_some());
+    }
+}
