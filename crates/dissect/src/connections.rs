@@ -78,7 +78,8 @@ impl Entry {
         self.unweighed = self.unweighed.saturating_add(segment.payload_len);
         let closes = self.closed_ns.is_none() && self.flow.is_closed();
         if closes {
-            self.closed_ns = Some(segment.time_ns);
+            // Not the segment's own time: a clock may be set back.
+            self.closed_ns = Some(at.clock_ns);
             self.flow.shrink(tally);
             self.unweighed = u32::MAX;
         }
@@ -241,8 +242,8 @@ impl<T: Tally> Connections<T> {
                     self.first(&segment, key, at);
                 } else {
                     if entry.go_on(&segment, at, &mut self.tally) {
-                        self.closing.push_back((segment.time_ns, key));
-                        let until_ns = segment.time_ns.saturating_add(limits::LINGER_NS);
+                        self.closing.push_back((at.clock_ns, key));
+                        let until_ns = at.clock_ns.saturating_add(limits::LINGER_NS);
                         self.next_retired_ns = self.next_retired_ns.min(until_ns);
                     }
                     if let Some(before) = entry.weigh_if_due() {

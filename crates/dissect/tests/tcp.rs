@@ -6,9 +6,12 @@ mod common;
 
 use common::{HEADERS, Talk};
 use overhead_decode::Note;
+use overhead_dissect::{Dissector, Selection};
 use overhead_model::Account::{Control, Data, Retransmission, Unknown};
 use overhead_model::Side::{Request, Response};
-use overhead_model::{Class, DecidedBy, Outcome};
+use overhead_model::{
+    Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+};
 
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n";
@@ -264,5 +267,57 @@ fn pairing_recovers_from_lost_commands_at_a_quiet_point() {
     for name in ["GET", "SET"] {
         let last = book.row(name).operations.last().unwrap();
         assert_eq!((last.outcome, last.latency_ns), (Outcome::Ok, Some(1_000)), "{name}");
+    }
+}
+
+/// Operations of the workload, and those of their latencies that are known.
+#[derive(Default)]
+struct Latencies {
+    operations: u64,
+    latencies_ns: Vec<u64>,
+}
+
+impl Tally for Latencies {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        RowId(u64::from(key.class == Class::Workload))
+    }
+
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        self.operations += row.0;
+        self.latencies_ns.extend(operation.latency_ns.filter(|_| row.0 > 0));
+    }
+
+    fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
+        self.latencies_ns.extend((0..times * row.0).map(|_| latency_ns));
+    }
+
+    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
+
+    fn connection(&mut self, _: ConnectionSummary) {}
+}
+
+#[test]
+fn a_clock_that_is_set_back_changes_no_count_and_invents_no_latency() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let mut talk = talking();
+    for _ in 0..50 {
+        talk = talk.send(Request, GET).send(Response, VALUE);
+    }
+    let mut talk = talk.close().ack(Response);
+    talk.frames.iter_mut().for_each(|frame| frame.time_ns += HOUR_NS);
+    // Between a request and its response, between two operations, and within the end of the connection.
+    for (from, without_latency) in [(45, 1), (46, 0), (7, 1), (106, 0), (107, 0), (108, 0), (109, 0)] {
+        for has_memo in [true, false] {
+            let dissector = Dissector::new(Selection::default(), Latencies::default());
+            let mut dissector = if has_memo { dissector } else { dissector.without_memo() };
+            for (at, frame) in talk.frames.iter().enumerate() {
+                let time_ns = if at < from { frame.time_ns } else { frame.time_ns - HOUR_NS };
+                let (link, original_len) = (frame.link, frame.original_len);
+                dissector.frame(&Frame { time_ns, link, original_len, interface: 0, bytes: &frame.bytes });
+            }
+            let (found, totals) = dissector.finish();
+            assert_eq!((totals.tcp.connections, found.operations), (1, 51), "from frame {from}, memo: {has_memo}");
+            assert_eq!(found.latencies_ns, vec![1_000; 51 - without_latency], "from frame {from}, memo: {has_memo}");
+        }
     }
 }

@@ -173,7 +173,10 @@ impl Memo {
         (known.count, self.due, self.acked) = (known.count + 1, self.due + 1, acked);
         for &Latency { row, from, to, times } in &known.turn.latencies {
             let time_of = |index: usize| self.under_way.frames.get(index).map_or(last_ns, |frame| frame.time_ns);
-            tally.latency(row, time_of(to).saturating_sub(time_of(from)), times);
+            // None where the clock was set back meanwhile.
+            if let Some(latency_ns) = time_of(to).checked_sub(time_of(from)) {
+                tally.latency(row, latency_ns, times);
+            }
         }
         self.under_way.clear();
     }

@@ -272,6 +272,10 @@ pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
     };
     let (mut operations, mut latencies) = (Vec::new(), Vec::<Latency>::new());
     for Recorded { row, operation, first_ns, last_ns, .. } in &recording.operations {
+        // The clock was set back meanwhile: this one has no latency, and those like it have.
+        if last_ns.is_some() && last_ns < first_ns {
+            return None;
+        }
         if operation.latency_ns.is_some() {
             let (from, to) = (at(Side::Request, *first_ns)?, at(Side::Response, *last_ns)?);
             match latencies.iter_mut().find(|kept| (kept.row, kept.from, kept.to) == (*row, from, to)) {

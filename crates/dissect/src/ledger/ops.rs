@@ -262,7 +262,8 @@ impl Ops {
         }
         let answered = matches!(open.operation.outcome, Outcome::Ok | Outcome::Error);
         open.operation.latency_ns = match (open.first_ns, open.last_ns) {
-            (Some(first), Some(last)) if answered => Some(last.saturating_sub(first)),
+            // None where the clock was set back meanwhile.
+            (Some(first), Some(last)) if answered => last.checked_sub(first),
             _ => None,
         };
         Some((row, open))
