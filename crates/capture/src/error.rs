@@ -101,6 +101,14 @@ pub enum SourceError {
         /// The interface as the user named it.
         interface: String,
     },
+    /// The interface was removed while it was captured on.
+    #[error(
+        "interface {interface} was removed, with all that it would have carried: capture anew once it is there again, or with `-i any`, which does not depend on one"
+    )]
+    InterfaceRemoved {
+        /// The interface as the user named it.
+        interface: String,
+    },
     /// The kernel filter does not compile.
     #[error("the filter `{expression}` is not valid ({reason}): correct it as `man pcap-filter` says")]
     Filter {

@@ -4,6 +4,7 @@
 //! merged by time. Frames keep the order they have within a file, even where their times do not rise: a set that was cut
 //! in the middle of such a spot is still read as the one file it was. A frame that several files hold is handed out once.
 
+mod clocks;
 mod repeats;
 mod twins;
 
@@ -11,6 +12,7 @@ use crate::keys::KeyReader;
 use crate::runs::{SetPlace, set_place};
 use crate::warnings::Warnings;
 use anyhow::Result;
+use clocks::Clocks;
 use overhead_capture::{FileSource, Secrets, Source};
 use overhead_model::Frame;
 use overhead_model::frame::Kept;
@@ -56,12 +58,18 @@ impl Findings {
 pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Findings> {
     let (waiting, repeats) = (VecDeque::new(), Repeats::default());
     let mut reading = Reading { paths, keys, waiting, repeats, is_one_set: false, findings: Findings::default() };
+    let mut clocks = Clocks::default();
+    let mut take = |file: usize, frame: &Frame<'_>| {
+        clocks.frame(file, frame);
+        take(file, frame)
+    };
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
         if file.rest(|frame| take(0, frame))?.is_continue() {
             reading.note_end(&file);
         }
+        reading.findings.partial.extend(clocks.set_back());
         return Ok(reading.findings);
     }
     let mut twins = Twins::default();
@@ -75,6 +83,7 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
     })?;
     reading.note_repeats();
     reading.note_twins(&twins);
+    reading.findings.partial.extend(clocks.set_back());
     Ok(reading.findings)
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use overhead_capture::FileSource;
 use overhead_model::Measured;
 use overhead_model::record::{Run, Selected, SourceKind};
-use overhead_report::text::counted;
+use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, OutputFolder, load_named_run, load_run, text};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
@@ -40,6 +40,8 @@ pub struct KeptRun {
     record: Option<Run>,
     /// The capture was under way when the packets were found.
     running: bool,
+    /// The packets end before the run of the record does.
+    is_cut: bool,
 }
 
 impl KeptRun {
@@ -47,7 +49,12 @@ impl KeptRun {
     pub fn open(path: &Path) -> Result<Option<Self>> {
         if has_record(path) {
             let run = load_run(path)?;
-            let packets = packets(path, &run);
+            let mut packets = packets(path, &run);
+            // A capture whose disk was full names no file, and leaves what it had written until then.
+            let is_cut = packets.is_empty() && run.source.inputs.is_empty();
+            if is_cut {
+                packets = packets_in(path);
+            }
             if packets.is_empty() {
                 let path = path.display();
                 return Err(StatusFault::usage(format!(
@@ -61,13 +68,14 @@ impl KeptRun {
                 packets,
                 record: Some(run),
                 running: false,
+                is_cut,
             }));
         }
         let packets = packets_in(path);
         Ok((!packets.is_empty()).then(|| {
             let lock = File::open(path).map(|folder| folder.try_lock());
             let running = matches!(lock, Ok(Err(TryLockError::WouldBlock)));
-            Self { folder: path.to_owned(), packets, record: None, running }
+            Self { folder: path.to_owned(), packets, record: None, running, is_cut: false }
         }))
     }
 
@@ -107,10 +115,19 @@ impl KeptRun {
         let rotation = run.source.rotation;
         let is_part = is_part || rotation.is_some_and(|rotation| rotation.deleted_files > 0);
         let mut inputs = facts.inputs;
+        if self.is_cut {
+            let kept: u64 = inputs.iter().map(|input| input.frames).sum();
+            warnings.partial(format!(
+                "the packets end before the run does, for they could not be written any more: {} of {} are kept, and {} is of all",
+                grouped(kept),
+                counted(run.source.frames, "frame"),
+                self.folder.join(RECORD).display()
+            ));
+        }
         for (input, before) in inputs.iter_mut().zip(run.source.inputs) {
             input.path = before.path;
         }
-        let counters = if is_part {
+        let counters = if is_part || self.is_cut {
             Measured::unavailable("counters were taken over the whole capture, not over this part of it")
         } else {
             run.counters
@@ -131,6 +148,9 @@ impl KeptRun {
     /// Writes the record into the folder, whole or not at all. Gives the file.
     pub fn write(&self, run: &Run) -> Result<PathBuf> {
         let path = self.folder.join(RECORD);
+        if self.is_cut {
+            bail!("{} is of the whole run, and the packets are of a part of it: it stays as it is", path.display());
+        }
         let json = text::json(run)?;
         let folder = OutputFolder::open_or_make(&self.folder, 0o700, caller::owner())
             .with_context(|| format!("{} cannot be written", path.display()))?;

@@ -9,6 +9,7 @@ mod background;
 mod error;
 mod facts;
 mod interfaces;
+mod link_state;
 mod ring;
 mod stop;
 
@@ -19,6 +20,7 @@ pub use stop::{Stop, StopHandle};
 
 use crate::limits::{DEFAULT_BUFFER_BYTES, DEFAULT_SNAPLEN};
 use crate::{KernelFilter, KernelStats, Next, Source, SourceError, Totals};
+use link_state::{LinkState, bound_interface};
 use overhead_model::frame::{Frame, LinkType};
 use overhead_model::record::Measured;
 use pcap::{Active, Capture, Linktype, Precision, Stat};
@@ -87,6 +89,8 @@ pub struct LiveSource {
     stopping: Option<Instant>,
     /// The last call found nothing, so the next one waits first.
     waits: bool,
+    /// Whether the interface is up, where the ring is read here: libpcap looks for itself.
+    state: LinkState,
     totals: Totals,
     kernel: KernelStats,
     last_stat: Stat,
@@ -128,6 +132,7 @@ impl LiveSource {
             stop,
             stopping: None,
             waits: false,
+            state: LinkState::default(),
             totals: Totals::default(),
             kernel: KernelStats::default(),
             last_stat: Stat { received: 0, dropped: 0, if_dropped: 0 },
@@ -191,7 +196,18 @@ impl LiveSource {
         }
         let failed = ready[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
         // libpcap looks for itself.
-        if failed && self.ring.is_some() { ring::socket_error(&self.capture) } else { Ok(()) }
+        if failed && self.ring.is_some() {
+            match ring::socket_error(&self.capture) {
+                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => self.state.went_down(),
+                outcome => return outcome,
+            }
+        }
+        Ok(())
+    }
+
+    /// How often the interface went down so far, as far as this is known: of loopback and `any` it is not.
+    pub fn times_down(&self) -> u32 {
+        self.state.times_down()
     }
 
     /// Adds what the kernel counted since the last look; its counters are 32 bits wide and wrap.
@@ -238,6 +254,9 @@ enum RingFound<'a> {
 impl Source for LiveSource {
     /// Returns [`Next::Idle`] at once when the ring has run empty, then after every tenth of a second without a frame.
     /// After a stop, frames from before it are still delivered; the end comes within a twentieth of a second.
+    ///
+    /// An interface that goes down has no frames, and has them again when it is up. One that was removed is
+    /// [`SourceError::InterfaceRemoved`], after all frames from before.
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
         if self.waits {
             self.wait().map_err(|error| error::live(&self.interface, &pcap::Error::PcapError(error.to_string())))?;
@@ -247,6 +266,8 @@ impl Source for LiveSource {
             self.stopping = Some(Instant::now());
             self.close_window(stopped_ns);
         }
+        // What was captured before it went down is in the ring by now.
+        let is_removed = self.state.is_down_for(DRAIN) && bound_interface(&self.capture).is_none();
         let ahead = self.ring.as_mut().map(Ring::advance);
         if ahead == Some(Ahead::Unreadable) {
             self.ring = None;
@@ -266,6 +287,10 @@ impl Source for LiveSource {
         };
         match next {
             RingFound::Frame(time_ns, original_len, bytes) => {
+                // Frames from before it went down are read after it.
+                if self.waits && self.state.is_down_for(DRAIN) {
+                    self.state.is_up();
+                }
                 self.waits = false;
                 if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
                     return Ok(Next::End);
@@ -276,6 +301,9 @@ impl Source for LiveSource {
                 Ok(Next::Frame(frame))
             }
             RingFound::Nothing => {
+                if is_removed {
+                    return Err(SourceError::InterfaceRemoved { interface: self.interface.clone() });
+                }
                 self.waits = true;
                 let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
                 Ok(if drained { Next::End } else { Next::Idle })

@@ -18,9 +18,12 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bytes of a block as libpcap makes them: room for the longest frame that it captures.
 const BLOCK: usize = 256 << 10;
+/// A block with frames from before the filter is handed over within this time: many times what the kernel takes.
+const UNFILTERED: Duration = Duration::from_secs(1);
 /// How often the kernel is given time to show that blocks are as long as that.
 const TRIES: u32 = 10_000;
 
@@ -78,8 +81,9 @@ pub(super) struct Ring {
     /// Blocks have been seen to be as long as they should be.
     is_proven: bool,
     tries: u32,
-    /// Frames from before were captured without the filter.
+    /// Frames from before were captured without the filter. It is 0 once there can be none any more, for the clock may be set back.
     since_ns: u64,
+    opened: Instant,
     snaplen: usize,
 }
 
@@ -111,6 +115,7 @@ impl Ring {
             is_proven: false,
             tries: 0,
             since_ns,
+            opened: Instant::now(),
             snaplen: snaplen as usize,
         })
     }
@@ -154,7 +159,12 @@ impl Ring {
             }
             self.is_proven = true;
         }
-        let Some(bytes) = self.blocks.bytes(self.block) else { return Ahead::Nothing };
+        let Some(bytes) = self.blocks.bytes(self.block) else {
+            if self.since_ns > 0 && self.opened.elapsed() > UNFILTERED {
+                self.since_ns = 0;
+            }
+            return Ahead::Nothing;
+        };
         (self.left, self.next) = (word(bytes, BLOCK_FRAMES), word(bytes, BLOCK_FIRST) as usize);
         self.is_held = true;
         Ahead::Frame
@@ -184,6 +194,9 @@ impl Ring {
         }
         place.end = place.end.min(place.start + self.snaplen);
         self.current = place;
+        if place.time_ns > self.since_ns + UNFILTERED.as_nanos() as u64 {
+            self.since_ns = 0;
+        }
         place.time_ns >= self.since_ns
     }
 }

@@ -4,6 +4,7 @@
 use crate::runs::{PACKETS, PART, RECORD, packets_in, rotated_number};
 use anyhow::{Context, Result, bail};
 use overhead_model::Run;
+use overhead_model::record::Input;
 use overhead_report::folder::Reserved;
 use overhead_report::{FileOwner, NamedRun, OutputFolder, REPORT_FILES, text, write_report};
 use std::fs::File;
@@ -108,6 +109,22 @@ impl Folder {
         !self.packets().is_empty()
     }
 
+    /// Leaves out packet files that are not there any more, and returns what is to be said of them.
+    pub fn lost_packets(&self, files: &mut Vec<Input>) -> Option<String> {
+        let lost: Vec<Input> = files.extract_if(.., |file| !self.place.holds(&file.path)).collect();
+        if !lost.is_empty() && self.place.is_gone() {
+            let what =
+                "the run folder was deleted while the capture ran, and the packets with it: the record is in a new one";
+            return Some(what.to_owned());
+        }
+        let first = lost.first()?.path.as_str();
+        let which = match lost.len() {
+            1 => format!("{first} was"),
+            files => format!("{first} and {} more were", files - 1),
+        };
+        Some(format!("{which} deleted while the capture ran: these packets of the run cannot be read again"))
+    }
+
     /// Creates the files of what the command prints, for nobody but their owner.
     pub fn create_printed(&self) -> Result<[File; 2]> {
         let create =
@@ -154,20 +171,23 @@ impl Folder {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// Writes record and figures. The record is there, whole, even where the figures cannot be written.
+    /// Writes record and figures, into a new folder where somebody has deleted this one. The record is there, whole, even where
+    /// the figures cannot be written.
     pub fn write(&self, run: &Run) -> Result<Written> {
         let json = text::json(run)?;
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let record = match reserved {
-            Some(reserved) => self.place.write_reserved(reserved, RECORD, json.as_bytes()),
-            None => self.place.write(RECORD, json.as_bytes()),
+        let remade = self.place.is_gone().then(|| numbered(self.path(), self.place.owner())).transpose()?;
+        let place = remade.as_ref().unwrap_or(&self.place);
+        let record = match reserved.filter(|_| place.holds(PART)) {
+            Some(reserved) => place.write_reserved(reserved, RECORD, json.as_bytes()),
+            None => place.write(RECORD, json.as_bytes()),
         };
         let record = record.with_context(|| {
             let hint = self.abandon();
-            format!("{} cannot be written: {hint}", self.path().join(RECORD).display())
+            format!("{} cannot be written: {hint}", place.path().join(RECORD).display())
         })?;
         let mut written = Written { files: vec![record], without_figures: None };
-        match write_report(&[NamedRun::new(self.name(), run.clone())], &self.place) {
+        match write_report(&[NamedRun::new(self.name(), run.clone())], place) {
             Ok(files) => written.files.extend(files),
             Err(error) => written.without_figures = Some(error.to_string()),
         }
@@ -298,6 +318,23 @@ mod tests {
         assert_eq!((mode(&path), mode(&path.join(PACKETS))), (0o700, 0o600));
         assert!(folder.abandon().contains(&format!("overhead analyze {}", path.display())));
         assert!(!path.join(PART).exists() && folder.has_packets());
+    }
+
+    #[test]
+    fn packets_that_were_deleted_are_missed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let folder = create(&path, false).unwrap();
+        folder.create_packets(PACKETS).unwrap();
+        let written = || vec![Input { path: PACKETS.to_owned(), frames: 1, wire_bytes: 60 }];
+        let mut files = written();
+        assert_eq!((folder.lost_packets(&mut files), files), (None, written()));
+        fs::remove_file(path.join(PACKETS)).unwrap();
+        let mut files = written();
+        assert!(folder.lost_packets(&mut files).unwrap().starts_with("packets.pcapng was deleted"));
+        assert!(files.is_empty());
+        fs::remove_dir_all(&path).unwrap();
+        assert!(folder.lost_packets(&mut written()).unwrap().starts_with("the run folder was deleted"));
     }
 
     #[test]

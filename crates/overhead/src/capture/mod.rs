@@ -2,6 +2,7 @@
 
 mod announce;
 mod args;
+mod clock;
 mod command;
 mod cost;
 mod counters;
@@ -135,6 +136,10 @@ impl CaptureArgs {
     fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
         let Finishing { mut counting, capturing, warmup, started, ended } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
+        if let Some(lost) = folder.and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
+            captured.warnings.partial(lost);
+        }
+        captured.warnings.of_command(ended);
         let counters = match (self.bpf_only, self.unix.is_empty()) {
             (true, _) => counting.read(),
             (false, true) => counting.attribute(&captured.aggregate),
@@ -513,6 +518,22 @@ pub struct Captured {
     pub ended: Ended,
     /// How long the command ran; `None` where it did not end by itself.
     pub ran: Option<Duration>,
+}
+
+impl Warnings {
+    /// The command that failed by itself may have done a part of its work only.
+    fn of_command(&mut self, ended: Ended) {
+        let Some(status) = ended.status() else { return };
+        let number = i32::from(status) - 128;
+        let signal = rustix::process::Signal::from_named_raw(number).map(|named| format!("{named:?}"));
+        self.remark(match signal {
+            Some(named) => format!(
+                "the command ended with status {status} (signal {number}, SIG{}): the run is of what it did until then",
+                named.trim_matches('"').trim_start_matches("Signal::")
+            ),
+            None => format!("the command ended with status {status}: the run is of what it did until then"),
+        });
+    }
 }
 
 /// Everything that runs during a capture.

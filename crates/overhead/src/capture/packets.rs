@@ -3,6 +3,7 @@
 //! The benchmark is to notice as little as possible: what cannot wait is done by the first, and the second runs in the time
 //! that nobody else wants, as long as it keeps up.
 
+use super::clock::ClockWatch;
 use super::queue::{LiveInlet, LiveOutlet, queue};
 use super::rotation::{PacketFiles, PacketSet, Taken};
 use super::warmup::WarmUp;
@@ -12,17 +13,18 @@ use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle};
-use overhead_capture::{KernelStats, Next, Source, WriteError};
+use overhead_capture::{KernelStats, Next, Source, SourceError, WriteError};
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, Frame, Measured, Side};
 use overhead_report::Aggregate;
+use overhead_report::text::counted;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// How often progress is published.
 const TICK: Duration = Duration::from_millis(250);
@@ -78,12 +80,14 @@ struct Figures {
     covered_ns: Option<u64>,
 }
 
-/// A question for the figures of now, on its way through both threads.
+/// Something to be asked of the dissecting thread.
+type Question = Box<dyn FnOnce(&mut Dissecting) + Send>;
+
+/// Questions on their way through both threads.
 #[derive(Default)]
-struct ProgressQuestion {
+struct Questions {
     asked: AtomicBool,
-    answer: Mutex<Figures>,
-    answered: Notify,
+    waiting: Mutex<Vec<Question>>,
 }
 
 /// When to begin to count, and to stop, by itself.
@@ -181,6 +185,11 @@ pub trait LiveInput: Source + Send + 'static {
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// What there is to know of it though nothing was lost, in whole sentences.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl LiveInput for LiveSource {
@@ -203,6 +212,18 @@ impl LiveInput for LiveSource {
     fn resume(&mut self) -> Result<()> {
         Ok(self.resume()?)
     }
+
+    fn remarks(&self) -> Vec<String> {
+        let times = u64::from(self.times_down());
+        let said = || {
+            format!(
+                "the interface went down {} while it was captured on: there were no frames then, and connections may have \
+                 ended or repeated themselves",
+                counted(times, "time")
+            )
+        };
+        (times > 0).then(said).into_iter().collect()
+    }
 }
 
 /// A running capture.
@@ -210,7 +231,7 @@ pub struct Capturing {
     thread: JoinHandle<Result<CaptureOutcome>>,
     stop: StopHandle,
     progress: Shared,
-    question: Arc<ProgressQuestion>,
+    questions: Arc<Questions>,
     ended: Arc<Notify>,
 }
 
@@ -225,7 +246,7 @@ impl Capturing {
     ) -> Self {
         let stop = source.stop_handle();
         let progress = Shared::default();
-        let question = Arc::<ProgressQuestion>::default();
+        let questions = Arc::<Questions>::default();
         let (inlet, outlet) = queue();
         let end_ns = Arc::<AtomicU64>::default();
         let dissecting = Dissecting {
@@ -236,7 +257,7 @@ impl Capturing {
             limit: limits.operations,
             stop: stop.clone(),
             progress: Arc::clone(&progress),
-            question: Arc::clone(&question),
+            questions: Arc::clone(&questions),
             published: None,
         };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
@@ -249,7 +270,8 @@ impl Capturing {
             end_ns,
             dissecting,
             progress: Arc::clone(&progress),
-            question: Arc::clone(&question),
+            questions: Arc::clone(&questions),
+            clock: ClockWatch::new(),
         };
         let ended = Arc::new(Notify::new());
         let ending = Ending(Arc::clone(&ended));
@@ -258,7 +280,7 @@ impl Capturing {
             drop(ending);
             worker.end(outcome)
         });
-        Self { thread, stop, progress, question, ended }
+        Self { thread, stop, progress, questions, ended }
     }
 
     /// Waits until the thread ends by itself: a limit was reached, or the interface failed.
@@ -271,12 +293,22 @@ impl Capturing {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The figures of all frames up to now; of a moment before, where the threads do not answer in time.
+    /// Asks the dissecting thread, once it has taken in all frames up to now; `None` where the threads do not answer in time.
+    async fn ask_thread<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Dissecting) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (told, answer) = oneshot::channel();
+        let question = move |dissecting: &mut Dissecting| drop(told.send(question(dissecting)));
+        self.questions.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(question));
+        self.questions.asked.store(true, Ordering::Release);
+        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
+    }
+
+    /// The figures of all frames up to now; without operations where the threads do not answer in time.
     pub async fn so_far(&self) -> SoFar {
-        self.question.asked.store(true, Ordering::Release);
-        let _ = tokio::time::timeout(PATIENCE, self.question.answered.notified()).await;
-        let answer = self.question.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Figures { operations, ledger, frames, wire_bytes, covered_ns } = answer;
+        let Figures { operations, ledger, frames, wire_bytes, covered_ns } =
+            self.ask_thread(Dissecting::figures).await.unwrap_or_default();
         SoFar { progress: self.progress(), operations, ledger, frames, wire_bytes, covered_ns }
     }
 
@@ -322,7 +354,8 @@ struct Worker<S> {
     end_ns: Arc<AtomicU64>,
     dissecting: JoinHandle<(Aggregate, Totals, Option<Sampled>)>,
     progress: Shared,
-    question: Arc<ProgressQuestion>,
+    questions: Arc<Questions>,
+    clock: ClockWatch,
 }
 
 /// Where frames go.
@@ -365,7 +398,7 @@ impl<S: LiveInput> Worker<S> {
             if !(idle || frames % BATCH == 0) {
                 continue;
             }
-            let asked = self.question.asked.swap(false, Ordering::AcqRel);
+            let asked = self.questions.asked.swap(false, Ordering::AcqRel);
             if asked || published.elapsed() >= TICK {
                 published = Instant::now();
                 self.publish();
@@ -394,6 +427,7 @@ impl<S: LiveInput> Worker<S> {
     }
 
     fn publish(&mut self) {
+        self.clock.look();
         let dropped = self.source.kernel().value().map_or(0, |kernel| kernel.dropped);
         let totals = self.source.totals();
         let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -402,13 +436,17 @@ impl<S: LiveInput> Worker<S> {
 
     fn end(mut self, outcome: Result<()>) -> Result<CaptureOutcome> {
         self.end_ns.store(unix_ns(), Ordering::Release);
+        self.clock.look();
         if let Err(error) = outcome {
-            if self.source.totals().frames == 0 {
+            let is_removed = matches!(error.downcast_ref(), Some(SourceError::InterfaceRemoved { .. }));
+            if self.source.totals().frames == 0 && !is_removed {
                 return Err(error);
             }
             self.sink.warnings.partial(format!("the capture ended early: {error:#}"));
         }
         self.source.losses().into_iter().for_each(|loss| self.sink.warnings.partial(loss));
+        self.source.remarks().into_iter().for_each(|remark| self.sink.warnings.remark(remark));
+        self.clock.steps().into_iter().for_each(|step| self.sink.warnings.partial(step));
         let kernel = self.source.kernel();
         let packets = self.sink.close(kernel.value());
         let kernel_drops = match kernel {
@@ -420,7 +458,7 @@ impl<S: LiveInput> Worker<S> {
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
             warnings.partial(format!(
                 "the kernel dropped {} for want of buffer: give it more with -B, or keep less of each with -s",
-                overhead_report::text::counted(*dropped, "frame")
+                counted(*dropped, "frame")
             ));
         }
         let dissected = self.dissecting.join();
@@ -487,7 +525,7 @@ struct Dissecting {
     limit: Option<u64>,
     stop: StopHandle,
     progress: Shared,
-    question: Arc<ProgressQuestion>,
+    questions: Arc<Questions>,
     published: Option<Instant>,
 }
 
@@ -501,6 +539,15 @@ impl Dissecting {
     fn frame(&mut self, frame: &Frame<'_>) {
         self.keys.refresh(frame.time_ns);
         self.dissection.frame(frame);
+    }
+
+    /// Returns the figures of all frames so far.
+    fn figures(&mut self) -> Figures {
+        let tally = self.dissection.tally();
+        let (operations, ledger) = (tally.timed_operations(), Side::BOTH.map(|side| tally.ledger(side)));
+        let (frames, wire_bytes) = self.dissection.frames();
+        let covered_ns = self.windows.map(|windows| windows.covered_ns(unix_ns()));
+        Figures { operations, ledger, frames, wire_bytes, covered_ns }
     }
 
     /// Says how many operations there are, and of what kind where that is `asked`, and ends the capture where they are enough.
@@ -517,13 +564,10 @@ impl Dissecting {
             self.stop.stop();
         }
         if asked {
-            let tally = self.dissection.tally();
-            let (operations, ledger) = (tally.timed_operations(), Side::BOTH.map(|side| tally.ledger(side)));
-            let (frames, wire_bytes) = self.dissection.frames();
-            let covered_ns = self.windows.map(|windows| windows.covered_ns(unix_ns()));
-            let figures = Figures { operations, ledger, frames, wire_bytes, covered_ns };
-            *self.question.answer.lock().unwrap_or_else(PoisonError::into_inner) = figures;
-            self.question.answered.notify_one();
+            let waiting = std::mem::take(&mut *self.questions.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            for question in waiting {
+                question(self);
+            }
         }
     }
 }

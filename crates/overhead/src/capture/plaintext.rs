@@ -173,6 +173,10 @@ impl LiveInput for TlsSource {
         said.extend(self.unsupported());
         said
     }
+
+    fn remarks(&self) -> Vec<String> {
+        self.packets.remarks()
+    }
 }
 
 /// A process whose calls cannot be taken, and what helps.

@@ -80,6 +80,16 @@ impl OutputFolder {
         self.is_new
     }
 
+    /// Returns whether somebody has removed the folder: nothing can be put into it any more.
+    pub fn is_gone(&self) -> bool {
+        fstat(&self.folder).is_ok_and(|it| it.st_nlink == 0)
+    }
+
+    /// Returns to whom what is written belongs; `None` for whoever runs this process.
+    pub fn owner(&self) -> Option<FileOwner> {
+        self.owner
+    }
+
     /// Keeps others from using the folder as long as this lives. False where another process does already.
     pub fn lock(&self) -> bool {
         // A file system without locks has nobody who holds one.
@@ -262,6 +272,9 @@ mod tests {
         assert!(!second.is_new() && !second.lock(), "the first one holds it");
         drop(folder);
         assert!(second.lock());
+        assert!(!second.is_gone());
+        fs::remove_dir(&path).unwrap();
+        assert!(second.is_gone());
     }
 
     #[test]

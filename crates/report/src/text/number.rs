@@ -63,7 +63,7 @@ pub(crate) fn microseconds(ns: u64) -> String {
 }
 
 /// Returns a length of time in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 s`.
-pub(crate) fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     let value = ns as f64;
     match ns {
         0..1_000 => format!("{ns} ns"),
