@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-kernels docs fuzz crosscheck build bench dist install acceptance bench-peers soak bless fixtures clean
+.PHONY: help demo comparison test test-kernels test-faults docs fuzz crosscheck build bench dist install acceptance bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ test: ## everything that CI runs: lints, docs, tests, live tests against real se
 
 test-kernels: ## the BPF programs on Debian's kernels 6.1 and 6.12, x86_64 and arm64, in emulated machines; ten minutes
 	lab/test-kernels
+
+test-faults: build ## full disks, killed servers, interfaces that go away, …: what each loses, says, and how the run is completed; a minute
+	lab/install build redis
+	lab/test-faults target/release/overhead
 
 docs: ## docs/ as a static book with its links checked, target/book/index.html; installs mdBook the first time
 	lab/install build
