@@ -6,14 +6,18 @@
 //! together leave it to one: see [`ByPeer::is_over`].
 
 use super::distribution::Values;
+use super::kind::{KindKey, KindSums, OperationKind};
 use super::statement::latency_of;
 use crate::limits::{GROUPS, PEER_ROWS};
 use overhead_model::record::{By, PeerRow, PeerRows, SideSums};
 use overhead_model::stream::process_of;
-use overhead_model::{Class, Ends, Operation, Outcome, Protocol, Side, SideTotals};
+use overhead_model::{Class, Ends, OTHER, Operation, Outcome, Protocol, Side, SideTotals};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+
+/// In the order of their numbers.
+const CLASSES: [Class; Class::COUNT] = [Class::Workload, Class::Setup, Class::Background, Class::Unmatched];
 
 /// Groups that are folded at once, so that finding the smallest is rare.
 const AT_ONCE: usize = GROUPS / 8;
@@ -212,6 +216,23 @@ impl ByPeer {
         self.is_over
     }
 
+    /// Returns what operations came to so far, by connection or one of its ends.
+    pub(crate) fn kinds(&self, by: By) -> Vec<OperationKind> {
+        let mut kinds = BTreeMap::<KindKey, KindSums>::new();
+        let groups = self.groups.iter().map(|(key, group)| (Some(key), key.protocol, group));
+        let others = self.other.iter().map(|(protocol, group)| (None, *protocol, group));
+        for (key, protocol, group) in groups.chain(others) {
+            let label = key.map_or_else(|| OTHER.to_owned(), |key| group.label(by, key));
+            for (class, sums) in CLASSES.into_iter().zip(&group.classes) {
+                let Some(sums) = sums else { continue };
+                let sums = KindSums::of(sums.count, sums.errors, &sums.sides, &sums.latency);
+                let key = KindKey { class, protocol, label: label.clone() };
+                kinds.entry(key).or_default().merge(&sums);
+            }
+        }
+        kinds.into_iter().collect()
+    }
+
     /// Returns the rows of the record: the largest of each class, and the others of a protocol in one.
     pub(crate) fn to_record(&self) -> PeerRows {
         let mut rows = Vec::new();
@@ -248,17 +269,31 @@ impl Group {
         }
     }
 
-    /// Returns a row for each class; without a key, that of what is beyond the bounds.
-    fn rows(&self, by: By, key: Option<GroupKey>, protocol: Protocol) -> Vec<PeerRow> {
-        const CLASSES: [Class; Class::COUNT] = [Class::Workload, Class::Setup, Class::Background, Class::Unmatched];
+    /// Returns the names of client and server, as far as the key has them.
+    fn ends(&self, by: By, key: &GroupKey) -> [Option<String>; 2] {
         let end = |end: SocketAddr| if by == By::Client { end.ip().to_string() } else { end.to_string() };
-        let [client, server] = match (&self.names, key) {
-            (Some(names), Some(key)) => {
+        match &self.names {
+            Some(names) => {
                 let [client, server] = &**names;
                 [key.client.map(|_| client.clone()), key.server.map(|_| server.clone())]
             }
-            (_, key) => [key.and_then(|key| key.client).map(end), key.and_then(|key| key.server).map(end)],
-        };
+            None => [key.client.map(end), key.server.map(end)],
+        }
+    }
+
+    /// Returns what a connection, or the end of it that is asked for, is called.
+    fn label(&self, by: By, key: &GroupKey) -> String {
+        let [client, server] = self.ends(by, key).map(Option::unwrap_or_default);
+        match by {
+            By::Client => client,
+            By::Server => server,
+            By::Connection | By::Name | By::Statement => format!("{client} > {server}"),
+        }
+    }
+
+    /// Returns a row for each class; without a key, that of what is beyond the bounds.
+    fn rows(&self, by: By, key: Option<GroupKey>, protocol: Protocol) -> Vec<PeerRow> {
+        let [client, server] = key.as_ref().map_or([None, None], |key| self.ends(by, key));
         let row = |(class, sums): (Class, &Option<Box<ClassSums>>)| {
             let sums = sums.as_ref()?;
             let [request, response] = sums.sides.map(|side| SideSums::new(side.frames, side.amounts));

@@ -98,6 +98,22 @@ impl Values {
 }
 
 impl Values {
+    /// Returns the values that were added since an earlier state of this distribution, with the extremes of their buckets.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut before = Vec::new();
+        earlier.buckets.for_each(|bucket, count| before.push((bucket, count)));
+        let mut before = before.into_iter().peekable();
+        let mut since = Self::default();
+        self.buckets.for_each(|bucket, count| {
+            while before.next_if(|(known, _)| *known < bucket).is_some() {}
+            let known = before.next_if(|(known, _)| *known == bucket).map_or(0, |(_, count)| count);
+            if count > known {
+                since.record(bucket, count - known);
+            }
+        });
+        since
+    }
+
     /// Returns how many values are no larger than each bound, given in ascending order: as exact as [`Values::quantiles`].
     pub(crate) fn counts_within<const N: usize>(&self, bounds: &[u64; N]) -> [u64; N] {
         let mut counts = [0; N];

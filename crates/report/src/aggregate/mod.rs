@@ -6,6 +6,7 @@
 mod by_peer;
 mod connections;
 mod distribution;
+mod kind;
 mod peers;
 mod record;
 mod row;
@@ -13,6 +14,7 @@ mod rows;
 mod statement;
 mod within;
 
+pub use kind::{KindKey, KindSums, OperationKind};
 pub use record::{RunFacts, balance, build_run};
 
 use by_peer::ByPeer;
@@ -103,6 +105,17 @@ impl Aggregate {
     /// Returns the same with how many operations took how long, whether or not the record is to say so.
     pub fn timed_operations(&self) -> Vec<OperationRow> {
         self.rows.to_record(true)
+    }
+
+    /// Returns what operations came to so far, each kind once: names, statements, or, where [`Aggregate::with_rows_by`] has asked
+    /// for connections, these or their ends.
+    pub fn kinds(&self, by: By) -> Vec<OperationKind> {
+        match by {
+            By::Name | By::Statement => self.rows.kinds(by == By::Statement),
+            By::Connection | By::Client | By::Server => {
+                self.by_peer.as_ref().map_or_else(Vec::new, |peers| peers.kinds(by))
+            }
+        }
     }
 
     /// Returns the largest connections, by wire bytes.

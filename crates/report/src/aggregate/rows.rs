@@ -8,6 +8,7 @@
 
 mod shed;
 
+use super::kind::{KindKey, KindSums, OperationKind};
 use super::row::{OwnedRowKey, Row};
 use super::statement::Statement;
 use crate::limits::{ROWS, STATEMENTS};
@@ -328,6 +329,26 @@ impl Rows {
             )
         });
         of_rows.into_iter().chain(of_statements)
+    }
+
+    /// Returns what operations came to so far, by statement or by name and via.
+    pub(crate) fn kinds(&self, by_statement: bool) -> Vec<OperationKind> {
+        let mut kinds = BTreeMap::<KindKey, KindSums>::new();
+        for row in &self.list {
+            let OwnedRowKey { class, protocol, ref name, via } = row.key;
+            let name = if via.is_empty() { name.to_string() } else { format!("{name} ({via})") };
+            let statements = row.statements.iter().map(|&at| &self.statements[at as usize]);
+            for statement in statements.filter(|statement| statement.holds_something()) {
+                let label = match &*statement.text {
+                    text if !by_statement || text.is_empty() => name.clone(),
+                    OTHER => format!("{name} {OTHER}"),
+                    text => text.to_owned(),
+                };
+                let key = KindKey { class, protocol, label };
+                kinds.entry(key).or_default().merge(&statement.kind_sums(class));
+            }
+        }
+        kinds.into_iter().collect()
     }
 
     pub(crate) fn to_record(&self, distributions: bool) -> Vec<OperationRow> {

@@ -2,6 +2,7 @@
 //! are the row's.
 
 use super::distribution::Values;
+use super::kind::KindSums;
 use super::row::Row;
 use overhead_model::record::{Latency, StatementRow, StatementSide};
 use overhead_model::{Amounts, Class, Operation, Outcome, RowId, Side, SideTotals};
@@ -103,6 +104,12 @@ impl Statement {
         let mut sums = self.sums.clone();
         sums.add(&self.alike, class);
         sums
+    }
+
+    /// Returns what operations of `class` came to so far.
+    pub fn kind_sums(&self, class: Class) -> KindSums {
+        let sums = self.sums(class);
+        KindSums::of(sums.count, sums.errors, &sums.sides, &self.latency)
     }
 
     /// Returns the last operations, which its row has not taken in yet.

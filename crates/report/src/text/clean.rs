@@ -45,7 +45,7 @@ pub(crate) fn shortened(text: &str, chars: usize) -> String {
 
 /// At most `chars` characters, with an ellipsis in the middle where some are left out: names often begin alike and differ at their
 /// end.
-pub(crate) fn middle_cut(text: &str, chars: usize) -> String {
+pub fn middle_cut(text: &str, chars: usize) -> String {
     let count = text.chars().count();
     if count <= chars {
         return text.to_owned();

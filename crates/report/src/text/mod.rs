@@ -20,8 +20,8 @@ pub use markdown::markdown;
 pub use number::{counted, grouped};
 pub use table::table;
 
-pub use clean::clean;
-pub(crate) use clean::{markdown_cell, middle_cut, shortened};
+pub use clean::{clean, middle_cut};
+pub(crate) use clean::{markdown_cell, shortened};
 pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
 pub use grid::wrapped;
 
