@@ -34,10 +34,16 @@ const volatile __u32 kernel_slots = SLOT_FIRST;
 const volatile enum cycle_mode cycle_mode = CYCLES_OFF;
 /* The tracepoint tells failed retransmissions too, and has the error as its third argument. */
 const volatile __u32 retransmit_has_error = 0;
+/* System calls by which an event loop waits: one bit per number. */
+const volatile __u8 wait_set[CALL_SLOTS / 8] = {};
+/* Work is sampled by operation. */
+const volatile __u32 sample_slices = 0;
 
 /* Never read: they put types that are in no table among those that user space is given. */
 const volatile struct reading reading_type = {};
 const volatile enum slot slot_type = SLOT_NONE;
+const volatile struct slice slice_type = {};
+const volatile enum slice_kind slice_kind_type = SLICE_LOOP;
 
 /* Grows when a process gets a slot from outside: verdicts from before are void. */
 __u32 generation = 1;
@@ -102,6 +108,25 @@ struct {
 	__type(value, __u32);
 } cycle_events SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sampling_window);
+} sampling_windows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct slice_under_way);
+} slices_under_way SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, SLICE_BUFFER_BYTES);
+} slices SEC(".maps");
+
 /* ---- time ---- */
 
 static __always_inline struct cpu *this_cpu(void)
@@ -116,9 +141,9 @@ static __always_inline struct cpu *this_cpu(void)
  * CLOCK_MONOTONIC now minus `exec_start`, which is in the scheduler's clock: `clock_offset` lies between the two.
  * Both fields change together; a reader on another CPU repeats until it has a pair.
  */
-static __always_inline __u64 cpu_time(struct task_struct *task, __u64 clock_offset)
+static __always_inline __u64 cpu_time_at(struct task_struct *task, __u64 clock_offset, __u64 now)
 {
-	__u64 start = task->se.exec_start, sum = task->se.sum_exec_runtime, again, now;
+	__u64 start = task->se.exec_start, sum = task->se.sum_exec_runtime, again;
 
 	for (int i = 0; i < 4; i++) {
 		again = *(volatile __u64 *)&task->se.exec_start;
@@ -129,8 +154,13 @@ static __always_inline __u64 cpu_time(struct task_struct *task, __u64 clock_offs
 	}
 	if (!clock_offset)
 		return sum;
-	now = bpf_ktime_get_ns() - clock_offset;
+	now -= clock_offset;
 	return now > start ? sum + (now - start) : sum;
+}
+
+static __always_inline __u64 cpu_time(struct task_struct *task, __u64 clock_offset)
+{
+	return cpu_time_at(task, clock_offset, clock_offset ? bpf_ktime_get_ns() : 0);
 }
 
 static __always_inline void read_usage(struct usage *usage, struct task_struct *task, __u64 clock_offset)
@@ -358,6 +388,135 @@ static __always_inline void count_call(struct thread *thread, struct totals *sum
 	}
 }
 
+/* ---- slices: work by the socket that was touched last ---- */
+
+static __always_inline struct sampling_window *sampling_window(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sampling_windows, &zero);
+}
+
+static __always_inline bool is_wait(__s32 number)
+{
+	__u32 index = number;
+
+	return index < CALL_SLOTS && wait_set[(index >> 3) & (CALL_SLOTS / 8 - 1)] & (1 << (index & 7));
+}
+
+/*
+ * The open slice of a thread is over, as of `end_ns` on the clock of its time on a CPU; `own_ns` of the call under way went into
+ * sampling until then.
+ */
+static __always_inline void end_slice(struct thread *thread, struct slice_under_way *work, struct sampling_window *window,
+				      __u64 end_ns, __u64 own_ns)
+{
+	if (!(thread->sampling & SAMPLING_SLICE))
+		return;
+	thread->sampling &= ~SAMPLING_SLICE;
+	own_ns += work->own_ns;
+	if (end_ns > work->begun_ns + own_ns)
+		work->slice.ns = end_ns - work->begun_ns - own_ns;
+	if (work->slice.in_calls_ns > work->slice.ns)
+		work->slice.in_calls_ns = work->slice.ns;
+	if (bpf_ringbuf_output(&slices, &work->slice, sizeof(work->slice), BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&window->dropped, 1);
+}
+
+/* A slice begins, if the call that begins it was entered in a window. */
+static __always_inline bool begin_slice(struct thread *thread, struct slice_under_way *work, struct sampling_window *window,
+					__u64 begun_ns, __u32 kind)
+{
+	__s64 left;
+
+	if (!work->is_in_window)
+		return false;
+	left = __sync_fetch_and_add(&window->left, -1);
+	/* A window that is full is over, for its slices weigh by its length. */
+	if (left == 0)
+		window->end_ns = bpf_ktime_get_ns();
+	if (left <= 0)
+		return false;
+	__builtin_memset(&work->slice, 0, sizeof(work->slice));
+	work->slice.window = window->number;
+	work->slice.tid = (__u32)bpf_get_current_pid_tgid();
+	work->slice.slot = thread->slot;
+	work->slice.kind = kind;
+	work->begun_ns = begun_ns;
+	work->own_ns = 0;
+	work->sk = 0;
+	thread->sampling |= SAMPLING_SLICE;
+	return true;
+}
+
+static __always_inline void sample_entry(struct task_struct *task, struct thread *thread, __s32 number)
+{
+	struct sampling_window *window = sampling_window();
+	struct slice_under_way *work;
+	struct cpu *cpu;
+	__u64 now;
+
+	if (!window || !(window->armed || thread->sampling))
+		return;
+	now = bpf_ktime_get_ns();
+	cpu = this_cpu();
+	work = bpf_task_storage_get(&slices_under_way, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!work || !cpu || !cpu->clock_offset) {
+		thread->sampling = 0;
+		return;
+	}
+	work->entered_ns = cpu_time_at(task, cpu->clock_offset, now);
+	work->own_in_call_ns = 0;
+	work->is_in_window = window->armed && now >= window->start_ns && now < window->end_ns;
+	work->has_touched = 0;
+	thread->sampling |= SAMPLING_CALL;
+	if (is_wait(number)) {
+		end_slice(thread, work, window, work->entered_ns, 0);
+		begin_slice(thread, work, window, work->entered_ns, SLICE_LOOP);
+	}
+	work->own_in_call_ns = bpf_ktime_get_ns() - now;
+}
+
+static __always_inline void count_in_slice(struct slice_under_way *work, __s32 number)
+{
+	__u16 name = (number & CALL_COMPAT) ? CALL_SLOTS : number + 1;
+	int i;
+
+	for (i = 0; i < SLICE_CALLS; i++) {
+		if (!work->slice.numbers[i])
+			work->slice.numbers[i] = name;
+		if (work->slice.numbers[i] == name) {
+			work->slice.counts[i]++;
+			return;
+		}
+	}
+	work->slice.other_calls++;
+}
+
+static __always_inline void sample_exit(struct task_struct *task, struct thread *thread, __s32 number)
+{
+	struct slice_under_way *work;
+	struct cpu *cpu;
+	__u64 from, now, start_ns;
+
+	thread->sampling &= ~SAMPLING_CALL;
+	if (!(thread->sampling & SAMPLING_SLICE))
+		return;
+	start_ns = bpf_ktime_get_ns();
+	work = bpf_task_storage_get(&slices_under_way, task, 0, 0);
+	cpu = this_cpu();
+	if (!work || !cpu)
+		return;
+	now = cpu_time_at(task, cpu->clock_offset, start_ns);
+	from = work->entered_ns + work->own_in_call_ns;
+	if (now > from)
+		work->slice.in_calls_ns += now - from;
+	work->own_ns += work->own_in_call_ns;
+	work->own_in_call_ns = 0;
+	count_in_slice(work, number);
+	work->own_ns += bpf_ktime_get_ns() - start_ns;
+}
+
 SEC("tp_btf/sys_enter")
 int sys_enter(__u64 *ctx)
 {
@@ -368,6 +527,8 @@ int sys_enter(__u64 *ctx)
 	if (!thread || thread->slot == SLOT_NONE)
 		return 0;
 	thread->call = numbered(task, (__s32)ctx[1]);
+	if (sample_slices)
+		sample_entry(task, thread, thread->call);
 	if (--thread->countdown)
 		return 0;
 	draw(thread);
@@ -399,6 +560,8 @@ int sys_exit(__u64 *ctx)
 	sum = totals_of(thread->slot);
 	if (sum)
 		count_call(thread, sum, number, (__s64)ctx[1]);
+	if (thread->sampling & SAMPLING_CALL)
+		sample_exit(task, thread, number);
 	return 0;
 }
 
@@ -605,21 +768,26 @@ static __always_inline void map_address(__u32 *to, __be32 from)
 	to[3] = from;
 }
 
+static __always_inline void read_ends(struct connection_key *key, struct sock *sk)
+{
+	key->netns = sk->__sk_common.skc_net.net->ns.inum;
+	key->local_port = sk->__sk_common.skc_num;
+	key->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	if (sk->__sk_common.skc_family == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
+		copy_address(key->local, &sk->__sk_common.skc_v6_rcv_saddr);
+		copy_address(key->remote, &sk->__sk_common.skc_v6_daddr);
+	} else {
+		map_address(key->local, sk->__sk_common.skc_rcv_saddr);
+		map_address(key->remote, sk->__sk_common.skc_daddr);
+	}
+}
+
 static __always_inline void note_connection(struct sock *sk, __u32 slot, __u32 layered)
 {
 	struct connection connection = {.slot = slot, .layered = layered};
 	struct connection_key key = {};
 
-	key.netns = sk->__sk_common.skc_net.net->ns.inum;
-	key.local_port = sk->__sk_common.skc_num;
-	key.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
-	if (sk->__sk_common.skc_family == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
-		copy_address(key.local, &sk->__sk_common.skc_v6_rcv_saddr);
-		copy_address(key.remote, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		map_address(key.local, sk->__sk_common.skc_rcv_saddr);
-		map_address(key.remote, sk->__sk_common.skc_daddr);
-	}
+	read_ends(&key, sk);
 	bpf_map_update_elem(&connections, &key, &connection, BPF_ANY);
 }
 
@@ -656,6 +824,68 @@ static __always_inline bool may_serve(struct sock *sk)
 	return sk->sk_protocol == IPPROTO_TCP && sk->__sk_common.skc_num < __builtin_bswap16(sk->__sk_common.skc_dport);
 }
 
+/*
+ * The running thread has touched a socket: what it does from the entry of this call on is for that one. A touch of the same
+ * socket that moves nothing belongs to the slice that is open.
+ */
+static __always_inline void touch_in(struct slice_under_way *work, struct sock *sk, struct thread *thread, __u32 kind, int bytes,
+				     bool is_peek)
+{
+	struct sampling_window *window = sampling_window();
+	bool is_same, is_empty = bytes <= 0 || is_peek;
+	struct cpu *cpu = this_cpu();
+	struct tcp_sock *tcp;
+	__u64 at;
+
+	if (!window || !cpu)
+		return;
+	is_same = (thread->sampling & SAMPLING_SLICE) && work->sk == (__u64)sk;
+	if (is_same && is_empty)
+		return;
+	if (is_same && work->has_touched && work->slice.kind == kind && !work->slice.is_empty) {
+		work->slice.len += bytes;
+		return;
+	}
+	if (work->has_touched) {
+		at = cpu_time(bpf_get_current_task_btf(), cpu->clock_offset);
+		end_slice(thread, work, window, at, work->own_in_call_ns);
+		work->own_in_call_ns = 0;
+	} else {
+		at = work->entered_ns;
+		end_slice(thread, work, window, at, 0);
+	}
+	work->has_touched = 1;
+	if (!begin_slice(thread, work, window, at, kind))
+		return;
+	work->sk = (__u64)sk;
+	tcp = is_wanted(sk) ? bpf_skc_to_tcp_sock(sk) : 0;
+	if (!tcp || tcp->inet_conn.icsk_ulp_ops) {
+		work->slice.kind = SLICE_ELSEWHERE;
+		return;
+	}
+	read_ends(&work->slice.connection, sk);
+	work->slice.is_empty = is_empty;
+	work->slice.from = kind == SLICE_SEND ? tcp->write_seq : tcp->copied_seq;
+	work->slice.len = bytes > 0 ? bytes : 1;
+	if (!is_peek || bytes <= 0)
+		work->slice.from -= work->slice.len;
+}
+
+static __always_inline void touch(struct sock *sk, struct thread *thread, __u32 kind, int bytes, bool is_peek)
+{
+	struct slice_under_way *work;
+	__u64 start_ns;
+
+	if (!(thread->sampling & SAMPLING_CALL))
+		return;
+	start_ns = bpf_ktime_get_ns();
+	work = bpf_task_storage_get(&slices_under_way, bpf_get_current_task_btf(), 0, 0);
+	if (!work)
+		return;
+	touch_in(work, sk, thread, kind, bytes, is_peek);
+	work->own_in_call_ns += bpf_ktime_get_ns() - start_ns;
+}
+
 SEC("tp_btf/sock_send_length")
 int sock_send_length(__u64 *ctx)
 {
@@ -663,7 +893,10 @@ int sock_send_length(__u64 *ctx)
 	int bytes = (int)ctx[1];
 	struct totals *sum;
 
-	if (!thread || bytes <= 0)
+	if (!thread)
+		return 0;
+	touch((struct sock *)ctx[0], thread, SLICE_SEND, bytes, false);
+	if (bytes <= 0)
 		return 0;
 	sum = totals_of(thread->slot);
 	if (!sum)
@@ -687,8 +920,11 @@ int sock_recv_length(__u64 *ctx)
 	int bytes = (int)ctx[1];
 	struct totals *sum;
 
+	if (!thread)
+		return 0;
 	/* Bytes that were only peeked at will be received again. */
-	if (!thread || bytes <= 0 || ((int)ctx[2] & MSG_PEEK))
+	touch((struct sock *)ctx[0], thread, SLICE_RECEIVE, bytes, (int)ctx[2] & MSG_PEEK);
+	if (bytes <= 0 || ((int)ctx[2] & MSG_PEEK))
 		return 0;
 	sum = totals_of(thread->slot);
 	if (!sum)

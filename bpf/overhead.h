@@ -25,6 +25,10 @@ enum limits {
 	CONNECTION_SLOTS = 65536,
 	/* Different 32-bit system calls, over all slots. */
 	COMPAT_SLOTS = 1024,
+	/* Different system calls that one slice tells apart. */
+	SLICE_CALLS = 8,
+	/* Bytes of the buffer for slices. A power of two. */
+	SLICE_BUFFER_BYTES = 4 << 20,
 };
 
 enum role {
@@ -157,6 +161,9 @@ struct thread {
 	/* The current call is a timed one. */
 	__u32 timing;
 	__u64 timed_from_ns;
+	/* Bits of `sampling`. */
+	__u32 sampling;
+	__u32 spare;
 	/* What it had used when it got its slot, or when it was last moved to `totals.ended`. */
 	struct usage from;
 	__u64 calls;
@@ -200,6 +207,76 @@ struct socket {
 	__u32 slot;
 	/* Sends and receives, modulo 2^32. */
 	__u32 uses;
+};
+
+/* Bits of `thread.sampling`. */
+enum sampling {
+	/* It is in a system call whose entry was timed. */
+	SAMPLING_CALL = 1,
+	/* A slice of it is open. */
+	SAMPLING_SLICE = 2,
+};
+
+/* Which slices are to be told of: those that begin in a window. User space writes all of it before each window. */
+struct sampling_window {
+	/* Entries of system calls are timed. */
+	__u32 armed;
+	__u32 number;
+	/* CLOCK_MONOTONIC. The end moves forward to when no more slices may begin. */
+	__u64 start_ns;
+	__u64 end_ns;
+	/* Slices that may still begin. */
+	__s64 left;
+	/* Slices that found no room in the buffer, since the programs were loaded. */
+	__u64 dropped;
+};
+
+/* What a thread did from a touch of a socket on, or from the loop's waiting on. */
+enum slice_kind {
+	SLICE_LOOP = 1,
+	SLICE_RECEIVE = 2,
+	SLICE_SEND = 3,
+	/* A socket of no captured port, or one whose bytes are not those of TCP. */
+	SLICE_ELSEWHERE = 4,
+};
+
+/* A slice: the work of one thread from the entry of the system call that touched a socket to that of the next that does. */
+struct slice {
+	__u32 window;
+	__u32 tid;
+	__u32 slot;
+	__u16 kind;
+	/* 1 where no byte was moved: `from` is the byte before, or one that was peeked at. */
+	__u16 is_empty;
+	/* The bytes moved: TCP sequence number of the first, and how many. */
+	__u32 from;
+	__u32 len;
+	struct connection_key connection;
+	/* Time on a CPU, and of it in system calls. */
+	__u64 ns;
+	__u64 in_calls_ns;
+	/* System calls by number, each plus 1; 0 for a free place. */
+	__u16 numbers[SLICE_CALLS];
+	__u16 counts[SLICE_CALLS];
+	/* Those that found no place. */
+	__u64 other_calls;
+};
+
+/* A slice that is not over, and the system call that its thread is in. */
+struct slice_under_way {
+	struct slice slice;
+	/* On the clock of the thread's time on a CPU. */
+	__u64 begun_ns;
+	__u64 entered_ns;
+	/* Time that sampling itself took: in the slice up to this call, and in this call since the slice began. */
+	__u64 own_ns;
+	__u64 own_in_call_ns;
+	/* The socket. */
+	__u64 sk;
+	/* The call was entered in a window. */
+	__u32 is_in_window;
+	/* The call has touched a socket. */
+	__u32 has_touched;
 };
 
 /* A live thread of a slot, as the iterator writes it. */

@@ -31,6 +31,8 @@ pub struct Connections<T> {
     /// What all threads hold; absent where there is one.
     company: Option<Arc<Company>>,
     tally: T,
+    /// The tally hears of each step for now: nothing is taken from the memo.
+    is_listening: bool,
     /// What connections share of their memos; absent where they have none.
     turns: Option<Turns>,
     totals: Totals,
@@ -124,6 +126,7 @@ impl<T: Tally> Connections<T> {
             shared: Shared::default(),
             company: None,
             tally,
+            is_listening: false,
             turns: Some(Turns::default()),
             totals: Totals::default(),
             flows: FastMap::default(),
@@ -160,6 +163,12 @@ impl<T: Tally> Connections<T> {
     pub fn without_memo(mut self) -> Self {
         self.turns = None;
         self
+    }
+
+    /// The tally's listener hears of each step from here on, or does not.
+    pub fn listen(&mut self, is_listening: bool) {
+        self.is_listening = is_listening;
+        self.tally.listen(is_listening);
     }
 
     /// Returns how many frames were taken from the memo so far.
@@ -236,7 +245,7 @@ impl<T: Tally> Connections<T> {
             entry.announce(&mut self.tally);
             // A connection that has ended recalls nothing any more.
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
-            if !bare.as_ref().is_some_and(recalls) {
+            if self.is_listening || !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
                 if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
                     self.first(&segment, key, at);
@@ -541,6 +550,8 @@ fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {
         payload_len: segment.payload_len,
         flags: segment.flags,
         source: segment.source,
+        destination: segment.destination,
+        seq: segment.seq,
         window: segment.window,
     }
 }

@@ -197,6 +197,11 @@ impl<T: Tally> Dissector<T> {
         self
     }
 
+    /// The tally's listener, which it has at times, hears of each step from the next frame on, or does not.
+    pub fn listen(&mut self, is_listening: bool) {
+        self.connections.listen(is_listening);
+    }
+
     /// Totals so far over all frames; what connections hold is added at the end.
     pub fn totals(&self) -> &Totals {
         &self.frames.totals

@@ -15,6 +15,7 @@ use libbpf_rs::{Link, MapHandle, ReferencesType};
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use syscalls::Sysno;
 
 /// The program that is read instead of attached to a tracepoint.
 const ITERATOR: &str = "read_threads";
@@ -23,6 +24,20 @@ const REQUIRED: [&str; 5] = ["sys_enter", "sys_exit", "task_newtask", "sched_pro
 
 /// The program that does nothing. It is run by hand, to see what timing a program takes.
 pub(crate) const EMPTY: &str = "empty";
+/// System calls by which a loop waits for any of its sockets.
+const WAITS: &[Sysno] = &[
+    #[cfg(target_arch = "x86_64")]
+    Sysno::epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    Sysno::poll,
+    #[cfg(target_arch = "x86_64")]
+    Sysno::select,
+    Sysno::epoll_pwait,
+    Sysno::epoll_pwait2,
+    Sysno::ppoll,
+    Sysno::pselect6,
+    Sysno::io_uring_enter,
+];
 /// Memory for the tables of the slots, over all CPUs, and how many there are of them in any case and at most.
 const SLOT_BYTES: usize = 32 << 20;
 const FEWEST_SLOTS: usize = 16;
@@ -37,6 +52,8 @@ pub(crate) struct Programs {
     pub(crate) processes: MapHandle,
     pub(crate) compat_calls: MapHandle,
     pub(crate) connections: MapHandle,
+    pub(crate) sampling_windows: MapHandle,
+    pub(crate) slices: MapHandle,
     pub(crate) cycles: Result<CycleEvents, String>,
     /// The kernel takes the events out of the table when the file they were put in through is closed.
     _cycle_events: MapHandle,
@@ -130,6 +147,8 @@ impl Programs {
             processes: MapHandle::try_from(&skeleton.maps.processes)?,
             compat_calls: MapHandle::try_from(&skeleton.maps.compat_calls)?,
             connections: MapHandle::try_from(&skeleton.maps.connections)?,
+            sampling_windows: MapHandle::try_from(&skeleton.maps.sampling_windows)?,
+            slices: MapHandle::try_from(&skeleton.maps.slices)?,
             cycles,
             _cycle_events: cycle_events,
             missing,
@@ -157,6 +176,12 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Bt
     constants.adopt_children = options.adopt_children.into();
     constants.kernel_slots = (slots() / 2) as u32;
     constants.retransmit_has_error = (arguments(btf, "tcp_retransmit_skb") > Some(2)).into();
+    constants.sample_slices = options.by_operation.into();
+    for wait in WAITS {
+        if let Some(byte) = constants.wait_set.get_mut(wait.id().cast_unsigned() as usize >> 3) {
+            *byte |= 1 << (wait.id() & 7);
+        }
+    }
     if hardware {
         constants.cycle_mode = types::cycle_mode::CYCLES_SPLIT;
     }

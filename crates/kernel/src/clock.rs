@@ -73,6 +73,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// The wall clock.
+pub(crate) fn unix_ns() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
 /// Length of the scheduler's clock tick: the coarse clock advances by that much at once.
 pub(crate) fn tick_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

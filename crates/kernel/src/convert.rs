@@ -160,7 +160,7 @@ fn record(call: &types::call) -> Syscall {
     Syscall { count: call.count, errors: call.errors, ns }
 }
 
-fn name(number: usize, last: usize) -> String {
+pub(crate) fn name(number: usize, last: usize) -> String {
     match Sysno::new(number) {
         Some(known) => known.name().to_owned(),
         None if number == last => "other".to_owned(),

@@ -61,6 +61,7 @@ pub enum CycleChoice {
 
 /// What to count, for whom.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they do not exclude each other")]
 pub struct CounterOptions {
     /// The captured ports. When there are any, only sockets on them are counted; without any, all TCP sockets of the roles.
     pub ports: Vec<u16>,
@@ -78,6 +79,8 @@ pub struct CounterOptions {
     pub softirq: bool,
     /// Count children of this process as clients, from the `exec` by which they become another program.
     pub adopt_children: bool,
+    /// Sample work by operation: [`crate::Counters::sampling`].
+    pub by_operation: bool,
 }
 
 /// How the programs' own cost is measured.
@@ -104,6 +107,7 @@ impl CounterOptions {
             own_cost: OwnCost::Untimed,
             softirq: false,
             adopt_children: false,
+            by_operation: false,
         }
     }
 }

@@ -167,7 +167,7 @@ pub(crate) fn end(address: [u32; 4], port: u16) -> SocketAddr {
 }
 
 /// An IPv4 address as such, wherever it comes from, and no scope.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

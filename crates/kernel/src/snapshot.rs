@@ -36,6 +36,10 @@ unsafe impl Plain for types::compat_key {}
 unsafe impl Plain for types::connection_key {}
 // SAFETY: as above.
 unsafe impl Plain for types::connection {}
+// SAFETY: as above.
+unsafe impl Plain for types::slice {}
+// SAFETY: as above.
+unsafe impl Plain for types::sampling_window {}
 
 /// Returns the value at the front of `bytes`; `None` when there are too few.
 pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -44,7 +48,7 @@ pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
 }
 
 /// Returns the bytes of a value, for a table.
-fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: the value is `size_of::<T>()` bytes long, and types of the header have no padding between their members.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }

@@ -276,6 +276,17 @@ pub trait Tally {
         None
     }
 
+    /// The listener is to hear of what comes from here on, or is not; for a tally that has one at times.
+    fn listen(&mut self, is_listening: bool) {
+        let _ = is_listening;
+    }
+
+    /// Returns whether it has a listener at times, and not throughout: what is like before is taken in by memory while it has none.
+    #[inline]
+    fn listens_at_times(&self) -> bool {
+        false
+    }
+
     /// Tells the listener of a step.
     #[inline]
     fn trace(&mut self, step: Trace<'_>) {

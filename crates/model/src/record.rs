@@ -7,6 +7,7 @@
 //! `JsonSchema`, and `make bless` writes both anew when one has changed.
 
 mod counters;
+mod kernel;
 mod peers;
 mod projection;
 mod rotation;
@@ -17,6 +18,7 @@ mod watching;
 pub use counters::{
     ContextSwitches, Counters, CycleSource, Cycles, OnCpu, ProtocolCounters, Role, Socket, Softirq, Split, Syscall,
 };
+pub use kernel::{OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums, WorkSample};
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
 pub use rotation::Rotation;
@@ -364,6 +366,9 @@ pub struct OperationRow {
     /// What the payload of all its operations is made of, by side, account and field; absent unless it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
+    /// What the kernel did for these operations; absent from offline records, and where it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<OperationKernel>,
 }
 
 /// The operations of a row that have one statement.
@@ -396,6 +401,9 @@ pub struct StatementRow {
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
+    /// What the kernel did for these operations; absent from offline records, and where it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<OperationKernel>,
 }
 
 /// One direction of a [`StatementRow`].

@@ -27,6 +27,10 @@ pub struct FrameFacts {
     pub flags: TcpFlags,
     /// Who sent it.
     pub source: SocketAddr,
+    /// Whom it was sent to.
+    pub destination: SocketAddr,
+    /// The sequence number of its first byte, of the `SYN` where it has one.
+    pub seq: u32,
     /// The window field, unscaled (RFC 9293 section 3.1).
     pub window: u16,
 }
@@ -102,6 +106,8 @@ pub enum Trace<'a> {
     Labelled {
         /// The operation.
         op: Option<u64>,
+        /// Its protocol.
+        protocol: Protocol,
         /// Its class.
         class: Class,
         /// Its name.

@@ -144,7 +144,7 @@ fn kind(about: &Value) -> String {
 fn named(name: &str) -> String {
     match name.strip_prefix("Measured_for_").or_else(|| name.strip_prefix("Measured")) {
         None => format!("[{name}](#{})", name.to_ascii_lowercase()),
-        Some("uint64" | "") => "integer or `{\"unavailable\": reason}`".to_owned(),
+        Some("uint64" | "int64" | "") => "integer or `{\"unavailable\": reason}`".to_owned(),
         Some("double") => "number or `{\"unavailable\": reason}`".to_owned(),
         Some(of) => format!("[{of}](#{}) or `{{\"unavailable\": reason}}`", of.to_ascii_lowercase()),
     }

@@ -229,6 +229,7 @@ fn live(mut run: Run, command: &[&str], server: Measured<Role>, client: Measured
         client,
         softirq: Measured::Value(Softirq::default()),
         protocols: Vec::new(),
+        by_operation: Measured::unavailable("not asked for"),
     });
     run.source.kind = SourceKind::Live;
     run.source.kernel_drops = Measured::Value(0);

@@ -28,7 +28,7 @@ pub mod sweep;
 pub mod text;
 mod view;
 
-pub use aggregate::{Aggregate, KindKey, KindSums, OperationKind, RunFacts, balance, build_run};
+pub use aggregate::{Aggregate, KindKey, KindSums, OperationKind, RunFacts, SharedListener, balance, build_run};
 pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, LineFigure, draw, draw_lines};
 pub use folder::{FileOwner, OutputFolder};

@@ -163,6 +163,7 @@ fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
         latency_ns: part.latency_ns.value().copied().unwrap_or_default(),
         statements: Vec::new(),
         fields: None,
+        kernel: None,
         ..row.clone()
     }
 }

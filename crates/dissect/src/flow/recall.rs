@@ -52,6 +52,18 @@ impl Flow {
             return;
         }
         let is_learning = memo.is_learning();
+        if tally.listener().is_some() {
+            // All that the listener hears goes the general way, and nothing of it is learnt.
+            if is_learning {
+                self.stop_learning();
+            } else {
+                self.fall_back(None, tally);
+            }
+            if let Memory::On(memo) = &mut self.memory {
+                memo.quiet = Quiet::Unknown;
+            }
+            return;
+        }
         let bare = segment.bare().filter(|bare| self.follows(side, bare));
         if is_learning {
             return self.learn_on(side, bare.as_ref(), number);
@@ -214,6 +226,7 @@ impl Flow {
                     memo.quiet = Quiet::In(version);
                 }
             }
+            Memory::Later(_) if tally.listens_at_times() && tally.listener().is_some() => {}
             Memory::Later(turns) if is_time => {
                 let memo = || Memory::On(Box::new(Memo::new(turns.clone())));
                 self.memory = if tally.listener().is_some() { Memory::Off } else { memo() };

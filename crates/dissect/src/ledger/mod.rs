@@ -230,7 +230,7 @@ impl Book {
             let row = tally.row(key);
             let operation = overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None };
             let RowKey { class, name, via, statement, .. } = key;
-            tally.trace(Trace::Labelled { op: None, class, name, via, statement });
+            tally.trace(Trace::Labelled { op: None, protocol, class, name, via, statement });
             tally.trace(Trace::Closed { op: None, operation: &operation });
             tally.operation(row, &operation);
         }
@@ -365,8 +365,8 @@ impl Book {
 
     fn label_row<T: Tally>(&mut self, op: OpId, key: RowKey<'_>, tally: &mut T) {
         let row = tally.row(key);
-        let RowKey { class, name, via, statement, .. } = key;
-        tally.trace(Trace::Labelled { op: Some(op.0), class, name, via, statement });
+        let RowKey { protocol, class, name, via, statement } = key;
+        tally.trace(Trace::Labelled { op: Some(op.0), protocol, class, name, via, statement });
         if let Some(open) = self.ops.get_mut(op) {
             open.row = Some(row);
             open.class = class;

@@ -111,6 +111,7 @@ impl EndedWindow<'_> {
             client: role(self, Role::Client),
             softirq: self.context.measured(&SOFTIRQ, self.last.softirq_since(self.start)),
             protocols: Vec::new(),
+            by_operation: Measured::unavailable("not asked for (--sample-kernel)"),
         }
     }
 
@@ -442,6 +443,11 @@ const fn name(role: Role) -> &'static str {
 }
 
 impl Counters {
+    /// No more work is sampled until the next window begins.
+    pub fn stop_sampling(&mut self) {
+        self.sampler = None;
+    }
+
     /// Ends the window: what follows is not counted in it. [`Counters::attribute`] makes a record of it.
     ///
     /// # Errors

@@ -5,10 +5,12 @@ mod attribute;
 use crate::bpf::Programs;
 use crate::clock::{ClockWindow, monotonic_ns};
 use crate::convert;
+use crate::convert::SOCKET;
 use crate::discover::{self, Owners, TO_SEE};
 use crate::error::{Error, ports_in_words};
 use crate::options::{CounterOptions, OwnCost, ProcessSelection, Role};
 use crate::privilege;
+use crate::sampling::{Exchange, Sampler, WorkSampling};
 use crate::skeleton::types;
 use crate::snapshot::{self, Snapshot};
 use crate::timing::Timed;
@@ -17,6 +19,7 @@ use overhead_model::privilege::remedy;
 use overhead_model::record::{self, ContextSwitches, Measured, Socket};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Searches for children born during the search end after this many rounds; the kernel follows from then on.
 const ROUNDS: u32 = 5;
@@ -45,6 +48,9 @@ pub struct Counters {
     last: Option<Snapshot>,
     /// What our own programs had cost at the beginning.
     own_start: OwnStart,
+    /// Where sampled work waits for the operations that it was for.
+    exchange: Arc<Exchange>,
+    sampler: Option<Sampler>,
 }
 
 /// The programs' own cost, and the events they had missed, when a window began.
@@ -100,6 +106,8 @@ impl Counters {
             start: None,
             last: None,
             own_start: OwnStart::default(),
+            exchange: Arc::default(),
+            sampler: None,
         };
         let owners = counters.owners()?;
         counters.hidden = options.server == ProcessSelection::Ports && !owners.listening && owners.hidden;
@@ -202,7 +210,25 @@ impl Counters {
         let window = start.at.since(&start.at);
         self.start = Some(start);
         self.last = None;
+        self.sampler = None;
+        if self.sampling().value().is_some() {
+            self.exchange.begin();
+            let programs = &self.programs;
+            self.sampler =
+                Some(Sampler::start(&programs.sampling_windows, &programs.slices, Arc::clone(&self.exchange))?);
+        }
         Ok(window.start_unix_ns)
+    }
+
+    /// Returns where work that is sampled from [`Self::begin`] to [`Self::stop`] is joined with operations, or the reason why none is.
+    pub fn sampling(&self) -> Measured<WorkSampling> {
+        if !self.options.by_operation {
+            return Measured::unavailable("not asked for (--sample-kernel)");
+        }
+        match self.programs.absence(&SOCKET) {
+            Some(reason) => Measured::unavailable(reason),
+            None => Measured::Value(WorkSampling::new(Arc::clone(&self.exchange))),
+        }
     }
 
     /// What was counted since [`Self::begin`]: cheap enough for once a second.

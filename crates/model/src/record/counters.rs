@@ -1,6 +1,6 @@
 //! What the kernel counted for the processes of both roles.
 
-use super::Measured;
+use super::{Measured, WorkSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,6 +19,14 @@ pub struct Counters {
     /// Where the captured connections are of several protocols: the counters of each. Empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolCounters>,
+    /// How the work by operation was sampled.
+    #[serde(default = "not_sampled")]
+    pub by_operation: Measured<WorkSample>,
+}
+
+/// Of records from before there was any.
+fn not_sampled() -> Measured<WorkSample> {
+    Measured::unavailable("not recorded")
 }
 
 /// Counters of the processes of one role.

@@ -108,6 +108,9 @@ pub struct CaptureArgs {
     /// Also time the network softirqs of the whole machine: four readings of a clock for each request
     #[arg(long, conflicts_with = "no_bpf")]
     pub softirq: bool,
+    /// Also sample system calls and time on a CPU by operation, at both ends
+    #[arg(long, conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
+    pub sample_kernel: bool,
     /// Packets without counters
     #[arg(long, conflicts_with = "bpf_only")]
     pub no_bpf: bool,

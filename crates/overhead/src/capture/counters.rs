@@ -3,7 +3,7 @@
 use super::args::CaptureArgs;
 use super::streams::Sockets;
 use anyhow::Result;
-use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role};
+use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role, WorkSampling};
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
 use std::collections::BTreeSet;
@@ -33,6 +33,7 @@ impl Counting {
         options.softirq = args.softirq;
         options.adopt_children = true;
         options.server = args.server();
+        options.by_operation = args.sample_kernel;
         if let Some(sockets) = sockets {
             options.only_unix = true;
             if options.server == ProcessSelection::Ports {
@@ -102,10 +103,18 @@ impl Counting {
 
     /// Ends the window.
     pub fn stop(&mut self) {
-        if let Self::On(counters) = self
-            && let Err(error) = counters.stop()
-        {
+        let Self::On(counters) = self else { return };
+        counters.stop_sampling();
+        if let Err(error) = counters.stop() {
             *self = Self::Off(error.to_string());
+        }
+    }
+
+    /// Returns where sampled work is joined with operations, or why none is.
+    pub fn sampling(&self) -> Measured<WorkSampling> {
+        match self {
+            Self::On(counters) => counters.sampling(),
+            Self::Off(reason) => Measured::unavailable(reason.clone()),
         }
     }
 

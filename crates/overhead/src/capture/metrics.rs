@@ -454,6 +454,7 @@ mod tests {
             latency_ns: Latency { count, mean: 1_500_000.0, ..Latency::default() },
             latency_within: Some(vec![Within { ns: 1_000_000, count: count / 2 }, Within { ns: 2_000_000, count }]),
             sampled: None,
+            kernel: None,
             statements: Vec::new(),
             fields: None,
         }

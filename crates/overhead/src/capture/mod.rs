@@ -39,16 +39,17 @@ use metrics::{Metrics, MetricsServer};
 use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
 use overhead_capture::{KernelFilter, WriterOptions};
 use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_kernel::WorkListener;
 use overhead_model::record::SourceKind;
 use overhead_model::{LinkType, Measured, Protocol, Run, exit, say};
-use overhead_report::{Aggregate, FileOwner, NamedRun};
-use packets::{CaptureOutcome, Capturing, Dissection, Limits, LiveInput};
+use overhead_report::{Aggregate, FileOwner, NamedRun, SharedListener};
+use packets::{CaptureOutcome, Capturing, Dissection, Limits, LiveInput, SharedWorkListener};
 use plaintext::TlsSource;
 use rotation::{PacketFiles, PacketPlace, PacketSet};
 use signals::{Asked, EndSignals};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use streams::{Sockets, StreamSource};
 use tokio::process::Child;
@@ -113,7 +114,7 @@ impl CaptureArgs {
     ) -> Result<T> {
         let begun = self.begin(folder.as_ref(), output);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
-        let CaptureSession { mut child, spawned, mut counting, capturing, warmup, metrics, started } = session;
+        let CaptureSession { mut child, spawned, mut counting, capturing, work, warmup, metrics, started } = session;
         let watched =
             Watched { capturing: capturing.as_ref(), counting: &mut counting, warmup: warmup.as_deref(), metrics };
         let cause = self.watch(child.as_mut(), watched, signals).await?;
@@ -123,7 +124,7 @@ impl CaptureArgs {
         let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
         let Some(ended) = ended else { return Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()) };
         let ran = ended.at.map(|at| at - spawned);
-        let finishing = Finishing { counting, capturing, warmup, started, ended };
+        let finishing = Finishing { counting, capturing, work, warmup, started, ended };
         let (this, place) = (Arc::clone(&self), folder.clone());
         let concluded = signals.end.unless_aborted(move || {
             let run = this.record(finishing, place.as_deref())?;
@@ -134,7 +135,7 @@ impl CaptureArgs {
 
     /// Waits for the threads, and makes the record.
     fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
-        let Finishing { mut counting, capturing, warmup, started, ended } = finishing;
+        let Finishing { mut counting, capturing, work, warmup, started, ended } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         if let Some(lost) = folder.and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
             captured.warnings.partial(lost);
@@ -159,6 +160,11 @@ impl CaptureArgs {
         if let Some(warmup) = &warmup {
             warmup.report(&mut captured.warnings);
         }
+        if self.sample_kernel
+            && let Measured::Unavailable { unavailable } = &work
+        {
+            captured.warnings.remark(format!("no work was sampled by operation: {unavailable}"));
+        }
         for warning in counting.warnings() {
             captured.warnings.remark(warning);
         }
@@ -166,6 +172,7 @@ impl CaptureArgs {
         if let Some(sampled) = &captured.sampled {
             sampled.report(&mut run);
         }
+        write_work(work, &mut run);
         if let Some(folder) = folder.filter(|_| self.fields) {
             let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
             if let Err(error) = fields::read(&mut run, &folder.packets(), self.which.selection()?, &keys) {
@@ -217,9 +224,14 @@ impl CaptureArgs {
         }
         let started = Beginning::now();
         let warmup = self.warmup.map(WarmUp::new);
+        let work = match counting.sampling() {
+            Measured::Value(sampling) => Measured::Value(Arc::new(Mutex::new(sampling.listener()))),
+            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable),
+        };
+        let listener = work.value().cloned();
         let capturing = match &sockets {
             Some(sockets) => Some(self.open_streams(&selection, sockets, folder, warmup.clone(), &mut counting)?),
-            None => self.open(&selection, &ports, folder, warmup.clone())?,
+            None => self.open(&selection, &ports, folder, warmup.clone(), listener)?,
         };
         if let Some(warmup) = warmup.as_ref().filter(|_| self.bpf_only) {
             warmup.begin();
@@ -230,7 +242,7 @@ impl CaptureArgs {
         if !self.output.quiet {
             say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &counting.read()));
         }
-        Ok(CaptureSession { child, spawned, counting, capturing, warmup, metrics, started })
+        Ok(CaptureSession { child, spawned, counting, capturing, work, warmup, metrics, started })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -269,6 +281,7 @@ impl CaptureArgs {
         ports: &[u16],
         folder: Option<&Arc<Folder>>,
         warmup: Option<Arc<WarmUp>>,
+        work: Option<SharedWorkListener>,
     ) -> Result<Option<Capturing>> {
         if self.bpf_only {
             return Ok(None);
@@ -291,9 +304,9 @@ impl CaptureArgs {
             if !self.output.quiet {
                 say!("overhead: {}", source.announcement());
             }
-            return self.start(source, about, selection, folder, warmup).map(Some);
+            return self.start(source, about, selection, folder, warmup, work).map(Some);
         }
-        self.start(source, about, selection, folder, warmup).map(Some)
+        self.start(source, about, selection, folder, warmup, work).map(Some)
     }
 
     /// Returns the UNIX sockets that were asked for; `None` where packets are captured.
@@ -322,7 +335,7 @@ impl CaptureArgs {
         counting.add_clients(&source.client_pids());
         let mut about = WriterOptions::new(LinkType::UPPER_PDU);
         about.interface = sockets.names.join(", ");
-        self.start(source, about, selection, folder, warmup)
+        self.start(source, about, selection, folder, warmup, None)
     }
 
     /// Opens the file, and starts the capture.
@@ -333,6 +346,7 @@ impl CaptureArgs {
         selection: &Selection,
         folder: Option<&Arc<Folder>>,
         warmup: Option<Arc<WarmUp>>,
+        work: Option<SharedWorkListener>,
     ) -> Result<Capturing> {
         let windows = self.sample.cycle.map(|cycle| {
             let now_ns = unix_ns();
@@ -342,6 +356,10 @@ impl CaptureArgs {
         let keys = KeyReader::follow(&self.keys);
         let tally =
             Aggregate::new().with_peers().with_rows_by(self.output.rows.by()).with_distributions(self.distribution);
+        let tally = match &work {
+            Some(listener) => tally.with_listener(SharedListener::new(Arc::<Mutex<WorkListener>>::clone(listener))),
+            None => tally,
+        };
         let tally = if self.no_statements { tally.without_statements() } else { tally };
         let (selection, log, no_memo) = (selection.clone(), keys.log(), self.no_memo);
         let make = move |tally| {
@@ -353,7 +371,7 @@ impl CaptureArgs {
             None => Dissection::Whole(Box::new(make(tally))),
         };
         let limits = Limits { frames: self.count, operations: self.ops, warmup, windows };
-        Ok(Capturing::start(source, dissection, keys, packets, limits))
+        Ok(Capturing::start(source, dissection, keys, packets, limits, work))
     }
 
     /// Waits for the end of the command, of the time, of the capture, or for a signal; gives which it was.
@@ -536,6 +554,19 @@ impl Warnings {
     }
 }
 
+/// Writes the work that was sampled by operation into the record, or the reason why none was.
+fn write_work(work: Measured<SharedWorkListener>, run: &mut Run) {
+    match (work, &mut run.counters) {
+        (Measured::Value(work), _) => {
+            work.lock().unwrap_or_else(PoisonError::into_inner).finish().write(run);
+        }
+        (Measured::Unavailable { unavailable }, Measured::Value(counters)) => {
+            counters.by_operation = Measured::unavailable(unavailable);
+        }
+        (Measured::Unavailable { .. }, Measured::Unavailable { .. }) => {}
+    }
+}
+
 /// Everything that runs during a capture.
 struct CaptureSession {
     child: Option<Child>,
@@ -543,6 +574,7 @@ struct CaptureSession {
     spawned: Instant,
     counting: Counting,
     capturing: Option<Capturing>,
+    work: Measured<SharedWorkListener>,
     warmup: Option<Arc<WarmUp>>,
     metrics: Option<MetricsServer>,
     started: Beginning,
@@ -560,6 +592,7 @@ struct Watched<'a> {
 struct Finishing {
     counting: Counting,
     capturing: Option<Capturing>,
+    work: Measured<SharedWorkListener>,
     warmup: Option<Arc<WarmUp>>,
     started: Beginning,
     ended: Ended,

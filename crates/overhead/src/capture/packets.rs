@@ -15,6 +15,7 @@ use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, Source, SourceError, WriteError};
 use overhead_dissect::{Dissector, Totals};
+use overhead_kernel::WorkListener;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, Frame, Measured, Side};
 use overhead_report::Aggregate;
@@ -38,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const GRACE_NS: u64 = 250_000_000;
 
 type Shared = Arc<Mutex<CaptureProgress>>;
+
+/// Who hears of operations, near the windows in which the kernel's work is sampled.
+pub type SharedWorkListener = Arc<Mutex<WorkListener>>;
 
 /// How far a capture is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,6 +121,13 @@ impl Dissection {
         match self {
             Self::Whole(dissector) => dissector.frame(frame),
             Self::Windows(sampler) => sampler.take(frame),
+        }
+    }
+
+    /// Lets the listener hear of operations from now on, or no longer. With windows nothing is counted, and nobody listens.
+    fn listen(&mut self, is_listening: bool) {
+        if let Self::Whole(dissector) = self {
+            dissector.listen(is_listening);
         }
     }
 
@@ -243,6 +254,7 @@ impl Capturing {
         keys: KeyReader,
         packets: Option<PacketFiles>,
         limits: Limits,
+        work: Option<SharedWorkListener>,
     ) -> Self {
         let stop = source.stop_handle();
         let progress = Shared::default();
@@ -259,6 +271,8 @@ impl Capturing {
             progress: Arc::clone(&progress),
             questions: Arc::clone(&questions),
             published: None,
+            turn_ns: if work.is_some() { 0 } else { u64::MAX },
+            work,
         };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
         let sink = Sink { inlet, packets, warnings: Warnings::default(), is_over: false };
@@ -527,6 +541,9 @@ struct Dissecting {
     progress: Shared,
     questions: Arc<Questions>,
     published: Option<Instant>,
+    work: Option<SharedWorkListener>,
+    /// When that is to be asked again whether it listens.
+    turn_ns: u64,
 }
 
 impl Dissecting {
@@ -538,6 +555,9 @@ impl Dissecting {
 
     fn frame(&mut self, frame: &Frame<'_>) {
         self.keys.refresh(frame.time_ns);
+        if frame.time_ns >= self.turn_ns {
+            self.turn(frame.time_ns);
+        }
         self.dissection.frame(frame);
     }
 
@@ -548,6 +568,15 @@ impl Dissecting {
         let (frames, wire_bytes) = self.dissection.frames();
         let covered_ns = self.windows.map(|windows| windows.covered_ns(unix_ns()));
         Figures { operations, ledger, frames, wire_bytes, covered_ns }
+    }
+
+    /// A window in which work is sampled comes near, or is over.
+    #[cold]
+    fn turn(&mut self, time_ns: u64) {
+        let Some(work) = &self.work else { return };
+        let (is_listening, until_ns) = work.lock().unwrap_or_else(PoisonError::into_inner).turn(time_ns);
+        self.turn_ns = until_ns;
+        self.dissection.listen(is_listening);
     }
 
     /// Says how many operations there are, and of what kind where that is `asked`, and ends the capture where they are enough.

@@ -21,11 +21,13 @@ use by_peer::ByPeer;
 use connections::Largest;
 use overhead_model::record::{By, Connection, OperationRow, PeerRows};
 use overhead_model::{
-    Amounts, Class, ConnectionSummary, Ends, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally,
+    Amounts, Class, ConnectionSummary, Ends, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally,
+    Trace,
 };
 use peers::Peers;
 use rows::Rows;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The sums of a capture, or of the part of it that one thread saw.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,31 @@ pub struct Aggregate {
     /// Rows of the record say how many operations took how long.
     distributions: bool,
     by_peer: Option<ByPeer>,
+    listener: Option<SharedListener>,
+    is_listening: bool,
+}
+
+/// A listener that others have, too.
+#[derive(Clone)]
+pub struct SharedListener(Arc<Mutex<dyn Listener + Send>>);
+
+impl SharedListener {
+    /// Returns one that tells this one.
+    pub fn new(listener: Arc<Mutex<dyn Listener + Send>>) -> Self {
+        Self(listener)
+    }
+}
+
+impl std::fmt::Debug for SharedListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedListener")
+    }
+}
+
+impl Listener for SharedListener {
+    fn hear(&mut self, step: Trace<'_>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(step);
+    }
 }
 
 impl Aggregate {
@@ -70,6 +97,13 @@ impl Aggregate {
     #[must_use]
     pub fn with_rows_by(mut self, by: By) -> Self {
         self.by_peer = (!matches!(by, By::Name | By::Statement)).then(|| ByPeer::new(by));
+        self
+    }
+
+    /// Has somebody hear of each step while [`Tally::listen`] says so.
+    #[must_use]
+    pub fn with_listener(mut self, listener: SharedListener) -> Self {
+        self.listener = Some(listener);
         self
     }
 
@@ -224,6 +258,23 @@ impl Tally for Aggregate {
             peers.end(summary.names.as_deref());
         }
         self.connections.push(summary);
+    }
+
+    #[inline]
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        if !self.is_listening {
+            return None;
+        }
+        self.listener.as_mut().map(|listener| listener as &mut dyn Listener)
+    }
+
+    fn listen(&mut self, is_listening: bool) {
+        self.is_listening = is_listening && self.listener.is_some();
+    }
+
+    #[inline]
+    fn listens_at_times(&self) -> bool {
+        self.listener.is_some()
     }
 
     #[inline]

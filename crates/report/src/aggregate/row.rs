@@ -122,6 +122,7 @@ impl Row {
             latency_within: (distributions && latency.count() > 0).then(|| within(&latency)),
             statements: self.statements_of(statements),
             fields: None,
+            kernel: None,
         }
     }
 

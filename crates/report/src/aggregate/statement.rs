@@ -200,6 +200,7 @@ impl Sums {
             response,
             latency_ns,
             fields: None,
+            kernel: None,
         }
     }
 }

@@ -5,7 +5,8 @@ use super::projection;
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use overhead_model::record::{
-    By, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, ProjectedRow, Role, SideRow, View, ViewRow,
+    By, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow, Role, SideRow,
+    View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -75,6 +76,9 @@ const VIEW: [&str; 6] = ["statement", "client", "server", "rows", "cost_million"
 const MODEL: [&str; 6] = ["frames", "wire_bytes", "link", "ip", "tcp", "control"];
 /// What watching took, as medians over the rounds in which that was measured; behind all others, too.
 const WATCHING: [&str; 2] = ["watching_throughput_share", "watching_cpu_ns_per_operation"];
+/// The sampled work of one end for a row's operations, per operation.
+const KERNEL: [&str; 7] =
+    ["sampled", "on_cpu_ns", "in_calls_ns", "shared_ns", "syscalls", "shared_syscalls", "divided"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Why quantities of the row are absent, each with its name.
 const ABSENT: &str = "unavailable";
@@ -122,6 +126,7 @@ fn columns() -> Vec<String> {
         plain(&VIEW),
         prefixed("modelled", &MODEL),
         plain(&WATCHING),
+        prefixed("kernel", &KERNEL),
     ]
     .concat()
 }
@@ -210,10 +215,26 @@ fn operation_rows(table: &mut Csv, run: &str, (row, cost): (&OperationRow, Optio
         cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
         costs(latency(cells, &row.latency_ns), cost).end();
     }
+    for (role, work) in row.kernel.iter().flat_map(|kernel| [("server", &kernel.server), ("client", &kernel.client)]) {
+        kernel_row(keyed(table, run, "kernel", row).text("side", role).number("count", row.count), work);
+    }
     for FieldRow { side, account, field, bytes } in row.fields.iter().flatten() {
         let cells = keyed(table, run, "field", row).text("side", side.name()).text("field", field);
         cells.number(account.name(), bytes).end();
     }
+}
+
+fn kernel_row(cells: Cells<'_>, work: &Measured<OperationWork>) {
+    let mut reasons = Reasons::default();
+    let Some(work) = reasons.value("kernel", work) else { return reasons.end(cells) };
+    let (own, shared): (f64, f64) = (work.syscalls.values().sum(), work.shared_syscalls.values().sum());
+    let cells = cells.number("kernel_sampled", work.sampled);
+    let time = reasons.value("kernel_on_cpu_ns", &work.time);
+    let times = time.map(|time| [time.on_cpu_ns, time.in_calls_ns, time.shared_ns].map(Some)).unwrap_or_default();
+    let figures = times.into_iter().chain([own, shared, work.divided].map(Some));
+    let named = KERNEL.into_iter().skip(1).zip(figures);
+    let given = named.filter_map(|(name, figure)| Some((name, figure?)));
+    reasons.end(given.fold(cells, |cells, (name, figure)| cells.number(&format!("kernel_{name}"), figure)));
 }
 
 type Cells<'a> = overhead_model::csv::CsvRow<'a>;

@@ -6,7 +6,7 @@ use super::grid::Column;
 use super::legend::legend;
 use super::rows::TableRows;
 use super::table::operations;
-use super::{absolute, clean, distribution, markdown_cell, projection};
+use super::{absolute, clean, distribution, kernel, markdown_cell, projection};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
@@ -46,6 +46,10 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
         out.extend(["\n", &markdown_cell(&projection::title(projection)), "\n\n"]);
         out.push_str(&github_table(&grid.columns, &grid.rows));
         out.extend(["\n", &markdown_cell(&(projection::lines(run, projection).join(". ") + ".")), "\n"]);
+    }
+    if let Some(grid) = kernel::grid(run) {
+        out.extend(["\n", kernel::TITLE, ":\n\n", &github_table(&grid.columns, &grid.rows)]);
+        out.extend(["\n", &markdown_cell(&(kernel::lines(run).join(". ") + ".")), "\n"]);
     }
     let withheld = absolute::roles(run);
     if !withheld.is_empty() {

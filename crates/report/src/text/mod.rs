@@ -7,6 +7,7 @@ mod csv;
 pub(crate) mod distribution;
 mod facts;
 pub(crate) mod grid;
+mod kernel;
 mod legend;
 pub(crate) mod markdown;
 pub mod number;

@@ -6,7 +6,7 @@ use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
-use super::{Columns, Style, absolute, clean, distribution, middle_cut, projection};
+use super::{Columns, Style, absolute, clean, distribution, kernel, middle_cut, projection};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -53,6 +53,10 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
         &format!("Work per operation (all {count} workload operations together)"),
         &work(run, style),
     );
+    if let Some(grid) = kernel::grid(run) {
+        let lines: Vec<String> = kernel::lines(run).iter().map(|line| wrapped(line, style.prose) + "\n").collect();
+        section(&mut out, style, kernel::TITLE, &format!("{}\n{}", grid.render(style), lines.concat()));
+    }
     out.push_str(&foot(run, style));
     out
 }

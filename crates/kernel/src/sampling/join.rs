@@ -1,0 +1,623 @@
+//! Slices and operations joined by connection and sequence numbers.
+
+use super::record::SampledWork;
+use super::{Exchange, Slice, SliceKind, Window, Work};
+use crate::options::Role;
+use crate::ownership::canonical;
+use overhead_model::{Class, Listener, Protocol, Trace};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Operations are heard of from this long before a window, for what was sent before it is read in it, and until this long after.
+const BEFORE_NS: u64 = 5_000_000;
+const AFTER_NS: u64 = 5_000_000;
+/// Where no window is planned yet, it is asked again after this time.
+const AGAIN_NS: u64 = 1_000_000;
+/// Windows whose slices are waited for: a slice is told of when it is over.
+const OPEN_WINDOWS: usize = 16;
+/// Where few slices begin, windows are this long or longer. Then operations are heard of between windows, too: what takes
+/// longer than a window keeps its name, and few frames are read at length.
+const LONG_NS: u64 = 60_000_000;
+/// Operations without an end that are carried from one window to the next at most.
+const OPEN_OPERATIONS: usize = 1 << 16;
+
+/// Kinds of operations that are told apart; the others are known by none.
+const KINDS: usize = 4_096;
+
+/// What operations are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Kind {
+    pub protocol: Protocol,
+    pub class: Class,
+    pub name: String,
+    pub via: &'static str,
+    pub statement: String,
+}
+
+/// What a role did for one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct KindSums {
+    /// Operations that were read, or written by a client, in the slices.
+    pub sampled: f64,
+    /// The same, each weighted as its slices are.
+    pub operations: f64,
+    pub own: Work,
+    /// Time in slices that were for several kinds.
+    pub divided_ns: f64,
+}
+
+/// What one thread did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ThreadSums {
+    /// Operations by kind.
+    pub operations: BTreeMap<usize, f64>,
+    pub shared: Work,
+}
+
+/// What the processes of a slot did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct SlotWork {
+    pub kinds: BTreeMap<usize, KindSums>,
+    pub threads: BTreeMap<u32, ThreadSums>,
+    pub unattributed: Work,
+    pub slices: u64,
+    /// Slices that moved bytes of captured connections, and those of them whose operation nothing was heard of; weighted.
+    pub moved: f64,
+    pub unknown: f64,
+}
+
+/// Hears of operations while a window is near, and joins them with the slices that began in it.
+#[derive(Debug)]
+pub struct WorkListener {
+    exchange: Arc<Exchange>,
+    near: Option<Window>,
+    /// It listens between windows.
+    is_steady: bool,
+    heard: Heard,
+    waiting: VecDeque<(Window, Heard)>,
+    kinds: Kinds,
+    slots: BTreeMap<u32, SlotWork>,
+    /// Windows before this one are joined.
+    joined: u32,
+}
+
+#[derive(Debug, Default)]
+struct Kinds {
+    numbers: HashMap<Kind, usize>,
+    list: Vec<Kind>,
+}
+
+impl Kinds {
+    fn number(&mut self, kind: Kind) -> Option<usize> {
+        if let Some(number) = self.numbers.get(&kind) {
+            return Some(*number);
+        }
+        let number = self.list.len();
+        (number < KINDS).then(|| {
+            self.numbers.insert(kind.clone(), number);
+            self.list.push(kind);
+            number
+        })
+    }
+}
+
+/// Operations near a window.
+#[derive(Debug, Default)]
+struct Heard {
+    connection: u64,
+    /// By number: whose bytes, and the sequence number of the next one to be posted.
+    frames: HashMap<u64, (Direction, u32)>,
+    numbers: HashMap<(u64, u64), usize>,
+    operations: Vec<HeardOperation>,
+    directions: HashMap<Direction, Vec<Piece>>,
+}
+
+/// Sender and receiver.
+type Direction = (SocketAddr, SocketAddr);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct HeardOperation {
+    kind: Option<usize>,
+    /// Bytes, of the request and of the response.
+    bytes: [u64; 2],
+    is_closed: bool,
+    /// It stands for bytes that are of no operation.
+    is_none: bool,
+}
+
+/// The number of what stands for no operation.
+const NO_OPERATION: u64 = u64::MAX;
+
+/// Bytes of one operation that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    seq: u32,
+    len: u32,
+    operation: usize,
+    side: usize,
+}
+
+impl WorkListener {
+    pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
+        Self {
+            exchange,
+            near: None,
+            is_steady: false,
+            heard: Heard::default(),
+            waiting: VecDeque::new(),
+            kinds: Kinds::default(),
+            slots: BTreeMap::new(),
+            joined: 0,
+        }
+    }
+
+    /// The capture has come to this time. Returns whether to listen from here on, and until when that holds.
+    pub fn turn(&mut self, time_ns: u64) -> (bool, u64) {
+        if let Some(window) = self.near {
+            let end_ns = window.end_unix_ns + AFTER_NS;
+            if time_ns < end_ns {
+                return (true, end_ns);
+            }
+            self.leave(window);
+        }
+        loop {
+            let Some(window) = self.exchange.planned() else { return (self.is_steady, time_ns + AGAIN_NS) };
+            let (start_ns, end_ns) = (window.start_unix_ns.saturating_sub(BEFORE_NS), window.end_unix_ns + AFTER_NS);
+            self.is_steady = window.end_unix_ns.saturating_sub(window.start_unix_ns) >= LONG_NS;
+            if time_ns < start_ns {
+                if !self.is_steady {
+                    self.heard = Heard::default();
+                }
+                return (self.is_steady, start_ns);
+            }
+            self.exchange.forget_planned();
+            if time_ns < end_ns {
+                self.near = Some(window);
+                return (true, end_ns);
+            }
+            // No frame was captured near it.
+            self.leave(window);
+        }
+    }
+
+    fn leave(&mut self, window: Window) {
+        self.near = None;
+        let next = if self.is_steady { self.heard.carried() } else { Heard::default() };
+        self.waiting.push_back((window, std::mem::replace(&mut self.heard, next)));
+        if self.waiting.len() > OPEN_WINDOWS
+            && let Some((window, heard)) = self.waiting.pop_front()
+        {
+            self.join(window, &heard);
+        }
+    }
+
+    /// Ends it, and gives what was joined.
+    pub fn finish(&mut self) -> SampledWork {
+        if let Some(window) = self.near {
+            self.leave(window);
+        }
+        while let Some((window, heard)) = self.waiting.pop_front() {
+            self.join(window, &heard);
+        }
+        // Slices that were over too late, and those of windows without any captured frame.
+        let numbers: Vec<u32> = self.exchange.lock().slices.keys().copied().collect();
+        for number in numbers {
+            let (slices, weight) = self.exchange.take(number);
+            for slice in slices {
+                self.unattributed(&slice.weighted(weight));
+            }
+        }
+        let all = self.exchange.lock();
+        SampledWork {
+            kinds: std::mem::take(&mut self.kinds.list),
+            slots: std::mem::take(&mut self.slots),
+            windows: all.windows,
+            window_ns: all.window_ns,
+            dropped: all.dropped,
+        }
+    }
+
+    fn join(&mut self, window: Window, heard: &Heard) {
+        self.joined = window.number + 1;
+        let directions = heard.directions.iter().map(|(direction, pieces)| (*direction, Stream::new(pieces)));
+        let streams: HashMap<Direction, Stream> = directions.collect();
+        let (slices, weight) = self.exchange.take(window.number);
+        for slice in slices {
+            self.add(&slice.weighted(weight), weight, &streams, &heard.operations);
+        }
+    }
+
+    fn unattributed(&mut self, slice: &Slice) {
+        let slot = self.slots.entry(slice.slot).or_default();
+        slot.slices += 1;
+        if slice.kind == SliceKind::Loop {
+            slot.threads.entry(slice.tid).or_default().shared.add(&slice.work, 1.0);
+        } else {
+            slot.unattributed.add(&slice.work, 1.0);
+        }
+    }
+
+    /// Charges a slice; its work is weighted already.
+    fn add(&mut self, slice: &Slice, weight: f64, streams: &HashMap<Direction, Stream>, operations: &[HeardOperation]) {
+        let SliceKind::Bytes { from, to, is_send, is_empty, seq, len } = slice.kind else {
+            return self.unattributed(slice);
+        };
+        let slot = self.slots.entry(slice.slot).or_default();
+        slot.moved += weight;
+        let Some(stream) = streams.get(&(from, to)) else {
+            slot.unknown += weight;
+            return self.unattributed(slice);
+        };
+        // Parts of operations that the bytes are: one for a whole operation's.
+        let mut parts: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+        let mut unnamed = 0;
+        let mut covered = 0;
+        stream.overlaps(seq, len, |piece, bytes| {
+            let operation = operations[piece.operation];
+            covered += bytes;
+            unnamed += if operation.kind.is_none() && !operation.is_none { bytes } else { 0 };
+            let all = operation.bytes[piece.side].max(1);
+            *parts.entry(operation.kind).or_default() += bytes as f64 / all as f64;
+        });
+        let whole: f64 = parts.values().sum();
+        slot.slices += 1;
+        if covered == 0 || whole <= 0.0 {
+            slot.unknown += weight;
+            slot.unattributed.add(&slice.work, 1.0);
+            return;
+        }
+        // What is missing of the bytes is nobody's.
+        let known = covered.min(u64::from(len)) as f64 / f64::from(len.max(1));
+        slot.unknown += weight * (1.0 - known + unnamed as f64 / f64::from(len.max(1))).min(1.0);
+        if known < 1.0 {
+            slot.unattributed.add(&slice.work, 1.0 - known);
+        }
+        let is_request = is_send == (slice.role() == Some(Role::Client));
+        let is_divided = parts.len() > 1;
+        for (kind, part) in parts {
+            let share = known * part / whole;
+            let Some(kind) = kind else {
+                slot.unattributed.add(&slice.work, share);
+                continue;
+            };
+            let sums = slot.kinds.entry(kind).or_default();
+            sums.own.add(&slice.work, share);
+            if is_divided {
+                sums.divided_ns += slice.work.ns * share;
+            }
+            if is_request && !is_empty {
+                sums.sampled += part;
+                sums.operations += part * weight;
+                *slot.threads.entry(slice.tid).or_default().operations.entry(kind).or_default() += part * weight;
+            }
+        }
+    }
+}
+
+/// The pieces of a direction in order of their sequence numbers.
+struct Stream {
+    base: u32,
+    /// By where they begin, behind `base`.
+    pieces: Vec<(i64, Piece)>,
+}
+
+impl Stream {
+    fn new(pieces: &[Piece]) -> Self {
+        let base = pieces.first().map_or(0, |piece| piece.seq);
+        let behind = |piece: &Piece| i64::from(piece.seq.wrapping_sub(base).cast_signed());
+        let mut pieces: Vec<(i64, Piece)> = pieces.iter().map(|piece| (behind(piece), *piece)).collect();
+        pieces.sort_by_key(|(at, _)| *at);
+        Self { base, pieces }
+    }
+
+    /// Tells which pieces the bytes are of, and how many of each.
+    fn overlaps(&self, seq: u32, len: u32, mut tell: impl FnMut(&Piece, u64)) {
+        let start = i64::from(seq.wrapping_sub(self.base).cast_signed());
+        let end = start + i64::from(len);
+        let first = self.pieces.partition_point(|(at, piece)| at + i64::from(piece.len) <= start);
+        for (at, piece) in self.pieces.get(first..).unwrap_or_default().iter().take_while(|(at, _)| *at < end) {
+            let bytes = end.min(at + i64::from(piece.len)) - start.max(*at);
+            if bytes > 0 {
+                tell(piece, bytes.cast_unsigned());
+            }
+        }
+    }
+}
+
+impl Heard {
+    /// Returns the operations that are not over, for what is heard of them next.
+    fn carried(&self) -> Self {
+        let mut next = Self { connection: self.connection, ..Self::default() };
+        for (number, place) in &self.numbers {
+            let Some(operation) = self.operations.get(*place).filter(|operation| !operation.is_closed) else {
+                continue;
+            };
+            if operation.kind.is_some() && next.operations.len() < OPEN_OPERATIONS {
+                next.numbers.insert(*number, next.operations.len());
+                next.operations.push(*operation);
+            }
+        }
+        next
+    }
+
+    /// Returns the place of an operation, which may have begun before it was listened.
+    fn operation(&mut self, op: u64) -> usize {
+        let operations = &mut self.operations;
+        *self.numbers.entry((self.connection, op)).or_insert_with(|| {
+            operations.push(HeardOperation { is_none: op == NO_OPERATION, ..HeardOperation::default() });
+            operations.len() - 1
+        })
+    }
+
+    fn posted(&mut self, side: usize, op: u64, frame: u64, len: u32) {
+        let place = self.operation(op);
+        if let Some(operation) = self.operations.get_mut(place) {
+            operation.bytes[side] += u64::from(len);
+        }
+        let Some((direction, next)) = self.frames.get_mut(&frame) else { return };
+        let seq = *next;
+        *next = next.wrapping_add(len);
+        let pieces = self.directions.entry(*direction).or_default();
+        match pieces.last_mut() {
+            Some(last) if last.operation == place && last.seq.wrapping_add(last.len) == seq => last.len += len,
+            _ => pieces.push(Piece { seq, len, operation: place, side }),
+        }
+    }
+}
+
+impl Listener for WorkListener {
+    fn hear(&mut self, step: Trace<'_>) {
+        match step {
+            Trace::Frame(facts) => {
+                self.heard.connection = facts.connection;
+                if facts.payload_len > 0 {
+                    let seq = facts.seq.wrapping_add(u32::from(facts.flags.syn));
+                    let direction = (canonical(facts.source), canonical(facts.destination));
+                    self.heard.frames.insert(facts.number, (direction, seq));
+                }
+            }
+            Trace::Ending { connection } => self.heard.connection = connection,
+            Trace::Labelled { op: Some(op), protocol, class, name, via, statement } => {
+                let (name, statement) = (name.to_owned(), statement.to_owned());
+                let kind = self.kinds.number(Kind { protocol, class, name, via, statement });
+                let place = self.heard.operation(op);
+                if let Some(operation) = self.heard.operations.get_mut(place) {
+                    operation.kind = kind;
+                }
+            }
+            Trace::Posted { side, op, frame: Some(frame), len, in_order: true, .. } => {
+                let op = op.unwrap_or(NO_OPERATION);
+                self.heard.posted(side as usize, op, frame, u32::try_from(len).unwrap_or(u32::MAX));
+            }
+            Trace::Closed { op: Some(op), .. } => {
+                if let Some(place) = self.heard.numbers.get(&(self.heard.connection, op))
+                    && let Some(operation) = self.heard.operations.get_mut(*place)
+                {
+                    operation.is_closed = true;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::weight;
+    use super::*;
+    use overhead_model::{Account, FrameFacts, Side, TcpFlags};
+
+    const CLIENT: &str = "10.0.0.9:40000";
+    const SERVER: &str = "10.0.0.1:6379";
+    const SLOT: u32 = 3;
+
+    fn end(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn frame(listener: &mut WorkListener, number: u64, side: Side, seq: u32, len: u32) {
+        let (source, destination) = match side {
+            Side::Request => (end(CLIENT), end(SERVER)),
+            Side::Response => (end(SERVER), end(CLIENT)),
+        };
+        listener.hear(Trace::Frame(FrameFacts {
+            number,
+            connection: 1,
+            time_ns: 0,
+            wire_len: 0,
+            headers: [0; 3],
+            payload_len: len,
+            flags: TcpFlags::default(),
+            source,
+            destination,
+            seq,
+            window: 0,
+        }));
+    }
+
+    fn post(listener: &mut WorkListener, op: u64, side: Side, frame: u64, len: u64) {
+        listener.hear(Trace::Posted {
+            side,
+            op: Some(op),
+            account: Account::Data,
+            frame: Some(frame),
+            len,
+            in_order: true,
+        });
+    }
+
+    fn label(listener: &mut WorkListener, op: u64, name: &str) {
+        listener.hear(Trace::Labelled {
+            op: Some(op),
+            protocol: Protocol::Resp,
+            class: Class::Workload,
+            name,
+            via: "",
+            statement: "",
+        });
+    }
+
+    fn slice(side: Side, seq: u32, len: u32, ns: f64, call: u16) -> Slice {
+        let (from, to) = if side == Side::Request { (end(CLIENT), end(SERVER)) } else { (end(SERVER), end(CLIENT)) };
+        let kind = SliceKind::Bytes { from, to, is_send: side == Side::Response, is_empty: false, seq, len };
+        Slice { tid: 7, slot: SLOT, kind, work: Work { ns, in_calls_ns: 0.0, calls: BTreeMap::from([(call, 1.0)]) } }
+    }
+
+    fn joined(hear: impl FnOnce(&mut WorkListener), slices: Vec<Slice>) -> SampledWork {
+        let exchange = Arc::new(Exchange::default());
+        exchange.plan(Window { number: 0, start_unix_ns: 10_000_000, end_unix_ns: 20_000_000 });
+        exchange.lock().waiting = slices.len();
+        exchange.lock().slices.insert(0, slices);
+        exchange.lock().lengths.insert(0, 10_000_000);
+        let mut listener = WorkListener::new(exchange);
+        assert_eq!(listener.turn(1_000_000), (false, 5_000_000));
+        assert_eq!(listener.turn(5_000_000), (true, 25_000_000));
+        hear(&mut listener);
+        listener.finish()
+    }
+
+    fn of<'a>(work: &'a SampledWork, name: &str) -> &'a KindSums {
+        let number = work.kinds.iter().position(|kind| kind.name == name).unwrap();
+        &work.slots[&SLOT].kinds[&number]
+    }
+
+    /// Two requests, of which the second is read in two halves; sequence numbers wrap around.
+    #[test]
+    fn slices_go_to_the_operations_whose_bytes_they_are() {
+        let start = u32::MAX - 4;
+        let work = joined(
+            |listener| {
+                frame(listener, 1, Side::Request, start, 30);
+                label(listener, 1, "GET");
+                post(listener, 1, Side::Request, 1, 10);
+                label(listener, 2, "SET");
+                post(listener, 2, Side::Request, 1, 20);
+                frame(listener, 2, Side::Response, 500, 5);
+                post(listener, 1, Side::Response, 2, 5);
+            },
+            vec![
+                slice(Side::Request, start, 10, 100.0, 0),
+                slice(Side::Request, start.wrapping_add(10), 10, 40.0, 0),
+                slice(Side::Request, start.wrapping_add(20), 10, 60.0, 0),
+                slice(Side::Response, 500, 5, 7.0, 1),
+                Slice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, 30.0, 232) },
+                slice(Side::Response, 900, 5, 11.0, 1),
+            ],
+        );
+        let (get, set) = (of(&work, "GET"), of(&work, "SET"));
+        assert_eq!((get.operations, get.own.ns), (1.0, 107.0));
+        assert_eq!((set.operations, set.own.ns, set.own.calls[&0]), (1.0, 100.0, 2.0));
+        assert_eq!(get.own.calls, BTreeMap::from([(0, 1.0), (1, 1.0)]));
+        let slot = &work.slots[&SLOT];
+        assert_eq!((slot.threads[&7].shared.ns, slot.unattributed.ns, slot.slices), (30.0, 11.0, 6));
+        assert_eq!((get.divided_ns, set.divided_ns), (0.0, 0.0));
+    }
+
+    /// One call reads two requests: equal shares, and that is said.
+    #[test]
+    fn a_call_for_several_operations_is_divided_and_said_to_be() {
+        let work = joined(
+            |listener| {
+                frame(listener, 1, Side::Request, 0, 110);
+                label(listener, 1, "GET");
+                post(listener, 1, Side::Request, 1, 10);
+                label(listener, 2, "SET");
+                post(listener, 2, Side::Request, 1, 100);
+            },
+            vec![slice(Side::Request, 0, 110, 50.0, 0)],
+        );
+        for name in ["GET", "SET"] {
+            let sums = of(&work, name);
+            assert_eq!((sums.operations, sums.own.ns, sums.divided_ns, sums.own.calls[&0]), (1.0, 25.0, 25.0, 0.5));
+        }
+    }
+
+    /// An operation that had begun before it was listened has no name.
+    #[test]
+    fn what_has_no_name_is_charged_to_nothing() {
+        let work = joined(
+            |listener| {
+                frame(listener, 1, Side::Request, 0, 10);
+                post(listener, 1, Side::Request, 1, 10);
+            },
+            vec![slice(Side::Request, 0, 10, 50.0, 0)],
+        );
+        let slot = &work.slots[&SLOT];
+        assert!(slot.kinds.is_empty());
+        assert_eq!((slot.unattributed.ns, slot.unattributed.count()), (50.0, 1.0));
+        assert_eq!((slot.moved, slot.unknown), (1.0, 1.0));
+    }
+
+    /// Bytes that are known to be of no operation are nobody's, and are not unknown.
+    #[test]
+    fn bytes_of_no_operation_are_not_unknown() {
+        let work = joined(
+            |listener| {
+                frame(listener, 1, Side::Request, 0, 10);
+                listener.hear(Trace::Posted {
+                    side: Side::Request,
+                    op: None,
+                    account: Account::Data,
+                    frame: Some(1),
+                    len: 10,
+                    in_order: true,
+                });
+            },
+            vec![slice(Side::Request, 0, 10, 50.0, 0)],
+        );
+        let slot = &work.slots[&SLOT];
+        assert_eq!((slot.unattributed.ns, slot.moved, slot.unknown), (50.0, 1.0, 0.0));
+    }
+
+    /// With long windows what is asked in one and answered in the next keeps its name.
+    #[test]
+    fn operations_that_take_longer_than_a_window_keep_their_names() {
+        const MS: u64 = 1_000_000;
+        let exchange = Arc::new(Exchange::default());
+        let answer = slice(Side::Response, 500, 5, 7.0, 1);
+        for (number, slices) in [(0, vec![slice(Side::Request, 0, 10, 100.0, 0)]), (1, vec![answer])] {
+            let start_unix_ns = (100 + 200 * u64::from(number)) * MS;
+            exchange.plan(Window { number, start_unix_ns, end_unix_ns: start_unix_ns + 100 * MS });
+            exchange.lock().waiting += 1;
+            exchange.lock().lengths.insert(number, 100 * MS);
+            exchange.lock().slices.insert(number, slices);
+        }
+        let mut listener = WorkListener::new(exchange);
+        assert_eq!(listener.turn(0), (true, 95 * MS));
+        assert_eq!(listener.turn(100 * MS), (true, 205 * MS));
+        frame(&mut listener, 1, Side::Request, 0, 10);
+        label(&mut listener, 1, "SELECT");
+        post(&mut listener, 1, Side::Request, 1, 10);
+        assert_eq!(listener.turn(205 * MS), (true, 295 * MS));
+        assert_eq!(listener.turn(300 * MS), (true, 405 * MS));
+        frame(&mut listener, 2, Side::Response, 500, 5);
+        post(&mut listener, 1, Side::Response, 2, 5);
+        let work = listener.finish();
+        let sums = of(&work, "SELECT");
+        assert!((sums.own.count() - 0.2).abs() < 1e-9 && (sums.operations - 0.1).abs() < 1e-9, "{sums:?}");
+        assert_eq!((work.slots[&SLOT].unattributed.ns, work.slots[&SLOT].unknown), (0.0, 0.0));
+    }
+
+    /// A window of a quarter of the length stands for four times as much, and no more operations are said to be sampled.
+    #[test]
+    fn short_windows_weigh_more() {
+        let (short, long) = (weight(2_500_000), weight(10_000_000));
+        assert!((short - 4.0 * long).abs() < 1e-9);
+        let work = slice(Side::Request, 0, 10, 50.0, 0).weighted(4.0).work;
+        assert_eq!((work.ns, work.count()), (200.0, 4.0));
+    }
+
+    #[test]
+    fn windows_without_frames_are_passed_over() {
+        let exchange = Arc::new(Exchange::default());
+        for number in 0..3 {
+            let start_unix_ns = 100_000_000 * (u64::from(number) + 1);
+            exchange.plan(Window { number, start_unix_ns, end_unix_ns: start_unix_ns + 1_000_000 });
+        }
+        let mut listener = WorkListener::new(Arc::clone(&exchange));
+        assert_eq!(listener.turn(290_000_000), (false, 295_000_000));
+        assert_eq!(listener.turn(300_000_000), (true, 306_000_000));
+        assert_eq!(listener.turn(400_000_000), (false, 401_000_000));
+    }
+}

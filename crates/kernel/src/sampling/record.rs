@@ -1,0 +1,472 @@
+//! Sampled work, as the run record has it.
+
+use super::join::{Kind, KindSums, SlotWork};
+use super::{OTHER_CALLS, Work};
+use crate::convert;
+use crate::options::Role;
+use overhead_model::record::{
+    Counters, Measured, OperationKernel, OperationRow, OperationTime, OperationWork, Role as RoleRecord, Run,
+    SampledRole, SampledSums, StatementRow, WorkSample,
+};
+use std::collections::BTreeMap;
+
+/// What a statement is called where it has no text, and where it is not told apart: as in the record.
+const NO_STATEMENT: &str = "(none)";
+const OTHER_STATEMENTS: &str = "(other)";
+
+/// The reason why one end has no figures at all.
+const NOTHING: &str = "no work of this end was sampled for captured operations";
+
+/// Operations that figures are made from at least.
+const ENOUGH: f64 = 100.0;
+/// What sampling can add to a system call at most, beyond what it reads off its own clock: three entries into programs.
+const MOST_ADDED_NS: f64 = 500.0;
+/// Sampled time that still comes to more than the counted time by more than this factor was no fair sample.
+const LOWEST_SCALE: f64 = 0.9;
+/// System calls as the sample has them, over those counted: what is beyond was no fair sample. Less is of threads that touch no socket.
+const MOST_CALLS: f64 = 1.05;
+/// Part of the slices whose operations may be unknown: work of these is missing from the figures.
+const MOST_UNKNOWN: f64 = 0.03;
+
+/// What the threads of both roles did in the sampled windows, by kind of operation.
+#[derive(Debug)]
+pub struct SampledWork {
+    pub(super) kinds: Vec<Kind>,
+    pub(super) slots: BTreeMap<u32, SlotWork>,
+    pub(super) windows: u64,
+    pub(super) window_ns: u64,
+    pub(super) dropped: u64,
+}
+
+/// What a role did for one kind, its share of the loop's work included.
+#[derive(Clone, Debug, Default)]
+struct Charged {
+    sums: KindSums,
+    shared: Work,
+}
+
+/// Of one role.
+#[derive(Debug)]
+struct OfRole {
+    kinds: BTreeMap<usize, Charged>,
+    unattributed: Work,
+    slices: u64,
+    moved: f64,
+    unknown: f64,
+    /// System calls of all operations as the sample has them, over those that were counted; 1 where these were not.
+    calls_over_counted: f64,
+    /// The reason why there is none, where the whole run's time was not counted.
+    correction: Measured<Correction>,
+}
+
+impl Default for OfRole {
+    fn default() -> Self {
+        Self {
+            kinds: BTreeMap::new(),
+            unattributed: Work::default(),
+            slices: 0,
+            moved: 0.0,
+            unknown: 0.0,
+            calls_over_counted: 1.0,
+            correction: Measured::unavailable("there are no counters to hold it against"),
+        }
+    }
+}
+
+/// How sampled time becomes that of undisturbed operations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Correction {
+    /// Subtracted for each system call.
+    added_ns: f64,
+    /// Multiplied with what is left.
+    scale: f64,
+}
+
+impl Default for Correction {
+    fn default() -> Self {
+        Self { added_ns: 0.0, scale: 1.0 }
+    }
+}
+
+impl Correction {
+    fn apply(&self, ns: f64, calls: f64) -> f64 {
+        (ns - self.added_ns * calls).max(0.0) * self.scale
+    }
+}
+
+impl SampledWork {
+    /// Writes it into the rows of a run whose counters are those of the same window.
+    pub fn write(&self, run: &mut Run) {
+        let mut roles = Role::ALL.map(|role| self.of_role(role));
+        let of = |counters: &Counters, role: Role| match role {
+            Role::Server => counters.server.clone(),
+            Role::Client => counters.client.clone(),
+        };
+        if let Measured::Value(counters) = &run.counters {
+            for (sums, role) in roles.iter_mut().zip(Role::ALL) {
+                let mut charged = (0.0, 0.0);
+                for row in &run.operations {
+                    let (ns, calls) = sums.per_operation(&self.kinds_of(row));
+                    charged.0 += ns * row.count as f64;
+                    charged.1 += calls * row.count as f64;
+                }
+                let is_sampled = self.window_ns as f64 / counters.window_ns.max(1) as f64;
+                let counters = of(counters, role);
+                sums.calls_over_counted = sums.over_counted(&counters, charged.1);
+                sums.correction = match counted_ns(&counters) {
+                    Measured::Value(counted_ns) => Measured::Value(sums.correction(counted_ns, charged, is_sampled)),
+                    Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
+                };
+            }
+        }
+        for row in &mut run.operations {
+            self.write_row(row, &roles);
+        }
+        let Measured::Value(counters) = &mut run.counters else { return };
+        let rows = &run.operations;
+        let [server, client] = Role::ALL.map(|role| {
+            let sums = &roles[usize::from(role == Role::Client)];
+            sums.to_record(role, rows, &of(counters, role))
+        });
+        let slices = roles.iter().map(|role| role.slices).sum();
+        let sample = WorkSample {
+            windows: self.windows,
+            window_ns: self.window_ns,
+            slices,
+            dropped: self.dropped,
+            server,
+            client,
+        };
+        counters.by_operation = Measured::Value(sample);
+    }
+
+    /// Returns the server's work by the name of the operation, of the workload, whatever the record counts of it.
+    pub fn of_server(&self) -> BTreeMap<String, OperationWork> {
+        let server = self.of_role(Role::Server);
+        let mut works = BTreeMap::new();
+        for (number, kind) in self.kinds.iter().enumerate() {
+            if let Measured::Value(work) = server.work(&[number], u64::MAX) {
+                works.insert(kind.name.clone(), work);
+            }
+        }
+        works
+    }
+
+    /// Adds the slots of a role up that have operations, and divides the work of each thread's loop between these.
+    fn of_role(&self, role: Role) -> OfRole {
+        let mut all = OfRole::default();
+        for (_, slot) in self.slots.iter().filter(|(slot, _)| Role::of_slot(**slot) == Some(role)) {
+            if slot.kinds.values().all(|sums| sums.operations == 0.0) {
+                continue;
+            }
+            all.slices += slot.slices;
+            all.moved += slot.moved;
+            all.unknown += slot.unknown;
+            all.unattributed.add(&slot.unattributed, 1.0);
+            for (kind, sums) in &slot.kinds {
+                let charged = all.kinds.entry(*kind).or_default();
+                charged.sums.sampled += sums.sampled;
+                charged.sums.operations += sums.operations;
+                charged.sums.own.add(&sums.own, 1.0);
+                charged.sums.divided_ns += sums.divided_ns;
+            }
+            for thread in slot.threads.values() {
+                let operations: f64 = thread.operations.values().sum();
+                if operations == 0.0 {
+                    all.unattributed.add(&thread.shared, 1.0);
+                }
+                for (kind, part) in thread.operations.iter().filter(|_| operations > 0.0) {
+                    all.kinds.entry(*kind).or_default().shared.add(&thread.shared, part / operations);
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the kinds of a row's operations.
+    fn kinds_of(&self, row: &OperationRow) -> Vec<usize> {
+        let is_of = |kind: &Kind| {
+            kind.class == row.class
+                && kind.name == row.name
+                && kind.via == row.via
+                && kind.protocol.name() == row.protocol
+        };
+        (0..self.kinds.len()).filter(|number| is_of(&self.kinds[*number])).collect()
+    }
+
+    fn write_row(&self, row: &mut OperationRow, roles: &[OfRole; 2]) {
+        let kinds = self.kinds_of(row);
+        row.kernel = Some(kernel(roles, &kinds, row.count));
+        if row.statements.len() == 1 {
+            row.statements[0].kernel.clone_from(&row.kernel);
+            return;
+        }
+        let texts: Vec<String> = row.statements.iter().map(|statement| statement.text.clone()).collect();
+        for statement in &mut row.statements {
+            let kinds: Vec<usize> =
+                kinds.iter().copied().filter(|number| self.is_statement(*number, statement, &texts)).collect();
+            statement.kernel = Some(kernel(roles, &kinds, statement.count));
+        }
+    }
+
+    /// Returns whether operations of a kind are in the row of this statement, which is one of these.
+    fn is_statement(&self, number: usize, statement: &StatementRow, texts: &[String]) -> bool {
+        let text = match &*self.kinds[number].statement {
+            "" => NO_STATEMENT,
+            text => text,
+        };
+        let is_shown = texts.iter().any(|shown| shown == text);
+        statement.text == if is_shown { text } else { OTHER_STATEMENTS }
+    }
+}
+
+fn kernel(roles: &[OfRole; 2], kinds: &[usize], count: u64) -> OperationKernel {
+    let [server, client] = roles.each_ref().map(|role| role.work(kinds, count));
+    OperationKernel { server, client }
+}
+
+/// Returns the time on a CPU that was counted of a role over the whole run, where it is that of the run's operations.
+fn counted_ns(role: &Measured<RoleRecord>) -> Measured<f64> {
+    match role {
+        Measured::Value(RoleRecord { withheld: Some(reason), .. }) => Measured::unavailable(reason.clone()),
+        Measured::Value(RoleRecord { on_cpu_ns: Measured::Value(time), .. }) => {
+            Measured::Value((time.user + time.kernel) as f64)
+        }
+        Measured::Value(RoleRecord { on_cpu_ns: Measured::Unavailable { unavailable }, .. })
+        | Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
+    }
+}
+
+impl OfRole {
+    /// Returns the sampled work per operation of these kinds, the loop's included: time and system calls; 0 where none was sampled.
+    fn per_operation(&self, kinds: &[usize]) -> (f64, f64) {
+        let charged = || kinds.iter().filter_map(|kind| self.kinds.get(kind));
+        let operations: f64 = charged().map(|kind| kind.sums.operations).sum();
+        let ns: f64 = charged().map(|kind| kind.sums.own.ns + kind.shared.ns).sum();
+        let calls: f64 = charged().map(|kind| kind.sums.own.count() + kind.shared.count()).sum();
+        if operations > 0.0 { (ns / operations, calls / operations) } else { (0.0, 0.0) }
+    }
+
+    /// Returns what sampled time is to be corrected by, so that the time (`charged_ns`) and the system calls of all operations come
+    /// to what was counted over the whole run, of which a part was sampled itself (`is_sampled`, from 0 to 1).
+    ///
+    /// Sampling takes time in each system call that it cannot read off its own clock; what is counted has that in the sampled part alone. What
+    /// is beyond the most that this can be shows that the sample was not fair. Work that is counted beyond the sampled is of threads that
+    /// touch no socket, and no operation's.
+    fn correction(&self, counted_ns: f64, charged: (f64, f64), is_sampled: f64) -> Correction {
+        let (charged_ns, calls) = charged;
+        let operations: f64 = self.kinds.values().map(|kind| kind.sums.own.ns + kind.shared.ns).sum();
+        if charged_ns <= 0.0 || operations <= 0.0 || calls <= 0.0 {
+            return Correction::default();
+        }
+        let counted_ns = counted_ns * operations / (operations + self.unattributed.ns);
+        let unsampled_calls = calls * (1.0 - is_sampled.clamp(0.0, 0.9));
+        let added_ns = ((charged_ns - counted_ns) / unsampled_calls).clamp(0.0, MOST_ADDED_NS);
+        let (undisturbed_ns, corrected_ns) =
+            (counted_ns - added_ns * (calls - unsampled_calls), charged_ns - added_ns * calls);
+        Correction { added_ns, scale: (undisturbed_ns / corrected_ns.max(1.0)).clamp(0.0, 1.0) }
+    }
+
+    /// Returns why there are no figures from so many sampled operations; `None` where there are.
+    fn doubt(&self, sampled: f64) -> Option<String> {
+        if self.kinds.is_empty() {
+            return Some(NOTHING.to_owned());
+        }
+        if sampled < ENOUGH {
+            let sampled = sampled.round();
+            return Some(format!("{sampled} of its operations were sampled; {ENOUGH} are needed"));
+        }
+        if self.unknown > self.moved * MOST_UNKNOWN {
+            let part = (100.0 * self.unknown / self.moved).round();
+            return Some(format!(
+                "of {part}% of the sampled calls the operation is not known: it began long before the window, or its frames were not captured"
+            ));
+        }
+        (self.calls_over_counted > MOST_CALLS).then(|| {
+            let part = (100.0 * self.calls_over_counted).round();
+            format!(
+                "the sampled system calls come to {part}% of those counted over the whole run: the sample was not fair"
+            )
+        })
+    }
+
+    /// Returns what was done per operation of these kinds, of which there are so many.
+    fn work(&self, kinds: &[usize], of: u64) -> Measured<OperationWork> {
+        let mut all = Charged::default();
+        for charged in kinds.iter().filter_map(|kind| self.kinds.get(kind)) {
+            all.sums.sampled += charged.sums.sampled;
+            all.sums.operations += charged.sums.operations;
+            all.sums.own.add(&charged.sums.own, 1.0);
+            all.sums.divided_ns += charged.sums.divided_ns;
+            all.shared.add(&charged.shared, 1.0);
+        }
+        let (sampled, operations) = (all.sums.sampled, all.sums.operations);
+        if let Some(reason) = self.doubt(sampled) {
+            return Measured::unavailable(reason);
+        }
+        let calls = |work: &Work| {
+            let mut named = BTreeMap::<String, f64>::new();
+            for (number, count) in &work.calls {
+                let name = convert::name(usize::from(*number), usize::from(OTHER_CALLS));
+                *named.entry(name).or_default() += count / operations;
+            }
+            named
+        };
+        let time = match &self.correction {
+            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
+            Measured::Value(Correction { scale, .. }) if *scale < LOWEST_SCALE => {
+                let part = (100.0 / scale).round();
+                Measured::unavailable(format!(
+                    "the sampled time comes to {part}% of what was counted over the whole run: the sample was not fair"
+                ))
+            }
+            Measured::Value(correction) => {
+                let ns = |ns: f64, work: &Work| correction.apply(ns, work.count()) / operations;
+                Measured::Value(OperationTime {
+                    on_cpu_ns: ns(all.sums.own.ns, &all.sums.own),
+                    in_calls_ns: ns(all.sums.own.in_calls_ns, &all.sums.own),
+                    shared_ns: ns(all.shared.ns, &all.shared),
+                })
+            }
+        };
+        Measured::Value(OperationWork {
+            sampled: (sampled.round() as u64).min(of),
+            of,
+            time,
+            syscalls: calls(&all.sums.own),
+            shared_syscalls: calls(&all.shared),
+            divided: if all.sums.own.ns > 0.0 { all.sums.divided_ns / all.sums.own.ns } else { 0.0 },
+        })
+    }
+
+    /// Returns how the system calls of all operations compare with those that were counted for them.
+    fn over_counted(&self, counters: &Measured<RoleRecord>, charged: f64) -> f64 {
+        let Some(role) = counters.value().filter(|role| role.withheld.is_none()) else { return 1.0 };
+        let counted: u64 = role.syscalls.values().map(|call| call.count).sum();
+        let operations: f64 = self.kinds.values().map(|kind| kind.sums.own.count() + kind.shared.count()).sum();
+        let all = operations + self.unattributed.count();
+        if counted == 0 || all <= 0.0 { 1.0 } else { charged / (counted as f64 * operations / all) }
+    }
+
+    fn corrected_by(&self, of: fn(&Correction) -> f64) -> Measured<f64> {
+        match &self.correction {
+            Measured::Value(correction) => Measured::Value(of(correction)),
+            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
+        }
+    }
+
+    fn to_record(&self, role: Role, rows: &[OperationRow], counters: &Measured<RoleRecord>) -> Measured<SampledRole> {
+        if self.kinds.is_empty() {
+            return Measured::unavailable(NOTHING);
+        }
+        let sums = |quantity: fn(&Work) -> f64| {
+            let charged = |of: fn(&Charged) -> &Work| self.kinds.values().map(|kind| quantity(of(kind))).sum::<f64>();
+            SampledSums {
+                operations: charged(|kind| &kind.sums.own).round() as u64,
+                shared: charged(|kind| &kind.shared).round() as u64,
+                unattributed: quantity(&self.unattributed).round() as u64,
+            }
+        };
+        let works = rows.iter().filter_map(|row| {
+            let kernel = row.kernel.as_ref()?;
+            let work = if role == Role::Server { &kernel.server } else { &kernel.client };
+            Some((work.value()?, row.count as f64))
+        });
+        let (ns, calls) = works.fold((0.0, 0.0), |(ns, calls), (work, count)| {
+            (ns + work.time.value().map_or(0.0, OperationTime::total_ns) * count, calls + work.calls() * count)
+        });
+        let rest = |counted: Option<f64>, charged: f64| match (counters, counted) {
+            (Measured::Value(RoleRecord { withheld: Some(reason), .. }), _) => Measured::unavailable(reason.clone()),
+            (Measured::Value(_), Some(counted)) => Measured::Value((counted - charged).round() as i64),
+            (Measured::Value(_), None) => Measured::unavailable("it was not counted over the whole run"),
+            (Measured::Unavailable { unavailable }, _) => Measured::unavailable(unavailable.clone()),
+        };
+        let role = counters.value();
+        let counted_ns = role.and_then(|role| role.on_cpu_ns.value()).map(|time| (time.user + time.kernel) as f64);
+        let counted_calls = role.map(|role| role.syscalls.values().map(|call| call.count).sum::<u64>() as f64);
+        let operations: f64 = self.kinds.values().map(|kind| kind.sums.sampled).sum();
+        Measured::Value(SampledRole {
+            operations: operations.round() as u64,
+            on_cpu_ns: sums(|work| work.ns),
+            syscalls: sums(Work::count),
+            added_ns: self.corrected_by(|correction| correction.added_ns),
+            scale: self.corrected_by(|correction| correction.scale),
+            unknown: if self.moved > 0.0 { self.unknown / self.moved } else { 0.0 },
+            rest_ns: rest(counted_ns, ns),
+            rest_syscalls: rest(counted_calls, calls),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role(operations_ns: f64, unattributed_ns: f64) -> OfRole {
+        let own = Work { ns: operations_ns, calls: BTreeMap::from([(0, 400.0)]), ..Work::default() };
+        let sums = KindSums { sampled: 200.0, operations: 200.0, own, divided_ns: 0.0 };
+        OfRole {
+            kinds: BTreeMap::from([(0, Charged { sums, shared: Work::default() })]),
+            unattributed: Work { ns: unattributed_ns, ..Work::default() },
+            ..OfRole::default()
+        }
+    }
+
+    #[test]
+    fn what_sampling_adds_is_subtracted_by_call() {
+        // 1,000 operations of 4 ns and 2 calls each, and a fifth of the sampled time for none; a half of the run was sampled.
+        let mut role = role(800.0, 200.0);
+        assert_eq!(role.per_operation(&[0]), (4.0, 2.0));
+        let correction = role.correction(4_500.0, (4_000.0, 2_000.0), 0.5);
+        // 4,000 = true + 2,000 added; 0.8 * 4,500 = true + 1,000 added.
+        assert_eq!(correction, Correction { added_ns: 0.4, scale: 1.0 });
+        role.correction = Measured::Value(correction);
+        let time = role.work(&[0], 1_000).value().unwrap().time.clone();
+        assert!((time.value().unwrap().on_cpu_ns - 3.2).abs() < 1e-9, "{time:?}");
+    }
+
+    #[test]
+    fn sampled_time_is_never_scaled_up_and_no_more_is_subtracted_than_sampling_can_add() {
+        let role = role(1000.0, 0.0);
+        assert_eq!(role.correction(9_000.0, (4_000.0, 2_000.0), 0.0), Correction::default());
+        let most = role.correction(8e6, (10e6, 2_000.0), 0.0);
+        assert_eq!((most.added_ns, (most.scale * 9e6).round()), (MOST_ADDED_NS, 8e6));
+    }
+
+    #[test]
+    fn figures_are_of_enough_operations_in_a_fair_sample() {
+        let mut role = role(800.0, 0.0);
+        let time = |role: &OfRole| role.work(&[0], 1_000).value().unwrap().time.clone();
+        role.correction = Measured::Value(Correction { added_ns: 0.0, scale: 0.95 });
+        assert_eq!(time(&role).value().map(|time| time.on_cpu_ns), Some(3.8));
+        role.correction = Measured::Value(Correction { added_ns: 0.0, scale: 0.5 });
+        assert_eq!(
+            time(&role),
+            Measured::unavailable(
+                "the sampled time comes to 200% of what was counted over the whole run: the sample was not fair"
+            )
+        );
+        role.correction = Measured::unavailable("not counted");
+        assert_eq!(time(&role), Measured::unavailable("not counted"));
+        (role.moved, role.unknown) = (100.0, 4.0);
+        assert_eq!(
+            role.work(&[0], 1_000),
+            Measured::unavailable(
+                "of 4% of the sampled calls the operation is not known: it began long before the window, or its frames were not captured"
+            )
+        );
+        role.unknown = 3.0;
+        role.calls_over_counted = 1.1;
+        assert_eq!(
+            role.work(&[0], 1_000),
+            Measured::unavailable(
+                "the sampled system calls come to 110% of those counted over the whole run: the sample was not fair"
+            )
+        );
+        role.calls_over_counted = 1.0;
+        assert!(role.work(&[0], 1_000).value().is_some());
+        role.kinds.get_mut(&0).unwrap().sums.sampled = 99.0;
+        let reason = "99 of its operations were sampled; 100 are needed";
+        assert_eq!(role.work(&[0], 1_000), Measured::unavailable(reason));
+    }
+}

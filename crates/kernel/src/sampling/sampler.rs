@@ -1,0 +1,181 @@
+//! The thread that opens and closes windows, and takes slices out of the kernel's buffer.
+
+use super::{Exchange, Window};
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::error::Error;
+use crate::skeleton::types;
+use crate::snapshot::{bytes_of, plain};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const MS: u64 = 1_000_000;
+/// From the beginning of one window to that of the next, on average.
+const PERIOD_NS: u64 = 200 * MS;
+/// Between the end of a window and the beginning of the next at least: the listener is to know of it in time.
+const GAP_NS: u64 = 30 * MS;
+/// From the beginning to the first window.
+const LEAD_NS: u64 = 2 * MS;
+/// A window's length: the first one's, and the bounds.
+const LENGTH_NS: u64 = 20 * MS;
+const SHORTEST_NS: u64 = MS;
+const LONGEST_NS: u64 = 120 * MS;
+/// Slices that are to begin in a window, and that may.
+const WANTED: usize = 2_048;
+const MOST: i64 = 8_192;
+/// The thread looks for slices, and for its end, at least this often.
+const NAP: Duration = Duration::from_millis(10);
+
+/// A running thread that samples. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    thread: Option<JoinHandle<()>>,
+    end: Arc<AtomicBool>,
+}
+
+impl Sampler {
+    /// Starts it on copies of the tables.
+    pub fn start(windows: &MapHandle, slices: &MapHandle, exchange: Arc<Exchange>) -> Result<Self, Error> {
+        let (windows, slices) = (MapHandle::try_from(windows)?, MapHandle::try_from(slices)?);
+        let end = Arc::new(AtomicBool::new(false));
+        let ending = Arc::clone(&end);
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || run(&windows, &slices, &exchange, &ending))
+            .map_err(|error| Error::Tables(error.to_string()))?;
+        Ok(Self { thread: Some(thread), end })
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Exchange, end: &AtomicBool) {
+    let mut builder = RingBufferBuilder::new();
+    let take = |bytes: &[u8]| {
+        if let Some(slice) = plain::<types::slice>(bytes) {
+            exchange.push(&slice);
+        }
+        0
+    };
+    if builder.add(slices, take).is_err() {
+        return;
+    }
+    let Ok(ring) = builder.build() else { return };
+    let mut schedule = Schedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
+    let mut dropped = of(windows).map_or(0, |window| window.dropped);
+    while !end.load(Ordering::Acquire) {
+        let (start_ns, end_ns) = schedule.next();
+        let to_unix = unix_ns().wrapping_sub(monotonic_ns());
+        let number = exchange.number();
+        let window =
+            Window { number, start_unix_ns: start_ns.wrapping_add(to_unix), end_unix_ns: end_ns.wrapping_add(to_unix) };
+        exchange.plan(window);
+        if !sleep_until(start_ns.saturating_sub(MS), &ring, end) {
+            break;
+        }
+        let left = if exchange.is_full() { 0 } else { MOST };
+        set(windows, &types::sampling_window { armed: 1, number, start_ns, end_ns, left, dropped });
+        let goes_on = sleep_until(end_ns, &ring, end);
+        let after = of(windows).unwrap_or_default();
+        set(windows, &types::sampling_window { dropped: after.dropped, ..types::sampling_window::default() });
+        let _ = ring.consume();
+        // Full before its time, or cut off by the end of the run.
+        let over_ns = after.end_ns.min(monotonic_ns()).saturating_sub(start_ns);
+        let slices = exchange.over(window, over_ns, after.dropped.saturating_sub(dropped));
+        schedule.adapt(slices, over_ns);
+        dropped = after.dropped;
+        if !goes_on {
+            break;
+        }
+    }
+    let _ = ring.consume();
+}
+
+/// When windows are.
+struct Schedule {
+    base_ns: u64,
+    round: u64,
+    length_ns: u64,
+}
+
+impl Schedule {
+    /// Returns the beginning and the end of the next window. It lies anywhere in its period, so that nothing regular beats with it;
+    /// the first at its beginning.
+    fn next(&mut self) -> (u64, u64) {
+        let room = PERIOD_NS - GAP_NS - self.length_ns;
+        // A multiplicative hash of the round (Knuth): spread, and the same in each run.
+        let spread = self.round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36;
+        let mut start = self.base_ns + self.round * PERIOD_NS + spread % room;
+        // Where the machine stood still, periods are left out.
+        while start < monotonic_ns() {
+            self.round += 1;
+            start += PERIOD_NS;
+        }
+        self.round += 1;
+        (start, start + self.length_ns)
+    }
+
+    /// So many slices began in a window, which was over after so long.
+    fn adapt(&mut self, slices: usize, over_ns: u64) {
+        let at_length = slices as f64 * (self.length_ns as f64 / over_ns.max(1) as f64).max(1.0);
+        let factor = (WANTED as f64 / at_length.max(1.0)).clamp(0.25, 2.0);
+        self.length_ns = ((self.length_ns as f64 * factor) as u64).clamp(SHORTEST_NS, LONGEST_NS);
+    }
+}
+
+/// Sleeps, and takes slices out meanwhile; false where the end came first.
+fn sleep_until(until_ns: u64, ring: &RingBuffer<'_>, end: &AtomicBool) -> bool {
+    loop {
+        let _ = ring.consume();
+        if end.load(Ordering::Acquire) {
+            return false;
+        }
+        let now = monotonic_ns();
+        if now >= until_ns {
+            return true;
+        }
+        std::thread::sleep(Duration::from_nanos(until_ns - now).min(NAP));
+    }
+}
+
+fn of(windows: &MapHandle) -> Option<types::sampling_window> {
+    plain(&windows.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??)
+}
+
+fn set(windows: &MapHandle, window: &types::sampling_window) {
+    // Without it nothing is sampled, and the record says so.
+    let _ = windows.update(&0_u32.to_ne_bytes(), bytes_of(window), MapFlags::ANY);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_do_not_overlap_and_their_length_follows_the_rate() {
+        let mut schedule = Schedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
+        let mut before = 0;
+        for _ in 0..50 {
+            let (start, end) = schedule.next();
+            assert!(start >= before + if before > 0 { GAP_NS } else { 0 } && end > start);
+            before = end;
+            schedule.adapt(WANTED * 3, LONGEST_NS);
+        }
+        assert_eq!(schedule.length_ns, SHORTEST_NS);
+        (0..10).for_each(|_| schedule.adapt(0, LONGEST_NS));
+        assert_eq!(schedule.length_ns, LONGEST_NS);
+        // Full after half of its time.
+        schedule.adapt(WANTED, LONGEST_NS / 2);
+        assert_eq!(schedule.length_ns, LONGEST_NS / 2);
+    }
+}

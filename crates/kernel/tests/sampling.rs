@@ -1,0 +1,140 @@
+//! Work by operation on one connection. Needs root and a kernel with BTF; says so and passes elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code)]
+mod child;
+
+use child::Child;
+use overhead_kernel::{CounterOptions, Counters, Error, ProcessSelection};
+use overhead_model::{Account, Class, FrameFacts, Listener, Protocol, Side, TcpFlags, Trace};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const BYTES: usize = 100;
+/// Calls that the server makes for a message, by its kind.
+const CALLS: [u64; 2] = [1, 5];
+const NAMES: [&str; 2] = ["SMALL", "LARGE"];
+
+fn answer(listener: &TcpListener) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut buffer = [0; BYTES];
+    while stream.read_exact(&mut buffer).is_ok() {
+        child::getppid(CALLS[usize::from(buffer[0])]);
+        stream.write_all(&buffer).unwrap();
+    }
+}
+
+/// Sequence number of the next byte of a queue of a socket (2: to be sent, 1: received), as its repair mode tells.
+fn sequence(stream: &TcpStream, queue: i32) -> u32 {
+    let fd = stream.as_raw_fd();
+    let set = |name: i32, value: i32| {
+        // SAFETY: the value outlives the call, which is told its size.
+        let done = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, name, (&raw const value).cast(), 4) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    };
+    set(libc::TCP_REPAIR, 1);
+    set(libc::TCP_REPAIR_QUEUE, queue);
+    let (mut value, mut len) = (0_u32, 4);
+    // SAFETY: both places outlive the call and have room for what is written.
+    let done =
+        unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ, (&raw mut value).cast(), &raw mut len) };
+    assert_eq!(done, 0);
+    // Off without the window probe that 0 would send.
+    set(libc::TCP_REPAIR, -1);
+    value
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// Both frames of an operation, as the dissector tells of them.
+fn tell(listener: &mut dyn Listener, number: u64, kind: usize, ends: [SocketAddr; 2], starts: [u32; 2]) {
+    for side in Side::BOTH {
+        let at = side as usize;
+        let frame = 2 * number + at as u64 + 1;
+        listener.hear(Trace::Frame(FrameFacts {
+            number: frame,
+            connection: 1,
+            time_ns: 0,
+            wire_len: 0,
+            headers: [0; 3],
+            payload_len: BYTES as u32,
+            flags: TcpFlags::default(),
+            source: ends[at],
+            destination: ends[1 - at],
+            seq: starts[at].wrapping_add(number as u32 * BYTES as u32),
+            window: 0,
+        }));
+        let (op, name) = (Some(number), NAMES[kind]);
+        let class = Class::Workload;
+        listener.hear(Trace::Labelled { op, protocol: Protocol::Resp, class, name, via: "", statement: "" });
+        let (account, len) = (Account::Data, BYTES as u64);
+        listener.hear(Trace::Posted { side, op, account, frame: Some(frame), len, in_order: true });
+    }
+}
+
+#[test]
+fn each_kind_of_operation_has_its_own_calls() {
+    if !child::is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let server = Child::waiting(move || answer(&socket));
+    let mut options = CounterOptions::for_ports([port]);
+    options.server = ProcessSelection::Pids(vec![server.pid]);
+    options.by_operation = true;
+    let mut counters = match Counters::load(&options) {
+        Ok(counters) => counters,
+        Err(error @ (Error::NoBtf(_) | Error::PidNamespace | Error::Permission(_))) => {
+            println!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let Some(sampling) = counters.sampling().value().cloned() else {
+        println!("skipped: {:?}", counters.sampling());
+        return;
+    };
+    let server = server.let_go();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let ends = [stream.local_addr().unwrap(), stream.peer_addr().unwrap()];
+    let starts = [sequence(&stream, 2), sequence(&stream, 1)];
+    counters.begin().unwrap();
+    let mut sent = Vec::new();
+    let end = Instant::now() + Duration::from_millis(1_500);
+    while Instant::now() < end {
+        let kind = usize::from(sent.len() % 4 == 3);
+        sent.push((now_ns(), kind));
+        let mut buffer = [kind as u8; BYTES];
+        stream.write_all(&buffer).unwrap();
+        stream.read_exact(&mut buffer).unwrap();
+    }
+    counters.stop_sampling();
+    counters.stop().unwrap();
+    let mut listener = sampling.listener();
+    for (number, (time_ns, kind)) in sent.iter().enumerate() {
+        if listener.turn(*time_ns).0 {
+            tell(&mut listener, number as u64, *kind, ends, starts);
+        }
+    }
+    let works = listener.finish().of_server();
+    println!("{} operations, {works:#?}", sent.len());
+    drop(stream);
+    drop(server);
+    for (kind, name) in NAMES.into_iter().enumerate() {
+        let work = &works[name];
+        assert!(work.sampled >= 10, "{name}: {}", work.sampled);
+        let calls = |name: &str| work.syscalls.get(name).copied().unwrap_or(0.0);
+        // A window may end between a read and its write.
+        let is_about = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 0.02;
+        assert!(is_about(calls("getppid"), CALLS[kind] as f64), "{name}: {work:?}");
+        assert!(is_about(calls("recvfrom"), 1.0) && is_about(calls("sendto"), 1.0), "{name}: {work:?}");
+    }
+}
