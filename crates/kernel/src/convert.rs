@@ -36,6 +36,7 @@ impl Context<'_> {
         Role {
             pids: family.pids,
             comms: family.comms,
+            containers: Vec::new(),
             syscalls: syscalls(sums),
             cycles: self.cycles(sums, &on_cpu),
             on_cpu_ns: Measured::Value(on_cpu),

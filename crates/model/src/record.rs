@@ -6,6 +6,7 @@
 //! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation (feature `schema`): each derives
 //! `JsonSchema`, and `make bless` writes both anew when one has changed.
 
+mod container;
 mod counters;
 mod kernel;
 mod peers;
@@ -15,6 +16,7 @@ mod sample;
 mod view;
 mod watching;
 
+pub use container::Container;
 pub use counters::{
     ContextSwitches, Counters, CycleSource, Cycles, OnCpu, ProtocolCounters, Role, Socket, Softirq, Split, Syscall,
 };
@@ -162,6 +164,9 @@ pub struct Environment {
     /// The captured interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
+    /// The container in whose network namespace the interface is; absent where the tool's own namespace was captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
 }
 
 /// A network interface, as far as it matters to what a capture shows.

@@ -196,6 +196,7 @@ fn role(pid: u32, comm: &str, operations: u64, calls: &[(&str, u64)], cycles: [u
     Role {
         pids: vec![pid],
         comms: vec![comm.to_owned()],
+        containers: Vec::new(),
         syscalls: calls.iter().map(|(name, n)| ((*name).to_owned(), call(n))).collect(),
         cycles: Measured::Value(Cycles {
             user: cycles[0] * operations,

@@ -1,6 +1,6 @@
 //! What the kernel counted for the processes of both roles.
 
-use super::{Measured, WorkSample};
+use super::{Container, Measured, WorkSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,6 +37,9 @@ pub struct Role {
     pub pids: Vec<u32>,
     /// Their command names, without repeats.
     pub comms: Vec<String>,
+    /// The containers that these processes are in; empty where they are in none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Container>,
     /// By system call name.
     pub syscalls: BTreeMap<String, Syscall>,
     /// CPU cycles.

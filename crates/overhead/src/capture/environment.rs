@@ -18,5 +18,6 @@ pub fn describe(interface: Option<Interface>, command: &[String]) -> Environment
         cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
         host: read("/proc/sys/kernel/hostname"),
         interface,
+        container: None,
     }
 }

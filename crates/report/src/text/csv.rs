@@ -5,8 +5,8 @@ use super::projection;
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use overhead_model::record::{
-    By, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow, Role, SideRow,
-    View, ViewRow,
+    By, Container, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow, Role,
+    SideRow, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -18,8 +18,9 @@ const BOUNDS: [&str; 2] = ["wire_lower_bound", "payload_lower_bound"];
 const LATENCY: [&str; 9] =
     ["count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
 const CALLS: [&str; 4] = ["syscall", "syscalls", "syscall_errors", "syscall_ns"];
-const WORK: [&str; 20] = [
+const WORK: [&str; 21] = [
     "pids",
+    "containers",
     "window_ns",
     "cycles_user",
     "cycles_kernel",
@@ -371,7 +372,8 @@ fn counter_rows(table: &mut Csv, run: &str, record: &Run) {
 
 fn work<'a>(cells: Cells<'a>, role: &Role, reasons: &mut Reasons) -> Cells<'a> {
     let pids: Vec<String> = role.pids.iter().map(u32::to_string).collect();
-    let mut cells = cells.text("pids", &pids.join(" "));
+    let containers: Vec<String> = role.containers.iter().map(Container::full_name).collect();
+    let mut cells = cells.text("pids", &pids.join(" ")).text("containers", &containers.join(" "));
     if let Some(cycles) = reasons.value("cycles", &role.cycles) {
         let source =
             if cycles.source == overhead_model::record::CycleSource::Hardware { "hardware" } else { "reference" };

@@ -16,8 +16,12 @@ pub(crate) fn source_line(run: &Run) -> String {
     let what = match source.kind {
         SourceKind::Live => {
             let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
-            interface
-                .map_or_else(|| "live capture".to_owned(), |interface| format!("live on {}", clean(&interface.name)))
+            let container = run.environment.as_ref().and_then(|environment| environment.container.as_ref());
+            let of = container.map(|container| format!(" of container {}", clean(&container.full_name())));
+            interface.map_or_else(
+                || "live capture".to_owned(),
+                |interface| format!("live on {}{}", clean(&interface.name), of.unwrap_or_default()),
+            )
         }
         SourceKind::File => {
             let names: Vec<String> = source.inputs.iter().take(3).map(|input| clean(&input.path)).collect();
@@ -35,6 +39,23 @@ pub(crate) fn source_line(run: &Run) -> String {
         duration(window_ns(run)),
         grouped(source.wire_bytes)
     )
+}
+
+/// Returns which containers the counted processes are in: `server in container cache (docker 3f2a91c0de12)`; `None` where
+/// they are in none.
+pub(crate) fn containers_line(run: &Run) -> Option<String> {
+    let of = |name: RoleName| {
+        let containers = &name.counted(run).ok()?.containers;
+        let words = containers.iter().map(|it| {
+            let about: Vec<&str> = it.engine.iter().map(String::as_str).chain([&*it.id]).collect();
+            format!("{} ({})", clean(&it.full_name()), clean(&about.join(" ")))
+        });
+        let noun = if containers.len() == 1 { "container" } else { "containers" };
+        let words = words.collect::<Vec<_>>().join(", ");
+        (!containers.is_empty()).then(|| format!("{} in {noun} {words}", name.name()))
+    };
+    let parts: Vec<String> = RoleName::BOTH.into_iter().filter_map(of).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// `balanced: 12,345 of 12,345 bytes posted`.

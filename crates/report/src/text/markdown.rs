@@ -1,7 +1,7 @@
 //! A run as GitHub Markdown.
 
 use super::Columns;
-use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
+use super::facts::{balance_line, command, containers_line, cycle_label, integrity, observer_line, source_line};
 use super::grid::Column;
 use super::legend::legend;
 use super::rows::TableRows;
@@ -64,6 +64,7 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
 pub(crate) fn facts(named: &NamedRun) -> String {
     let run = &named.run;
     let mut lines = vec![source_line(run)];
+    lines.extend(containers_line(run));
     if counters_only(run) {
         let absent =
             |name: RoleName| Some(format!("{}: not measured: {}", name.name(), clean(name.counted(run).err()?)));

@@ -1,7 +1,7 @@
 //! A run on a terminal.
 
 use super::columns::{self, OperationColumn, account_cell, used_accounts};
-use super::facts::{balance_line, command, cycle_label, integrity, observer_line, source_line};
+use super::facts::{balance_line, command, containers_line, cycle_label, integrity, observer_line, source_line};
 use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
@@ -70,14 +70,15 @@ fn section(out: &mut String, style: Style, title: &str, body: &str) {
 fn header(named: &NamedRun, style: Style) -> String {
     let name = clean(&named.name);
     let name = if style.color { bold(&name) } else { name };
+    let containers = containers_line(&named.run).map(|line| wrapped(&line, style.prose) + "\n").unwrap_or_default();
     if counters_only(&named.run) {
         let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
-        return format!("{name}\n{}\n{command}", source_line(&named.run));
+        return format!("{name}\n{}\n{containers}{command}", source_line(&named.run));
     }
     let balance = balance_line(&named.run);
     let balance = if style.color && !named.run.ledger.balanced { alarming(&balance) } else { balance };
     let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
-    format!("{name}\n{}\n{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
+    format!("{name}\n{}\n{containers}{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
 }
 
 /// Returns the workload as it was measured and as it is modelled, and below it the sums.

@@ -1,0 +1,30 @@
+//! What engines and Kubernetes call the places where processes run.
+
+use serde::{Deserialize, Serialize};
+
+/// A container that processes of a run are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Container {
+    /// What its engine calls it, of a pod's container the name within the pod; the id, where nobody has said.
+    pub name: String,
+    /// The first twelve digits of its number; all of the id of engines that take any text for one.
+    pub id: String,
+    /// `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; absent where only its control group is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// Name of the Kubernetes pod that it belongs to; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Kubernetes namespace of the pod; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+impl Container {
+    /// Returns the name, with those of pod and namespace where there are any: `cache`, or `default/cache-0/redis`.
+    pub fn full_name(&self) -> String {
+        let parts = [self.namespace.as_deref(), self.pod.as_deref(), Some(&*self.name)];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("/")
+    }
+}
