@@ -1,0 +1,195 @@
+//! Control groups of processes, and what they say of containers (cgroups(7), `/proc/PID/cgroup`).
+
+use crate::files::Host;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// Digits of the number that Docker, podman, containerd (for Kubernetes) and CRI-O give a container: a SHA-256 in hexadecimal.
+const DIGITS: usize = 64;
+/// What engines put before the number, in a group of systemd's.
+const ENGINES: [(&str, &str); 4] =
+    [("docker", "docker"), ("libpod", "podman"), ("cri-containerd", "containerd"), ("crio", "cri-o")];
+/// The process that watches over a container is in a group with this in its name, and is in no container.
+const MONITOR: &str = "conmon";
+
+/// A process and its groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// The process that it is a child of; 0 where that is not known.
+    parent: u32,
+    /// Number of its PID namespace; `None` where it may not be seen.
+    pid_namespace: Option<u64>,
+    /// Hierarchy, and path in it.
+    paths: Vec<(String, String)>,
+}
+
+/// The number of a container in the path of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) engine: Option<&'static str>,
+}
+
+impl Process {
+    /// Returns the numbers of containers in the paths of its groups, the innermost last.
+    pub(crate) fn numbers(&self) -> Vec<Number<'_>> {
+        let of_path = |path: &'_ str| path.split('/').flat_map(numbers).count();
+        // Some hierarchies of version 1 may be without: the one that tells most is asked.
+        let best = self.paths.iter().max_by_key(|(_, path)| of_path(path));
+        best.map(|(_, path)| path.split('/').flat_map(numbers).collect()).unwrap_or_default()
+    }
+}
+
+/// Returns the numbers in one name of a path: `docker-ID.scope`, `ID`, `kubepods-podUID.slice:cri-containerd:ID`.
+fn numbers(name: &str) -> impl Iterator<Item = Number<'_>> {
+    let is_number =
+        |word: &&str| word.len() == DIGITS && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let words = name.split(['-', ':', '.']).filter(is_number);
+    let engine = ENGINES.iter().find(|(prefix, _)| name.starts_with(prefix) || name.contains(&format!(":{prefix}:")));
+    words.filter(|_| !name.contains(MONITOR)).map(move |id| Number { id, engine: engine.map(|(_, engine)| *engine) })
+}
+
+/// Returns all processes that are in another group than the topmost, or in another PID namespace than process 1.
+pub(crate) fn processes(host: &Host) -> io::Result<Vec<Process>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(&host.proc)?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // It may have ended meanwhile.
+        let Ok(groups) = fs::read_to_string(entry.path().join("cgroup")) else { continue };
+        let pid_namespace = fs::metadata(entry.path().join("ns/pid")).ok().map(|namespace| namespace.ino());
+        let parent = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| parent(&stat)).unwrap_or(0);
+        all.push(Process { pid, parent, pid_namespace, paths: groups.lines().filter_map(path).collect() });
+    }
+    all.sort_by_key(|process| process.pid);
+    Ok(all)
+}
+
+/// Returns the number of a process's network namespace; `None` where it may not be seen.
+pub(crate) fn network_namespace(host: &Host, process: &str) -> Option<u64> {
+    fs::metadata(host.proc.join(process).join("ns/net")).ok().map(|namespace| namespace.ino())
+}
+
+/// The parent in `pid (name) state parent …`, where the name may hold anything (`proc_pid_stat(5)`).
+fn parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Hierarchy and path of a line, `hierarchy-ID:controllers:path`.
+fn path(line: &str) -> Option<(String, String)> {
+    let mut parts = line.splitn(3, ':');
+    let hierarchy = parts.next()?;
+    let path = parts.nth(1)?;
+    Some((hierarchy.to_owned(), path.to_owned()))
+}
+
+/// Returns the processes of the container whose first process this is: those in its control group and in groups below; where it
+/// has the groups of its parent, those of its PID namespace; else it alone. Those `taken` are in another container.
+pub(crate) fn around(init: Option<u32>, processes: &[Process], taken: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let find = |pid: u32| processes.iter().find(|process| process.pid == pid);
+    let Some(init) = init.and_then(find).filter(|init| !taken.contains(&init.pid)) else { return BTreeSet::new() };
+    let first = find(1);
+    // A runtime starts the first process of a container from outside of it.
+    let outside = find(init.parent).or(first);
+    let is_own = |(hierarchy, path): &&(String, String)| {
+        let is_outside = |process: &Process| process.paths.iter().any(|(of, other)| of == hierarchy && other == path);
+        path != "/" && !outside.is_some_and(is_outside)
+    };
+    // The name that is deepest is the container's own; shared parents are above it.
+    let own = init.paths.iter().filter(is_own).max_by_key(|(_, path)| path.matches('/').count());
+    let is_below =
+        |path: &str, group: &str| path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let belongs = |process: &&Process| {
+        if let Some((hierarchy, group)) = own {
+            return process.paths.iter().any(|(of, path)| of == hierarchy && is_below(path, group));
+        }
+        let is_apart =
+            first.is_some_and(|first| first.pid_namespace != init.pid_namespace) && init.pid_namespace.is_some();
+        process.pid == init.pid || (is_apart && process.pid_namespace == init.pid_namespace)
+    };
+    processes.iter().filter(belongs).map(|process| process.pid).filter(|pid| !taken.contains(pid)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "3f2a91c0de12aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa0";
+    const INNER: &str = "4444444444444444444444444444444444444444444444444444444444444444";
+
+    fn process(pid: u32, paths: &[&str]) -> Process {
+        let paths = paths.iter().enumerate().map(|(number, path)| (number.to_string(), (*path).to_owned()));
+        Process { pid, parent: 1, pid_namespace: None, paths: paths.collect() }
+    }
+
+    #[test]
+    fn every_engine_puts_the_number_somewhere_else() {
+        let table = [
+            (format!("/docker/{ID}"), None),
+            (format!("/system.slice/docker-{ID}.scope/init"), Some("docker")),
+            (format!("/machine.slice/libpod-{ID}.scope/container"), Some("podman")),
+            (format!("/libpod_parent/libpod-{ID}"), Some("podman")),
+            (format!("/kubepods/burstable/pod7c3e-11/{ID}"), None),
+            (format!("/kubepods.slice/kubepods-pod7c3e_11.slice/cri-containerd-{ID}.scope"), Some("containerd")),
+            (format!("/kubepods-besteffort-pod7c3e.slice:cri-containerd:{ID}"), Some("containerd")),
+            (format!("/kubepods.slice/kubepods-pod7c3e.slice/crio-{ID}.scope"), Some("cri-o")),
+        ];
+        for (path, engine) in table {
+            let process = process(7, &["/", &path]);
+            assert_eq!(process.numbers(), [Number { id: ID, engine }], "{path}");
+        }
+    }
+
+    #[test]
+    fn the_process_that_watches_a_container_is_not_in_it() {
+        for path in
+            [format!("/machine.slice/libpod-conmon-{ID}.scope"), format!("/system.slice/crio-conmon-{ID}.scope")]
+        {
+            assert_eq!(process(7, &[&path]).numbers(), [], "{path}");
+        }
+        assert_eq!(process(7, &["/user.slice/session-3.scope"]).numbers(), []);
+    }
+
+    #[test]
+    fn of_a_container_in_a_container_the_inner_one_comes_last() {
+        let path = format!("/docker/{ID}/docker/{INNER}");
+        let process = process(7, &[&path]);
+        assert_eq!(process.numbers().iter().map(|number| number.id).collect::<Vec<_>>(), [ID, INNER]);
+    }
+
+    #[test]
+    fn a_group_has_all_below_it_and_none_beside_it() {
+        let all = [
+            process(1, &["/init"]),
+            process(7, &["/a/redis"]),
+            process(8, &["/a/redis/below"]),
+            process(9, &["/a/redis2"]),
+            process(10, &["/init"]),
+        ];
+        assert_eq!(around(Some(7), &all, &BTreeSet::new()), BTreeSet::from([7, 8]));
+        assert_eq!(around(Some(7), &all, &BTreeSet::from([7])), BTreeSet::new());
+        assert_eq!(
+            around(Some(10), &all, &BTreeSet::new()),
+            BTreeSet::from([10]),
+            "the group of its parent is not its own"
+        );
+        assert_eq!(around(Some(11), &all, &BTreeSet::new()), BTreeSet::new(), "one that has ended");
+    }
+
+    #[test]
+    fn parents_stand_behind_a_name_that_may_hold_anything() {
+        assert_eq!(parent("7 (a) S 1 (b) Z 3 7 7 0"), Some(3));
+        assert_eq!(parent("7 (cut"), None);
+    }
+
+    #[test]
+    fn without_a_group_of_its_own_a_container_is_its_pid_namespace() {
+        let mut all = [process(1, &["/"]), process(7, &["/"]), process(8, &["/"]), process(9, &["/"])];
+        for (process, namespace) in all.iter_mut().zip([1, 2, 2, 1]) {
+            process.pid_namespace = Some(namespace);
+        }
+        assert_eq!(around(Some(7), &all, &BTreeSet::new()), BTreeSet::from([7, 8]));
+    }
+}
