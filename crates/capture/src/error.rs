@@ -1,6 +1,6 @@
 //! What can go wrong with a source, one sentence each: what is at fault and what to do about it.
 
-use overhead_model::privilege::{NET_RAW, remedy};
+use overhead_model::privilege::{NET_RAW, Privilege, remedy};
 use std::io;
 
 /// A source that cannot be opened, or failed under way.
@@ -94,6 +94,16 @@ pub enum SourceError {
     NotPermitted {
         /// The interface as the user named it.
         interface: String,
+    },
+    /// A network namespace may not be entered, or is gone.
+    #[error("the network namespace {namespace} cannot be entered ({reason}): {}", remedy(missing))]
+    Namespace {
+        /// Which, in words.
+        namespace: String,
+        /// The system's reason.
+        reason: String,
+        /// What it takes.
+        missing: Vec<Privilege>,
     },
     /// The interface is down, or went down.
     #[error("interface {interface} is down: bring it up with `ip link set {interface} up`")]

@@ -213,15 +213,18 @@ fn many_ports_still_compile() {
 
 #[test]
 fn facts_of_the_loopback_interface() {
-    let list = list_interfaces().unwrap();
+    let list = list_interfaces(None).unwrap();
     let lo = list.iter().find(|interface| interface.name == "lo").unwrap();
     assert!(lo.flags.contains(&InterfaceFlag::Loopback) && lo.flags.contains(&InterfaceFlag::Up), "{lo:?}");
-    let facts = interface_facts("lo");
+    let facts = interface_facts("lo", None);
     assert!(facts.mtu.is_some_and(|mtu| mtu >= 1_280), "{facts:?}");
     assert_eq!(facts.driver, None);
     assert!(facts.offloads.contains_key("gso"), "{facts:?}");
-    assert_eq!(interface_facts("any"), overhead_model::record::Interface { name: "any".into(), ..Default::default() });
-    assert_eq!(interface_facts("../net/lo").mtu, None);
+    assert_eq!(
+        interface_facts("any", None),
+        overhead_model::record::Interface { name: "any".into(), ..Default::default() }
+    );
+    assert_eq!(interface_facts("../net/lo", None).mtu, None);
 }
 
 /// Reads until so many frames have come, each with its bytes and its length.

@@ -1,5 +1,6 @@
 //! What to count, for whom.
 
+use crate::discover::own_network_namespace;
 use crate::skeleton::types;
 use std::path::PathBuf;
 
@@ -81,6 +82,8 @@ pub struct CounterOptions {
     pub adopt_children: bool,
     /// Sample work by operation: [`crate::Counters::sampling`].
     pub by_operation: bool,
+    /// Number of the network namespace that is captured in: which of several loopbacks a captured connection is on.
+    pub network_namespace: u32,
 }
 
 /// How the programs' own cost is measured.
@@ -108,6 +111,7 @@ impl CounterOptions {
             softirq: false,
             adopt_children: false,
             by_operation: false,
+            network_namespace: own_network_namespace(),
         }
     }
 }

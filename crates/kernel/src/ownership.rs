@@ -40,7 +40,7 @@ pub(crate) struct Ownership {
 }
 
 impl Ownership {
-    /// Looks `captured` up among the sockets of `table`, which has room for `most`, as seen from the network namespace
+    /// Looks `captured` up among the sockets of `table`, which has room for `most`, as captured in the network namespace
     /// `own_netns`.
     pub(crate) fn of(
         captured: &[Captured],
@@ -131,7 +131,7 @@ struct Sockets {
 impl Sockets {
     fn new(role: Role, table: &[(types::connection_key, types::connection)], own_netns: u32) -> Self {
         let (mut exact, mut translated) = (HashMap::new(), HashMap::new());
-        // Those of our own network namespace come last, and prevail.
+        // Those of the captured network namespace come last, and prevail.
         for own in [false, true] {
             let here = table.iter().filter(|(key, _)| (key.netns == own_netns) == own);
             for (key, socket) in here.filter(|(_, socket)| Role::of_slot(socket.slot) == Some(role)) {

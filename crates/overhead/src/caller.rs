@@ -20,6 +20,12 @@ pub fn owner() -> Option<FileOwner> {
     None
 }
 
+/// Returns whether this runs as root.
+#[cfg(feature = "live")]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 #[cfg(feature = "live")]
 mod user {
     use super::owner;

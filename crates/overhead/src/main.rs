@@ -13,6 +13,8 @@ mod capture;
 mod check;
 mod cli;
 mod compare;
+#[cfg(feature = "live")]
+mod databases;
 mod divide;
 #[cfg(feature = "live")]
 mod doctor;

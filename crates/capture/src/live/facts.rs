@@ -1,14 +1,13 @@
 //! What the kernel says about an interface, as far as it matters to what a capture shows: with segmentation offload
 //! on, frames are captured before the NIC cuts them and after it joins them, larger than the MTU.
 
+use super::NetworkNamespace;
 use overhead_model::record::Interface;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
-/// `ethtool` commands of `linux/ethtool.h` that answer with one integer.
+/// `ethtool` commands of `linux/ethtool.h`: who drives it, and those that answer with one integer.
+const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GGSO: u32 = 0x23;
 const ETHTOOL_GFLAGS: u32 = 0x25;
@@ -16,28 +15,27 @@ const ETHTOOL_GGRO: u32 = 0x2b;
 /// Large receive offload in the answer to `ETHTOOL_GFLAGS`.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// MTU, driver and offloads of an interface. What the system does not say stays empty, as it does for `any`.
-pub fn interface_facts(name: &str) -> Interface {
-    let mut facts = Interface { name: name.to_owned(), ..Interface::default() };
-    let Some(folder) = folder(name) else { return facts };
-    facts.mtu = fs::read_to_string(folder.join("mtu")).ok().and_then(|text| text.trim().parse().ok());
-    facts.driver = driver(&folder);
-    facts.offloads = offloads(name).unwrap_or_default();
-    facts
+/// MTU, driver and offloads of an interface, in a network namespace or in that of this process. What the system does not say stays empty,
+/// as it does for `any`. Sockets are asked, not `/sys`, which shows the interfaces of whoever mounted it.
+pub fn interface_facts(name: &str, namespace: Option<&NetworkNamespace>) -> Interface {
+    let facts = super::namespace::inside(namespace, || facts_here(name));
+    facts.ok().flatten().unwrap_or_else(|| Interface { name: name.to_owned(), ..Interface::default() })
+}
+
+/// The same in the namespace that this thread is in; `None` without such an interface.
+fn facts_here(name: &str) -> Option<Interface> {
+    let asked = Asked::of(name)?;
+    Some(Interface { name: name.to_owned(), mtu: asked.mtu(), driver: asked.driver(), offloads: asked.offloads() })
 }
 
 /// Returns whether the kernel has a network interface of this name.
 pub(super) fn is_network(name: &str) -> bool {
-    folder(name).is_some_and(|folder| folder.is_dir())
+    Asked::of(name).is_some_and(|asked| asked.kind().is_some())
 }
-
-/// `ARPHRD_LOOPBACK` of `linux/if_arp.h`.
-const LOOPBACK: &str = "772";
 
 /// Returns whether all that an interface sends comes back in by it.
 pub(super) fn is_loopback(name: &str) -> bool {
-    let kind = folder(name).and_then(|folder| fs::read_to_string(folder.join("type")).ok());
-    kind.is_some_and(|kind| kind.trim() == LOOPBACK)
+    Asked::of(name).and_then(|asked| asked.kind()) == Some(libc::ARPHRD_LOOPBACK)
 }
 
 /// Leaves what goes out to the kernel: on loopback the same comes in, which is the copy that libpcap hands on. It drops the
@@ -58,33 +56,6 @@ pub(super) fn ignore_outgoing(socket: &impl AsRawFd) -> bool {
 /// `linux/if_packet.h`.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// Returns the kernel's folder of an interface; `None` for what cannot be a name.
-fn folder(name: &str) -> Option<PathBuf> {
-    let valid = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
-    valid.then(|| Path::new("/sys/class/net").join(name))
-}
-
-/// Interfaces without a device, such as `lo`, have no driver.
-fn driver(folder: &Path) -> Option<String> {
-    let link = fs::read_link(folder.join("device/driver")).ok()?;
-    Some(link.file_name()?.to_string_lossy().into_owned())
-}
-
-fn offloads(name: &str) -> io::Result<BTreeMap<String, bool>> {
-    let socket: OwnedFd = std::net::UdpSocket::bind(("127.0.0.1", 0))?.into();
-    let queries = [
-        ("tso", ETHTOOL_GTSO, 1),
-        ("gso", ETHTOOL_GGSO, 1),
-        ("gro", ETHTOOL_GGRO, 1),
-        ("lro", ETHTOOL_GFLAGS, ETH_FLAG_LRO),
-    ];
-    let answers = queries.into_iter().filter_map(|(offload, command, mask)| {
-        let value = ethtool(&socket, name, command).ok()?;
-        Some((offload.to_owned(), value & mask != 0))
-    });
-    Ok(answers.collect())
-}
-
 /// `struct ethtool_value` of `linux/ethtool.h`.
 #[repr(C)]
 struct EthtoolValue {
@@ -92,19 +63,87 @@ struct EthtoolValue {
     value: u32,
 }
 
-fn ethtool(socket: &OwnedFd, name: &str, command: u32) -> io::Result<u32> {
-    let mut answer = EthtoolValue { command, value: 0 };
-    let mut ifr_name = [0; libc::IFNAMSIZ];
-    if name.len() >= ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
+/// `struct ethtool_drvinfo` of `linux/ethtool.h`.
+#[repr(C)]
+struct EthtoolDriver {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+/// An interface, and the socket by which the kernel is asked about it (netdevice(7)).
+struct Asked {
+    socket: OwnedFd,
+    name: [libc::c_char; libc::IFNAMSIZ],
+}
+
+impl Asked {
+    /// `None` for what cannot be a name, and without a socket.
+    fn of(interface: &str) -> Option<Self> {
+        let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).ok()?.into();
+        let mut name = [0; libc::IFNAMSIZ];
+        if interface.is_empty() || interface.len() >= name.len() {
+            return None;
+        }
+        for (place, byte) in name.iter_mut().zip(interface.bytes()) {
+            *place = libc::c_char::from_ne_bytes([byte]);
+        }
+        Some(Self { socket, name })
     }
-    for (place, byte) in ifr_name.iter_mut().zip(name.bytes()) {
-        *place = libc::c_char::from_ne_bytes([byte]);
+
+    fn mtu(&self) -> Option<u32> {
+        let answer = self.ask(libc::SIOCGIFMTU, libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 })?;
+        // SAFETY: the kernel has answered with an MTU, and any integer is one.
+        u32::try_from(unsafe { answer.ifru_mtu }).ok()
     }
-    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut answer).cast() };
-    let mut request = libc::ifreq { ifr_name, ifr_ifru };
-    // SAFETY: the descriptor is open; `request` is a `struct ifreq` with a terminated name, and its data points to a
-    // `struct ethtool_value`, which is all that the four commands above read and write. Both outlive the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result == 0 { Ok(answer.value) } else { Err(io::Error::last_os_error()) }
+
+    /// Its type, as `linux/if_arp.h` numbers them.
+    fn kind(&self) -> Option<libc::c_ushort> {
+        let nothing = libc::sockaddr { sa_family: 0, sa_data: [0; 14] };
+        let answer = self.ask(libc::SIOCGIFHWADDR, libc::__c_anonymous_ifr_ifru { ifru_hwaddr: nothing })?;
+        // SAFETY: the kernel has answered with an address, whose family is the type of the interface.
+        Some(unsafe { answer.ifru_hwaddr }.sa_family)
+    }
+
+    /// Interfaces without a device, such as `lo`, have no driver.
+    fn driver(&self) -> Option<String> {
+        let mut about = EthtoolDriver { command: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
+        self.ethtool(&raw mut about)?;
+        let name: Vec<u8> = about.driver.into_iter().take_while(|byte| *byte != 0).collect();
+        String::from_utf8(name).ok().filter(|name| !name.is_empty())
+    }
+
+    fn offloads(&self) -> BTreeMap<String, bool> {
+        let queries = [
+            ("tso", ETHTOOL_GTSO, 1),
+            ("gso", ETHTOOL_GGSO, 1),
+            ("gro", ETHTOOL_GGRO, 1),
+            ("lro", ETHTOOL_GFLAGS, ETH_FLAG_LRO),
+        ];
+        let answer = |(offload, command, mask): (&str, u32, u32)| {
+            let mut about = EthtoolValue { command, value: 0 };
+            self.ethtool(&raw mut about)?;
+            Some((offload.to_owned(), about.value & mask != 0))
+        };
+        queries.into_iter().filter_map(answer).collect()
+    }
+
+    /// Asks a driver; what `about` points to is as long as its command wants it.
+    fn ethtool<T>(&self, about: *mut T) -> Option<()> {
+        self.ask(libc::SIOCETHTOOL, libc::__c_anonymous_ifr_ifru { ifru_data: about.cast() }).map(|_| ())
+    }
+
+    /// `None` where the kernel does not answer.
+    fn ask(
+        &self,
+        question: libc::c_ulong,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru,
+    ) -> Option<libc::__c_anonymous_ifr_ifru> {
+        let mut request = libc::ifreq { ifr_name: self.name, ifr_ifru };
+        // SAFETY: the descriptor is open; `request` is a `struct ifreq` with a terminated name. Of the questions asked here, those of
+        // ethtool read and write the structure that the data points to, whose kind is that of the command in it, and the others the
+        // request itself. All outlive the call.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), question as libc::Ioctl, &raw mut request) };
+        (result == 0).then_some(request.ifr_ifru)
+    }
 }

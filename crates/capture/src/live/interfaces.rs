@@ -1,5 +1,6 @@
 //! The network interfaces that can be captured on.
 
+use super::NetworkNamespace;
 use crate::SourceError;
 use pcap::{Device, IfFlags};
 use std::net::IpAddr;
@@ -49,13 +50,14 @@ impl InterfaceFlag {
     }
 }
 
-/// All interfaces that libpcap can open, the ones most likely wanted first.
+/// All interfaces that libpcap can open in a network namespace, or in that of this process: the ones most likely wanted first.
 ///
 /// # Errors
 ///
-/// [`SourceError::Live`] when the system does not say.
-pub fn list_interfaces() -> Result<Vec<LiveInterface>, SourceError> {
-    let devices = Device::list().map_err(|error| super::error::live("any interface", &error))?;
+/// [`SourceError::Live`] when the system does not say; [`SourceError::Namespace`] when the namespace may not be entered.
+pub fn list_interfaces(namespace: Option<&NetworkNamespace>) -> Result<Vec<LiveInterface>, SourceError> {
+    let devices = super::namespace::inside(namespace, Device::list)?;
+    let devices = devices.map_err(|error| super::error::live("any interface", &error))?;
     Ok(devices.into_iter().map(LiveInterface::from).collect())
 }
 

@@ -10,12 +10,14 @@ mod error;
 mod facts;
 mod interfaces;
 mod link_state;
+mod namespace;
 mod ring;
 mod stop;
 
 pub use background::Background;
 pub use facts::interface_facts;
 pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
+pub use namespace::NetworkNamespace;
 pub use stop::{Stop, StopHandle};
 
 use crate::limits::{DEFAULT_BUFFER_BYTES, DEFAULT_SNAPLEN};
@@ -61,6 +63,8 @@ pub struct LiveOptions {
     /// intervention that shows in the system log and that virtual networks may refuse. Set it on a mirror port.
     /// Without effect on `any`.
     pub promiscuous: bool,
+    /// Where the interface is; `None` for the network namespace of this process.
+    pub namespace: Option<NetworkNamespace>,
 }
 
 impl LiveOptions {
@@ -72,6 +76,7 @@ impl LiveOptions {
             buffer_bytes: DEFAULT_BUFFER_BYTES,
             filter: KernelFilter::default(),
             promiscuous: false,
+            namespace: None,
         }
     }
 }
@@ -107,9 +112,13 @@ impl LiveSource {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when there is no such interface, it is down, capturing is not permitted or the filter is not
-    /// valid.
+    /// [`SourceError`] when there is no such interface, it is down, capturing is not permitted, the filter is not
+    /// valid, or the network namespace may not be entered.
     pub fn open(options: &LiveOptions) -> Result<Self, SourceError> {
+        namespace::inside(options.namespace.as_ref(), || Self::open_here(options))?
+    }
+
+    fn open_here(options: &LiveOptions) -> Result<Self, SourceError> {
         let name = &options.interface;
         let mut capture = activate(options)?;
         if name == ANY && capture.list_datalinks().is_ok_and(|list| list.contains(&Linktype::LINUX_SLL2)) {

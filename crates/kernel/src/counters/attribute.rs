@@ -2,7 +2,6 @@
 
 use super::{Counters, text};
 use crate::convert::{Context, CountedProcesses, SOCKET, SOFTIRQ};
-use crate::discover;
 use crate::error::{Error, ports_in_words};
 use crate::options::{ProcessSelection, Role};
 use crate::ownership::{Captured, Ownership};
@@ -42,7 +41,7 @@ impl Counters {
     pub fn attribute(&mut self, captured: &[Captured]) -> Result<record::Counters, Error> {
         let table = snapshot::connections(&self.programs);
         let most = self.programs.connections.max_entries();
-        let ownership = Ownership::of(captured, &table, discover::own_network_namespace(), most);
+        let ownership = Ownership::of(captured, &table, self.options.network_namespace, most);
         let mut window = self.ended_window()?;
         let protocols = ownership.protocols();
         window.several = protocols.len() > 1;
@@ -279,9 +278,9 @@ impl EndedWindow<'_> {
         ended.iter().chain(self.last.processes.iter().filter(move |process| !is_ended(process)))
     }
 
-    /// Slots of our own network namespace, where what was captured is on its loopback; else all.
+    /// Slots of the network namespace that is captured in, where what was captured is on its loopback; else all.
     fn nearby(&self, candidates: &BTreeSet<u32>, captured: &[Captured]) -> BTreeSet<u32> {
-        let own = discover::own_network_namespace();
+        let own = self.counters.options.network_namespace;
         let is_far = |slot: &u32| {
             let mut of_slot = self.processes().filter(|(_, process)| process.slot == *slot);
             of_slot.all(|(_, process)| process.netns != own)
@@ -348,7 +347,7 @@ impl EndedWindow<'_> {
 
     /// `redis-server (process 12), redis-server (process 13, in another network namespace) and 2 more`.
     fn in_words(&self, slots: &BTreeSet<u32>) -> String {
-        let own = discover::own_network_namespace();
+        let own = self.counters.options.network_namespace;
         let first = |slot: &u32| self.processes().find(|(_, process)| process.slot == *slot);
         let words = |(pid, process): &(u32, types::process)| {
             let place = if process.netns == own || process.netns == 0 { "" } else { ", in another network namespace" };

@@ -314,6 +314,13 @@ impl Counters {
         Some(self.last.as_ref()?.at.since(&self.start.as_ref()?.at))
     }
 
+    /// Returns the processes of both roles that were followed in the window, ended ones too, each with the number of its network namespace; 0
+    /// where that was not seen.
+    pub fn network_namespaces(&self) -> BTreeMap<u32, u32> {
+        let live = self.last.iter().flat_map(|last| &last.processes);
+        self.ended.iter().chain(live).map(|(pid, process)| (*pid, process.netns)).collect()
+    }
+
     /// Live threads of both roles, each with what it used since it got its role: where a thread or a process serves one
     /// connection, this is per connection.
     ///

@@ -124,6 +124,28 @@ pub struct TlsCounts {
     pub unjoined_bytes: u64,
 }
 
+/// What a process may encrypt with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessTls {
+    /// OpenSSL and BoringSSL, whose calls can be taken: the files, as the process names them.
+    pub openssl: Vec<String>,
+    /// Other libraries, whose calls cannot be taken.
+    pub others: Vec<&'static str>,
+}
+
+/// Returns what a process has loaded, or was linked with, that can encrypt. Whether it does is not known from that.
+///
+/// # Errors
+///
+/// The process is gone, or another user's.
+pub fn process_tls(pid: u32) -> std::io::Result<ProcessTls> {
+    let Encryption { libraries, others } = Finder::default().of_process(pid)?;
+    Ok(ProcessTls {
+        openssl: libraries.into_iter().map(|library| library.name).collect(),
+        others: others.into_iter().collect(),
+    })
+}
+
 /// A process whose calls cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsUnsupported {

@@ -22,7 +22,7 @@ pub fn sentence(
         return format!("capturing the UNIX {noun} {names}; {}; {}", servers(counters), end(capture));
     }
     let what = if capture.bpf_only { "counting" } else { "capturing" };
-    let place = if capture.bpf_only { String::new() } else { format!(" on {}", clean(&capture.iface)) };
+    let place = if capture.bpf_only { String::new() } else { format!(" on {}", capture.interface_in_words()) };
     let noun = if ports.len() == 1 { "port" } else { "ports" };
     let ports = some(ports.iter().map(u16::to_string));
     format!("{what}{place}, TCP {noun} {ports}; {}; {}", servers(counters), end(capture))
@@ -35,10 +35,14 @@ fn servers(counters: &Measured<Counters>) -> String {
         Measured::Unavailable { unavailable } => return format!("nothing is counted ({})", clean(unavailable)),
     };
     match role {
-        Measured::Value(Role { pids, comms, .. }) if !pids.is_empty() => {
+        Measured::Value(Role { pids, comms, containers, .. }) if !pids.is_empty() => {
             let names = comms.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
             let noun = if pids.len() == 1 { "process" } else { "processes" };
-            format!("server: {names} ({noun} {})", some(pids.iter().map(u32::to_string)))
+            let containers = match some(containers.iter().map(|it| clean(&it.full_name()))) {
+                none if none.is_empty() => none,
+                names => format!(" in {names}"),
+            };
+            format!("server: {names} ({noun} {}){containers}", some(pids.iter().map(u32::to_string)))
         }
         // Why is for the end to say: one may begin to listen meanwhile.
         _ => "server: no process on this host so far".to_owned(),

@@ -1,5 +1,6 @@
 //! Arguments of `capture`, and the units they come in.
 
+use super::container::ContainerPlace;
 use super::plaintext::{self, Plaintext};
 use super::rotation::RotationArgs;
 use crate::cli::{Output, Which};
@@ -7,8 +8,12 @@ use crate::keys::KeyFiles;
 use crate::project::ProjectArgs;
 use crate::sample::SampleArgs;
 use crate::time::{duration, some_time};
+use anyhow::Result;
 use clap::Args;
+use overhead_capture::live::NetworkNamespace;
 use overhead_kernel::ProcessSelection;
+use overhead_model::Protocol;
+use overhead_report::text::clean;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,9 +22,15 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CaptureArgs {
-    /// Interface to capture on; `any` works
-    #[arg(short, long, value_name = "IF", default_value = "lo", overrides_with = "iface")]
-    pub iface: String,
+    /// Interface to capture on; `any` works [default: lo; of a container the one that its connections use]
+    #[arg(short, long, value_name = "IF", overrides_with = "iface")]
+    pub iface: Option<String>,
+    /// A container, by name, id or pod: its interface, and its processes for the counters
+    #[arg(long, value_name = "NAME|ID", conflicts_with = "unix")]
+    pub container: Option<String>,
+    /// What `container` means, once that is known.
+    #[arg(skip)]
+    pub place: Option<ContainerPlace>,
     /// List the interfaces and end
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
@@ -130,12 +141,42 @@ pub struct CaptureArgs {
 impl CaptureArgs {
     /// Returns how the processes of the server are found.
     pub fn server(&self) -> ProcessSelection {
-        match (&*self.pid, &self.cgroup, &self.comm) {
-            ([_, ..], _, _) => ProcessSelection::Pids(self.pid.clone()),
-            (_, Some(path), _) => ProcessSelection::Cgroup(path.clone()),
-            (_, _, Some(name)) => ProcessSelection::Comm(name.clone()),
+        let of_container = self.place.as_ref().map(|place| &*place.servers);
+        match (&*self.pid, &self.cgroup, &self.comm, of_container) {
+            ([_, ..], _, _, _) => ProcessSelection::Pids(self.pid.clone()),
+            (_, Some(path), _, _) => ProcessSelection::Cgroup(path.clone()),
+            (_, _, Some(name), _) => ProcessSelection::Comm(name.clone()),
+            (_, _, _, Some(servers @ [_, ..])) => ProcessSelection::Pids(servers.to_vec()),
             _ => ProcessSelection::Ports,
         }
+    }
+
+    /// Returns the interface that is captured on.
+    pub fn interface(&self) -> &str {
+        self.iface.as_deref().unwrap_or("lo")
+    }
+
+    /// Returns the interface as it is said, with the container that it is of.
+    pub fn interface_in_words(&self) -> String {
+        let interface = clean(self.interface());
+        match &self.place {
+            Some(place) => format!("{interface} of container {}", clean(&place.container.argument())),
+            None => interface,
+        }
+    }
+
+    /// Returns where the interface is; `None` for the network namespace of this process.
+    pub fn namespace(&self) -> Option<&NetworkNamespace> {
+        self.place.as_ref().map(|place| &place.namespace)
+    }
+
+    /// Returns the captured ports: the selected ones, or all well-known ones.
+    pub fn ports(&self) -> Result<Vec<u16>> {
+        let selection = self.which.selection()?;
+        if selection.ports.is_empty() {
+            return Ok(Protocol::ALL.iter().flat_map(|protocol| protocol.ports()).copied().collect());
+        }
+        Ok(selection.ports.iter().map(|(port, _)| *port).collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What watching takes from a command: it runs in turns with nobody watching and under the capture.
 
-use super::{CaptureArgs, Captured, CommandOutput, Folder, Signals, command, ports_of};
+use super::{CaptureArgs, Captured, CommandOutput, Folder, Signals, command};
 use crate::caller::User;
 use anyhow::{Result, bail};
 use overhead_kernel::{ProcessSelection, children_cpu_ns, family_cpu_ns, servers};
@@ -162,7 +162,7 @@ impl Turns<'_> {
         let by_port = self.capture.server() == ProcessSelection::Ports;
         let sockets = self.capture.sockets(&selection).ok()?.filter(|_| by_port);
         let chosen = sockets.map_or_else(|| self.capture.server(), |sockets| sockets.server());
-        let servers: BTreeSet<u32> = servers(&chosen, &ports_of(&selection)).ok()?;
+        let servers: BTreeSet<u32> = servers(&chosen, &self.capture.ports().ok()?).ok()?;
         if servers.is_empty() {
             return None;
         }

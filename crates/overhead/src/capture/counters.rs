@@ -6,7 +6,7 @@ use anyhow::Result;
 use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role, WorkSampling};
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Counters, or the reason why there are none.
 pub enum Counting {
@@ -34,6 +34,9 @@ impl Counting {
         options.adopt_children = true;
         options.server = args.server();
         options.by_operation = args.sample_kernel;
+        if let Some(namespace) = args.namespace() {
+            options.network_namespace = namespace.number() as u32;
+        }
         if let Some(sockets) = sockets {
             options.only_unix = true;
             if options.server == ProcessSelection::Ports {
@@ -130,6 +133,14 @@ impl Counting {
         match counters.attribute(&captured.collect::<Vec<_>>()) {
             Ok(record) => Measured::Value(record),
             Err(error) => Measured::unavailable(error.to_string()),
+        }
+    }
+
+    /// Returns the network namespaces of the processes that were followed.
+    pub fn network_namespaces(&self) -> BTreeMap<u32, u32> {
+        match self {
+            Self::On(counters) => counters.network_namespaces(),
+            Self::Off(_) => BTreeMap::new(),
         }
     }
 

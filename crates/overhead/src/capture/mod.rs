@@ -4,6 +4,7 @@ mod announce;
 mod args;
 mod clock;
 mod command;
+mod container;
 mod cost;
 mod counters;
 mod environment;
@@ -21,6 +22,7 @@ mod warmup;
 
 pub use args::CaptureArgs;
 pub use command::CommandOutput;
+pub use container::choose as choose_interface;
 pub use folder::{Folder, PRINTED, Written, by_time as folder_by_time};
 pub use signals::Signals;
 
@@ -33,15 +35,16 @@ use crate::sweep::SweepArgs;
 use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use crate::{caller, fields, inputs, ledger, print, project};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use counters::Counting;
 use metrics::{Metrics, MetricsServer};
-use overhead_capture::live::{LiveOptions, LiveSource, interface_facts, list_interfaces};
+use overhead_capture::live::{LiveOptions, LiveSource, interface_facts};
 use overhead_capture::{KernelFilter, WriterOptions};
+use overhead_containers::Containers;
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_kernel::WorkListener;
 use overhead_model::record::SourceKind;
-use overhead_model::{LinkType, Measured, Protocol, Run, exit, say};
+use overhead_model::{LinkType, Measured, Run, exit, say};
 use overhead_report::{Aggregate, FileOwner, NamedRun, SharedListener};
 use packets::{CaptureOutcome, Capturing, Dissection, Limits, LiveInput, SharedWorkListener};
 use plaintext::TlsSource;
@@ -63,7 +66,7 @@ impl CaptureArgs {
     /// Captures, counts, writes the run and prints the result.
     pub fn run(self) -> Result<u8> {
         if self.list_interfaces {
-            return list();
+            return list(self.container.as_deref());
         }
         if self.runs.is_some_and(|runs| runs > 1) {
             return SweepArgs::repeated(self).run();
@@ -73,16 +76,19 @@ impl CaptureArgs {
             let why = "--project and --physical read the packets of the run folder: leave -w, --no-packets and --bpf-only out";
             return Err(StatusFault::usage(why.to_owned()).into());
         }
-        runtime()?.block_on(async {
-            let mut signals = Signals::new()?;
-            self.check()?;
-            if let Some(rounds) = self.measure_cost {
-                return cost::measure(self, rounds, &mut signals).await;
-            }
-            let folder = self.folder()?.map(Arc::new);
-            let print = |capture: &Self, captured| capture.publish(captured);
-            Arc::new(self).session(&mut signals, folder, CommandOutput::Shown, print).await
-        })
+        let this = self.settled()?;
+        runtime()?.block_on(this.run_settled())
+    }
+
+    async fn run_settled(self) -> Result<u8> {
+        let mut signals = Signals::new()?;
+        self.check()?;
+        if let Some(rounds) = self.measure_cost {
+            return cost::measure(self, rounds, &mut signals).await;
+        }
+        let folder = self.folder()?.map(Arc::new);
+        let print = |capture: &Self, captured| capture.publish(captured);
+        Arc::new(self).session(&mut signals, folder, CommandOutput::Shown, print).await
     }
 
     /// Checks what was asked for, as far as this is possible before anything is made.
@@ -114,7 +120,8 @@ impl CaptureArgs {
     ) -> Result<T> {
         let begun = self.begin(folder.as_ref(), output);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
-        let CaptureSession { mut child, spawned, mut counting, capturing, work, warmup, metrics, started } = session;
+        let CaptureSession { mut child, spawned, mut counting, capturing, work, warmup, metrics, started, containers } =
+            session;
         let watched =
             Watched { capturing: capturing.as_ref(), counting: &mut counting, warmup: warmup.as_deref(), metrics };
         let cause = self.watch(child.as_mut(), watched, signals).await?;
@@ -124,7 +131,7 @@ impl CaptureArgs {
         let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
         let Some(ended) = ended else { return Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()) };
         let ran = ended.at.map(|at| at - spawned);
-        let finishing = Finishing { counting, capturing, work, warmup, started, ended };
+        let finishing = Finishing { counting, capturing, work, warmup, started, ended, containers };
         let (this, place) = (Arc::clone(&self), folder.clone());
         let concluded = signals.end.unless_aborted(move || {
             let run = this.record(finishing, place.as_deref())?;
@@ -135,17 +142,19 @@ impl CaptureArgs {
 
     /// Waits for the threads, and makes the record.
     fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
-        let Finishing { mut counting, capturing, work, warmup, started, ended } = finishing;
+        let Finishing { mut counting, capturing, work, warmup, started, ended, containers } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         if let Some(lost) = folder.and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
             captured.warnings.partial(lost);
         }
         captured.warnings.of_command(ended);
-        let counters = match (self.bpf_only, self.unix.is_empty()) {
+        let mut counters = match (self.bpf_only, self.unix.is_empty()) {
             (true, _) => counting.read(),
             (false, true) => counting.attribute(&captured.aggregate),
             (false, false) => counting.attribute_streams(&captured.aggregate),
         };
+        let moments = [&containers, &container::containers_now()];
+        container::name_containers(&mut counters, &moments, &counting.network_namespaces());
         let facts = self.facts(&captured, ended, counters, &counting, started);
         if !self.bpf_only {
             captured.warnings.of_totals(&captured.totals);
@@ -214,7 +223,8 @@ impl CaptureArgs {
         }
         let selection = self.which.selection()?;
         let sockets = self.sockets(&selection)?;
-        let ports = if sockets.is_some() { Vec::new() } else { ports_of(&selection) };
+        let ports = if sockets.is_some() { Vec::new() } else { self.ports()? };
+        let containers = container::containers_now();
         let mut counting = Counting::load(self, &ports, sockets.as_ref())?;
         if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
             say!("{note}");
@@ -240,9 +250,11 @@ impl CaptureArgs {
         let spawned = Instant::now();
         let child = command::start(&self.command, user, output)?;
         if !self.output.quiet {
-            say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &counting.read()));
+            let mut so_far = counting.read();
+            container::name_containers(&mut so_far, &[&containers], &counting.network_namespaces());
+            say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &so_far));
         }
-        Ok(CaptureSession { child, spawned, counting, capturing, work, warmup, metrics, started })
+        Ok(CaptureSession { child, spawned, counting, capturing, work, warmup, metrics, started, containers })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -286,7 +298,8 @@ impl CaptureArgs {
         if self.bpf_only {
             return Ok(None);
         }
-        let mut options = LiveOptions::new(&self.iface);
+        let mut options = LiveOptions::new(self.interface());
+        options.namespace = self.namespace().cloned();
         if self.snaplen > 0 {
             options.snaplen = self.snaplen;
         }
@@ -294,7 +307,7 @@ impl CaptureArgs {
         options.filter = KernelFilter::new(ports.iter().copied(), self.filter.as_deref());
         let source = LiveSource::open(&options)?;
         let mut about = WriterOptions::new(source.link_type());
-        about.interface.clone_from(&self.iface);
+        about.interface = self.interface_in_words();
         about.snaplen = options.snaplen;
         source.filter().unwrap_or_default().clone_into(&mut about.filter);
         if let Some(whose) = &self.tls_plaintext {
@@ -435,8 +448,10 @@ impl CaptureArgs {
         counting: &Counting,
         started: Beginning,
     ) -> ledger::Circumstances {
-        let interface = (!self.bpf_only && self.unix.is_empty()).then(|| interface_facts(&self.iface));
+        let interface =
+            (!self.bpf_only && self.unix.is_empty()).then(|| interface_facts(self.interface(), self.namespace()));
         let mut environment = environment::describe(interface, &self.command);
+        environment.container = self.place.as_ref().map(|place| place.container.record());
         if let Some(workload) = &mut environment.workload {
             workload.exit_code = ended.code;
             workload.was_ended = !ended.by_itself;
@@ -459,7 +474,7 @@ impl CaptureArgs {
     fn publish(&self, captured: Captured) -> Result<u8> {
         let Captured { folder, run, ended, .. } = captured;
         let folder = folder.as_deref();
-        let named = NamedRun::new(folder.map_or_else(|| self.iface.clone(), Folder::name), run);
+        let named = NamedRun::new(folder.map_or_else(|| self.interface_in_words(), Folder::name), run);
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
         print::warnings(&named, &self.output);
         if self.write.as_deref() != Some(Path::new("-")) {
@@ -578,6 +593,8 @@ struct CaptureSession {
     warmup: Option<Arc<WarmUp>>,
     metrics: Option<MetricsServer>,
     started: Beginning,
+    /// Those there were as it began.
+    containers: Containers,
 }
 
 /// What is looked at while a capture runs.
@@ -596,19 +613,12 @@ struct Finishing {
     warmup: Option<Arc<WarmUp>>,
     started: Beginning,
     ended: Ended,
+    containers: Containers,
 }
 
 /// Returns what a capture runs in.
 pub fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
-}
-
-/// Ports to capture: the selected ones, or all well-known ones.
-fn ports_of(selection: &Selection) -> Vec<u16> {
-    if selection.ports.is_empty() {
-        return Protocol::ALL.iter().flat_map(|protocol| protocol.ports()).copied().collect();
-    }
-    selection.ports.iter().map(|(port, _)| *port).collect()
 }
 
 /// Result of a capture without packets.
@@ -631,8 +641,8 @@ async fn or_never<F: Future>(future: Option<F>) -> F::Output {
     }
 }
 
-fn list() -> Result<u8> {
-    let interfaces = list_interfaces().context("the interfaces cannot be listed")?;
+fn list(container: Option<&str>) -> Result<u8> {
+    let interfaces = container::interfaces(container)?;
     if interfaces.is_empty() {
         bail!("there is no interface that this user may capture on: run with sudo");
     }

@@ -73,7 +73,8 @@ impl SweepArgs {
         let path = |path: &std::path::PathBuf| path.display().to_string();
         let time = |time: std::time::Duration| format!("{}s", time.as_secs_f64());
         let valued = [
-            ("--iface", Some(capture.iface.clone())),
+            ("--iface", Some(capture.interface().to_owned())),
+            ("--container", capture.container.clone()),
             ("--filter", capture.filter.clone()),
             ("--cgroup", capture.cgroup.as_ref().map(path)),
             ("--comm", capture.comm.clone()),

@@ -31,8 +31,9 @@ enum Stop {
 
 impl SweepArgs {
     /// Makes the runs that are not there yet, writes the record after each of them, and prints and draws what they come to.
-    pub fn run(self) -> Result<u8> {
+    pub fn run(mut self) -> Result<u8> {
         self.check()?;
+        self.capture = self.capture.settled()?;
         runtime()?.block_on(async {
             let mut signals = Signals::new()?;
             let place = Place::open(&self)?;

@@ -1,12 +1,14 @@
 //! `overhead doctor`: what this machine can measure, and what would enable the rest.
 
+mod listing;
+
 use crate::print;
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource};
 use overhead_model::exit::{COMPLETE, FAILED, PARTIAL};
 use std::fmt::Write;
 
-/// Tries everything and prints a line for each. The status is that of a run here: 0 where nothing would be missing, 3
+/// Tries everything and prints a line for each, and the databases that could be captured. The status is that of a run here: 0 where nothing would be missing, 3
 /// where something would, 1 where there would be neither packets nor counters.
 pub fn run() -> Result<u8> {
     let mut out = String::new();
@@ -25,6 +27,7 @@ pub fn run() -> Result<u8> {
         has_counters &= !capability.is_all_counters() || capability.outcome.is_ok();
         line(capability.name, capability.outcome.map_err(|absence| format!("{}; {}", absence.reason, absence.remedy)));
     }
+    out += &listing::listing(has_counters);
     print::verbatim(&out)?;
     Ok(match (has_packets || has_counters, missing) {
         (false, _) => FAILED,

@@ -1,0 +1,111 @@
+//! The network namespace that a capture takes place in.
+
+use crate::SourceError;
+use overhead_model::privilege::{SYS_ADMIN, SYS_PTRACE};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+/// A network namespace (`network_namespaces(7)`), kept open: it lasts as long as this, whatever becomes of its processes.
+///
+/// A socket stays in the namespace that its thread was in when it was opened. So what opens one, or asks for interfaces, is run by a
+/// thread that has moved there; all else stays where it is.
+#[derive(Clone, Debug)]
+pub struct NetworkNamespace {
+    file: Arc<File>,
+    number: u64,
+    is_own: bool,
+}
+
+impl NetworkNamespace {
+    /// Opens the namespace of a process.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Namespace`], when there is no such process, or it is not this user's to see.
+    pub fn of_process(pid: u32) -> Result<Self, SourceError> {
+        let open = |path: &str| File::open(path).and_then(|file| Ok((file.metadata()?.ino(), file)));
+        let place = format!("of process {pid}");
+        let (number, file) = open(&format!("/proc/{pid}/ns/net")).map_err(|error| fault(place, &error, SYS_PTRACE))?;
+        let is_own = open("/proc/self/ns/net").is_ok_and(|(own, _)| own == number);
+        Ok(Self { file: Arc::new(file), number, is_own })
+    }
+
+    /// Returns its number: the inode of `/proc/PID/ns/net`.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns whether this process is in it.
+    pub fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Does the work in a thread that has moved to this namespace, and ends with it. Where that is the namespace of this process, nothing moves, and
+    /// no privilege is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Namespace`], when moving there is not permitted.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SourceError> {
+        if self.is_own {
+            return Ok(work());
+        }
+        let moved = || {
+            move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(work())
+        };
+        let done = std::thread::scope(|scope| scope.spawn(moved).join());
+        match done {
+            Ok(done) => done.map_err(|error: rustix::io::Errno| {
+                fault(format!("number {}", self.number), &io::Error::from(error), SYS_ADMIN)
+            }),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl PartialEq for NetworkNamespace {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for NetworkNamespace {}
+
+fn fault(namespace: String, error: &io::Error, privilege: overhead_model::privilege::Privilege) -> SourceError {
+    SourceError::Namespace { namespace, reason: error.to_string(), missing: vec![privilege] }
+}
+
+/// Does the work in a namespace; here, where none is given.
+pub(super) fn inside<T: Send>(
+    namespace: Option<&NetworkNamespace>,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, SourceError> {
+    match namespace {
+        Some(namespace) => namespace.run(work),
+        None => Ok(work()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_its_own_namespace_a_process_stays_in_its_thread() {
+        let own = NetworkNamespace::of_process(std::process::id()).unwrap();
+        assert!(own.is_own() && own.number() > 0);
+        let here = std::thread::current().id();
+        assert_eq!(own.run(|| std::thread::current().id()).unwrap(), here);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_named() {
+        let error = NetworkNamespace::of_process(u32::MAX).unwrap_err().to_string();
+        assert!(error.starts_with("the network namespace of process 4294967295 cannot be entered"), "{error}");
+    }
+}

@@ -1,0 +1,219 @@
+//! A container to capture: which processes, which network namespace, which interface, which ports.
+
+use super::args::CaptureArgs;
+use crate::databases::{self, Database};
+use crate::exit::StatusFault;
+use anyhow::{Context, Result, bail};
+use overhead_capture::live::{InterfaceFlag, LiveInterface, NetworkNamespace, list_interfaces};
+use overhead_containers::{Container, Containers, Host};
+use overhead_kernel::{TcpConnection, tcp_connections};
+use overhead_model::record::{self, Counters};
+use overhead_model::{Measured, say};
+use overhead_report::text::{clean, counted};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The interface that engines give a container.
+const USUAL: &str = "eth0";
+/// The interface that leads back.
+const LOOPBACK: &str = "lo";
+
+/// A container, and the place in the network that it is at.
+#[derive(Clone, Debug)]
+pub struct ContainerPlace {
+    /// The container.
+    pub container: Container,
+    /// Its network namespace.
+    pub namespace: NetworkNamespace,
+    /// Its processes that serve the captured ports; none where it is only a client.
+    pub servers: Vec<u32>,
+}
+
+impl CaptureArgs {
+    /// Returns the same with all that `--container` means: interface, ports and processes, as far as they were not named.
+    pub fn settled(mut self) -> Result<Self> {
+        let Some(name) = self.container.clone() else { return Ok(self) };
+        let containers = Containers::of(&Host::default())?;
+        let (container, namespace) = locate(&containers, &name)?;
+        let pid = container.pids.first().copied().unwrap_or_default();
+        let own = |database: &Database| database.pids.iter().any(|pid| container.pids.contains(pid));
+        let mut databases = databases::listening(&containers)?;
+        databases.retain(|database| own(database) && !database.addresses.is_empty());
+        self.choose_ports(&databases)?;
+        let ports = self.ports()?;
+        let serves = |database: &&Database| database.ports().iter().any(|port| ports.contains(port));
+        let serving: Vec<&Database> = databases.iter().filter(serves).collect();
+        let servers = serving.iter().flat_map(|database| &database.pids).copied();
+        let servers = servers.filter(|pid| container.pids.contains(pid)).collect();
+        if self.iface.is_none() && !self.bpf_only {
+            let connections = tcp_connections(pid, &ports).unwrap_or_default();
+            let interfaces = list_interfaces(Some(&namespace))?;
+            let is_local = !serving.is_empty() && serving.iter().all(|database| database.is_local());
+            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own());
+            let ChosenInterface { name: interface, elsewhere } = chosen?;
+            for (other, count) in elsewhere.iter().filter(|_| !self.output.quiet) {
+                let connections = counted(*count, "connection");
+                let name = clean(&name);
+                say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
+            }
+            self.iface = Some(interface);
+        }
+        self.place = Some(ContainerPlace { container, namespace, servers });
+        Ok(self)
+    }
+
+    /// Where neither is named, ports and systems are those of the container's databases; where a system is, the ports of that.
+    fn choose_ports(&mut self, databases: &[Database]) -> Result<()> {
+        if !self.which.port.is_empty() {
+            return Ok(());
+        }
+        let named = self.which.systems()?;
+        let is_meant = |database: &&Database| {
+            named.is_empty() || named.iter().any(|system| system.protocol == database.system.protocol)
+        };
+        let meant: Vec<&Database> = databases.iter().filter(is_meant).collect();
+        let mut ports: Vec<u16> = meant.iter().flat_map(|database| database.ports()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        self.which.port = ports;
+        if named.is_empty() && !meant.is_empty() {
+            let mut systems: Vec<String> = meant.iter().map(|database| database.system.name.to_owned()).collect();
+            systems.sort();
+            systems.dedup();
+            self.which.db = systems;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the container of this name, and its network namespace.
+fn locate(containers: &Containers, name: &str) -> Result<(Container, NetworkNamespace)> {
+    let container = containers.find(name)?.clone();
+    let pid = container.pids.first().copied().unwrap_or_default();
+    let namespace = NetworkNamespace::of_process(pid)?;
+    Ok((container, namespace))
+}
+
+/// Returns the interfaces that can be captured on: here, or in a container.
+pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
+    let place = container.map(|name| locate(&Containers::of(&Host::default())?, name)).transpose()?;
+    let namespace = place.as_ref().map(|(_, namespace)| namespace);
+    list_interfaces(namespace).context("the interfaces cannot be listed")
+}
+
+/// An interface, and how many connections are on which other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenInterface {
+    /// The interface.
+    pub name: String,
+    /// The others, each with its connections.
+    pub elsewhere: BTreeMap<String, u64>,
+}
+
+/// Returns the interface that most of the connections use. Without any, the usual one of a container, or the only one beside loopback; for servers
+/// that only listen on loopback that.
+pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_local: bool) -> Result<ChosenInterface> {
+    let has = |interface: &&LiveInterface, ip: IpAddr| interface.addresses.contains(&ip);
+    let of =
+        |ip: IpAddr| interfaces.iter().find(|interface| has(interface, ip)).map(|interface| interface.name.clone());
+    let mut used = BTreeMap::<String, u64>::new();
+    for connection in connections {
+        // What a namespace sends to an address of its own goes by loopback; both ends of it are in the list.
+        let is_within = connection.remote.ip().is_loopback() || of(connection.remote.ip()).is_some();
+        let interface = if is_within { Some(LOOPBACK.to_owned()) } else { of(connection.local.ip()) };
+        *used.entry(interface.unwrap_or_else(|| USUAL.to_owned())).or_default() += 1;
+    }
+    if let Some((name, _)) = used.iter().max_by_key(|(_, count)| **count).map(|(name, count)| (name.clone(), *count)) {
+        used.remove(&name);
+        return Ok(ChosenInterface { name, elsewhere: used });
+    }
+    let is_loopback = |interface: &&LiveInterface| interface.flags.contains(&InterfaceFlag::Loopback);
+    let is_up =
+        |interface: &&LiveInterface| interface.flags.contains(&InterfaceFlag::Up) && !interface.addresses.is_empty();
+    let others: Vec<&str> =
+        interfaces.iter().filter(|it| is_up(it) && !is_loopback(it)).map(|interface| interface.name.as_str()).collect();
+    let name = match others.as_slice() {
+        _ if is_local => LOOPBACK,
+        [] => LOOPBACK,
+        [one] => one,
+        several if several.contains(&USUAL) => USUAL,
+        several => bail!(StatusFault::usage(format!(
+            "the container has the interfaces {}, and no connection tells which one is meant: choose it with -i",
+            several.join(", ")
+        ))),
+    };
+    Ok(ChosenInterface { name: name.to_owned(), elsewhere: BTreeMap::new() })
+}
+
+/// Says of the counted processes which containers they are in. Processes come and go: those are known that were in one at one of these
+/// moments, and those that were in a network namespace that a container alone has.
+pub fn name_containers(
+    counters: &mut Measured<Counters>,
+    moments: &[&Containers],
+    network_namespaces: &BTreeMap<u32, u32>,
+) {
+    let Measured::Value(counters) = counters else { return };
+    let of_protocols = counters.protocols.iter_mut().flat_map(|of| [&mut of.server, &mut of.client]);
+    for role in [&mut counters.server, &mut counters.client].into_iter().chain(of_protocols) {
+        let Measured::Value(role) = role else { continue };
+        let of = |pid: &u32| {
+            let namespace = network_namespaces.get(pid).filter(|number| **number > 0).map(|number| u64::from(*number));
+            let by_process = moments.iter().find_map(|containers| containers.of_process(*pid));
+            by_process.or_else(|| moments.iter().find_map(|containers| containers.of_network_namespace(namespace?)))
+        };
+        let mut names: Vec<record::Container> = role.pids.iter().filter_map(of).map(Container::record).collect();
+        names.sort();
+        names.dedup();
+        role.containers = names;
+    }
+}
+
+/// Returns the containers of this moment; none where they cannot be told.
+pub fn containers_now() -> Containers {
+    Containers::of(&Host::default()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(name: &str, address: &str) -> LiveInterface {
+        let flags =
+            if name == LOOPBACK { vec![InterfaceFlag::Up, InterfaceFlag::Loopback] } else { vec![InterfaceFlag::Up] };
+        LiveInterface { name: name.into(), description: None, addresses: vec![address.parse().unwrap()], flags }
+    }
+
+    fn connection(local: &str, remote: &str) -> TcpConnection {
+        TcpConnection { local: local.parse().unwrap(), remote: remote.parse().unwrap() }
+    }
+
+    fn name(interfaces: &[LiveInterface], connections: &[TcpConnection], is_local: bool) -> String {
+        choose(interfaces, connections, is_local).unwrap().name
+    }
+
+    #[test]
+    fn the_interface_is_where_the_connections_are() {
+        let interfaces = [interface("lo", "127.0.0.1"), interface("eth0", "10.88.0.4"), interface("eth1", "10.89.0.4")];
+        let far = connection("10.89.0.4:6379", "10.89.0.9:40000");
+        let near = connection("10.88.0.4:6379", "10.88.0.4:40000");
+        assert_eq!(name(&interfaces, &[far], false), "eth1");
+        assert_eq!(name(&interfaces, &[near], false), "lo");
+        let chosen = choose(&interfaces, &[far, far, near], false).unwrap();
+        assert_eq!(chosen, ChosenInterface { name: "eth1".into(), elsewhere: BTreeMap::from([("lo".into(), 1)]) });
+    }
+
+    #[test]
+    fn without_connections_it_is_the_usual_one_or_the_only_one() {
+        let (lo, eth0, net1) =
+            (interface("lo", "127.0.0.1"), interface("eth0", "10.88.0.4"), interface("net1", "10.1.0.4"));
+        assert_eq!(name(&[lo.clone(), eth0.clone(), net1.clone()], &[], false), "eth0");
+        assert_eq!(name(&[lo.clone(), net1.clone()], &[], false), "net1");
+        assert_eq!(name(&[lo.clone(), net1.clone()], &[], true), "lo");
+        assert_eq!(name(std::slice::from_ref(&lo), &[], false), "lo");
+        let several = choose(&[lo, net1, interface("net2", "10.2.0.4")], &[], false).unwrap_err();
+        assert_eq!(
+            several.to_string(),
+            "the container has the interfaces net1, net2, and no connection tells which one is meant: choose it with -i"
+        );
+    }
+}

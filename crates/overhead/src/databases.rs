@@ -1,0 +1,157 @@
+//! The databases that listen on this host, in whatever network namespace and container.
+
+use overhead_containers::{Container, Containers};
+use overhead_kernel::{TcpServer, UnixServer, tcp_servers, unix_servers};
+use overhead_model::{Protocol, System};
+use std::net::SocketAddr;
+
+/// Names for `--db` that say nothing of a process that is called so.
+const TOO_GENERAL: [&str; 3] = ["http", "https", "pg"];
+
+/// A process that listens, and is a database by its name or by its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// What it is taken for.
+    pub system: System,
+    /// Its name says so; only its port does otherwise.
+    pub by_name: bool,
+    /// The process, and those that descend from it and have its sockets too.
+    pub pids: Vec<u32>,
+    /// Its command name.
+    pub comm: String,
+    /// Number of the network namespace of its TCP sockets; `None` where it has none.
+    pub network_namespace: Option<u32>,
+    /// Where it listens for the protocol.
+    pub addresses: Vec<SocketAddr>,
+    /// The UNIX sockets that it listens on.
+    pub unix: Vec<String>,
+    /// The container that it is in; `None` for one that is in none.
+    pub container: Option<Container>,
+}
+
+impl Database {
+    /// Returns its ports, each once, in order.
+    pub fn ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self.addresses.iter().map(SocketAddr::port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// Returns whether all of its addresses are on loopback.
+    pub fn is_local(&self) -> bool {
+        self.addresses.iter().all(|address| address.ip().is_loopback())
+    }
+
+    /// Returns the process that the others descend from.
+    pub fn pid(&self) -> u32 {
+        self.pids.first().copied().unwrap_or_default()
+    }
+}
+
+/// Returns the databases that listen, those of one container after another. Those of processes that this user may not see are absent.
+pub fn listening(containers: &Containers) -> Result<Vec<Database>, overhead_kernel::Error> {
+    Ok(join(tcp_servers()?, &unix_servers()?, containers))
+}
+
+fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &Containers) -> Vec<Database> {
+    let mut all: Vec<Database> = tcp.into_iter().filter_map(of_tcp).collect();
+    for server in unix {
+        if let Some(database) = all.iter_mut().find(|it| server.pids.iter().any(|pid| it.pids.contains(pid))) {
+            database.unix.push(server.socket.clone());
+        } else if let Some(system) = by_name(&server.comm) {
+            all.push(Database {
+                system,
+                by_name: true,
+                pids: server.pids.clone(),
+                comm: server.comm.clone(),
+                network_namespace: None,
+                addresses: Vec::new(),
+                unix: vec![server.socket.clone()],
+                container: None,
+            });
+        }
+    }
+    for database in &mut all {
+        database.container = containers.of_process(database.pid()).cloned();
+    }
+    let place = |database: &Database| (database.container.as_ref().map(Container::argument), database.pid());
+    all.sort_by_cached_key(place);
+    all
+}
+
+fn of_tcp(server: TcpServer) -> Option<Database> {
+    let named = by_name(&server.comm);
+    let system = named.or_else(|| server.addresses.iter().find_map(|address| by_port(address.port())))?;
+    let is_usual =
+        |address: &&SocketAddr| address.port() == system.port || system.protocol.ports().contains(&address.port());
+    // Beside their own port servers listen for administration and for each other; where none is the usual one, all may be meant.
+    let usual: Vec<SocketAddr> = server.addresses.iter().filter(is_usual).copied().collect();
+    Some(Database {
+        system,
+        by_name: named.is_some(),
+        pids: server.pids,
+        comm: server.comm,
+        network_namespace: Some(server.network_namespace),
+        addresses: if usual.is_empty() { server.addresses } else { usual },
+        unix: Vec::new(),
+        container: None,
+    })
+}
+
+/// The system whose name a command begins with: of several the shortest, which is the usual one.
+fn by_name(comm: &str) -> Option<System> {
+    let begins = |system: &&System| !TOO_GENERAL.contains(&system.name) && comm.starts_with(system.name);
+    System::ALL.iter().filter(begins).min_by_key(|system| system.name.len()).copied()
+}
+
+/// The system whose usual port this is. A port of the web says nothing of a database.
+fn by_port(port: u16) -> Option<System> {
+    let is_general = |system: &System| TOO_GENERAL.contains(&system.name);
+    let of_system = System::ALL.iter().find(|system| system.port == port && !is_general(system)).copied();
+    let of_protocol = || {
+        let with = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
+        with.filter(|protocol| protocol.ports().contains(&port)).find_map(System::of)
+    };
+    of_system.or_else(of_protocol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(pid: u32, comm: &str, addresses: &[&str]) -> TcpServer {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        TcpServer { pids: vec![pid], comm: comm.to_owned(), network_namespace: 7, addresses }
+    }
+
+    fn found(tcp: Vec<TcpServer>, unix: &[UnixServer]) -> Vec<(u32, &'static str, bool, Vec<u16>)> {
+        let all = join(tcp, unix, &Containers::default());
+        all.iter().map(|it| (it.pid(), it.system.name, it.by_name, it.ports())).collect()
+    }
+
+    #[test]
+    fn a_database_is_told_by_its_name_else_by_its_port() {
+        let tcp = vec![
+            server(10, "redis-server", &["0.0.0.0:7777", "[::]:7777"]),
+            server(11, "java", &["127.0.0.1:7199", "10.0.0.1:9042"]),
+            server(12, "nginx", &["0.0.0.0:80", "0.0.0.0:8080"]),
+            server(13, "mysqld", &["[::]:33060", "[::]:3306"]),
+        ];
+        let wanted =
+            [(10, "redis", true, vec![7777]), (11, "cassandra", false, vec![9042]), (13, "mysql", true, vec![3306])];
+        assert_eq!(found(tcp, &[]), wanted);
+    }
+
+    #[test]
+    fn a_unix_socket_is_its_servers_or_a_server_by_itself() {
+        let unix =
+            |socket: &str, pid, comm: &str| UnixServer { socket: socket.into(), pids: vec![pid], comm: comm.into() };
+        let sockets =
+            [unix("/run/redis.sock", 10, "redis-server"), unix("/run/pg", 11, "postgres"), unix("/run/x", 12, "bash")];
+        let all = join(vec![server(10, "redis-server", &["127.0.0.1:6379"])], &sockets, &Containers::default());
+        let shown: Vec<_> = all.iter().map(|it| (it.pid(), it.unix.join(" "), it.network_namespace)).collect();
+        assert_eq!(shown, [(10, "/run/redis.sock".to_owned(), Some(7)), (11, "/run/pg".to_owned(), None)]);
+        assert!(all[0].is_local());
+    }
+}

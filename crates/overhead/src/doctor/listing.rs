@@ -1,0 +1,163 @@
+//! The databases that listen on this host, how each is captured, and the command for it.
+
+use crate::caller;
+use crate::capture::choose_interface;
+use crate::databases::{self, Database};
+use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
+use overhead_containers::{Containers, Host};
+use overhead_kernel::{ProcessTls, process_tls, tcp_connections};
+use overhead_report::text::{clean, wrapped};
+use std::fmt::Write;
+
+/// Columns of a terminal that shows it all.
+const WIDTH: usize = 80;
+/// What lies below the line of a database begins here.
+const INDENT: &str = "     ";
+/// UNIX sockets named of one database.
+const SOCKETS: usize = 3;
+
+/// What a database is captured from, and how that is said on a command line.
+enum Place {
+    /// An interface of this network namespace.
+    Here(String),
+    /// An interface of a container's.
+    Container { name: String, interface: String },
+    /// A network namespace that is no container's.
+    Apart { pid: u32, interface: String },
+    /// Not from packets.
+    Nowhere,
+}
+
+/// Returns the listing; whether there are counters was tried before.
+pub fn listing(has_counters: bool) -> String {
+    let mut out = "\nDatabases that listen here, in all network namespaces:\n".to_owned();
+    let containers = match Containers::of(&Host::default()) {
+        Ok(containers) => containers,
+        Err(error) => return out + &format!("{INDENT}not known: {error}\n"),
+    };
+    match databases::listening(&containers) {
+        Ok(found) if found.is_empty() => {
+            let _ = writeln!(out, "{INDENT}none that this user can see");
+        }
+        Ok(found) => found.iter().for_each(|database| describe(&mut out, database, has_counters)),
+        Err(error) => {
+            let _ = writeln!(out, "{INDENT}not known: {error}");
+        }
+    }
+    out
+}
+
+/// Writes what there is to say of one; writing to a string does not fail.
+fn describe(out: &mut String, database: &Database, has_counters: bool) {
+    let place = place(database);
+    let _ = writeln!(out, "\n{}", wrapped(&title(database), Some(WIDTH)));
+    line(out, "listens", &where_it_listens(database));
+    match &place {
+        Ok(place) => line(out, "packets", &packets(place)),
+        Err(reason) => line(out, "packets", &format!("no: {reason}")),
+    }
+    line(out, "TLS", &tls(database));
+    line(out, "counters", if has_counters { "yes" } else { "no: see above" });
+    for command in commands(database, place.as_ref().unwrap_or(&Place::Nowhere)) {
+        let _ = writeln!(out, "{INDENT}{command}");
+    }
+}
+
+/// Writes a line of a label and a text, which goes on below itself.
+fn line(out: &mut String, label: &str, text: &str) {
+    let text = wrapped(text, Some(WIDTH - INDENT.len() - 10));
+    for (number, part) in text.lines().enumerate() {
+        let label = if number == 0 { label } else { "" };
+        let _ = writeln!(out, "{INDENT}{label:<9} {part}");
+    }
+}
+
+/// `redis-server (process 812) in container cache (docker 3f2a91c0de12)`.
+fn title(database: &Database) -> String {
+    let Database { comm, system, by_name, container, .. } = database;
+    let taken = if *by_name { String::new() } else { format!(", by its port {}", system.name) };
+    let of = container.as_ref().map(|container| format!(" in container {}", clean(&container.in_words())));
+    format!("{} (process {}{taken}){}", clean(comm), database.pid(), of.unwrap_or_default())
+}
+
+fn where_it_listens(database: &Database) -> String {
+    let tcp = database.addresses.iter().map(ToString::to_string);
+    let unix = database.unix.iter().take(SOCKETS).map(|socket| format!("unix {}", clean(socket)));
+    let more = database.unix.len().saturating_sub(SOCKETS);
+    let more = (more > 0).then(|| format!("{more} more"));
+    tcp.chain(unix).chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns where its packets are; why they cannot be had, where that is so.
+fn place(database: &Database) -> Result<Place, String> {
+    if database.network_namespace.is_none() {
+        return Ok(Place::Nowhere);
+    }
+    let namespace = NetworkNamespace::of_process(database.pid()).map_err(|error| error.to_string())?;
+    let interfaces = list_interfaces(Some(&namespace)).map_err(|error| error.to_string())?;
+    let interface = interface(database, &interfaces, namespace.is_own());
+    Ok(match &database.container {
+        Some(container) => Place::Container { name: container.argument(), interface },
+        None if namespace.is_own() => Place::Here(interface),
+        None => Place::Apart { pid: database.pid(), interface },
+    })
+}
+
+/// The interface that most of its connections use; without any, the one that they would.
+fn interface(database: &Database, interfaces: &[LiveInterface], is_own: bool) -> String {
+    let connections = tcp_connections(database.pid(), &database.ports()).unwrap_or_default();
+    if is_own && connections.is_empty() && !database.is_local() {
+        return "any".to_owned();
+    }
+    choose_interface(interfaces, &connections, database.is_local())
+        .map_or_else(|_| "any".to_owned(), |chosen| chosen.name)
+}
+
+fn packets(place: &Place) -> String {
+    match place {
+        Place::Here(interface) => format!("on {interface}"),
+        Place::Container { interface, .. } => {
+            format!("on {interface} of the container's network namespace")
+        }
+        Place::Apart { interface, .. } => format!("on {interface} of a network namespace of its own"),
+        Place::Nowhere => "none: what goes through a UNIX socket is taken from it".to_owned(),
+    }
+}
+
+fn tls(database: &Database) -> String {
+    match process_tls(database.pid()) {
+        Ok(ProcessTls { openssl, others }) if openssl.is_empty() && others.is_empty() => {
+            "no library is loaded".to_owned()
+        }
+        Ok(ProcessTls { openssl, others }) if openssl.is_empty() => {
+            format!("{} may be in use: with a key log (--keylog)", others.join(" and "))
+        }
+        Ok(ProcessTls { openssl, .. }) => {
+            let names: Vec<String> =
+                openssl.iter().map(|name| clean(name.rsplit('/').next().unwrap_or(name))).collect();
+            format!("{} may be in use: then add --tls-plaintext auto", names.join(" and "))
+        }
+        Err(error) => format!("not known ({error})"),
+    }
+}
+
+/// Returns what to type: for packets, and for the UNIX sockets.
+fn commands(database: &Database, place: &Place) -> Vec<String> {
+    let sudo = if caller::is_root() { "" } else { "sudo " };
+    let system = database.system.name;
+    let ports: Vec<String> = database.ports().iter().map(|port| format!(" --port {port}")).collect();
+    let is_usual = database.ports() == [database.system.port];
+    let ports = if is_usual { String::new() } else { ports.concat() };
+    let what = format!("--db {system}{ports}");
+    let of_packets = match place {
+        Place::Here(interface) => Some(format!("{sudo}overhead capture -i {interface} {what}")),
+        Place::Container { name, .. } => Some(format!("{sudo}overhead capture --container {name} {what}")),
+        Place::Apart { pid, interface } => {
+            Some(format!("{sudo}nsenter -t {pid} -n overhead capture -i {interface} {what}"))
+        }
+        Place::Nowhere => None,
+    };
+    let of_unix =
+        database.unix.first().map(|socket| format!("{sudo}overhead capture --unix {} --db {system}", clean(socket)));
+    of_packets.into_iter().chain(of_unix).collect()
+}
