@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-kernels test-faults docs fuzz crosscheck build bench dist install acceptance bench-peers soak bless fixtures clean
+.PHONY: help demo comparison test test-kernels test-containers test-faults docs fuzz crosscheck build bench dist install acceptance bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test-faults: build ## full disks, killed servers, interfaces that go away, …: 
 docs: ## docs/ as a static book with its links checked, target/book/index.html; installs mdBook the first time
 	lab/install build
 	lab/book
+test-containers: ## servers in containers of real engines, captured by name: podman, Docker, runc, as far as they are installed
+	lab/test-containers
+	lab/test-containers --engines
 
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 	lab/fuzz
