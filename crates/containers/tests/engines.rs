@@ -1,0 +1,177 @@
+//! Hosts made of folders: processes with control groups, and the files of engines as these write them, cut down.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use overhead_containers::{Containers, Error, Host};
+use std::fs;
+use std::path::Path;
+
+const ONE: &str = "40a021d090fa4fbf81b5f0fe947dc82d1c915f359e8289130eba193cf9bf3e6e";
+const TWO: &str = "4203dda74c877fc9bfe62aef0d4cec9289c6508a0197ef4a1fd4853dca866712";
+const THREE: &str = "9999dda74c877fc9bfe62aef0d4cec9289c6508a0197ef4a1fd4853dca866712";
+
+/// A host below a folder.
+struct Lab(tempfile::TempDir);
+
+impl Lab {
+    fn new() -> Self {
+        let lab = Self(tempfile::tempdir().unwrap());
+        lab.process(1, 0, "/init.scope");
+        lab
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn process(&self, pid: u32, parent: u32, group: &str) {
+        self.put(&format!("proc/{pid}/cgroup"), &format!("9:name=systemd:/\n4:memory:{group}\n0::{group}\n"));
+        self.put(&format!("proc/{pid}/stat"), &format!("{pid} (a name) S {parent} {pid} {pid} 0 -1"));
+    }
+
+    fn docker(&self, root: &str, id: &str, name: &str, pid: u32, labels: &str) {
+        let config = format!(
+            r#"{{"StreamConfig":{{}},"State":{{"Running":true,"Pid":{pid},"Health":null}},"ID":"{id}","Config":{{"Labels":{labels}}},"Name":"/{name}"}}"#
+        );
+        self.put(&format!("{root}/containers/{id}/config.v2.json"), &config);
+    }
+
+    fn containers(&self) -> Containers {
+        Containers::of(&Host::at(self.0.path().join("proc"), self.0.path())).unwrap()
+    }
+
+    /// Names, engines and processes.
+    fn found(&self) -> Vec<(String, Option<&'static str>, Vec<u32>)> {
+        let containers = self.containers();
+        let all = containers.all().iter();
+        all.map(|it| (it.argument(), it.engine, it.pids.iter().copied().collect())).collect()
+    }
+}
+
+#[test]
+fn docker_with_the_driver_of_groups_of_version_1_and_another_root() {
+    let lab = Lab::new();
+    lab.put("etc/docker/daemon.json", r#"{"data-root": "/srv/docker"}"#);
+    lab.docker("srv/docker", ONE, "dcache", 26_549, "{}");
+    lab.docker("srv/docker", TWO, "stopped", 0, "{}");
+    lab.process(26_549, 26_500, &format!("/docker/{ONE}"));
+    lab.process(26_560, 26_549, &format!("/docker/{ONE}"));
+    lab.process(26_500, 1, "/system.slice/docker.service");
+    assert_eq!(lab.found(), [("dcache".into(), Some("docker"), vec![26_549, 26_560])]);
+    let containers = lab.containers();
+    assert_eq!(containers.of_process(26_560).unwrap().in_words(), "dcache (docker 40a021d090fa)");
+    assert_eq!(containers.of_process(26_500), None);
+}
+
+#[test]
+fn podman_and_the_process_that_watches() {
+    let lab = Lab::new();
+    let storage = "var/lib/containers/storage/overlay-containers";
+    lab.put(
+        &format!("{storage}/containers.json"),
+        &format!(r#"[{{"id":"{TWO}","names":["ctest"],"metadata":"{{}}"}}]"#),
+    );
+    let annotations = r#"{"ociVersion":"1.0.2","annotations":{"io.container.manager":"libpod","org.opencontainers.image.stopSignal":"15"}}"#;
+    lab.put(&format!("{storage}/{TWO}/userdata/config.json"), annotations);
+    lab.process(25_351, 25_339, &format!("/libpod_parent/libpod-{TWO}"));
+    lab.process(25_339, 1, "/libpod_parent/conmon");
+    lab.process(25_340, 1, &format!("/machine.slice/libpod-conmon-{TWO}.scope"));
+    assert_eq!(lab.found(), [("ctest".into(), Some("podman"), vec![25_351])]);
+}
+
+#[test]
+fn a_pod_of_containerd_with_its_sandbox() {
+    let lab = Lab::new();
+    let task = |id: &str, notes: &str, pid: u32| {
+        let folder = format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}");
+        lab.put(&format!("{folder}/config.json"), &format!(r#"{{"annotations":{{{notes}}}}}"#));
+        lab.put(&format!("{folder}/init.pid"), &pid.to_string());
+        lab.process(pid, 99, &format!("/kubepods.slice/kubepods-pod7c3e.slice/cri-containerd-{id}.scope"));
+    };
+    let pod = r#""io.kubernetes.cri.sandbox-name":"basket-0","io.kubernetes.cri.sandbox-namespace":"shop""#;
+    task(ONE, &format!(r#"{pod},"io.kubernetes.cri.container-type":"sandbox""#), 50);
+    task(
+        TWO,
+        &format!(r#"{pod},"io.kubernetes.cri.container-type":"container","io.kubernetes.cri.container-name":"redis""#),
+        51,
+    );
+    let containers = lab.containers();
+    for name in ["redis", "basket-0", "shop/basket-0", "basket-0/redis", "shop/basket-0/redis", "4203", TWO] {
+        assert_eq!(containers.find(name).unwrap().pids.first(), Some(&51), "{name}");
+    }
+    assert!(containers.find("4").unwrap_err().to_string().contains("basket-0"), "the sandbox begins so, too");
+    task(
+        THREE,
+        &format!(
+            r#"{pod},"io.kubernetes.cri.container-type":"container","io.kubernetes.cri.container-name":"exporter""#
+        ),
+        52,
+    );
+    let containers = lab.containers();
+    let several = containers.find("basket-0").unwrap_err();
+    assert!(matches!(several, Error::Ambiguous { .. }), "{several}");
+    assert!(
+        several.to_string().contains("shop/basket-0/exporter (containerd 9999dda74c87), shop/basket-0/redis"),
+        "{several}"
+    );
+    let record = containers.find("basket-0/redis").unwrap().record();
+    assert_eq!(
+        (record.pod.as_deref(), record.namespace.as_deref(), &*record.id),
+        (Some("basket-0"), Some("shop"), &TWO[..12])
+    );
+}
+
+#[test]
+fn a_pod_of_cri_o() {
+    let lab = Lab::new();
+    let storage = "var/lib/containers/storage/overlay-containers";
+    let list = format!(r#"[{{"id":"{ONE}","names":["k8s_redis_basket-0_shop_7c3e_0"]}}]"#);
+    lab.put(&format!("{storage}/containers.json"), &list);
+    let notes = r#""io.container.manager":"cri-o","io.kubernetes.cri-o.ContainerType":"container","io.kubernetes.container.name":"redis","io.kubernetes.pod.name":"basket-0","io.kubernetes.pod.namespace":"shop""#;
+    lab.put(&format!("{storage}/{ONE}/userdata/config.json"), &format!(r#"{{"annotations":{{{notes}}}}}"#));
+    lab.process(51, 1, &format!("/kubepods.slice/kubepods-pod7c3e.slice/crio-{ONE}.scope"));
+    lab.process(50, 1, &format!("/kubepods.slice/kubepods-pod7c3e.slice/crio-conmon-{ONE}.scope"));
+    assert_eq!(lab.found(), [("shop/basket-0/redis".into(), Some("cri-o"), vec![51])]);
+}
+
+#[test]
+fn ids_that_are_any_text_are_found_by_their_first_process() {
+    let lab = Lab::new();
+    lab.put(
+        "run/runc/cache/state.json",
+        r#"{"id":"cache","init_process_pid":60,"cgroup_paths":{"":"/sys/fs/cgroup/cache"}}"#,
+    );
+    lab.put("run/crun/other/status", r#"{"pid":70,"bundle":"/b","cgroup-path":"/other"}"#);
+    lab.put("run/runc/gone/state.json", r#"{"id":"gone","init_process_pid":61}"#);
+    lab.process(59, 1, "/user.slice/session-3.scope");
+    lab.process(60, 59, "/cache");
+    lab.process(62, 60, "/cache/below");
+    lab.process(70, 59, "/user.slice/session-3.scope");
+    let wanted = [("cache".into(), Some("runc"), vec![60, 62]), ("other".into(), Some("crun"), vec![70])];
+    assert_eq!(lab.found(), wanted, "one that is in the group of its parent is taken alone");
+}
+
+#[test]
+fn a_container_that_no_file_tells_of_goes_by_its_number() {
+    let lab = Lab::new();
+    lab.process(51, 1, &format!("/system.slice/docker-{ONE}.scope"));
+    assert_eq!(lab.found(), [("40a021d090fa".into(), Some("docker"), vec![51])]);
+    let unknown = lab.containers().find("cache").unwrap_err().to_string();
+    assert_eq!(unknown, "there is no running container cache: found 40a021d090fa (docker 40a021d090fa)");
+    assert_eq!(lab.containers().find("40a021d090fa").unwrap().id, ONE);
+}
+
+#[test]
+fn files_that_are_damaged_are_passed_over() {
+    let lab = Lab::new();
+    lab.put(&format!("var/lib/docker/containers/{ONE}/config.v2.json"), "{\"ID\": ");
+    lab.put("var/lib/containers/storage/overlay-containers/containers.json", "[1, {\"id\": 2}, null]");
+    lab.put("run/runc/x/state.json", "[]");
+    lab.put("run/containerd/io.containerd.runtime.v2.task/default/y/init.pid", "many");
+    lab.process(51, 1, &format!("/docker/{ONE}"));
+    assert_eq!(lab.found(), [("40a021d090fa".into(), None, vec![51])]);
+    assert!(!Path::new("/nowhere").exists());
+    assert!(matches!(Containers::of(&Host::at("/nowhere", "/nowhere")), Err(Error::Proc(_))));
+}
