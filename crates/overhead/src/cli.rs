@@ -60,6 +60,9 @@ pub enum CliCommand {
     Compare(compare::Compare),
     /// Hold runs against a budget of bytes, frames and system calls per operation, in CI
     Check(check::Check),
+    /// Show operations by bytes, rate, calls or latency on a screen, live or out of a capture
+    #[cfg(feature = "top")]
+    Top(crate::top::TopArgs),
     /// Say what this machine can measure, and what would enable the rest
     #[cfg(feature = "live")]
     Doctor,
@@ -83,6 +86,8 @@ impl CliCommand {
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
             Self::Check(check) => check.run(),
+            #[cfg(feature = "top")]
+            Self::Top(top) => top.run(),
             #[cfg(feature = "live")]
             Self::Doctor => crate::doctor::run(),
             Self::Generate(generate) => generate.run(),
@@ -244,13 +249,7 @@ pub struct RowsArgs {
 impl RowsArgs {
     /// Returns what rows are of.
     pub fn by(&self) -> By {
-        match self.by {
-            RowKind::Name => By::Name,
-            RowKind::Statement => By::Statement,
-            RowKind::Connection => By::Connection,
-            RowKind::Client => By::Client,
-            RowKind::Server => By::Server,
-        }
+        self.by.of()
     }
 
     /// Returns what was asked for; `None` where nothing was.
@@ -262,7 +261,7 @@ impl RowsArgs {
 
 /// What `--by` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RowKind {
+pub enum RowKind {
     /// Operations of a name
     Name,
     /// Operations of a name and statement: their text without literals, the pattern of their keys
@@ -273,6 +272,19 @@ enum RowKind {
     Client,
     /// The address and port of a server
     Server,
+}
+
+impl RowKind {
+    /// Returns what rows are of.
+    pub const fn of(self) -> By {
+        match self {
+            Self::Name => By::Name,
+            Self::Statement => By::Statement,
+            Self::Connection => By::Connection,
+            Self::Client => By::Client,
+            Self::Server => By::Server,
+        }
+    }
 }
 
 /// Reads what `--sort` takes.
@@ -359,6 +371,6 @@ impl Color {
 }
 
 /// <https://no-color.org>
-fn no_color() -> bool {
+pub fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -40,6 +40,8 @@ mod sample;
 #[cfg(feature = "live")]
 mod sweep;
 mod time;
+#[cfg(feature = "top")]
+mod top;
 mod warnings;
 
 use std::process::ExitCode;

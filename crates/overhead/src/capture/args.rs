@@ -11,6 +11,7 @@ use crate::time::{duration, some_time};
 use anyhow::Result;
 use clap::Args;
 use overhead_capture::live::NetworkNamespace;
+use overhead_dissect::Selection;
 use overhead_kernel::ProcessSelection;
 use overhead_model::Protocol;
 use overhead_report::text::clean;
@@ -103,10 +104,10 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub ops: Option<u64>,
     /// Bytes kept of each frame; 0 for all
-    #[arg(short, long, value_name = "N", default_value = "0", value_parser = size)]
+    #[arg(short, long, value_name = "N", default_value = "0", value_parser = byte_size)]
     pub snaplen: u32,
     /// Kernel buffer (64k, 128M)
-    #[arg(short = 'B', long = "buffer", value_name = "SIZE", default_value = "64M", value_parser = size)]
+    #[arg(short = 'B', long = "buffer", value_name = "SIZE", default_value = "64M", value_parser = byte_size)]
     pub buffer: u32,
     /// Also sum up the fields of the messages, from the packets, once the capture is over
     #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
@@ -172,16 +173,20 @@ impl CaptureArgs {
 
     /// Returns the captured ports: the selected ones, or all well-known ones.
     pub fn ports(&self) -> Result<Vec<u16>> {
-        let selection = self.which.selection()?;
-        if selection.ports.is_empty() {
-            return Ok(Protocol::ALL.iter().flat_map(|protocol| protocol.ports()).copied().collect());
-        }
-        Ok(selection.ports.iter().map(|(port, _)| *port).collect())
+        Ok(port_list(&self.which.selection()?))
     }
 }
 
+/// Returns the ports to capture: the selected ones, or all well-known ones.
+pub fn port_list(selection: &Selection) -> Vec<u16> {
+    if selection.ports.is_empty() {
+        return Protocol::ALL.iter().flat_map(|protocol| protocol.ports()).copied().collect();
+    }
+    selection.ports.iter().map(|(port, _)| *port).collect()
+}
+
 /// `96`, `64k`, `128M`.
-fn size(text: &str) -> Result<u32, String> {
+pub fn byte_size(text: &str) -> Result<u32, String> {
     let (digits, factor) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1 << 10),
         None => match text.strip_suffix('M') {
@@ -200,10 +205,10 @@ mod tests {
 
     #[test]
     fn sizes_take_suffixes() {
-        assert_eq!(size("96"), Ok(96));
-        assert_eq!(size("64k"), Ok(65_536));
-        assert_eq!(size("128M"), Ok(128 << 20));
-        assert!(size("4G").is_err());
-        assert!(size("k").is_err());
+        assert_eq!(byte_size("96"), Ok(96));
+        assert_eq!(byte_size("64k"), Ok(65_536));
+        assert_eq!(byte_size("128M"), Ok(128 << 20));
+        assert!(byte_size("4G").is_err());
+        assert!(byte_size("k").is_err());
     }
 }

@@ -21,9 +21,13 @@ mod streams;
 mod warmup;
 
 pub use args::CaptureArgs;
+#[cfg(feature = "top")]
+pub use args::{byte_size, port_list};
 pub use command::CommandOutput;
 pub use container::choose as choose_interface;
 pub use folder::{Folder, PRINTED, Written, by_time as folder_by_time};
+#[cfg(feature = "top")]
+pub use packets::{Capturing, Dissection, Limits};
 pub use signals::Signals;
 
 use crate::caller::User;
@@ -46,7 +50,9 @@ use overhead_kernel::WorkListener;
 use overhead_model::record::SourceKind;
 use overhead_model::{LinkType, Measured, Run, exit, say};
 use overhead_report::{Aggregate, FileOwner, NamedRun, SharedListener};
-use packets::{CaptureOutcome, Capturing, Dissection, Limits, LiveInput, SharedWorkListener};
+use packets::{CaptureOutcome, LiveInput, SharedWorkListener};
+#[cfg(not(feature = "top"))]
+use packets::{Capturing, Dissection, Limits};
 use plaintext::TlsSource;
 use rotation::{PacketFiles, PacketPlace, PacketSet};
 use signals::{Asked, EndSignals};

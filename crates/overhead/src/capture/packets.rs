@@ -16,9 +16,13 @@ use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{KernelStats, Next, Source, SourceError, WriteError};
 use overhead_dissect::{Dissector, Totals};
 use overhead_kernel::WorkListener;
+#[cfg(feature = "top")]
+use overhead_model::record::By;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, Frame, Measured, Side};
 use overhead_report::Aggregate;
+#[cfg(feature = "top")]
+use overhead_report::OperationKind;
 use overhead_report::text::counted;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -305,6 +309,18 @@ impl Capturing {
     /// Returns how far it is.
     pub fn progress(&self) -> CaptureProgress {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks what operations came to in all frames up to now, how many frames these are, and their bytes on the wire; `None` where
+    /// the threads do not answer in time.
+    #[cfg(feature = "top")]
+    pub async fn kinds(&self, by: By) -> Option<(Vec<OperationKind>, u64, u64)> {
+        self.ask_thread(move |dissecting| {
+            let kinds = dissecting.dissection.tally().kinds(by);
+            let (frames, wire_bytes) = dissecting.dissection.frames();
+            (kinds, frames, wire_bytes)
+        })
+        .await
     }
 
     /// Asks the dissecting thread, once it has taken in all frames up to now; `None` where the threads do not answer in time.

@@ -1,0 +1,123 @@
+//! `overhead top`: operations by bytes, rate, calls or latency on a screen, while they happen or out of a capture.
+
+mod draw;
+mod feed;
+#[cfg(feature = "live")]
+mod live;
+mod replay;
+mod screen;
+mod terminal;
+mod view;
+
+use crate::cli::{RowKind, Which};
+use crate::exit::StatusFault;
+use crate::keys::KeyFiles;
+use crate::print;
+use crate::time::duration;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use feed::Feed;
+use screen::Screen;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+use view::SortBy;
+
+/// Arguments of `top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// A capture or run folder to replay; without one, traffic is captured
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    live: live::LiveArgs,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    keys: KeyFiles,
+    /// What rows are of; `g` changes it
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "name")]
+    by: RowKind,
+    /// Order of the rows; b, r, c and l change it
+    #[arg(long, value_enum, value_name = "KEY", default_value = "bytes")]
+    sort: SortBy,
+    /// Rows whose names have this in them, in upper or lower case; `/` changes it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    find: String,
+    /// Time between two screens, which rates and latencies are of
+    #[arg(long, value_name = "T", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Replay so many times as fast as it was captured
+    #[arg(long, value_name = "N", default_value = "1", value_parser = speed, requires = "files")]
+    speed: f64,
+    /// Print one screen as plain text, and end: of one interval, or of a whole capture
+    #[arg(long)]
+    once: bool,
+}
+
+/// Shorter ones are a load of their own.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+impl TopArgs {
+    /// Shows the screen until somebody has enough of it.
+    pub fn run(self) -> Result<u8> {
+        if !self.once && !std::io::stdout().is_terminal() {
+            let why = "standard output is no terminal: --once prints one screen as text";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
+        let mut screen = Screen::new(self.by.of(), self.sort, self.find.clone(), self.interval);
+        let mut feed = self.feed()?;
+        if self.once {
+            terminal::once(feed.as_mut(), &mut screen)?;
+        } else {
+            terminal::show(feed.as_mut(), &mut screen)?;
+        }
+        Ok(print::settled(feed.finish()?))
+    }
+
+    #[cfg(feature = "live")]
+    fn feed(&self) -> Result<Box<dyn Feed>> {
+        if self.files.is_empty() {
+            return Ok(Box::new(live::LiveFeed::open(&self.live, &self.which, &self.keys)?));
+        }
+        self.replay()
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn feed(&self) -> Result<Box<dyn Feed>> {
+        if self.files.is_empty() {
+            let why = "this build cannot capture: name a capture to replay";
+            return Err(StatusFault::usage(why.to_owned()).into());
+        }
+        self.replay()
+    }
+
+    fn replay(&self) -> Result<Box<dyn Feed>> {
+        // One screen is of all of it, which nobody waits for.
+        let speed = (!self.once).then_some(self.speed);
+        Ok(Box::new(replay::ReplayFeed::open(&self.files, &self.which, &self.keys, speed)?))
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time < SHORTEST => Err("give 100ms or more".to_owned()),
+        time => Ok(time),
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed: &f64| (0.001..=1e6).contains(speed));
+    speed.ok_or_else(|| format!("{text} is no speed: give a number from 0.001 to 1000000, as 10 for ten times as fast"))
+}
+
+impl ValueEnum for SortBy {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.name()).help(self.help()))
+    }
+}

@@ -1,0 +1,114 @@
+//! The terminal: what is drawn, which keys come, and that it is as before in the end, whatever happens.
+
+use super::draw::{lines, page, plain, styled};
+use super::feed::Feed;
+use super::screen::{Effect, Screen};
+use crate::cli::no_color;
+use crate::print;
+use anyhow::{Context, Result};
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a signal may wait for the screen to end.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Somebody wants the end.
+struct EndFlag(Arc<AtomicBool>);
+
+impl EndFlag {
+    /// Listens from here on.
+    fn new() -> Result<Self> {
+        let ends = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&ends))?;
+        }
+        Ok(Self(ends))
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The terminal is as before when this goes away. A panic gives it back first, so that what it says can be read.
+struct Restored;
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows the screen until somebody ends it.
+pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
+    let ends = EndFlag::new()?;
+    let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
+    let _restored = Restored;
+    let has_colour = !no_color();
+    screen.title = feed.title();
+    let mut due = Instant::now();
+    while !ends.is_set() {
+        if Instant::now() >= due {
+            due = Instant::now() + screen.interval;
+            if !screen.paused {
+                look(feed, screen)?;
+            }
+        }
+        terminal.draw(|frame| draw(frame, screen, has_colour))?;
+        let rows = page(usize::from(terminal.size()?.height));
+        // Several keys may come before there is anything to draw.
+        let mut wait = due.saturating_duration_since(Instant::now()).min(PATIENCE);
+        while event::poll(wait)? {
+            wait = Duration::ZERO;
+            let Event::Key(key) = event::read()? else { continue };
+            if key.kind == KeyEventKind::Release {
+                continue;
+            }
+            match screen.key(key, rows) {
+                Effect::Draw => {}
+                Effect::Look => look(feed, screen)?,
+                Effect::Pause => feed.pause(screen.paused),
+                Effect::End => return Ok(()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints one screen: of an interval, or of all where nobody waits for the time of it.
+pub fn once(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
+    screen.title = feed.title();
+    if feed.takes_time() {
+        let ends = EndFlag::new()?;
+        let due = Instant::now() + screen.interval;
+        while !ends.is_set() && Instant::now() < due {
+            std::thread::sleep(PATIENCE.min(due.saturating_duration_since(Instant::now())));
+        }
+    }
+    look(feed, screen)?;
+    let width = print::style(false).width.unwrap_or(usize::MAX);
+    let text: String = lines(screen, width, None).iter().map(|line| plain(line) + "\n").collect();
+    print::verbatim(&text)
+}
+
+fn look(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
+    if let Some(look) = feed.look(screen.wanted.by)? {
+        screen.take(look);
+    }
+    Ok(())
+}
+
+/// Draws the screen; the row that is shown first is one that there is, from then on.
+pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, has_colour: bool) {
+    let area = frame.area();
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
+    let rows = screen.view().map_or(0, |view| view.rows.len());
+    screen.above = screen.above.min(rows.saturating_sub(page(height)));
+    let shown = lines(screen, width, Some(height));
+    let text: Vec<_> = shown.into_iter().take(height).map(|line| styled(line, has_colour)).collect();
+    frame.render_widget(ratatui::widgets::Paragraph::new(text), area);
+}
