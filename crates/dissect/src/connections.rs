@@ -93,6 +93,9 @@ impl Entry {
     fn announce<T: Tally>(&self, tally: &mut T) {
         if tally.wants_ends() {
             tally.turn_to(&self.flow.ends(self.number));
+            if let Some(names) = self.flow.names() {
+                tally.name_ends(names);
+            }
         }
     }
 

@@ -249,6 +249,21 @@ pub trait Tally {
         let _ = (row, latency_ns, times);
     }
 
+    /// Returns whether it wants to hear of each operation by itself, and when it began, by [`Tally::each`].
+    #[inline]
+    fn wants_each(&self) -> bool {
+        false
+    }
+
+    /// An operation of `row` has closed. This is told besides [`Tally::operation`] and [`Tally::operations`], to a tally that
+    /// [wants it](Tally::wants_each): of each operation once, as soon as it is known, those of a connection in the order of their
+    /// closing. `start_ns` is the capture time of the frame with the first byte of its request, or where that was not seen, with
+    /// the last byte of its response, in Unix nanoseconds; `None` where neither was.
+    #[inline]
+    fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
+        let _ = (row, operation, start_ns);
+    }
+
     /// Bytes that arrived after their operation had closed: totals take them in, distributions do not.
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals);
 
@@ -264,6 +279,11 @@ pub trait Tally {
     /// What is told next is of this connection.
     fn turn_to(&mut self, ends: &Ends) {
         let _ = ends;
+    }
+
+    /// That connection's ends are called by these names, client first: their addresses only stand for them.
+    fn name_ends(&mut self, names: &[String; 2]) {
+        let _ = names;
     }
 
     /// Client and server of that connection were taken for each other. Nothing was told of it yet.

@@ -178,6 +178,9 @@ impl Memo {
                 tally.latency(row, latency_ns, times);
             }
         }
+        if tally.wants_each() {
+            known.turn.tell_each(&self.under_way, last_ns, tally);
+        }
         self.under_way.clear();
     }
 
@@ -261,7 +264,7 @@ impl Memo {
     /// The turn being learnt is whole, and the decoder in this version: keeps it, where it can come again.
     pub fn keep<T: Tally>(&mut self, after: u64, recording: &Recording, counts: &mut Counts, tally: &mut T) {
         if let Some(version) = self.learning.take()
-            && let Some(turn) = turn(&self.under_way, recording)
+            && let Some(turn) = turn(&self.under_way, recording, tally.wants_each())
         {
             if self.turns.len() >= TURNS
                 && let Some(mut last) = self.turns.pop()

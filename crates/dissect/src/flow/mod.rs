@@ -147,6 +147,11 @@ impl Flow {
         Ends { number, client: self.ends[0], server: self.ends[1], first_ns: self.first_ns }
     }
 
+    /// Returns how the ends are called where their addresses only stand for them, client first.
+    pub fn names(&self) -> Option<&[String; 2]> {
+        self.stream.as_ref().map(|stream| &stream.names)
+    }
+
     /// Returns whether both ends have sent something.
     pub fn is_answered(&self) -> bool {
         self.seen == [true; 2]

@@ -210,12 +210,25 @@ pub struct Latency {
     pub times: u64,
 }
 
+/// An operation of a turn, by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Each {
+    /// Which one of the turn's operations is like it.
+    kind: u32,
+    /// The frame with which it began, from 0; `None` where that is not known.
+    start: Option<u8>,
+    /// The frame with the last byte of its response, where it has a latency.
+    end: Option<u8>,
+}
+
 /// A turn that may come again, on any connection whose decoder is in the same state.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Turn {
     steps: Vec<Step>,
     /// Operations, latencies apart, and how many of each.
     operations: Vec<(RowId, Operation, u64)>,
+    /// All operations in the order of their closing; none where nobody wants to hear of them.
+    each: Box<[Each]>,
     pub latencies: Vec<Latency>,
     pub repeat: Repeat,
     pub counts: Counts,
@@ -248,6 +261,17 @@ impl Turn {
         }
         counts.add_turns(&self.counts, times);
     }
+
+    /// Tells the tally of each operation, of a turn made up of these frames and a last one of this time.
+    pub fn tell_each<T: Tally>(&self, under_way: &Frames, last_ns: u64, tally: &mut T) {
+        let time_of = |index: u8| under_way.frames.get(usize::from(index)).map_or(last_ns, |frame| frame.time_ns);
+        for each in &self.each {
+            let Some((row, operation, _)) = self.operations.get(each.kind as usize) else { continue };
+            let start_ns = each.start.map(time_of);
+            let latency_ns = start_ns.zip(each.end).and_then(|(start_ns, end)| time_of(end).checked_sub(start_ns));
+            tally.each(*row, &Operation { latency_ns, ..*operation }, start_ns);
+        }
+    }
 }
 
 /// Takes in what tells it from most others.
@@ -258,8 +282,8 @@ impl Hash for Turn {
     }
 }
 
-/// Returns what is to be kept of a turn; `None` where it cannot be told again.
-pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
+/// Returns what is to be kept of a turn; `None` where it cannot be told again, by each of its operations if `wants_each`.
+pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Option<Turn> {
     let repeat = recording.repeat()?;
     let frames = &under_way.frames;
     let at = |side: Side, time_ns: Option<u64>| {
@@ -270,7 +294,7 @@ pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
         let (index, _) = found.next()?;
         if found.next().is_some() { None } else { Some(index) }
     };
-    let (mut operations, mut latencies) = (Vec::new(), Vec::<Latency>::new());
+    let (mut operations, mut latencies, mut each) = (Vec::new(), Vec::<Latency>::new(), Vec::new());
     for Recorded { row, operation, first_ns, last_ns, .. } in &recording.operations {
         // The clock was set back meanwhile: this one has no latency, and those like it have.
         if last_ns.is_some() && last_ns < first_ns {
@@ -284,9 +308,18 @@ pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
             }
         }
         let bare = Operation { latency_ns: None, ..*operation };
-        match operations.iter_mut().find(|(of, kept, _)| of == row && *kept == bare) {
+        let kind = operations.iter().position(|(of, kept, _)| of == row && *kept == bare).unwrap_or(operations.len());
+        match operations.get_mut(kind) {
             Some((_, _, times)) => *times += 1,
             None => operations.push((*row, bare, 1)),
+        }
+        if wants_each {
+            let frame = |side: Side, time_ns: &Option<u64>| match time_ns {
+                Some(_) => Some(Some(u8::try_from(at(side, *time_ns)?).ok()?)),
+                None => Some(None),
+            };
+            let (first, last) = (frame(Side::Request, first_ns)?, frame(Side::Response, last_ns)?);
+            each.push(Each { kind: kind as u32, start: first.or(last), end: operation.latency_ns.and(last) });
         }
     }
     let steps: Vec<Step> = (0..frames.len()).map(|index| step(index, under_way, recording)).collect::<Option<_>>()?;
@@ -300,7 +333,7 @@ pub fn turn(under_way: &Frames, recording: &Recording) -> Option<Turn> {
     }
     operations.shrink_to_fit();
     latencies.shrink_to_fit();
-    Some(Turn { steps, operations, latencies, repeat, counts })
+    Some(Turn { steps, operations, each: each.into(), latencies, repeat, counts })
 }
 
 /// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.

@@ -233,6 +233,7 @@ impl Book {
             tally.trace(Trace::Labelled { op: None, protocol, class, name, via, statement });
             tally.trace(Trace::Closed { op: None, operation: &operation });
             tally.operation(row, &operation);
+            tally.each(row, &operation, None);
         }
     }
 
@@ -394,6 +395,7 @@ impl Book {
         self.operations += u64::from(counts);
         tally.trace(Trace::Closed { op: Some(op.0), operation });
         tally.operation(row, operation);
+        tally.each(row, operation, first_ns.or(*last_ns));
     }
 
     /// Opens an operation, the latest one.

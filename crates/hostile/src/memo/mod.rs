@@ -82,7 +82,11 @@ impl ScriptedCapture {
 /// Where the memo makes a difference, or the ledger does not balance.
 pub(crate) fn run(input: &[u8]) -> u64 {
     let capture = ScriptedCapture::decode(input);
-    let (general, totals, none) = capture.dissect(Sheet::default(), false);
+    let (general, totals, none) = capture.dissect(Sheet::of_each(), false);
+    // Whoever wants each operation by itself learns other turns.
+    let (each, with_each, _) = capture.dissect(Sheet::of_each(), true);
+    general.assert_each_is(&each);
+    assert_eq!(with_each, totals, "totals with the memo told one by one, and without it");
     let (memo, with_memo, hits) = capture.dissect(Sheet::default(), true);
     assert_eq!(none, 0, "frames taken from the memo that is off");
     assert_eq!(general.total() + totals.other, totals.wire_bytes, "the ledger balances");

@@ -1,13 +1,18 @@
 //! A tally that keeps everything it is told, so that two of them can be compared.
 
 use crate::checksum;
-use overhead_model::{Class, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{Class, ConnectionSummary, Ends, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
+use std::collections::BTreeMap;
 
 /// Rows, operations and connections, as far as their order does not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
     rows: Vec<SheetRow>,
     connections: Vec<ConnectionSummary>,
+    /// Operations told one by one, by connection in their order: row, what it came to, and when it began.
+    each: BTreeMap<u64, Vec<(RowId, Operation, Option<u64>)>>,
+    wants_each: bool,
+    connection: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -22,6 +27,41 @@ struct SheetRow {
 }
 
 impl Sheet {
+    /// Returns one that wants to hear of each operation by itself.
+    pub fn of_each() -> Self {
+        Self { wants_each: true, ..Self::default() }
+    }
+
+    /// Panics where `other` was not told of the same operations by themselves.
+    pub fn assert_each_is(&self, other: &Self) {
+        let keyed = |sheet: &Self, of: &[(RowId, Operation, Option<u64>)]| {
+            let keyed = |(row, operation, start_ns): &(RowId, Operation, Option<u64>)| {
+                (sheet.rows[row.0 as usize].key.clone(), *operation, *start_ns)
+            };
+            of.iter().map(keyed).collect::<Vec<_>>()
+        };
+        let connections: Vec<_> = self.each.keys().collect();
+        assert_eq!(
+            other.each.keys().collect::<Vec<_>>(),
+            connections,
+            "connections told of with the memo, and without it"
+        );
+        for (number, told) in &self.each {
+            let others = other.each.get(number).map(Vec::as_slice).unwrap_or_default();
+            assert_eq!(
+                keyed(other, others),
+                keyed(self, told),
+                "operations of connection {number} with the memo, and without it"
+            );
+        }
+        let told: usize = self.each.values().map(Vec::len).sum();
+        assert_eq!(
+            told,
+            self.rows.iter().map(|row| row.operations.len()).sum::<usize>(),
+            "operations told, and counted"
+        );
+    }
+
     /// Returns how many bytes were posted.
     pub fn total(&self) -> u64 {
         let sum = |sides: &[SideTotals; 2]| sides.iter().map(|side| side.amounts.total()).sum::<u64>();
@@ -105,6 +145,24 @@ impl Tally for Sheet {
         let of_latency = operation.latency_ns.map_or(0, |latency_ns| checksum::of(std::iter::once(latency_ns)));
         row.checksum = row.checksum.wrapping_add(checksum::of(numbers(operation))).wrapping_add(of_latency);
         row.operations.push(Operation { latency_ns: None, ..*operation });
+    }
+
+    fn wants_each(&self) -> bool {
+        self.wants_each
+    }
+
+    fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
+        if self.wants_each {
+            self.each.entry(self.connection).or_default().push((row, *operation, start_ns));
+        }
+    }
+
+    fn wants_ends(&self) -> bool {
+        self.wants_each
+    }
+
+    fn turn_to(&mut self, ends: &Ends) {
+        self.connection = ends.number;
     }
 
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
