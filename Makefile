@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-kernels test-containers test-faults docs fuzz crosscheck build bench dist install acceptance bench-peers soak bless fixtures clean
+.PHONY: help demo comparison test test-export test-kernels test-containers test-faults docs fuzz crosscheck build bench export dist install acceptance bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,17 @@ bench: ## the load generator with its database drivers, target/release/overhead-
 dist: ## static binaries for x86_64 and aarch64, their debug symbols, .deb packages and a bill of materials, into target/dist
 	lab/dist
 
-install: build bench ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
+export: ## the exporter with its writer of Parquet, target/release/overhead-export
+	lab/install build
+	cargo build --release --locked -p overhead-export
+
+test-export: ## every fixture exported, read back by DuckDB, pandas, Polars and Spark; then the fleet's jobs on a cluster of this machine
+	lab/install build export
+	cargo build --release --locked -p overhead -p overhead-export
+	lab/test-export target/release
+	lab/test-fleet target/release
+
+install: build bench export ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
 	lab/place '$(PREFIX)'
 
 acceptance: build ## the live figures against bpftrace and the process's own clock

@@ -153,6 +153,21 @@ impl Reading {
         Self { files: vec![path.to_owned()], which, keys, ..Self::default() }
     }
 
+    /// Returns whole captures that are read together, or what lies in a window of them.
+    pub fn of_files(files: Vec<PathBuf>, which: Which, keys: KeyFiles, window: TimeWindow) -> Self {
+        Self { files, which, keys, window, ..Self::default() }
+    }
+
+    /// Hands all frames that are asked for to `dissection`, with `keys` told of the secrets that lie among them; gives what each
+    /// file had of them.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be read, and for a window that no frame can be in.
+    pub fn feed(&self, dissection: &mut impl Dissect, keys: &KeyReader, warnings: &mut Warnings) -> Result<Vec<Input>> {
+        self.read(dissection, keys, warnings)
+    }
+
     /// Returns whether frames are left out.
     fn is_part(&self) -> bool {
         self.count.is_some() || !self.window.is_all()
@@ -170,12 +185,14 @@ impl Reading {
     }
 
     /// Returns the same with nothing decrypted, and without figures that take another reading.
+    #[must_use]
     pub fn without_keys(&self) -> Self {
         let (fields, project, by) = (false, ProjectArgs::default(), By::default());
         Self { keys: KeyFiles::none(), fields, project, by, ..self.clone() }
     }
 
     /// Returns the same of a copy of the frames that were read.
+    #[must_use]
     pub fn of_copy(&self, copy: &Path) -> Self {
         Self { files: vec![copy.to_owned()], count: None, window: TimeWindow::default(), ..self.clone() }
     }

@@ -54,6 +54,8 @@ pub enum CliCommand {
     Advise(advise::Advise),
     /// Put the reference workload on a database, and measure it from the client's side
     Bench(crate::bench::BenchArgs),
+    /// Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames
+    Export(crate::export::ExportArgs),
     /// Draw runs side by side: figure and Markdown table
     Report(report::ReportArgs),
     /// Set runs against the first: which accounts, fields and system calls make the difference
@@ -83,6 +85,7 @@ impl CliCommand {
             Self::Explain(explain) => explain.run(),
             Self::Advise(advise) => advise.run(),
             Self::Bench(bench) => bench.run(),
+            Self::Export(export) => export.run(),
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
             Self::Check(check) => check.run(),
@@ -141,6 +144,8 @@ fn systems() -> String {
 /// Which connections, and as what.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
+    // Not for `--help`, which lists the names.
+    #[expect(missing_docs, reason = "its help is made of a list")]
     #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
     pub db: Vec<String>,
     /// Server port, where it is not the usual one; with --db, decoded as that protocol; repeatable

@@ -85,6 +85,11 @@ impl KeptRun {
         Some(sample.start_ns + sample.span_ns)
     }
 
+    /// Returns the record that was made of its packets; `None` where the capture was aborted, or is running.
+    pub fn kept_record(&self) -> Option<&Run> {
+        self.record.as_ref()
+    }
+
     /// Returns whether the capture ended before it could write its record.
     pub fn is_aborted(&self) -> bool {
         self.record.is_none() && !self.running

@@ -1,0 +1,116 @@
+//! The data set: a folder for each table, in these folders for host and run, and the files in them.
+
+use crate::encode::{Form, Layout};
+use crate::table::Field;
+use anyhow::{Context, Result, anyhow};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The tables, in the order in which their files appear; who finds a run in the last one has all of it.
+pub const TABLES: [&str; 4] = ["operations", "statements", "connections", "runs"];
+
+/// Where the tables of one run go.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// The folder.
+    pub root: PathBuf,
+    /// Host that the capture is from.
+    pub host: String,
+    /// Name of the run.
+    pub run: String,
+    /// Operations lie in a folder for each day (UTC) on which they began.
+    pub by_day: bool,
+    /// Form of the files.
+    pub form: Form,
+}
+
+impl Dataset {
+    /// Returns the layout of a table.
+    pub fn layout<B>(&self, table: &'static str, fields: Vec<Field<B>>) -> Result<Layout<B>> {
+        Layout::new(table, fields, self.form, &self.host, &self.run)
+    }
+
+    /// Returns where the file of a table lies.
+    pub fn table(&self, table: &str) -> PathBuf {
+        self.root.join(table).join(self.partition()).join(self.file(0))
+    }
+
+    /// Returns where a file of the table `operations` lies, whose operations began at that time, or on that day.
+    pub fn operations(&self, start_ns: u64, number: u32) -> PathBuf {
+        let table = self.root.join("operations");
+        let table = if self.by_day { table.join(format!("day={}", day(start_ns))) } else { table };
+        table.join(self.partition()).join(self.file(number))
+    }
+
+    fn partition(&self) -> PathBuf {
+        PathBuf::from(format!("host={}", escaped(&self.host))).join(format!("run={}", escaped(&self.run)))
+    }
+
+    fn file(&self, number: u32) -> String {
+        format!("part-{number:05}.{}", self.form.extension())
+    }
+
+    /// Removes what is there of this run, if `force`; otherwise there must be nothing.
+    pub fn make_room(&self, force: bool) -> Result<()> {
+        for folder in TABLES.iter().flat_map(|table| self.folders(&self.root.join(table))) {
+            if !force {
+                return Err(anyhow!(
+                    "{} exists: run {} of host {} was exported before: choose another folder with -o, another name with --run, or --force to replace it",
+                    folder.display(),
+                    self.run,
+                    self.host
+                ));
+            }
+            fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be replaced", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the folders of this run in that of a table.
+    fn folders(&self, table: &Path) -> Vec<PathBuf> {
+        let mut parents = vec![table.to_owned()];
+        let days = fs::read_dir(table).into_iter().flatten().flatten().map(|entry| entry.path());
+        parents.extend(
+            days.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("day="))),
+        );
+        parents.iter().map(|parent| parent.join(self.partition())).filter(|folder| folder.exists()).collect()
+    }
+}
+
+/// Returns the day of a time, in UTC.
+fn day(ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or(jiff::Timestamp::MAX);
+    time.to_string().chars().take_while(|letter| *letter != 'T').collect()
+}
+
+/// Returns a value as the name of a folder has it: what Hive and those who follow it would misread is `%` and two digits.
+fn escaped(value: &str) -> String {
+    let mut escaped = String::new();
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => escaped.push(char::from(byte)),
+            _ => _ = write!(escaped, "%{byte:02X}"),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_as_hive_does() {
+        assert_eq!(escaped("db-1.example"), "db-1.example");
+        assert_eq!(escaped("../a b=c%"), "..%2Fa%20b%3Dc%25");
+    }
+
+    #[test]
+    fn days_are_those_of_utc() {
+        assert_eq!(day(0), "1970-01-01");
+        assert_eq!(day(1_700_000_000_000_000_000), "2023-11-14");
+        assert_eq!(day(1_700_006_399_999_999_999), "2023-11-14");
+        assert_eq!(day(1_700_006_400_000_000_000), "2023-11-15");
+    }
+}

@@ -1,0 +1,258 @@
+//! Batches of rows to pieces of files, in each of the forms. Nothing here knows where a piece goes.
+
+use crate::table::{Column, Field, Kind, Values};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The form of a data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Apache Parquet, compressed with zstd.
+    Parquet,
+    /// Comma-separated values (RFC 4180), with a line of names.
+    Csv,
+    /// A JSON object on each line.
+    Ndjson,
+}
+
+impl Form {
+    /// Returns the ending of its files' names.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+        }
+    }
+}
+
+/// A table in its form: what its files have in common.
+pub struct Layout<B> {
+    /// Its name.
+    pub table: &'static str,
+    fields: Vec<Field<B>>,
+    form: Form,
+    /// Columns that files have beside those of the table: what the names of their folders say, where they are read without.
+    constants: Vec<(&'static str, String)>,
+    /// Absent for text.
+    parquet: Option<ParquetLayout>,
+}
+
+/// What the files of a Parquet table have in common.
+#[derive(Clone, Debug)]
+pub struct ParquetLayout {
+    /// The schema.
+    pub schema: TypePtr,
+    /// How files are written, with what is said of them in their footers.
+    pub properties: WriterPropertiesPtr,
+    descriptor: SchemaDescPtr,
+}
+
+/// A part of a file.
+pub enum Encoded {
+    /// A row group: bytes of all columns, and what is to be said of each.
+    RowGroup(Vec<u8>, Vec<ColumnCloseResult>),
+    /// Lines.
+    Lines(Vec<u8>),
+}
+
+impl<B> Layout<B> {
+    /// Returns the layout of a table of that host and run.
+    pub fn new(table: &'static str, fields: Vec<Field<B>>, form: Form, host: &str, run: &str) -> Result<Self> {
+        let constants = vec![("host", host.to_owned()), ("run", run.to_owned())];
+        let parquet = match form {
+            Form::Parquet => Some(parquet_layout(table, &fields, &constants)?),
+            Form::Csv | Form::Ndjson => None,
+        };
+        Ok(Self { table, fields, form, constants, parquet })
+    }
+
+    /// Returns what writers of Parquet need; `None` for text.
+    pub fn parquet(&self) -> Option<&ParquetLayout> {
+        self.parquet.as_ref()
+    }
+
+    /// Returns with what a file begins.
+    pub fn head(&self) -> Vec<u8> {
+        if self.form != Form::Csv {
+            return Vec::new();
+        }
+        let constants = self.constants.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = constants.chain(self.fields.iter().map(|field| field.column.name.as_str())).collect();
+        format!("{}\n", names.join(",")).into_bytes()
+    }
+
+    /// Returns a batch of so many rows as a part of a file.
+    pub fn encode(&self, batch: &B, rows: usize) -> Result<Encoded> {
+        match &self.parquet {
+            Some(parquet) => self.row_group(parquet, batch),
+            None => Ok(Encoded::Lines(self.lines(batch, rows))),
+        }
+    }
+
+    fn row_group(&self, layout: &ParquetLayout, batch: &B) -> Result<Encoded> {
+        let mut sink = TrackedWrite::new(Vec::new());
+        let mut closed = Vec::with_capacity(self.fields.len());
+        for (number, field) in self.fields.iter().enumerate() {
+            let (values, index) = field.of(batch);
+            let pages = Box::new(SerializedPageWriter::new(&mut sink));
+            let writer = get_column_writer(layout.descriptor.column(number), Arc::clone(&layout.properties), pages);
+            let written = write_column(writer, field.column.nullable, values, index);
+            closed.push(written.with_context(|| format!("column {} of {}", field.column.name, self.table))?);
+        }
+        Ok(Encoded::RowGroup(sink.into_inner()?, closed))
+    }
+
+    fn lines(&self, batch: &B, rows: usize) -> Vec<u8> {
+        let is_csv = self.form == Form::Csv;
+        // What comes before each value: a comma, or the name as well.
+        let mut names: Vec<String> = Vec::new();
+        let mut columns: Vec<(Vec<String>, Option<&[u32]>)> = Vec::new();
+        let constants = self.constants.iter().map(|(name, value)| (*name, Some(value), None));
+        let fields = self.fields.iter().map(|field| (field.column.name.as_str(), None, Some(field)));
+        let zeros = vec![0; rows];
+        for (name, constant, field) in constants.chain(fields) {
+            let first = if columns.is_empty() { "" } else { "," };
+            names.push(if is_csv { first.to_owned() } else { format!("{first}{}:", json!(name)) });
+            columns.push(match (constant, field) {
+                (Some(value), _) => (vec![cell(is_csv, value)], Some(&zeros)),
+                (None, Some(field)) => {
+                    let (values, index) = field.of(batch);
+                    (cells(is_csv, &values), index)
+                }
+                (None, None) => continue,
+            });
+        }
+        let mut lines = Vec::with_capacity(rows * 256);
+        for row in 0..rows {
+            if !is_csv {
+                lines.push(b'{');
+            }
+            for (name, (cells, index)) in names.iter().zip(&columns) {
+                let place = index.map_or(Some(row), |index| index.get(row).map(|place| *place as usize));
+                lines.extend_from_slice(name.as_bytes());
+                lines.extend_from_slice(place.and_then(|place| cells.get(place)).map_or(&[][..], String::as_bytes));
+            }
+            lines.extend_from_slice(if is_csv { b"\n" } else { b"}\n" });
+        }
+        lines
+    }
+}
+
+/// Writes a column: for each row the value that `index` names, or the next one.
+fn write_column(
+    writer: ColumnWriter<'_>,
+    nullable: bool,
+    values: Values,
+    index: Option<&[u32]>,
+) -> Result<ColumnCloseResult> {
+    macro_rules! write {
+        ($writer:expr, $values:expr) => {{
+            let (mut writer, values) = ($writer, gathered($values, index));
+            let levels: Option<Vec<i16>> =
+                nullable.then(|| values.iter().map(|value| i16::from(value.is_some())).collect());
+            let present: Vec<_> = values.into_iter().flatten().collect();
+            writer.write_batch(&present, levels.as_deref(), None)?;
+            Ok(writer.close()?)
+        }};
+    }
+    match (writer, values) {
+        (ColumnWriter::Int64ColumnWriter(writer), Values::Integers(values)) => write!(writer, values),
+        (ColumnWriter::ByteArrayColumnWriter(writer), Values::Texts(values)) => write!(writer, values),
+        (ColumnWriter::BoolColumnWriter(writer), Values::Flags(values)) => write!(writer, values),
+        _ => anyhow::bail!("its values are of another kind than the schema says: this is a bug, please report it"),
+    }
+}
+
+fn gathered<T: Clone>(values: Vec<Option<T>>, index: Option<&[u32]>) -> Vec<Option<T>> {
+    match index {
+        None => values,
+        Some(index) => index.iter().map(|place| values.get(*place as usize).cloned().flatten()).collect(),
+    }
+}
+
+/// Returns values as text.
+fn cells(is_csv: bool, values: &Values) -> Vec<String> {
+    let absent = || if is_csv { String::new() } else { "null".to_owned() };
+    match values {
+        Values::Integers(values) => {
+            values.iter().map(|value| value.map_or_else(absent, |value| value.to_string())).collect()
+        }
+        Values::Flags(values) => {
+            values.iter().map(|value| value.map_or_else(absent, |value| value.to_string())).collect()
+        }
+        Values::Texts(values) => {
+            let text = |value: &Option<parquet::data_type::ByteArray>| {
+                value.as_ref().map_or_else(absent, |value| cell(is_csv, &String::from_utf8_lossy(value.data())))
+            };
+            values.iter().map(text).collect()
+        }
+    }
+}
+
+fn cell(is_csv: bool, text: &str) -> String {
+    if !is_csv {
+        return Value::from(text).to_string();
+    }
+    // An empty text is told from an absent value by its quotes.
+    if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+/// The footer says so of every column: its unit and what it is.
+const COLUMNS: &str = "overhead.columns";
+
+fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static str, String)]) -> Result<ParquetLayout> {
+    let types = fields.iter().map(|field| parquet_type(&field.column).map(Arc::new)).collect::<Result<_>>()?;
+    let schema = Arc::new(Type::group_type_builder(table).with_fields(types).build()?);
+    let mut about = vec![
+        KeyValue::new("overhead.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        KeyValue::new("overhead.table".to_owned(), table.to_owned()),
+        KeyValue::new(COLUMNS.to_owned(), about_columns(fields).to_string()),
+    ];
+    about.extend(constants.iter().map(|(name, value)| KeyValue::new(format!("overhead.{name}"), value.clone())));
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_key_value_metadata(Some(about));
+    for Column { name, .. } in fields.iter().map(|field| &field.column).filter(|column| column.varied) {
+        let path = ColumnPath::from(name.as_str());
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    let descriptor = Arc::new(SchemaDescriptor::new(Arc::clone(&schema)));
+    Ok(ParquetLayout { schema, properties: Arc::new(properties.build()), descriptor })
+}
+
+fn parquet_type(column: &Column) -> Result<Type> {
+    let (physical, logical) = match column.kind {
+        Kind::Integer => (Physical::INT64, None),
+        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Kind::Flag => (Physical::BOOLEAN, None),
+    };
+    let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+    let built = Type::primitive_type_builder(&column.name, physical);
+    Ok(built.with_logical_type(logical).with_repetition(repetition).build()?)
+}
+
+/// Returns what is said of the columns: by name, the type, the unit, whether values may be absent, and the description.
+pub fn about_columns<B>(fields: &[Field<B>]) -> Value {
+    let about = fields.iter().map(|Field { column, .. }| {
+        let Column { name, kind, nullable, unit, description, .. } = column;
+        let about = json!({"type": kind.name(), "unit": unit, "nullable": nullable, "description": description});
+        (name.clone(), about)
+    });
+    Value::Object(about.collect::<Map<_, _>>())
+}

@@ -1,0 +1,356 @@
+//! `overhead export`: one row per operation, and tables of statements, connections and runs, for whoever asks in SQL.
+//!
+//! A program of its own, so that the one that captures does without the writer of Parquet.
+
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
+mod dataset;
+mod encode;
+mod sink;
+mod table;
+mod tally;
+
+use anyhow::Result;
+use clap::Parser;
+use dataset::Dataset;
+use encode::Form;
+use overhead::reading::{
+    Dissect, KeptRun, KeyFiles, KeyReader, Reading, StatusFault, TimeWindow, Warnings, Which, code,
+};
+use overhead_dissect::{Dissector, Totals};
+use overhead_model::exit::COMPLETE;
+use overhead_model::record::{Input, SourceKind};
+use overhead_model::{Frame, Measured, SideTotals, say};
+use sink::{FilePlan, Sink};
+use std::cell::Cell;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use table::Field;
+use table::runs::RunRow;
+use table::{runs, statements};
+use tally::{ExportTally, Remains};
+
+/// Write one row per operation, and tables of statements, connections and runs, as Parquet, CSV or JSON lines
+///
+/// Captures that are named together are one run, as `overhead analyze` reads them: a rotated set, in any order. Run folders are a
+/// run each. Nothing that the user sent or got is written: statements are without their literals.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+#[derive(Debug, Parser)]
+#[command(name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
+struct ExportArgs {
+    /// Run folders, or pcap or pcapng files, plain or compressed; - for standard input
+    #[arg(required_unless_present = "schema", value_name = "RUN|FILE")]
+    files: Vec<PathBuf>,
+    /// Form of the files
+    #[arg(long, value_enum, default_value = "parquet")]
+    format: Form,
+    /// Folder of the data set: other runs may be in it
+    #[arg(short, long, value_name = "DIR", required_unless_present = "schema")]
+    output: Option<PathBuf>,
+    /// Host that the captures are from [default: the one that a run folder names, else `unknown`]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Name of the run [default: the run folder's, or that of the first file]
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Put operations into a folder for each day (UTC) on which they began
+    #[arg(long)]
+    by_day: bool,
+    /// Replace what is there of the same run and host
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    keys: KeyFiles,
+    #[command(flatten)]
+    window: TimeWindow,
+    /// Threads that encode, beside the one that reads; the files are the same [default: one per processor, 4 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+    /// Print the columns of all tables with their types and units, as Markdown, and do nothing else
+    #[arg(long)]
+    schema: bool,
+    /// Say nothing but results and errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overhead export runs/get -o data/
+  overhead export trace.pcap.* -o data/ --host db-3 --run 2026-11-22 --by-day
+  overhead export trace.pcap -o data/ --format csv
+
+The columns and their units, and questions to ask: docs/export.md.
+Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the table runs says why).";
+
+/// Threads that encode, unless asked for otherwise: one that reads has no more work for them.
+const ENCODERS: usize = 4;
+
+fn main() -> ExitCode {
+    code(ExportArgs::try_parse().map_err(Into::into).and_then(|args| args.run()))
+}
+
+/// What is exported as one run.
+struct Source {
+    name: String,
+    host: Option<String>,
+    files: Vec<PathBuf>,
+    which: Which,
+    kernel_drops: Measured<u64>,
+    /// Why its packets are not all of the run, in whole sentences without a full stop.
+    lacks: Vec<String>,
+    /// Frames of the capture, where its record says so.
+    frames: Option<u64>,
+}
+
+impl ExportArgs {
+    fn run(&self) -> Result<u8> {
+        if self.schema {
+            // A reader that went away is not an error.
+            let _ = std::io::stdout().write_all(table::schema().as_bytes());
+            return Ok(COMPLETE);
+        }
+        let sources = self.sources()?;
+        if self.run.is_some() && sources.len() > 1 {
+            return Err(StatusFault::usage(format!(
+                "--run names one run, and these are {}: leave it out",
+                sources.len()
+            ))
+            .into());
+        }
+        let mut status = COMPLETE;
+        for source in &sources {
+            status = status.max(self.export(source)?);
+        }
+        Ok(status)
+    }
+
+    /// Returns the runs that were named: each run folder is one, and all captures together are one.
+    fn sources(&self) -> Result<Vec<Source>> {
+        let (mut sources, mut captures) = (Vec::new(), Vec::new());
+        for path in &self.files {
+            match KeptRun::open(path)? {
+                Some(kept) => sources.push(of_kept(&kept, &self.which)),
+                None => captures.push(path.clone()),
+            }
+        }
+        captures.sort();
+        if let Some(first) = captures.first() {
+            let (name, which) = (stem(first), self.which.clone());
+            let kernel_drops = Measured::unavailable("offline");
+            let (lacks, frames) = (Vec::new(), None);
+            sources.push(Source { name, host: None, files: captures, which, kernel_drops, lacks, frames });
+        }
+        Ok(sources)
+    }
+
+    fn export(&self, source: &Source) -> Result<u8> {
+        let started = Instant::now();
+        let dataset = Rc::new(Dataset {
+            root: self.output.clone().unwrap_or_default(),
+            host: named(
+                "--host",
+                self.host.clone().or_else(|| source.host.clone()).unwrap_or_else(|| "unknown".to_owned()),
+            )?,
+            run: named("--run", self.run.clone().unwrap_or_else(|| source.name.clone()))?,
+            by_day: self.by_day,
+            form: self.format,
+        });
+        dataset.make_room(self.force)?;
+        let mut warnings = Warnings::default();
+        if let Some(drops) = source.kernel_drops.value().filter(|drops| **drops > 0) {
+            warnings.partial(format!("the kernel dropped {drops} frames while they were captured"));
+        }
+        source.lacks.iter().for_each(|lack| warnings.partial(lack.as_str()));
+        let failed = Rc::new(Cell::new(false));
+        let tally = ExportTally::new(Rc::clone(&dataset), Sink::start(self.encoders()), Rc::clone(&failed))?;
+        let (inputs, tally, totals) = self.read(source, tally, &failed, &mut warnings)?;
+        warnings.of_totals(&totals);
+        if let Some(frames) = source.frames.filter(|frames| self.window.is_all() && *frames > totals.frames) {
+            warnings.partial(format!(
+                "of the {frames} frames of the run, {} are kept: the rows are of these",
+                totals.frames
+            ));
+        }
+        let (run, places) = finish(source, &dataset, tally.finish(), (inputs, totals), warnings)?;
+        self.report(&dataset, &run, &places, started.elapsed());
+        Ok(run.exit)
+    }
+
+    fn encoders(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.threads.map_or_else(|| processors.min(ENCODERS), usize::from)
+    }
+
+    fn read(
+        &self,
+        source: &Source,
+        tally: ExportTally,
+        failed: &Rc<Cell<bool>>,
+        warnings: &mut Warnings,
+    ) -> Result<(Vec<Input>, ExportTally, Totals)> {
+        let keys = KeyReader::read(&self.keys, warnings)?;
+        let reading = Reading::of_files(source.files.clone(), source.which.clone(), self.keys.clone(), self.window);
+        let dissector = Dissector::new(reading.selection()?, tally).with_keys(keys.log());
+        let mut feed = Feed { dissector, failed: Rc::clone(failed) };
+        let inputs = reading.feed(&mut feed, &keys, warnings)?;
+        let (tally, totals) = feed.dissector.finish();
+        Ok((inputs, tally, totals))
+    }
+
+    fn report(&self, dataset: &Dataset, run: &RunRow, places: &[PathBuf], elapsed: Duration) {
+        for warning in &run.warnings {
+            say!("warning: {warning}");
+        }
+        let mut output = std::io::stdout().lock();
+        for place in places {
+            // A reader that went away is not an error.
+            let _ = writeln!(output, "{}", place.display());
+        }
+        if !self.quiet {
+            let seconds = elapsed.as_secs_f64().max(1e-9);
+            say!(
+                "run {} of host {}: {} rows of {} frames in {seconds:.2} s, {:.0} rows/s",
+                dataset.run,
+                dataset.host,
+                run.rows,
+                run.totals.frames,
+                run.rows as f64 / seconds
+            );
+        }
+    }
+}
+
+/// A dissection that ends where writing has failed.
+struct Feed {
+    dissector: Dissector<ExportTally>,
+    failed: Rc<Cell<bool>>,
+}
+
+impl Dissect for Feed {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.dissector.frame(frame);
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.failed.get()
+    }
+}
+
+/// Writes the tables that are known at the end, and gives all files their names.
+fn finish(
+    source: &Source,
+    dataset: &Dataset,
+    remains: Remains,
+    (inputs, totals): (Vec<Input>, Totals),
+    mut warnings: Warnings,
+) -> Result<(RunRow, Vec<PathBuf>)> {
+    let Remains { mut sink, statements, rows } = remains;
+    let mut sides = [SideTotals::default(); 2];
+    for statement in &statements {
+        for (sum, side) in sides.iter_mut().zip(&statement.sides) {
+            sum.frames += side.frames;
+            sum.amounts.add_times(&side.amounts, 1);
+        }
+    }
+    let (selection, kernel_drops) = (source.which.selected(), source.kernel_drops.clone());
+    let mut run = RunRow { inputs, selection, totals, sides, rows, kernel_drops, warnings: Vec::new(), exit: COMPLETE };
+    if run.difference() != 0 {
+        let difference = run.difference();
+        warnings.partial(format!(
+            "the frames come to {difference} bytes more than the rows: this is a bug, please report it"
+        ));
+    }
+    (run.warnings, run.exit) = warnings.settle();
+    let count = statements.len();
+    if count > 0 {
+        put(&mut sink, dataset, "statements", statements::fields(), (statements, count))?;
+    }
+    put(&mut sink, dataset, "runs", runs::fields(), (vec![run.clone()], 1))?;
+    Ok((run, sink.finish()?.keep()?))
+}
+
+/// Writes a table that is one batch of so many rows. That writing fails is told at the end.
+fn put<B: Send + Sync + 'static>(
+    sink: &mut Sink,
+    dataset: &Dataset,
+    table: &'static str,
+    fields: Vec<Field<B>>,
+    (batch, rows): (B, usize),
+) -> Result<()> {
+    let layout = Arc::new(dataset.layout(table, fields)?);
+    let file = Arc::new(FilePlan::new(dataset.table(table), &layout));
+    let _ = sink.append(&file, &layout, batch, rows) && sink.end(&file);
+    Ok(())
+}
+
+fn of_kept(kept: &KeptRun, asked: &Which) -> Source {
+    let record = kept.kept_record();
+    let live = record.filter(|run| run.source.kind == SourceKind::Live);
+    let host = live.and_then(|run| run.environment.as_ref()).map(|environment| environment.host.clone());
+    let kernel_drops = match live {
+        Some(run) => run.source.kernel_drops.clone(),
+        None => Measured::unavailable("there is no record of a capture"),
+    };
+    let mut lacks = Vec::new();
+    if record.is_none() {
+        lacks
+            .push("the capture was aborted or is still running: the rows are of the packets that were kept".to_owned());
+    }
+    if record.is_some_and(|run| run.sample.is_some()) {
+        lacks.push(
+            "the capture was sampled: the rows are of its windows alone, and sums are not those of the whole time"
+                .to_owned(),
+        );
+    }
+    let frames = live.map(|run| run.source.frames);
+    Source {
+        lacks,
+        frames,
+        name: kept.name(),
+        host,
+        files: kept.packets.clone(),
+        which: kept.which(asked),
+        kernel_drops,
+    }
+}
+
+/// Returns the name of a capture without what says its form.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map_or_else(|| "stdin".to_owned(), |name| name.to_string_lossy().into_owned());
+    if name == "-" {
+        return "stdin".to_owned();
+    }
+    let mut stem = name.as_str();
+    for ending in [".gz", ".zst", ".lz4", ".pcap", ".pcapng", ".cap"] {
+        stem = stem.strip_suffix(ending).filter(|stem| !stem.is_empty()).unwrap_or(stem);
+    }
+    stem.to_owned()
+}
+
+/// Returns a name that a folder may have.
+fn named(option: &str, name: String) -> Result<String> {
+    if name.is_empty() || name == "." || name == ".." {
+        return Err(StatusFault::usage(format!("{option} {name:?}: folders are named after it: choose another")).into());
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_after_its_first_file() {
+        let names = ["a/trace.pcap", "trace.pcapng.zst", "-", ".pcap", "x.pcap0"].map(|path| stem(Path::new(path)));
+        assert_eq!(names, ["trace", "trace", "stdin", ".pcap", "x.pcap0"]);
+    }
+}

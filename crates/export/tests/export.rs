@@ -1,0 +1,196 @@
+//! Exports of the fixtures, read back: every byte of the frames is in one row, whatever the form and the number of threads.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fixture(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
+    ["capture.pcap", "capture.pcapng"].map(|file| folder.join(file)).into_iter().find(|path| path.is_file()).unwrap()
+}
+
+fn export(data: &Path, files: &[&Path], options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_overhead-export"))
+        .args(files)
+        .arg("-o")
+        .arg(data)
+        .args(options)
+        .env_remove("SSLKEYLOGFILE")
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn exported(data: &Path, files: &[&Path], options: &[&str]) {
+    let output = export(data, files, options);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// All files of a data set by their paths in it.
+fn files(data: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut files, mut folders) = (BTreeMap::new(), vec![data.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.strip_prefix(data).unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+fn rows(path: &Path) -> Vec<Row> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+}
+
+fn number(row: &Row, column: &str) -> i64 {
+    match row.get_column_iter().find(|(name, _)| *name == column).unwrap().1 {
+        Field::Long(value) => *value,
+        other => panic!("{column} is {other}"),
+    }
+}
+
+fn text<'a>(row: &'a Row, column: &str) -> &'a str {
+    match row.get_column_iter().find(|(name, _)| *name == column).unwrap().1 {
+        Field::Str(value) => value,
+        other => panic!("{column} is {other}"),
+    }
+}
+
+fn part(table: &str, run: &str) -> String {
+    format!("{table}/host=lab/run={run}/part-00000.parquet")
+}
+
+#[test]
+fn every_byte_of_the_frames_is_in_one_row() {
+    let data = tempfile::tempdir().unwrap();
+    for name in ["redis-get-set", "redis-pipeline", "redis-lossy", "postgres-session", "cassandra-rust", "redis-unix"] {
+        exported(data.path(), &[&fixture(name)], &["--host", "lab", "--run", name]);
+        let runs = rows(&data.path().join(part("runs", name)));
+        let operations = rows(&data.path().join(part("operations", name)));
+        let statements = rows(&data.path().join(part("statements", name)));
+        let sum = |rows: &[Row], column: &str| rows.iter().map(|row| number(row, column)).sum::<i64>();
+        let wire = |rows: &[Row]| sum(rows, "request_wire_bytes") + sum(rows, "response_wire_bytes");
+        let [run] = runs.as_slice() else { panic!("{} runs", runs.len()) };
+        assert_eq!(wire(&operations) + number(run, "other_bytes"), number(run, "wire_bytes"), "{name}");
+        assert_eq!(number(run, "difference"), 0, "{name}");
+        assert_eq!(number(run, "operation_rows") as usize, operations.len(), "{name}");
+        for statement in &statements {
+            let id = number(statement, "statement_id");
+            let of: Vec<Row> = operations.iter().filter(|row| number(row, "statement_id") == id).cloned().collect();
+            assert_eq!(wire(&of), wire(std::slice::from_ref(statement)), "{name}: {}", text(statement, "text"));
+            let counted = of.iter().filter(|row| !["late", "unsolicited"].contains(&text(row, "outcome"))).count();
+            assert_eq!(
+                i64::try_from(counted).unwrap(),
+                number(statement, "operations"),
+                "{name}: {}",
+                text(statement, "text")
+            );
+        }
+        assert_eq!(wire(&statements), wire(&operations), "{name}");
+    }
+}
+
+#[test]
+fn files_are_the_same_with_any_number_of_threads_and_from_parts() {
+    let data = tempfile::tempdir().unwrap();
+    let set = fixture("redis-get-set");
+    for form in ["parquet", "csv", "ndjson"] {
+        let of_threads = ["1", "4"].map(|threads| {
+            let data = data.path().join(format!("{form}-{threads}"));
+            exported(&data, &[&set], &["--run", "a", "--format", form, "--threads", threads]);
+            files(&data)
+        });
+        assert_eq!(of_threads[0].len(), 4);
+        assert!(of_threads[0] == of_threads[1], "{form}");
+    }
+}
+
+#[test]
+fn lines_have_the_same_as_parquet() {
+    let data = tempfile::tempdir().unwrap();
+    let capture = fixture("postgres-session");
+    for form in ["parquet", "csv", "ndjson"] {
+        exported(data.path(), &[&capture], &["--host", "lab", "--run", form, "--format", form]);
+    }
+    let table = rows(&data.path().join(part("operations", "parquet")));
+    let read = |form: &str| {
+        fs::read_to_string(data.path().join(format!("operations/host=lab/run={form}/part-00000.{form}"))).unwrap()
+    };
+    let lines = read("ndjson");
+    assert_eq!(lines.lines().count(), table.len());
+    for (line, row) in lines.lines().zip(&table) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((line["host"].as_str(), line["run"].as_str()), (Some("lab"), Some("ndjson")));
+        for (name, value) in row.get_column_iter() {
+            let found = &line[name];
+            match value {
+                Field::Long(number) => assert_eq!(found.as_i64(), Some(*number), "{name}"),
+                Field::Str(text) => assert_eq!(found.as_str(), Some(text.as_str()), "{name}"),
+                Field::Null => assert!(found.is_null(), "{name}"),
+                other => panic!("{name} is {other}"),
+            }
+        }
+    }
+    let csv = read("csv");
+    assert_eq!(csv.lines().next().unwrap().split(',').count(), table[0].len() + 2);
+    assert!(csv.lines().count() > table.len());
+}
+
+#[test]
+fn the_page_has_every_column() {
+    let output = Command::new(env!("CARGO_BIN_EXE_overhead-export")).arg("--schema").output().unwrap();
+    let schema = String::from_utf8(output.stdout).unwrap();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/export.md")).unwrap();
+    assert!(schema.contains("| `response_unknown_bytes` | int64 | bytes |"));
+    assert!(page.contains(&schema), "docs/export.md is to have what `overhead export --schema` prints");
+}
+
+#[test]
+fn days_have_a_folder_each() {
+    let data = tempfile::tempdir().unwrap();
+    exported(data.path(), &[&fixture("redis-get-set")], &["--run", "a", "--by-day"]);
+    let days: Vec<PathBuf> = files(data.path()).into_keys().filter(|path| path.starts_with("operations")).collect();
+    let [path] = days.as_slice() else { panic!("{days:?}") };
+    let day = path.components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
+    assert!(day.starts_with("day=20") && day.len() == "day=2026-11-22".len(), "{day}");
+}
+
+#[test]
+fn an_export_is_replaced_only_by_force() {
+    let data = tempfile::tempdir().unwrap();
+    let capture = fixture("redis-get-set");
+    exported(data.path(), &[&capture], &["--run", "a"]);
+    let before = files(data.path());
+    let refused = export(data.path(), &[&capture], &["--run", "a"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("--force") && said.contains("run=a"), "{said}");
+    exported(data.path(), &[&capture], &["--run", "a", "--force"]);
+    assert!(before == files(data.path()), "the same bytes");
+}
+
+#[test]
+fn nothing_is_left_of_an_export_that_fails() {
+    let data = tempfile::tempdir().unwrap();
+    let output = export(data.path(), &[Path::new("/no/such.pcap")], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such.pcap"));
+    assert!(files(data.path()).is_empty());
+    let cut = data.path().join("cut.pcap");
+    let whole = fs::read(fixture("redis-get-set")).unwrap();
+    fs::write(&cut, &whole[..whole.len() - 7]).unwrap();
+    let output = export(&data.path().join("cut"), &[&cut], &["--run", "cut"]);
+    assert_eq!(output.status.code(), Some(3), "a cut file is a partial run");
+    assert_eq!(files(&data.path().join("cut")).len(), 4);
+}

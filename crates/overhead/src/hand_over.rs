@@ -1,0 +1,36 @@
+//! Verbs that are programs of their own, so that this one does without the libraries that they need.
+
+use anyhow::{Result, anyhow};
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Becomes `program`, which does `verb`, with these arguments; where a process cannot, waits for it and returns its status.
+pub fn become_program(verb: &str, program: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<u8> {
+    replaced(Command::new(place(program)).args(arguments)).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "{verb} is a program of its own, {program}, which is neither beside this one nor on the PATH: make it with \
+             'make {verb}', or with 'cargo build --release -p {program}'"
+        ),
+        _ => anyhow!("{program} cannot be started: {error}"),
+    })
+}
+
+#[cfg(unix)]
+fn replaced(command: &mut Command) -> io::Result<u8> {
+    Err(std::os::unix::process::CommandExt::exec(command))
+}
+
+#[cfg(not(unix))]
+fn replaced(command: &mut Command) -> io::Result<u8> {
+    let status = command.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(overhead_model::exit::FAILED))
+}
+
+/// Returns the one beside this program, which is of the same version; else the first on the PATH.
+fn place(program: &str) -> PathBuf {
+    let beside = env::current_exe().map(|own| own.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)));
+    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(program))
+}

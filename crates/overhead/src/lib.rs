@@ -1,0 +1,68 @@
+//! `overhead`: what a database protocol costs, in bytes on the wire, system calls and CPU cycles per operation.
+
+// Errors are sentences for whoever typed the command.
+#![allow(clippy::missing_errors_doc)]
+// A standard error that is closed, or a reader that went away, is no reason to panic: see `say!` and `print::verbatim`.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
+mod advise;
+mod analyze;
+mod anonymise;
+mod bench;
+mod caller;
+#[cfg(feature = "live")]
+mod capture;
+mod check;
+mod cli;
+mod compare;
+#[cfg(feature = "live")]
+mod databases;
+mod divide;
+#[cfg(feature = "live")]
+mod doctor;
+mod exit;
+mod explain;
+mod export;
+mod fields;
+mod frames;
+mod generate;
+mod groups;
+mod hand_over;
+mod inputs;
+mod keys;
+mod ledger;
+mod print;
+mod project;
+mod queue;
+#[cfg(feature = "live")]
+mod redact;
+#[cfg(feature = "live")]
+mod repeat;
+mod report;
+mod runs;
+mod sample;
+#[cfg(feature = "live")]
+mod sweep;
+mod time;
+#[cfg(feature = "top")]
+mod top;
+mod warnings;
+
+use std::process::ExitCode;
+
+/// What other programs need that read captures as this one does: [`overhead-export`](../overhead_export/index.html) is one.
+pub mod reading {
+    pub use crate::analyze::Reading;
+    pub use crate::cli::Which;
+    pub use crate::divide::Dissect;
+    pub use crate::exit::{StatusFault, code};
+    pub use crate::keys::{KeyFiles, KeyReader};
+    pub use crate::runs::KeptRun;
+    pub use crate::time::TimeWindow;
+    pub use crate::warnings::Warnings;
+}
+
+/// Does what the command line says; gives the exit status.
+pub fn main() -> ExitCode {
+    exit::code(cli::parse().and_then(cli::CliCommand::run))
+}
