@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Ask a fleet's data set, with Spark: what takes the bytes, what a release changed, what crosses zones, which hosts differ.
+
+    spark-submit fleet/answers.py --data /shared/data --output answers --release 2026-11-22T12:00:00Z --zones zones.csv
+
+Each answer is a CSV file in the output folder. `zones.csv` has the columns prefix and zone: an address is of the zone of the
+longest prefix that it begins with; of none, where there is none.
+"""
+
+import argparse
+import csv
+import datetime
+import math
+import os
+import sys
+
+from pyspark.sql import SparkSession, Window, functions as f
+
+# Of Student's distribution, both sides 95%, by degrees of freedom from 1.
+STUDENT = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+]  # fmt: skip
+# Hosts that a host is told from, at least, and operations of a statement on each.
+HOSTS, OPERATIONS = 5, 30
+# A host differs that lies so many times the median deviation from the median (Iglewicz and Hoaglin 1993), and so much of it.
+SCORE, SHARE = 3.5, 0.01
+
+
+def student(freedom):
+    """Returns how many standard errors are 95% for a mean of so many degrees of freedom; within 0.1% beyond 30."""
+    return STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.95996 + 2.3723 / freedom + 2.82 / freedom**2
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="data set that fleet/export.py made")
+    parser.add_argument("--output", required=True, help="folder of the answers")
+    parser.add_argument("--release", help="when the release came, Unix seconds or ISO 8601 [default: there is no such answer]")
+    parser.add_argument("--zones", help="CSV with prefix and zone [default: there is no such answer]")
+    parser.add_argument("--price", type=float, default=0.01, help="dollars per GB that crosses zones [default: 0.01]")
+    parser.add_argument("--top", type=int, default=50, help="rows of an answer, at most")
+    parser.add_argument("--master", default=None, help="Spark's master, where spark-submit does not say it")
+    return parser.parse_args()
+
+
+def nanoseconds(text):
+    try:
+        return round(float(text) * 1e9)
+    except ValueError:
+        moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
+        return round(moment.timestamp()) * 1_000_000_000
+
+
+def operations(spark, data):
+    table = spark.read.option("basePath", f"{data}/operations").parquet(f"{data}/operations")
+    return table.withColumn("wire_bytes", f.col("request_wire_bytes") + f.col("response_wire_bytes")).withColumn(
+        "counts", (~f.col("outcome").isin("late", "unsolicited")).cast("long")
+    )
+
+
+def statements(spark, data):
+    table = spark.read.parquet(f"{data}/statements")
+    return table.select("statement_id", "protocol", "class", "name", "via", "text").dropDuplicates(["statement_id"])
+
+
+def top_statements(table, texts, top):
+    """Statements by bytes over the fleet, with how many hosts have them."""
+    sums = table.groupBy("statement_id").agg(
+        f.sum("counts").alias("operations"),
+        f.sum("wire_bytes").alias("bytes"),
+        f.sum("request_data_bytes").alias("request_data_bytes"),
+        f.sum("response_data_bytes").alias("response_data_bytes"),
+        f.countDistinct("host").alias("hosts"),
+    )
+    total = f.sum("bytes").over(Window.partitionBy())
+    return sums.withColumn("percent", f.round(100 * f.col("bytes") / total, 3)).join(texts, "statement_id").orderBy(f.desc("bytes"), "statement_id").limit(top)
+
+
+def release(table, texts, release_ns, top):
+    """Bytes and latency of an operation before and after, by statement: the mean over hosts of each host's own difference.
+
+    Operations of a host are not independent of one another, and hosts are; so the interval is that of a mean over hosts.
+    """
+    is_after = f.col("start_ns") >= f.lit(release_ns)
+    by_host = (
+        table.where("counts = 1 AND class = 'workload'")
+        .groupBy("statement_id", "host")
+        .agg(
+            *(f.sum(f.when(side, 1).otherwise(0)).alias(f"operations_{name}") for name, side in (("before", ~is_after), ("after", is_after))),
+            *(f.avg(f.when(side, f.col("wire_bytes"))).alias(f"bytes_{name}") for name, side in (("before", ~is_after), ("after", is_after))),
+            *(f.avg(f.when(side, f.col("latency_ns"))).alias(f"latency_{name}") for name, side in (("before", ~is_after), ("after", is_after))),
+        )
+        .where("operations_before > 0 AND operations_after > 0")
+        .withColumn("more_bytes", f.col("bytes_after") - f.col("bytes_before"))
+        .withColumn("more_ns", f.col("latency_after") - f.col("latency_before"))
+    )
+    sums = by_host.groupBy("statement_id").agg(
+        f.count("*").alias("hosts"),
+        f.count("more_ns").alias("hosts_with_latency"),
+        f.sum("operations_before").alias("operations_before"),
+        f.sum("operations_after").alias("operations_after"),
+        *(f.avg(name).alias(name) for name in ("bytes_before", "bytes_after", "more_bytes", "latency_before", "latency_after", "more_ns")),
+        f.stddev_samp("more_bytes").alias("bytes_deviation"),
+        f.stddev_samp("more_ns").alias("ns_deviation"),
+    )
+    rows = []
+    for row in sums.join(texts, "statement_id").collect():
+        row = row.asDict()
+        row["bytes_interval"] = interval(row.pop("bytes_deviation"), row["hosts"])
+        row["ns_interval"] = interval(row.pop("ns_deviation"), row.pop("hosts_with_latency"))
+        rows.append(row)
+    rows.sort(key=lambda row: (-abs(row["more_bytes"]) * row["operations_after"], row["statement_id"]))
+    return rows[:top]
+
+
+def interval(deviation, count):
+    """Returns half the width of the 95% interval of a mean; nothing where one host is all there is."""
+    if deviation is None or count < 2 or math.isnan(deviation):
+        return None
+    return student(count - 1) * deviation / math.sqrt(count)
+
+
+def zones_of(spark, table, column, zones):
+    """Returns the zone of each address in a column; addresses are few, and operations many."""
+    known = spark.read.csv(zones, header=True).select("prefix", "zone")
+    addresses = table.select(f.col(column)).distinct()
+    by_length = Window.partitionBy(column).orderBy(f.desc(f.length("prefix")))
+    pairs = addresses.join(f.broadcast(known), f.col(column).startswith(f.coalesce(f.col("prefix"), f.lit(""))), "left")
+    best = pairs.withColumn("rank", f.row_number().over(by_length)).where("rank = 1")
+    return best.select(column, f.coalesce("zone", f.lit("(none)")).alias(f"{column}_zone"))
+
+
+def across_zones(spark, table, zones, price, top):
+    """Bytes between zones, by client and server address, and what they cost."""
+    sums = table.groupBy("client", "server").agg(f.sum("wire_bytes").alias("bytes"), f.sum("counts").alias("operations"))
+    zoned = sums.join(zones_of(spark, sums, "client", zones), "client").join(zones_of(spark, sums, "server", zones), "server")
+    # Of a client, the address: its ports are many.
+    client = f.regexp_replace("client", ":[0-9]+$", "").alias("client")
+    return (
+        zoned.where("client_zone <> server_zone")
+        .groupBy(client, "server", "client_zone", "server_zone")
+        .agg(f.sum("operations").alias("operations"), f.sum("bytes").alias("bytes"))
+        .withColumn("dollars", f.col("bytes") / 1e9 * price)
+        .orderBy(f.desc("bytes"), "client", "server")
+        .limit(top)
+    )
+
+
+def hosts_that_differ(table, texts, top):
+    """Hosts whose operations of a statement take other bytes, or times, than those of most hosts."""
+    by_host = (
+        table.where("counts = 1 AND class = 'workload'")
+        .groupBy("statement_id", "host")
+        .agg(f.count("*").alias("operations"), f.avg("wire_bytes").alias("bytes"), f.percentile_approx("latency_ns", 0.5, 1000).alias("median_ns"))
+        .where(f.col("operations") >= OPERATIONS)
+    )
+    everywhere = Window.partitionBy("statement_id")
+    answers = None
+    for figure in ("bytes", "median_ns"):
+        found = (
+            by_host.where(f.col(figure).isNotNull())
+            .withColumn("hosts", f.count("*").over(everywhere))
+            .withColumn("usual", f.percentile(figure, f.lit(0.5)).over(everywhere))
+            .withColumn("away", f.abs(f.col(figure) - f.col("usual")))
+            .withColumn("deviation", f.percentile("away", f.lit(0.5)).over(everywhere))
+            .where((f.col("hosts") >= HOSTS) & (f.col("away") > SHARE * f.col("usual")))
+            .where(0.6745 * f.col("away") > SCORE * f.col("deviation"))
+            .select("statement_id", "host", f.lit(figure).alias("figure"), f.col(figure).cast("double").alias("value"), "usual", "operations", "hosts")
+        )
+        answers = found if answers is None else answers.union(found)
+    return answers.join(texts, "statement_id").orderBy(f.desc(f.abs(f.log(f.col("value") / f.col("usual")))), "host", "statement_id").limit(top)
+
+
+def write(folder, name, rows):
+    """Writes rows as CSV; without any, the file says so by being empty but for a line."""
+    rows = [row if isinstance(row, dict) else row.asDict() for row in (rows if isinstance(rows, list) else rows.collect())]
+    path = os.path.join(folder, f"{name}.csv")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else ["none"])
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"{name}: {len(rows)} rows in {path}")
+
+
+def main():
+    arguments = parse_arguments()
+    builder = SparkSession.builder.appName("overhead fleet answers").config("spark.ui.showConsoleProgress", "false")
+    if arguments.master:
+        builder = builder.master(arguments.master)
+    # Partitions are names, whatever they look like.
+    spark = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false").getOrCreate()
+    os.makedirs(arguments.output, exist_ok=True)
+    table, texts = operations(spark, arguments.data), statements(spark, arguments.data).cache()
+    write(arguments.output, "top-statements", top_statements(table, texts, arguments.top))
+    if arguments.release:
+        write(arguments.output, "release", release(table, texts, nanoseconds(arguments.release), arguments.top))
+    if arguments.zones:
+        write(arguments.output, "across-zones", across_zones(spark, table, arguments.zones, arguments.price, arguments.top))
+    write(arguments.output, "hosts-that-differ", hosts_that_differ(table, texts, arguments.top))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
