@@ -1,7 +1,7 @@
 //! Which container a process is in, and what its engine and Kubernetes call it.
 //!
 //! Two things are read, and no daemon is asked: the control groups of all processes (`/proc/PID/cgroup`), in whose paths engines
-//! put the number of a container, and the files that engines keep of running containers ([`engines`]). A container without
+//! put the number of a container, and the files that engines keep of running containers (`engines`). A container without
 //! processes is none here.
 
 mod engines;
