@@ -6,6 +6,17 @@
 //!
 //! Nothing here does I/O, reads a clock or is `unsafe`. Memory grows with open connections and outstanding operations,
 //! never with the number of frames.
+//!
+//! What closed operations become is up to a [`Tally`](overhead_model::Tally). This program adds up the bytes of each statement
+//! of a capture:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/statements.rs")]
+//! ```
+//!
+//! Protocols are those of `overhead-protocols`, as an enum: which of them a connection speaks, its rows and each step of its decoder
+//! are chosen at compile time. So one more cannot be put in from another crate; a decoder can be written and tested there, against
+//! `overhead-decode` alone (`Decoder` has an example), and be added here by a folder and three lines.
 
 #![forbid(unsafe_code)]
 

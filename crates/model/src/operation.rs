@@ -268,7 +268,9 @@ pub trait Tally {
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals);
 
     /// A selected connection has ended.
-    fn connection(&mut self, summary: ConnectionSummary);
+    fn connection(&mut self, summary: ConnectionSummary) {
+        let _ = summary;
+    }
 
     /// Returns whether it tells connections apart: then it hears by [`Tally::turn_to`] whose everything else is.
     #[inline]
