@@ -34,7 +34,7 @@ study() {
     jq -n --argjson used "$(cpus_in_use)" '{cpus_in_use: $used, servers: {}}' >"$RESULT/conditions.json"
 }
 
-# page: makes the page and the figures of the records.
+# page: makes the pages and the figures of the records.
 page() { "$PROGRAMS/overhead-studies" "lab/studies/$STUDY.md.jinja" "$RESULT"; }
 
 # cpus_in_use: how many, on average over five seconds in which we do nothing.

@@ -30,7 +30,7 @@ mod view;
 
 pub use aggregate::{Aggregate, KindKey, KindSums, OperationKind, RunFacts, SharedListener, balance, build_run};
 pub use error::ReportError;
-pub use figure::{FigureOptions, ImageFormat, LineFigure, draw, draw_lines};
+pub use figure::{FigureOptions, ImageFormat, LineFigure, StackFigure, StackRow, draw, draw_lines, draw_stacks};
 pub use folder::{FileOwner, OutputFolder};
 pub use group::RunGroup;
 pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report};

@@ -90,7 +90,7 @@ struct Work {
 impl Cell {
     /// Returns the labels, and beside them what was measured: `row` is the largest workload row, `rows` are all of them.
     pub(crate) fn value(&self) -> Value {
-        let rows: Vec<Row> = self.workload().into_iter().map(|row| Row::of(row, self.link_header())).collect();
+        let rows: Vec<Row> = workload(&self.run).into_iter().map(|row| Row::of(row, self.link_header())).collect();
         let operations = self.operations();
         let mut value = self.labels.clone();
         if let Some(first) = rows.first() {
@@ -98,7 +98,7 @@ impl Cell {
         }
         value.insert("rows".to_owned(), json!(rows));
         value.insert("operations".to_owned(), json!(operations));
-        value.insert("sum".to_owned(), json!(Sum::of(&self.workload(), self.link_header())));
+        value.insert("sum".to_owned(), json!(Sum::of(&workload(&self.run), self.link_header())));
         value.insert("server_work".to_owned(), json!(self.work(operations, |counters| &counters.server)));
         value.insert("client_work".to_owned(), json!(self.work(operations, |counters| &counters.client)));
         if let Some(load) = self.load() {
@@ -124,20 +124,11 @@ impl Cell {
 
     /// Operations in the window: as captured; without a capture, as the client counted them.
     fn operations(&self) -> u64 {
-        let captured: u64 = self.workload().iter().map(|row| row.count).sum();
+        let captured: u64 = workload(&self.run).iter().map(|row| row.count).sum();
         let runs = self.bench.iter().flat_map(|load| &load.results).flat_map(|result| &result.runs);
         let benched: u64 = runs.map(|run| run.operations + run.errors).sum();
         let told = self.tool.as_ref().and_then(|tool| tool["requests"].as_u64()).unwrap_or(0);
         [captured, benched, told].into_iter().find(|count| *count > 0).unwrap_or(0)
-    }
-
-    /// Rows of the workload, those with the most bytes first.
-    fn workload(&self) -> Vec<&OperationRow> {
-        let total = |row: &OperationRow| row.request.accounts.total() + row.response.accounts.total();
-        let mut rows: Vec<&OperationRow> =
-            self.run.operations.iter().filter(|row| row.class == Class::Workload && row.count > 0).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(total(row)));
-        rows
     }
 
     fn work(&self, operations: u64, role: fn(&overhead_model::record::Counters) -> &Measured<Role>) -> Work {
@@ -179,6 +170,15 @@ impl Cell {
             "client_cpu": spread(client_cpu_ns),
         }))
     }
+}
+
+/// Returns the rows of a run's workload, those with the most bytes first.
+pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
+    let total = |row: &OperationRow| row.request.accounts.total() + row.response.accounts.total();
+    let mut rows: Vec<&OperationRow> =
+        run.operations.iter().filter(|row| row.class == Class::Workload && row.count > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(total(row)));
+    rows
 }
 
 /// Time of the client on a CPU for each operation.

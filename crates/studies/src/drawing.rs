@@ -4,8 +4,9 @@ use crate::query::error;
 use crate::spread;
 use minijinja::Error;
 use minijinja::value::{Kwargs, Value, ValueKind};
+use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Run, Spread};
-use overhead_report::{FigureOptions, ImageFormat, LineFigure, NamedRun, draw, draw_lines};
+use overhead_report::{ImageFormat, LineFigure, StackFigure, StackRow, draw_lines, draw_stacks};
 
 /// File names and their contents.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
@@ -13,35 +14,38 @@ pub(crate) type Files = Vec<(String, Vec<u8>)>;
 /// A figure: the Markdown that shows it, and its files.
 pub(crate) type Figure = (String, Files);
 
-/// Bars: bytes by account, system calls and CPU work per operation of several cells. `name`, `title`, `shows`, `cells` and
-/// `labels`, one for each cell, say what is drawn; `most`, how many operations of each.
+/// Stacks: bytes by account of the largest workload row of several cells, asked and answered. `name`, `title`, `shows`, `note`,
+/// `cells` and `labels`, one for each cell, say what is drawn.
 ///
 /// # Errors
 ///
-/// What is missing among these, and those of drawing.
-pub(crate) fn bars(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
-    let (name, title, shows) = (text(options, "name")?, text(options, "title")?, text(options, "shows")?);
+/// What is missing among these, a cell without packets, and those of drawing.
+pub(crate) fn stacks(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
+    let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let cells: Vec<Value> = options.get("cells")?;
     let labels: Vec<String> = options.get("labels")?;
-    let most: Option<usize> = options.get("most")?;
-    options.assert_all_used()?;
     if cells.len() != labels.len() {
         return Err(error(format!("figure {name}: {} cells and {} labels", cells.len(), labels.len())));
     }
-    let mut drawn = Vec::new();
+    let mut rows = Vec::new();
     for (cell, label) in cells.iter().zip(labels) {
         let run = usize::try_from(cell.get_attr("index")?).ok().and_then(|index| runs.get(index));
-        drawn.push(NamedRun::new(label, run.ok_or_else(|| error(format!("figure {name}: not a cell")))?.clone()));
+        let row = run.and_then(|run| crate::cell::workload(run).into_iter().next());
+        rows.push(stack_row(row.ok_or_else(|| error(format!("figure {name}: {label} has no operation")))?, label));
     }
-    let options = FigureOptions { title, operations_per_run: most };
-    let mut files = Files::new();
-    for (format, suffix) in [(ImageFormat::Svg, "svg"), (ImageFormat::Png, "png")] {
-        files.push((
-            format!("{name}.{suffix}"),
-            draw(&drawn, format, &options).map_err(|cause| error(cause.to_string()))?,
-        ));
-    }
-    Ok((markdown(&name, &shows), files))
+    let (title, note) = (text(options, "title")?, text(options, "note")?);
+    options.assert_all_used()?;
+    let figure =
+        StackFigure { title, description: shows.clone(), unit: "B on the wire, by account".to_owned(), rows, note };
+    let drawn = draw_stacks(&figure).map_err(|cause| error(format!("figure {name}: {cause}")))?;
+    Ok((markdown(&name, &shows), files(&name, drawn)))
+}
+
+fn stack_row(row: &OperationRow, name: String) -> StackRow {
+    let of = |side: &SideRow| {
+        side.accounts.iter().map(|(account, bytes)| (account, bytes as f64 / row.samples().max(1) as f64)).collect()
+    };
+    StackRow { name, request: of(&row.request), response: of(&row.response) }
 }
 
 /// Lines: `name`, `title`, `shows`, `x`, `y`, `places` (their names), `lines` (pairs of a name and a list of values or of spreads,
@@ -75,9 +79,12 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         return Err(error(format!("figure {name}: the line {line} has not a value for each place")));
     }
     let drawn = draw_lines(&figure).map_err(|cause| error(format!("figure {name}: {cause}")))?;
+    Ok((markdown(&name, &shows), files(&name, drawn)))
+}
+
+fn files(name: &str, drawn: [(ImageFormat, Vec<u8>); 2]) -> Files {
     let suffix = |format| if format == ImageFormat::Svg { "svg" } else { "png" };
-    let files = drawn.into_iter().map(|(format, bytes)| (format!("{name}.{}", suffix(format)), bytes)).collect();
-    Ok((markdown(&name, &shows), files))
+    drawn.into_iter().map(|(format, bytes)| (format!("{name}.{}", suffix(format)), bytes)).collect()
 }
 
 /// What stands at a place of a line.

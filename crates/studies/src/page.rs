@@ -1,4 +1,4 @@
-//! A template rendered over the records of a study.
+//! Templates rendered over the records of a study.
 
 use crate::drawing::{self, Figure, Files};
 use crate::records::Study;
@@ -12,24 +12,27 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Words of a page at most, without its tables and commands.
+/// Words of a page at most, with all that stands in it.
 const WORDS: usize = 1_500;
 
-/// What a template made.
+/// The page that holds what is looked up and not read, and may be as long as that takes.
+pub(crate) const TABLES: &str = "tables.md";
+
+/// What the templates of a study made.
 #[derive(Debug)]
-pub(crate) struct Page {
-    /// Markdown.
-    pub text: String,
+pub(crate) struct Pages {
+    /// Names of files, and Markdown.
+    pub texts: Vec<(String, String)>,
     /// Names within `figures/`, and contents.
     pub figures: Files,
 }
 
-/// Returns the page.
+/// Returns the pages of these templates, each a name of a file and its text.
 ///
 /// # Errors
 ///
-/// What the template asks for and the records do not have, and a page of more than [`WORDS`] words.
-pub(crate) fn render(template: &str, study: Study) -> Result<Page> {
+/// What a template asks for and the records do not have, and a page of more than [`WORDS`] words beside [`TABLES`].
+pub(crate) fn render(templates: &[(String, String)], study: Study) -> Result<Pages> {
     let files: Arc<Mutex<Files>> = Arc::default();
     let cells = Value::from(Serde(cells(&study)));
     let conditions = Value::from(Serde(&study.conditions));
@@ -37,14 +40,22 @@ pub(crate) fn render(template: &str, study: Study) -> Result<Page> {
     let mut environment = environment()?;
     add_queries(&mut environment, &cells);
     add_figures(&mut environment, &runs, &files);
-    let text = environment.render_named_str("template", template, context! { cells, conditions })?;
-    let text = text.trim().to_owned() + "\n";
-    let words = words(&text);
-    ensure!(words <= WORDS, "the page has {words} words, and may have {WORDS}");
+    let mut texts = Vec::new();
+    for (name, template) in templates {
+        let text = environment.render_named_str(
+            name,
+            template,
+            context! { cells => cells.clone(), conditions => conditions.clone() },
+        )?;
+        let text = text.trim().to_owned() + "\n";
+        let words = text.split_whitespace().count();
+        ensure!(name == TABLES || words <= WORDS, "{name} has {words} words, and may have {WORDS}");
+        texts.push((name.clone(), text));
+    }
     let figures = std::mem::take(&mut *files.lock().unwrap_or_else(PoisonError::into_inner));
     let names: BTreeSet<&String> = figures.iter().map(|(name, _)| name).collect();
     ensure!(names.len() == figures.len(), "two figures have one name");
-    Ok(Page { text, figures })
+    Ok(Pages { texts, figures })
 }
 
 /// The cells as templates see them; `index` tells which of the runs is theirs.
@@ -86,10 +97,10 @@ fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
         .add_function("has", move |labels: Kwargs| query::matching(&all, &labels).map(|found| !found.is_empty()));
 }
 
-/// `bars(…)` and `lines(…)` draw, and stand for the figure in the page.
+/// `stacks(…)` and `lines(…)` draw, and stand for the figure in the page.
 fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, files: &Arc<Mutex<Files>>) {
     let (runs, kept) = (Arc::clone(runs), Arc::clone(files));
-    environment.add_function("bars", move |options: Kwargs| keep(&kept, drawing::bars(&runs, &options)));
+    environment.add_function("stacks", move |options: Kwargs| keep(&kept, drawing::stacks(&runs, &options)));
     let kept = Arc::clone(files);
     environment.add_function("lines", move |options: Kwargs| keep(&kept, drawing::lines(&options)));
 }
@@ -98,20 +109,6 @@ fn keep(files: &Mutex<Files>, figure: Result<Figure, Error>) -> Result<String, E
     let (markdown, new) = figure?;
     files.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
     Ok(markdown)
-}
-
-/// Words of what is read from beginning to end: not of tables, commands and figures.
-fn words(text: &str) -> usize {
-    let mut inside = false;
-    let mut count = 0;
-    for line in text.lines() {
-        let fence = line.starts_with("```");
-        inside ^= fence;
-        if !inside && !fence && !line.starts_with('|') && !line.starts_with("![") {
-            count += line.split_whitespace().count();
-        }
-    }
-    count
 }
 
 #[cfg(test)]

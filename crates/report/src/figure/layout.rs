@@ -4,9 +4,9 @@
 //! on the same rows, so that the eye goes along a row from bytes to calls to cycles.
 
 use super::caption::Paragraph;
-use super::chart::{Bar, BarRow, Chart, Panel};
+use super::chart::{Bar, BarPart, BarRow, Chart, Panel};
 use super::font::Weight;
-use super::palette::{ABSENT, AXIS, GRID, INK, MUTED, PAPER};
+use super::palette::{ABSENT, AXIS, GRID, INK, MUTED, PAPER, Rgb};
 use super::scene::{Anchor, Face, Mark, Scene, words};
 use crate::bounds::AT_LEAST;
 
@@ -26,7 +26,7 @@ pub(super) const TITLE: Face = Face::new(20.0, Weight::Bold, INK);
 pub(super) const HEADING: Face = Face::new(13.0, Weight::Bold, INK);
 pub(super) const UNIT: Face = Face::new(11.0, Weight::Regular, MUTED);
 pub(super) const TICK: Face = Face::new(10.5, Weight::Regular, MUTED);
-pub(super) const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
+const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
 const RUN: Face = Face::new(12.5, Weight::Bold, INK);
 const OPERATION: Face = Face::new(12.5, Weight::Regular, INK);
 const OPERATION_TOTAL: Face = Face::new(12.5, Weight::Bold, INK);
@@ -40,15 +40,15 @@ const NAME_HEIGHT: f64 = 19.0;
 /// Between the lines of a long name, and between run and operation.
 const NAME_LEADING: f64 = 16.0;
 const NAME_GAP: f64 = 8.0;
-const BAR: f64 = 15.0;
-const BAR_GAP: f64 = 2.0;
+pub(super) const BAR: f64 = 15.0;
+pub(super) const BAR_GAP: f64 = 2.0;
 const ROW_GAP: f64 = 9.0;
 const RUN_GAP: f64 = 9.0;
 const REMAINDER: f64 = 16.0;
 
 /// Legend entries: swatch, space after it, space after the label, line height.
-pub(super) const SWATCH: f64 = 10.0;
-pub(super) const SWATCH_GAP: f64 = 4.0;
+const SWATCH: f64 = 10.0;
+const SWATCH_GAP: f64 = 4.0;
 const ENTRY_GAP: f64 = 11.0;
 const LEGEND_LEADING: f64 = 16.0;
 
@@ -56,7 +56,7 @@ pub(super) const CAPTION_LEADING: f64 = 15.5;
 const PARAGRAPH_GAP: f64 = 4.0;
 
 /// Base line of text below the top of a bar, so that it stands in the middle.
-const BAR_BASELINE: f64 = 11.5;
+pub(super) const BAR_BASELINE: f64 = 11.5;
 
 /// A panel's place: its left edge, and where bars begin and how long the longest may be.
 struct PanelPlace {
@@ -167,20 +167,20 @@ fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[PanelPlace; 3], top: 
         scene.text(&HEADING.fitted(panel.title, place.width), (place.left, top + 11.0), Anchor::Start, HEADING);
         if panel.absence().is_none() {
             scene.text(&UNIT.fitted(&panel.unit, place.width), (place.left, top + 27.0), Anchor::Start, UNIT);
-            bottom = f64::max(bottom, legend(scene, panel, place, top + 46.0));
+            bottom = f64::max(bottom, legend(scene, &panel.legend, (place.left, place.right()), top + 46.0));
         }
     }
     bottom + 22.0
 }
 
-/// Swatches with their labels, in the order of the stack. Returns the base line of the last line.
-fn legend(scene: &mut Scene, panel: &Panel, place: &PanelPlace, baseline: f64) -> f64 {
-    let (mut x, mut y) = (place.left, baseline);
-    for (label, color) in &panel.legend {
-        let label = LEGEND.fitted(label, place.width - SWATCH - SWATCH_GAP);
+/// Swatches with their labels, in the order of the stack, between two edges. Returns the base line of the last line.
+pub(super) fn legend(scene: &mut Scene, entries: &[(String, Rgb)], (left, right): (f64, f64), baseline: f64) -> f64 {
+    let (mut x, mut y) = (left, baseline);
+    for (label, color) in entries {
+        let label = LEGEND.fitted(label, right - left - SWATCH - SWATCH_GAP);
         let width = SWATCH + SWATCH_GAP + LEGEND.width(&label);
-        if x > place.left && x + width > place.right() {
-            (x, y) = (place.left, y + LEGEND_LEADING);
+        if x > left && x + width > right {
+            (x, y) = (left, y + LEGEND_LEADING);
         }
         scene.rect((x, y - SWATCH + 1.0), (SWATCH, SWATCH), *color);
         scene.text(&label, (x + SWATCH + SWATCH_GAP, y), Anchor::Start, LEGEND);
@@ -260,7 +260,7 @@ fn grid(scene: &mut Scene, place: &PanelPlace, axis: f64, bottom: f64) {
     }
 }
 
-fn tick_label(value: f64, step: f64) -> String {
+pub(super) fn tick_label(value: f64, step: f64) -> String {
     let digits = if step >= 1.0 || value == 0.0 { 0 } else { (-step.log10().floor()) as usize };
     crate::text::number::with_digits(value, digits)
 }
@@ -365,12 +365,25 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f
         Ok(parts) => parts,
         Err(reason) => return absent_bar(scene, place, reason, y),
     };
+    let mark = if at_least { Some(AT_LEAST) } else { None };
+    stack(scene, parts, panel.print, mark, |value| place.at(value), y);
+}
+
+/// Parts beside each other from zero, and behind them their sum, with a mark before it.
+pub(super) fn stack(
+    scene: &mut Scene,
+    parts: &[BarPart],
+    print: fn(f64) -> String,
+    mark: Option<char>,
+    at: impl Fn(f64) -> f64,
+    y: f64,
+) {
     let mut sum = 0.0;
     for part in parts {
-        let (from, to) = (place.at(sum), place.at(sum + part.value));
+        let (from, to) = (at(sum), at(sum + part.value));
         scene.rect((from, y), (to - from, BAR), part.color);
         let ink = Face::new(INSIDE, Weight::Regular, part.color.ink_on());
-        let label = (panel.print)(part.value);
+        let label = print(part.value);
         // The total says the same of a bar of one part.
         if parts.len() > 1 && ink.width(&label) + 5.0 <= to - from {
             scene.text(&label, (f64::midpoint(from, to), y + BAR_BASELINE - 0.5), Anchor::Middle, ink);
@@ -381,15 +394,12 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f
     let mut edge = 0.0;
     for part in parts.iter().take(parts.len().saturating_sub(1)) {
         edge += part.value;
-        if part.value / place.limit * place.length > 2.0 {
-            scene.rect((place.at(edge) - 0.5, y), (0.5, BAR), PAPER);
+        if at(part.value) - at(0.0) > 2.0 {
+            scene.rect((at(edge) - 0.5, y), (0.5, BAR), PAPER);
         }
     }
-    let mut total = (panel.print)(sum);
-    if at_least {
-        total.insert(0, AT_LEAST);
-    }
-    backed(scene, &total, (place.at(sum) + 4.0, y + BAR_BASELINE), Anchor::Start, TOTAL);
+    let total: String = mark.into_iter().chain(print(sum).chars()).collect();
+    backed(scene, &total, (at(sum) + 4.0, y + BAR_BASELINE), Anchor::Start, TOTAL);
 }
 
 fn absent_bar(scene: &mut Scene, place: &PanelPlace, reason: &str, y: f64) {

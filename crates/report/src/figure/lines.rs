@@ -2,9 +2,7 @@
 //! several systems.
 
 use super::caption::{self, Paragraph};
-use super::layout::{
-    CAPTION_LEADING, HEADING, LEGEND, MARGIN, SWATCH, SWATCH_GAP, TICK, TITLE, UNIT, WIDTH, paragraphs,
-};
+use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, TITLE, UNIT, WIDTH, legend, paragraphs};
 use super::palette::{self, AXIS, GRID, Rgb};
 use super::scene::{Anchor, Scene};
 use super::{ImageFormat, paint};
@@ -43,7 +41,6 @@ const HEIGHT: f64 = 300.0;
 const LABELS: f64 = 52.0;
 /// Room on either side of the first and of the last place.
 const INSET: f64 = 28.0;
-const ROW: f64 = 17.0;
 const THICKNESS: f64 = 2.0;
 /// Side of the square at a value.
 const POINT: f64 = 6.0;
@@ -53,6 +50,8 @@ const QUARTILES: f64 = 4.0;
 const STROKE: f64 = 3.0;
 /// How far the points of two lines stand apart where they have spreads, which would else cover each other.
 const ASIDE: f64 = 7.0;
+/// Part of a place without order that its points take.
+const CLUSTER: f64 = 0.7;
 
 /// Returns the figure as SVG and as PNG.
 ///
@@ -125,31 +124,52 @@ fn scene(figure: &LineFigure, axis: &Axis) -> Scene {
     let mut scene = Scene { width: WIDTH, ..Scene::default() };
     scene.text(&TITLE.fitted(&figure.title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
     scene.text(&figure.y_title, (MARGIN, MARGIN + 44.0), Anchor::Start, HEADING);
-    let legend_bottom = legend(&mut scene, figure, MARGIN + 64.0);
+    let entries: Vec<(String, Rgb)> =
+        figure.lines.iter().zip(palette::LINES).map(|((name, _), color)| (name.clone(), color)).collect();
+    let legend_bottom = legend(&mut scene, &entries, (MARGIN, WIDTH - MARGIN), MARGIN + 64.0);
     let top = legend_bottom + 18.0;
     let bottom = top + HEIGHT;
     grid(&mut scene, axis, top);
-    let span = WIDTH - 2.0 * MARGIN - LABELS - 2.0 * INSET;
-    let apart = span / (figure.places.len().max(2) - 1) as f64;
-    let x_of = |at: usize| MARGIN + LABELS + INSET + at as f64 * apart;
+    let (first, apart) = places(figure);
+    let x_of = |at: usize| first + at as f64 * apart;
     for (at, name) in figure.places.iter().enumerate() {
         scene.line((x_of(at), bottom), (x_of(at), bottom + 4.0), AXIS);
         scene.text(&TICK.fitted(name, apart), (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
     }
-    scene.text(&figure.x_title, (x_of(0) + span / 2.0, bottom + 34.0), Anchor::Middle, UNIT);
+    let middle = f64::midpoint(x_of(0), x_of(figure.places.len().saturating_sub(1)));
+    scene.text(&figure.x_title, (middle, bottom + 34.0), Anchor::Middle, UNIT);
     let place = |at: usize, value: f64| axis.height(value).map(|part| (x_of(at), bottom - part * HEIGHT));
-    lines(&mut scene, figure, place);
+    lines(&mut scene, figure, aside(figure, apart), place);
     let note: Paragraph = caption::note("How to read:", &figure.note);
     scene.height = paragraphs(&mut scene, &[note], bottom + 66.0) + MARGIN - CAPTION_LEADING;
     scene
 }
 
+/// Where the first place stands, and how far they are apart. Places without an order each have a field of their own width.
+fn places(figure: &LineFigure) -> (f64, f64) {
+    let (from, field) = (MARGIN + LABELS, WIDTH - 2.0 * MARGIN - LABELS);
+    if figure.is_unordered {
+        let apart = field / figure.places.len().max(1) as f64;
+        return (from + apart / 2.0, apart);
+    }
+    (from + INSET, (field - 2.0 * INSET) / (figure.places.len().max(2) - 1) as f64)
+}
+
+/// How far the points of two lines at one place stand apart.
+fn aside(figure: &LineFigure, apart: f64) -> f64 {
+    match (figure.spreads.is_empty(), figure.is_unordered) {
+        (true, _) => 0.0,
+        (false, true) => apart * CLUSTER / figure.lines.len().max(1) as f64,
+        (false, false) => ASIDE,
+    }
+}
+
 /// Lines, their points and their spreads, each at its place.
-fn lines(scene: &mut Scene, figure: &LineFigure, place: impl Fn(usize, f64) -> Option<(f64, f64)>) {
+fn lines(scene: &mut Scene, figure: &LineFigure, aside: f64, place: impl Fn(usize, f64) -> Option<(f64, f64)>) {
     let middle = figure.lines.len().saturating_sub(1) as f64 / 2.0;
     for (number, ((_, values), color)) in figure.lines.iter().zip(palette::LINES).enumerate() {
         let spreads = figure.spreads.get(number).map(Vec::as_slice).unwrap_or_default();
-        let aside = if figure.spreads.is_empty() { 0.0 } else { (number as f64 - middle) * ASIDE };
+        let aside = (number as f64 - middle) * aside;
         let place = |at: usize, value: f64| place(at, value).map(|(x, y)| (x + aside, y));
         let points: Vec<Option<(f64, f64)>> =
             values.iter().enumerate().map(|(at, value)| value.and_then(|value| place(at, value))).collect();
@@ -178,21 +198,6 @@ fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color
     if let Some((low, high)) = q1.zip(q3) {
         scene.thick_line(low, high, QUARTILES, color);
     }
-}
-
-/// Names of the lines with their colours. Returns the base line of the last row.
-fn legend(scene: &mut Scene, figure: &LineFigure, baseline: f64) -> f64 {
-    let (mut x, mut y) = (MARGIN, baseline);
-    for ((name, _), color) in figure.lines.iter().zip(palette::LINES) {
-        let width = SWATCH + SWATCH_GAP + LEGEND.width(name) + 16.0;
-        if x > MARGIN && x + width > WIDTH - MARGIN {
-            (x, y) = (MARGIN, y + ROW);
-        }
-        scene.rect((x, y - SWATCH + 1.0), (SWATCH, SWATCH), color);
-        scene.text(name, (x + SWATCH + SWATCH_GAP, y), Anchor::Start, LEGEND);
-        x += width;
-    }
-    y
 }
 
 /// Lines across the field, each with its value.
@@ -272,6 +277,17 @@ mod tests {
         let ((x, low), (_, high)) = bar.unwrap();
         assert_eq!((squares[3].0 - squares[0].0, x), (ASIDE, squares[0].0 + POINT / 2.0));
         assert!(low > high);
+    }
+
+    #[test]
+    fn points_of_places_without_an_order_fill_most_of_their_field() {
+        let mut figure = figure(false);
+        figure.is_unordered = true;
+        figure.spreads = vec![vec![Spread::of(&[1.0]); 3]; 2];
+        let (first, apart) = places(&figure);
+        let squares = points(&figure);
+        assert!((squares[3].0 - squares[0].0 - apart * CLUSTER / 2.0).abs() < 0.01);
+        assert!(first + 2.5 * apart <= WIDTH - MARGIN + 0.01 && first - apart / 2.0 >= MARGIN + LABELS - 0.01);
     }
 
     #[test]

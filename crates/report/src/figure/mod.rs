@@ -10,6 +10,7 @@ mod paint;
 mod palette;
 mod panels;
 mod scene;
+mod stacks;
 
 use crate::error::ReportError;
 use crate::run::NamedRun;
@@ -17,6 +18,7 @@ use chart::Chart;
 pub use lines::{LineFigure, draw_lines};
 #[cfg(test)]
 use scene::Scene;
+pub use stacks::{StackFigure, StackRow, draw_stacks};
 
 /// Image file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cell::Cell;
 use serde_json::json;
+use std::path::Path;
 
 /// A study of the committed records of two pipelines of Redis.
 fn study() -> Study {
@@ -18,8 +19,12 @@ fn study() -> Study {
     Study { cells: cells.into(), conditions: json!({"cpus_in_use": 0.1}) }
 }
 
+fn page(template: &str) -> Result<Pages> {
+    render(&[("README.md".to_owned(), template.to_owned())], study())
+}
+
 fn text(template: &str) -> String {
-    render(template, study()).unwrap().text
+    page(template).unwrap().texts.remove(0).1
 }
 
 #[test]
@@ -68,7 +73,7 @@ fn what_was_not_measured_is_an_error_and_not_an_empty_place() {
         "{{ only(pipeline=1).row.name | bytes }}",
         "{{ nothing }}",
     ] {
-        assert!(render(template, study()).is_err(), "{template}");
+        assert!(page(template).is_err(), "{template}");
     }
 }
 
@@ -76,16 +81,44 @@ fn what_was_not_measured_is_an_error_and_not_an_empty_place() {
 fn figures_lie_beside_the_page_that_shows_them() {
     let lines = "{{ lines(name='wire', title='Bytes', shows='Bytes', x='pipeline', y='B', places=[1, 10], note='n.', \
                  lines=[['Redis', [only(pipeline=1).row.wire, none]], ['several', [only(pipeline=1).load.rates, [1, 2, 3] | spread]]]) }}\n\
-                 {{ bars(name='cost', title='Cost', shows='Costs', cells=cells_with(server='redis'), labels=['1', '10']) }}";
-    let page = render(lines, study()).unwrap();
-    assert_eq!(page.text, "![Bytes](figures/wire.svg)\n![Costs](figures/cost.svg)\n");
-    let names: Vec<&str> = page.figures.iter().map(|(name, _)| name.as_str()).collect();
+                 {{ stacks(name='cost', title='Cost', shows='Costs', note='n.', cells=cells_with(server='redis'), labels=['1', '10']) }}";
+    let made = page(lines).unwrap();
+    assert_eq!(made.texts[0].1, "![Bytes](figures/wire.svg)\n![Costs](figures/cost.svg)\n");
+    let names: Vec<&str> = made.figures.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["wire.svg", "wire.png", "cost.svg", "cost.png"]);
-    assert!(render(&format!("{lines}{lines}"), study()).is_err(), "a name twice");
+    assert!(page(&format!("{lines}{lines}")).is_err(), "a name twice");
+    let few = lines.replace("labels=['1', '10']", "labels=['1']");
+    assert!(page(&few).is_err(), "a label for each cell");
 }
 
 #[test]
-fn a_page_has_an_end() {
-    assert!(render(&"word ".repeat(WORDS + 1), study()).is_err());
-    assert_eq!(words("one two\n| in | a | table |\n```\nin code\n```\n![not this](x)\nthree\n"), 3);
+fn a_page_has_an_end_and_its_tables_have_none() {
+    let long = "word | ".repeat(WORDS / 2) + "more";
+    assert!(page(&long).is_err());
+    assert!(render(&[(TABLES.to_owned(), long)], study()).is_ok());
+}
+
+/// Each committed page is what its template says of the records beside it. After a change of one: `lab/comparison --render`.
+#[test]
+fn committed_pages_are_those_of_their_records() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut count = 0;
+    for entry in std::fs::read_dir(root.join("docs/comparison")).unwrap() {
+        let folder = entry.unwrap().path();
+        if !folder.is_dir() {
+            continue;
+        }
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let templates = crate::templates(&root.join(format!("lab/studies/{name}.md.jinja"))).unwrap();
+        let made = render(&templates, crate::records::read(&folder).unwrap()).unwrap();
+        for (page, text) in made.texts {
+            let committed = std::fs::read_to_string(folder.join(&page)).unwrap();
+            assert!(committed == text, "{name}/{page} is not what its template says: lab/comparison --render {name}");
+            count += 1;
+        }
+        for (figure, _) in made.figures {
+            assert!(folder.join("figures").join(&figure).is_file(), "{name}: {figure}");
+        }
+    }
+    assert!(count > 5, "{count} pages");
 }

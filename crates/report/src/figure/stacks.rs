@@ -1,0 +1,217 @@
+//! A figure of stacks: bytes by account of one operation, asked above answered, for several systems below each other.
+
+use super::caption::{self, Paragraph};
+use super::chart::BarPart;
+use super::font::Weight;
+use super::layout::{
+    BAR, BAR_BASELINE, BAR_GAP, CAPTION_LEADING, MARGIN, TITLE, UNIT, WIDTH, legend, paragraphs, stack, step,
+    tick_label,
+};
+use super::palette::{self, AXIS, GRID, INK, MUTED, Rgb};
+use super::scene::{Anchor, Face, Scene};
+use super::{ImageFormat, paint};
+use crate::error::ReportError;
+use crate::text::number::bytes_label;
+use overhead_model::Account;
+
+/// What is drawn.
+#[derive(Clone, Debug, Default)]
+pub struct StackFigure {
+    /// Heading.
+    pub title: String,
+    /// What it shows, for those who do not see it.
+    pub description: String,
+    /// What is counted.
+    pub unit: String,
+    /// Systems, from top to bottom.
+    pub rows: Vec<StackRow>,
+    /// How it was measured, below the figure.
+    pub note: String,
+}
+
+/// A system: bytes by account of an operation, in the order of the stack.
+#[derive(Clone, Debug)]
+pub struct StackRow {
+    /// What it is called.
+    pub name: String,
+    /// What is asked.
+    pub request: Vec<(Account, f64)>,
+    /// What is answered.
+    pub response: Vec<(Account, f64)>,
+}
+
+const NAME: Face = Face::new(12.5, Weight::Bold, INK);
+const TAG: Face = Face::new(11.0, Weight::Regular, MUTED);
+const SUM: Face = Face::new(15.0, Weight::Bold, INK);
+/// Part of the longest bar from which on an account is in the legend: less is not drawn.
+const VISIBLE: f64 = 0.002;
+const TAGS: [&str; 2] = ["request", "response"];
+/// Between rows, and between columns.
+const ROW_GAP: f64 = 11.0;
+const GAP: f64 = 12.0;
+
+/// Returns the figure as SVG and as PNG.
+///
+/// # Errors
+///
+/// [`ReportError::NoRuns`] without any byte to draw, and those of drawing.
+pub fn draw_stacks(figure: &StackFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
+    if longest(figure) <= 0.0 {
+        return Err(ReportError::NoRuns);
+    }
+    let scene = scene(figure);
+    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
+    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
+}
+
+fn sum(parts: &[(Account, f64)]) -> f64 {
+    parts.iter().map(|(_, bytes)| bytes).sum()
+}
+
+fn longest(figure: &StackFigure) -> f64 {
+    figure.rows.iter().flat_map(|row| [sum(&row.request), sum(&row.response)]).fold(0.0, f64::max)
+}
+
+/// Where bars begin, and how long the longest is.
+struct Field {
+    zero: f64,
+    length: f64,
+    limit: f64,
+}
+
+impl Field {
+    fn at(&self, value: f64) -> f64 {
+        self.zero + value / self.limit * self.length
+    }
+}
+
+fn scene(figure: &StackFigure) -> Scene {
+    let mut scene = Scene { width: WIDTH, ..Scene::default() };
+    scene.text(&TITLE.fitted(&figure.title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
+    scene.text(&UNIT.fitted(&figure.unit, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 36.0), Anchor::Start, UNIT);
+    let axis = legend(&mut scene, &entries(figure), (MARGIN, WIDTH - MARGIN), MARGIN + 56.0) + 22.0;
+    let field = field(figure);
+    let top = axis + 6.0;
+    let height = 2.0 * BAR + BAR_GAP + ROW_GAP;
+    let bottom = top + height * figure.rows.len() as f64;
+    grid(&mut scene, &field, axis, bottom);
+    for (number, row) in figure.rows.iter().enumerate() {
+        draw_row(&mut scene, row, &field, top + number as f64 * height);
+    }
+    let note: Paragraph = caption::note("How to read:", &figure.note);
+    scene.height = paragraphs(&mut scene, &[note], bottom + 26.0) + MARGIN - CAPTION_LEADING;
+    scene
+}
+
+/// The accounts that some bar has, in the order of the stack.
+fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
+    let visible = longest(figure) * VISIBLE;
+    let holds = |account: &Account| {
+        let parts = figure.rows.iter().flat_map(|row| row.request.iter().chain(&row.response));
+        parts.clone().any(|(of, bytes)| of == account && *bytes >= visible)
+    };
+    Account::ALL
+        .into_iter()
+        .filter(holds)
+        .map(|account| (account.name().to_owned(), palette::account(account)))
+        .collect()
+}
+
+/// Names and tags stand left of the bars, sums right of them.
+fn field(figure: &StackFigure) -> Field {
+    let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
+    let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name))).min(WIDTH / 3.0);
+    let tags = widest(&mut TAGS.iter().map(|tag| TAG.width(tag)));
+    let sums = widest(&mut figure.rows.iter().map(|row| SUM.width(&total(row))));
+    let limit = longest(figure);
+    let label = TAG.width(&bytes_label(limit)) + GAP;
+    let zero = MARGIN + names + GAP + tags + 5.0;
+    Field { zero, length: WIDTH - MARGIN - sums - GAP - label - zero, limit }
+}
+
+fn total(row: &StackRow) -> String {
+    format!("{} B", bytes_label(sum(&row.request) + sum(&row.response)))
+}
+
+fn grid(scene: &mut Scene, field: &Field, axis: f64, bottom: f64) {
+    let step = step(field.limit, 5.0);
+    let count = (field.limit / step + 1e-9).floor() as u32;
+    for value in (0..=count).map(|at| f64::from(at) * step) {
+        let x = field.at(value);
+        scene.line((x, axis), (x, bottom), if value == 0.0 { AXIS } else { GRID });
+        scene.text(&tick_label(value, step), (x, axis - 4.0), Anchor::Middle, TAG);
+    }
+}
+
+fn draw_row(scene: &mut Scene, row: &StackRow, field: &Field, top: f64) {
+    let middle = top + BAR + BAR_GAP / 2.0;
+    scene.text(&NAME.fitted(&row.name, WIDTH / 3.0), (MARGIN, middle + 4.5), Anchor::Start, NAME);
+    scene.text(&total(row), (WIDTH - MARGIN, middle + 5.5), Anchor::End, SUM);
+    for (number, (tag, parts)) in TAGS.iter().zip([&row.request, &row.response]).enumerate() {
+        let y = top + number as f64 * (BAR + BAR_GAP);
+        scene.text(tag, (field.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
+        let parts: Vec<BarPart> = parts
+            .iter()
+            .filter(|(_, bytes)| *bytes > 0.0)
+            .map(|(account, bytes)| BarPart { value: *bytes, color: palette::account(*account) })
+            .collect();
+        stack(scene, &parts, bytes_label, None, |value| field.at(value), y);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Mark;
+    use super::*;
+
+    fn figure() -> StackFigure {
+        let row = |name: &str, schema: f64| StackRow {
+            name: name.to_owned(),
+            request: vec![(Account::Tcp, 32.0), (Account::Data, 8.0)],
+            response: vec![(Account::Tcp, 32.0), (Account::Schema, schema), (Account::Data, 108.0)],
+        };
+        StackFigure {
+            title: "A row".to_owned(),
+            description: "Bars".to_owned(),
+            unit: "B on the wire, by account".to_owned(),
+            rows: vec![row("Redis 7", 0.0), row("a server with a name that is long", 120.0)],
+            note: "made up.".to_owned(),
+        }
+    }
+
+    fn texts(scene: &Scene) -> Vec<(&str, f64, f64)> {
+        let text = |mark| match mark {
+            &Mark::Text(ref text) => Some((text.line.as_str(), text.left(), text.left() + text.face.width(&text.line))),
+            _ => None,
+        };
+        scene.marks.iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn each_row_has_its_bytes_and_their_sum() {
+        let scene = scene(&figure());
+        let texts: Vec<&str> = texts(&scene).into_iter().map(|(text, ..)| text).collect();
+        for wanted in ["180 B", "300 B", "40", "140", "260", "schema"] {
+            assert!(texts.contains(&wanted), "{wanted} in {texts:?}");
+        }
+        assert!(!texts.contains(&"query"), "an account that nothing was posted to is not in the legend");
+    }
+
+    #[test]
+    fn nothing_stands_beyond_the_margins() {
+        let scene = scene(&figure());
+        for (text, left, right) in texts(&scene) {
+            assert!(left >= MARGIN - 0.1 && right <= WIDTH - MARGIN + 0.1, "{text}: {left} to {right}");
+        }
+        let field = field(&figure());
+        assert!(field.zero > MARGIN + NAME.width("a server with a name that is long"));
+    }
+
+    #[test]
+    fn nothing_to_draw_is_an_error() {
+        let [(_, svg), (_, png)] = draw_stacks(&figure()).unwrap();
+        assert!(roxmltree::Document::parse(&String::from_utf8(svg).unwrap()).is_ok());
+        assert!(png.starts_with(b"\x89PNG"));
+        assert!(draw_stacks(&StackFigure { rows: Vec::new(), ..figure() }).is_err());
+    }
+}
