@@ -159,10 +159,9 @@ impl CaptureArgs {
 
     /// Returns the interface as it is said, with the container that it is of.
     pub fn interface_in_words(&self) -> String {
-        let interface = clean(self.interface());
         match &self.place {
-            Some(place) => format!("{interface} of container {}", clean(&place.container.argument())),
-            None => interface,
+            Some(place) => place.in_words(self.interface()),
+            None => clean(self.interface()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A container to capture: which processes, which network namespace, which interface, which ports.
 
-use super::args::CaptureArgs;
+use super::args::{CaptureArgs, port_list};
+use crate::cli::Which;
 use crate::databases::{self, Database};
 use crate::exit::StatusFault;
 use anyhow::{Context, Result, bail};
@@ -33,57 +34,83 @@ impl CaptureArgs {
     /// Returns the same with all that `--container` means: interface, ports and processes, as far as they were not named.
     pub fn settled(mut self) -> Result<Self> {
         let Some(name) = self.container.clone() else { return Ok(self) };
+        let interface = if self.bpf_only { None } else { Some(&mut self.iface) };
+        let (place, elsewhere) = ContainerPlace::of(&name, &mut self.which, interface)?;
+        if !self.output.quiet {
+            say_elsewhere(&place.container, &elsewhere);
+        }
+        self.place = Some(place);
+        Ok(self)
+    }
+}
+
+impl ContainerPlace {
+    /// Returns the container of this name, and what of its connections is on other interfaces than the chosen one. `which` and
+    /// `interface` are chosen as far as they were not; an interface is not, where none is wanted.
+    pub fn of(
+        name: &str,
+        which: &mut Which,
+        interface: Option<&mut Option<String>>,
+    ) -> Result<(Self, BTreeMap<String, u64>)> {
         let containers = Containers::of(&Host::default())?;
-        let (container, namespace) = locate(&containers, &name)?;
+        let (container, namespace) = locate(&containers, name)?;
         let pid = container.pids.first().copied().unwrap_or_default();
         let own = |database: &Database| database.pids.iter().any(|pid| container.pids.contains(pid));
         let mut databases = databases::listening(&containers)?;
         databases.retain(|database| own(database) && !database.addresses.is_empty());
-        self.choose_ports(&databases)?;
-        let ports = self.ports()?;
+        choose_ports(which, &databases)?;
+        let ports = port_list(&which.selection()?);
         let serves = |database: &&Database| database.ports().iter().any(|port| ports.contains(port));
         let serving: Vec<&Database> = databases.iter().filter(serves).collect();
         let servers = serving.iter().flat_map(|database| &database.pids).copied();
         let servers = servers.filter(|pid| container.pids.contains(pid)).collect();
-        if self.iface.is_none() && !self.bpf_only {
+        let mut elsewhere = BTreeMap::new();
+        if let Some(interface @ None) = interface {
             let connections = tcp_connections(pid, &ports).unwrap_or_default();
             let interfaces = list_interfaces(Some(&namespace))?;
             let is_local = !serving.is_empty() && serving.iter().all(|database| database.is_local());
-            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own());
-            let ChosenInterface { name: interface, elsewhere } = chosen?;
-            for (other, count) in elsewhere.iter().filter(|_| !self.output.quiet) {
-                let connections = counted(*count, "connection");
-                let name = clean(&name);
-                say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
-            }
-            self.iface = Some(interface);
+            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own())?;
+            (*interface, elsewhere) = (Some(chosen.name), chosen.elsewhere);
         }
-        self.place = Some(ContainerPlace { container, namespace, servers });
-        Ok(self)
+        Ok((Self { container, namespace, servers }, elsewhere))
     }
 
-    /// Where neither is named, ports and systems are those of the container's databases; where a system is, the ports of that.
-    fn choose_ports(&mut self, databases: &[Database]) -> Result<()> {
-        if !self.which.port.is_empty() {
-            return Ok(());
-        }
-        let named = self.which.systems()?;
-        let is_meant = |database: &&Database| {
-            named.is_empty() || named.iter().any(|system| system.protocol == database.system.protocol)
-        };
-        let meant: Vec<&Database> = databases.iter().filter(is_meant).collect();
-        let mut ports: Vec<u16> = meant.iter().flat_map(|database| database.ports()).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        self.which.port = ports;
-        if named.is_empty() && !meant.is_empty() {
-            let mut systems: Vec<String> = meant.iter().map(|database| database.system.name.to_owned()).collect();
-            systems.sort();
-            systems.dedup();
-            self.which.db = systems;
-        }
-        Ok(())
+    /// Returns an interface of it as it is said.
+    pub fn in_words(&self, interface: &str) -> String {
+        format!("{} of container {}", clean(interface), clean(&self.container.argument()))
     }
+}
+
+/// Says which connections are not on the chosen interface.
+fn say_elsewhere(container: &Container, elsewhere: &BTreeMap<String, u64>) {
+    for (other, count) in elsewhere {
+        let connections = counted(*count, "connection");
+        let name = clean(&container.argument());
+        say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
+    }
+}
+
+/// Where neither is named, ports and systems are those of the container's databases; where a system is, the ports of that.
+fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
+    if !which.port.is_empty() {
+        return Ok(());
+    }
+    let named = which.systems()?;
+    let is_meant = |database: &&Database| {
+        named.is_empty() || named.iter().any(|system| system.protocol == database.system.protocol)
+    };
+    let meant: Vec<&Database> = databases.iter().filter(is_meant).collect();
+    let mut ports: Vec<u16> = meant.iter().flat_map(|database| database.ports()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    which.port = ports;
+    if named.is_empty() && !meant.is_empty() {
+        let mut systems: Vec<String> = meant.iter().map(|database| database.system.name.to_owned()).collect();
+        systems.sort();
+        systems.dedup();
+        which.db = systems;
+    }
+    Ok(())
 }
 
 /// Returns the container of this name, and its network namespace.

@@ -24,6 +24,8 @@ pub use args::CaptureArgs;
 #[cfg(feature = "top")]
 pub use args::{byte_size, port_list};
 pub use command::CommandOutput;
+#[cfg(feature = "top")]
+pub use container::ContainerPlace;
 pub use container::choose as choose_interface;
 pub use folder::{Folder, PRINTED, Written, by_time as folder_by_time};
 #[cfg(feature = "top")]

@@ -1,7 +1,7 @@
 //! Figures of an interface.
 
 use super::feed::{Feed, Look};
-use crate::capture::{Capturing, Dissection, Limits, byte_size, port_list, runtime};
+use crate::capture::{Capturing, ContainerPlace, Dissection, Limits, byte_size, port_list, runtime};
 use crate::cli::Which;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::warnings::Warnings;
@@ -12,15 +12,23 @@ use overhead_capture::live::{LiveOptions, LiveSource};
 use overhead_dissect::Dissector;
 use overhead_model::record::By;
 use overhead_report::Aggregate;
+use overhead_report::text::{clean, counted};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+
+/// The interface where none is named.
+const LOOPBACK: &str = "lo";
 
 /// What is captured, as for `capture`.
 #[derive(Args, Debug)]
 pub struct LiveArgs {
-    /// Interface to capture on; `any` works
-    #[arg(short, long, value_name = "IF", default_value = "lo", conflicts_with = "files")]
-    iface: String,
+    /// Interface to capture on; `any` works [default: lo; of a container the one that its connections use]
+    #[arg(short, long, value_name = "IF", conflicts_with = "files")]
+    iface: Option<String>,
+    /// A container, by name, id or pod: what is captured is on its interface
+    #[arg(long, value_name = "NAME|ID", conflicts_with = "files")]
+    container: Option<String>,
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR", conflicts_with = "files")]
     filter: Option<String>,
@@ -36,14 +44,21 @@ pub struct LiveFeed {
     begun: Instant,
     title: String,
     is_over: bool,
+    /// Connections of the container by the interface that they are on, where that is not this one.
+    elsewhere: BTreeMap<String, u64>,
 }
 
 impl LiveFeed {
     /// Begins to capture.
     pub fn open(args: &LiveArgs, which: &Which, keys: &KeyFiles) -> Result<Self> {
+        let (mut which, mut interface) = (which.clone(), args.iface.clone());
+        let found = args.container.as_ref().map(|name| ContainerPlace::of(name, &mut which, Some(&mut interface)));
+        let (place, elsewhere) = found.transpose()?.unzip();
+        let interface = interface.unwrap_or_else(|| LOOPBACK.to_owned());
         let selection = which.selection()?;
         let ports = port_list(&selection);
-        let mut options = LiveOptions::new(&args.iface);
+        let mut options = LiveOptions::new(&interface);
+        options.namespace = place.as_ref().map(|place| place.namespace.clone());
         options.buffer_bytes = args.buffer;
         options.filter = KernelFilter::new(ports.iter().copied(), args.filter.as_deref());
         let source = LiveSource::open(&options)?;
@@ -52,15 +67,21 @@ impl LiveFeed {
         let dissector = Dissector::new(selection, tally).with_keys(keys.log());
         let capturing =
             Capturing::start(source, Dissection::Whole(Box::new(dissector)), keys, None, Limits::default(), None);
-        let title = match (ports.as_slice(), which.is_default()) {
-            (_, true) => format!("{}, all usual ports", args.iface),
-            ([port], _) => format!("{}, TCP port {port}", args.iface),
-            (ports, _) => {
-                let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-                format!("{}, TCP ports {}", args.iface, ports.join(", "))
-            }
-        };
-        Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false })
+        let place = place.as_ref().map_or_else(|| clean(&interface), |place| place.in_words(&interface));
+        let title = title(&place, &ports, which.is_default());
+        let elsewhere = elsewhere.unwrap_or_default();
+        Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false, elsewhere })
+    }
+}
+
+fn title(place: &str, ports: &[u16], is_default: bool) -> String {
+    match ports {
+        _ if is_default => format!("{place}, all usual ports"),
+        [port] => format!("{place}, TCP port {port}"),
+        ports => {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            format!("{place}, TCP ports {}", ports.join(", "))
+        }
     }
 }
 
@@ -89,6 +110,12 @@ impl Feed for LiveFeed {
     fn finish(self: Box<Self>) -> Result<Warnings> {
         let mut outcome = self.capturing.finish()?;
         outcome.warnings.of_totals(&outcome.totals);
+        for (interface, count) in &self.elsewhere {
+            let connections = counted(*count, "connection");
+            outcome
+                .warnings
+                .remark(format!("the container has {connections} on {interface} too: `-i {interface}` shows these"));
+        }
         Ok(outcome.warnings)
     }
 }
