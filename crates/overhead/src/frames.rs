@@ -7,6 +7,9 @@ use overhead_model::{Frame, LinkType};
 const BYTES: usize = 256 << 10;
 /// Frames that are, where they are small.
 const FRAMES: usize = 1 << 10;
+/// Bytes of the longest frame that an interface has as a rule: 64 KiB of IP and what is around it.
+#[cfg(feature = "live")]
+const LONGEST: usize = (64 << 10) + 64;
 
 /// Frames that own their bytes, in order.
 #[derive(Debug, Default)]
@@ -61,5 +64,16 @@ impl Batch for FrameBatch {
     fn clear(&mut self) {
         self.frames.clear();
         self.bytes.clear();
+    }
+
+    #[cfg(feature = "live")]
+    fn with_room() -> Self {
+        let none = FrameEntry { time_ns: 0, end: 0, original_len: 0, interface: 0, link: LinkType::ETHERNET };
+        let mut batch = Self { frames: Vec::with_capacity(FRAMES), bytes: Vec::with_capacity(BYTES + LONGEST) };
+        // Memory is there once it was written to.
+        batch.frames.resize(FRAMES, none);
+        batch.bytes.resize(BYTES + LONGEST, 0);
+        batch.clear();
+        batch
     }
 }

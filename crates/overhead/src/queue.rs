@@ -13,6 +13,12 @@ pub trait Batch: Default + Send + Sync + 'static {
 
     /// Empties it and keeps its room.
     fn clear(&mut self);
+
+    /// Returns an empty one that already has the memory that it takes when it is full.
+    #[cfg(any(feature = "live", test))]
+    fn with_room() -> Self {
+        Self::default()
+    }
 }
 
 /// The end where batches are filled.
@@ -50,11 +56,13 @@ impl<B: Batch> Inlet<B> {
         }
     }
 
-    /// Keeps so many batches to be used again, the one that is being filled included, and frees those beyond.
+    /// Makes so many batches at once, the one that is being filled included, and keeps them; those beyond are freed once they were read. So
+    /// memory does not grow with the longest delay so far, unless that takes more than these.
     #[cfg(any(feature = "live", test))]
     #[must_use]
     pub fn keeping(self, kept: usize) -> Self {
-        Self { kept, ..self }
+        let spare = (self.made..kept).map(|_| B::with_room()).collect();
+        Self { filling: B::with_room(), spare, made: kept, kept, ..self }
     }
 
     /// Adds an outlet, for what is handed over from now on.
@@ -245,6 +253,7 @@ mod tests {
     #[test]
     fn what_is_not_kept_is_freed_and_made_anew() {
         let mut inlet = Inlet::<Flag>::new(8).keeping(3);
+        assert_eq!((inlet.made, inlet.spare.len()), (3, 2), "from the beginning");
         let outlet = inlet.outlet();
         (0..7).for_each(|_| {
             fill(&mut inlet);

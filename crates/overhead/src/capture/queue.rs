@@ -6,7 +6,7 @@ use overhead_capture::live::Background;
 use overhead_model::Frame;
 
 /// Batches there may be: 32 MB of frames, as much as half a second of a busy loopback. From half of them on, the dissecting
-/// thread is to hurry.
+/// thread is to hurry. That half is there from the beginning.
 const MOST: usize = 128;
 
 /// Frames, and what goes with them.
@@ -25,6 +25,10 @@ impl queue::Batch for LiveBatch {
     fn clear(&mut self) {
         self.frames.clear();
         self.asked = false;
+    }
+
+    fn with_room() -> Self {
+        Self { frames: <FrameBatch as queue::Batch>::with_room(), asked: false }
     }
 }
 
