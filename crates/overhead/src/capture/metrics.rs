@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use overhead_model::record::{self, OperationRow};
-use overhead_model::{Account, Measured, OTHER, Side};
+use overhead_model::{Account, Measured, OTHER, Protocol, Side};
 use overhead_report::text::clean;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -160,6 +160,12 @@ impl SeriesKey {
         Self { protocol: row.protocol.clone(), class: row.class.name(), operation }
     }
 
+    /// Returns what a scraper is told of it. Of HTTP, a name has the pattern of the path behind the method: words of its users.
+    fn without_path(&self) -> Self {
+        let method = self.operation.split(' ').next().filter(|_| self.protocol == Protocol::Http.name());
+        Self { operation: method.unwrap_or(&self.operation).to_owned(), ..self.clone() }
+    }
+
     fn of_others(&self) -> Self {
         Self { operation: OTHER.to_owned(), ..self.clone() }
     }
@@ -222,7 +228,7 @@ impl SeriesSums {
 /// What is counted between scrapes, so that no counter ever falls.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// What the rows were at the last scrape.
+    /// What the rows were at the last scrape, each by its whole name.
     before: BTreeMap<SeriesKey, SeriesSums>,
     series: BTreeMap<SeriesKey, SeriesSums>,
     /// Operations by name that share a series.
@@ -282,11 +288,12 @@ impl Metrics {
             if let Some(folded) = folded.get(key) {
                 delta = delta.without(folded);
             }
-            let is_own = self.series.contains_key(key) || self.series.len() < SERIES || key.operation == OTHER;
+            let series = key.without_path();
+            let is_own = self.series.contains_key(&series) || self.series.len() < SERIES || key.operation == OTHER;
             if !is_own && !self.before.contains_key(key) {
                 self.sharing += 1;
             }
-            self.series.entry(if is_own { key.clone() } else { key.of_others() }).or_default().add(&delta);
+            self.series.entry(if is_own { series } else { key.of_others() }).or_default().add(&delta);
         }
         self.before = now;
     }
@@ -501,6 +508,22 @@ mod tests {
         // The aggregate folds rows away in its own time: they are counted there from then on.
         let folded = scraped(&mut metrics, &[row("C000", 4), row(OTHER, 3 * 149 + 1)]);
         assert_eq!(sum(&folded) as u64, 452);
+    }
+
+    #[test]
+    fn of_http_no_word_of_a_path_is_told() {
+        let rows = ["GET /staff/smith", "GET /staff/#", "PUT /staff/smith"]
+            .map(|name| OperationRow { protocol: "http".to_owned(), ..row(name, 3) });
+        let mut metrics = Metrics::default();
+        let text = scraped(&mut metrics, &rows);
+        assert!(!text.contains("staff") && !text.contains("smith"), "{text}");
+        assert_eq!(line(&text, &GET.replace("resp", "http")), Some(6.0), "{text}");
+        // One of the paths has no row of its own any more.
+        let rows = [("GET /staff/#", 4), (OTHER, 5), ("PUT /staff/smith", 3)]
+            .map(|(name, count)| OperationRow { protocol: "http".to_owned(), ..row(name, count) });
+        let text = scraped(&mut metrics, &rows);
+        assert_eq!(line(&text, &GET.replace("resp", "http")), Some(7.0), "{text}");
+        assert_eq!(line(&text, &GET.replace("resp", "http").replace("GET", OTHER)), Some(2.0), "{text}");
     }
 
     #[test]
