@@ -88,8 +88,8 @@ def by_polars(data):
     return found
 
 
-def by_spark(data):
-    from pyspark.sql import SparkSession, functions as f
+def spark_session():
+    from pyspark.sql import SparkSession
 
     spark = (
         SparkSession.builder.master("local[2]")
@@ -101,8 +101,14 @@ def by_spark(data):
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def by_spark(data):
+    from pyspark.sql import functions as f
+
     outcome = f.col("outcome")
-    table = spark.read.parquet(f"{data}/operations")
+    table = spark_session().read.parquet(f"{data}/operations")
     grouped = table.groupBy(*ROW).agg(
         f.sum((~outcome.isin(*NOT_COUNTED)).cast("long")).alias("count"),
         f.sum((outcome == "error").cast("long")).alias("errors"),
@@ -114,7 +120,6 @@ def by_spark(data):
     for row in grouped.collect():
         key = tuple(row[name] for name in ROW)
         found[key] = {**{name: row[name] for name in ("errors", "unsolicited", "latencies")}, "count": row["count"], "amounts": [row[name] for name in AMOUNTS]}
-    spark.stop()
     return found
 
 
@@ -146,22 +151,42 @@ def compare(reader, found, wanted):
     return faults
 
 
+TABLES = ("operations", "statements", "connections", "runs")
+# Numbers that count nothing.
+WITHOUT_UNIT = {"connection_id", "statement_id", "exit_status"}
+
+
 def schema_faults(data):
-    """Returns where the file's own description and its columns do not agree."""
+    """Returns where the columns, and what is said of them for people, for Arrow and for Spark, do not agree."""
     import pyarrow.parquet
 
-    faults = []
-    for table in ("operations", "statements", "connections", "runs"):
+    faults, described = [], 0
+    spark = spark_session()
+    for table in TABLES:
         file = pyarrow.parquet.ParquetFile(next(pathlib.Path(data, table).rglob("*.parquet")))
         about = json.loads(file.metadata.metadata[b"overhead.columns"])
+        of_spark = {field.name: field.metadata for field in spark.read.parquet(f"{data}/{table}").schema}
         for field in file.schema_arrow:
+            name = f"{table}.{field.name}"
             said = about.pop(field.name, None)
+            if said is None:
+                faults.append(f"{name}: not described")
+                continue
+            described += 1
             kind = {"string": "string", "int64": "int64", "bool": "boolean"}[str(field.type)]
-            if said is None or said["type"] != kind or said["nullable"] != field.nullable or not said["description"]:
-                faults.append(f"{table}.{field.name}: {field} is said to be {said}")
-            if said and field.name.endswith(("_ns", "_bytes")) and said["unit"] != field.name.rsplit("_", 1)[1]:
-                faults.append(f"{table}.{field.name}: its unit is said to be {said['unit']!r}")
+            if said["type"] != kind or said["nullable"] != field.nullable or not said["description"]:
+                faults.append(f"{name}: {field} is said to be {said}")
+            if field.name.endswith(("_ns", "_bytes")) and said["unit"] != field.name.rsplit("_", 1)[1]:
+                faults.append(f"{name}: its unit is said to be {said['unit']!r}")
+            if kind == "int64" and not said["unit"] and field.name not in WITHOUT_UNIT:
+                faults.append(f"{name}: a number without a unit")
+            wanted = {key: said[key] for key in ("unit", "description")}
+            of_arrow = {key: (field.metadata or {}).get(key.encode(), b"(none)").decode() for key in wanted}
+            for reader, found in {"Arrow": of_arrow, "Spark": {key: of_spark[field.name].get(key) for key in wanted}}.items():
+                if found != wanted:
+                    faults.append(f"{name}: {reader} finds {found}")
         faults += [f"{table}.{name}: described, and not there" for name in about]
+    print(f"schema: {described} columns with unit and description, in the file's and in Arrow's and Spark's column metadata; {len(faults)} faults")
     return faults
 
 
@@ -199,6 +224,7 @@ def main():
     faults = schema_faults(data)
     for reader, read in {"DuckDB": by_duckdb, "pandas": by_pandas, "Polars": by_polars, "Spark": by_spark}.items():
         faults += compare(reader, read(data), wanted)
+    spark_session().stop()
     faults += ask(data, questions)
     for fault in faults[:40]:
         print(fault, file=sys.stderr)

@@ -1,5 +1,6 @@
 //! Batches of rows to pieces of files, in each of the forms. Nothing here knows where a piece goes.
 
+use crate::about;
 use crate::table::{Column, Field, Kind, Values};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -9,7 +10,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The form of a data set.
@@ -209,17 +210,14 @@ fn cell(is_csv: bool, text: &str) -> String {
     text.to_owned()
 }
 
-/// The footer says so of every column: its unit and what it is.
-const COLUMNS: &str = "overhead.columns";
-
 fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static str, String)]) -> Result<ParquetLayout> {
     let types = fields.iter().map(|field| parquet_type(&field.column).map(Arc::new)).collect::<Result<_>>()?;
     let schema = Arc::new(Type::group_type_builder(table).with_fields(types).build()?);
     let mut about = vec![
         KeyValue::new("overhead.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         KeyValue::new("overhead.table".to_owned(), table.to_owned()),
-        KeyValue::new(COLUMNS.to_owned(), about_columns(fields).to_string()),
     ];
+    about.extend(about::of_columns(fields));
     about.extend(constants.iter().map(|(name, value)| KeyValue::new(format!("overhead.{name}"), value.clone())));
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -245,14 +243,4 @@ fn parquet_type(column: &Column) -> Result<Type> {
     let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let built = Type::primitive_type_builder(&column.name, physical);
     Ok(built.with_logical_type(logical).with_repetition(repetition).build()?)
-}
-
-/// Returns what is said of the columns: by name, the type, the unit, whether values may be absent, and the description.
-pub fn about_columns<B>(fields: &[Field<B>]) -> Value {
-    let about = fields.iter().map(|Field { column, .. }| {
-        let Column { name, kind, nullable, unit, description, .. } = column;
-        let about = json!({"type": kind.name(), "unit": unit, "nullable": nullable, "description": description});
-        (name.clone(), about)
-    });
-    Value::Object(about.collect::<Map<_, _>>())
 }

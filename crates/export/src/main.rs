@@ -4,6 +4,8 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod about;
+mod arrow;
 mod dataset;
 mod encode;
 mod sink;
