@@ -4,7 +4,7 @@ use crate::encode::{Form, Layout};
 use crate::table::Field;
 use anyhow::{Context, Result, anyhow};
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// The tables, in the order in which their files appear; who finds a run in the last one has all of it.
@@ -43,6 +43,11 @@ impl Dataset {
         table.join(self.partition()).join(self.file(number))
     }
 
+    /// Returns whether it is the same run of the same host.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.host, &self.run) == (&other.host, &other.run)
+    }
+
     fn partition(&self) -> PathBuf {
         PathBuf::from(format!("host={}", escaped(&self.host))).join(format!("run={}", escaped(&self.run)))
     }
@@ -51,20 +56,29 @@ impl Dataset {
         format!("part-{number:05}.{}", self.form.extension())
     }
 
-    /// Removes what is there of this run, if `force`; otherwise there must be nothing.
-    pub fn make_room(&self, force: bool) -> Result<()> {
+    /// Returns the files that are there of this run, to be replaced: there may be some if `force` alone. Removes what exports that
+    /// were killed have left.
+    pub fn make_room(&self, force: bool) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
         for folder in TABLES.iter().flat_map(|table| self.folders(&self.root.join(table))) {
-            if !force {
-                return Err(anyhow!(
-                    "{} exists: run {} of host {} was exported before: choose another folder with -o, another name with --run, or --force to replace it",
-                    folder.display(),
-                    self.run,
-                    self.host
-                ));
+            let listed = fs::read_dir(&folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+            for path in listed.flatten().map(|entry| entry.path()) {
+                if is_part(&path) {
+                    remove_left(&path)?;
+                } else {
+                    files.push(path);
+                }
             }
-            fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be replaced", folder.display()))?;
         }
-        Ok(())
+        match files.first() {
+            Some(file) if !force => Err(anyhow!(
+                "{} exists: run {} of host {} was exported before: choose another folder with -o, another name with --run, or --force to replace it",
+                file.display(),
+                self.run,
+                self.host
+            )),
+            _ => Ok(files),
+        }
     }
 
     /// Returns the folders of this run in that of a table.
@@ -76,6 +90,37 @@ impl Dataset {
         );
         parents.iter().map(|parent| parent.join(self.partition())).filter(|folder| folder.exists()).collect()
     }
+}
+
+/// Returns the name that a file has until it is whole.
+pub fn part_of(place: &Path) -> PathBuf {
+    let name = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    place.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// Returns whether a folder is one of a table, or of what is in it.
+pub fn is_of_data_set(folder: &Path) -> bool {
+    let name = folder.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    name.contains('=') || TABLES.contains(&&*name)
+}
+
+fn is_part(path: &Path) -> bool {
+    path.file_name()
+        .map(|name| name.to_string_lossy())
+        .is_some_and(|name| name.starts_with('.') && name.ends_with(".part"))
+}
+
+/// Removes a file that was never whole. While it is written, it is locked.
+fn remove_left(part: &Path) -> Result<()> {
+    if let Ok(file) = File::open(part)
+        && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        return Err(anyhow!(
+            "{} is being written by another export of the same run: wait until it has ended",
+            part.display()
+        ));
+    }
+    fs::remove_file(part).with_context(|| format!("{} cannot be removed", part.display()))
 }
 
 /// Returns the day of a time, in UTC.

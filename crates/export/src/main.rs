@@ -9,32 +9,35 @@ mod arrow;
 mod dataset;
 mod encode;
 mod sink;
+mod stop;
 mod table;
 mod tally;
+mod windows;
 
 use anyhow::Result;
 use clap::Parser;
 use dataset::Dataset;
 use encode::Form;
 use overhead::reading::{
-    Dissect, KeptRun, KeyFiles, KeyReader, Reading, StatusFault, TimeWindow, Warnings, Which, code,
+    Dissect, KeptRun, KeyFiles, KeyReader, Reading, SampleArgs, StatusFault, TimeWindow, Warnings, Which, code,
 };
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::COMPLETE;
 use overhead_model::record::{Input, SourceKind};
 use overhead_model::{Frame, Measured, SideTotals, say};
-use sink::{FilePlan, Sink};
-use std::cell::Cell;
+use sink::{FilePlan, Sink, Written};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stop::Stop;
 use table::Field;
-use table::runs::RunRow;
+use table::runs::{RunRow, SampleRow};
 use table::{runs, statements};
 use tally::{ExportTally, Remains};
+use windows::ExportWindows;
 
 /// Write one row per operation, and tables of statements, connections and runs, as Parquet, CSV or JSON lines
 ///
@@ -42,7 +45,7 @@ use tally::{ExportTally, Remains};
 /// run each. Nothing that the user sent or got is written: statements are without their literals.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, Parser)]
-#[command(name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "overhead export", bin_name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
 struct ExportArgs {
     /// Run folders, or pcap or pcapng files, plain or compressed; - for standard input
     #[arg(required_unless_present = "schema", value_name = "RUN|FILE")]
@@ -71,6 +74,8 @@ struct ExportArgs {
     keys: KeyFiles,
     #[command(flatten)]
     window: TimeWindow,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// Threads that encode, beside the one that reads; the files are the same [default: one per processor, 4 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
@@ -109,6 +114,16 @@ struct Source {
     lacks: Vec<String>,
     /// Frames of the capture, where its record says so.
     frames: Option<u64>,
+    /// When the capture ended, Unix nanoseconds, where it was not captured all the time.
+    end_ns: Option<u64>,
+}
+
+/// What was read of a source.
+struct WasRead {
+    inputs: Vec<Input>,
+    tally: ExportTally,
+    totals: Totals,
+    sample: Option<SampleRow>,
 }
 
 impl ExportArgs {
@@ -126,11 +141,35 @@ impl ExportArgs {
             ))
             .into());
         }
+        // All that speaks against it is said before the first is read.
+        let datasets = sources.iter().map(|source| self.dataset(source)).collect::<Result<Vec<_>>>()?;
+        for (number, dataset) in datasets.iter().enumerate() {
+            if datasets.iter().take(number).any(|before| before.is_like(dataset)) {
+                return Err(StatusFault::usage(format!(
+                    "two of these runs are called {} and are of host {}: export them one by one, with --run or --host",
+                    dataset.run, dataset.host
+                ))
+                .into());
+            }
+            dataset.make_room(self.force)?;
+        }
+        let stop = Stop::on_signals()?;
         let mut status = COMPLETE;
-        for source in &sources {
-            status = status.max(self.export(source)?);
+        for (source, dataset) in sources.iter().zip(datasets) {
+            status = status.max(self.export(source, &Rc::new(dataset), &stop)?);
         }
         Ok(status)
+    }
+
+    fn dataset(&self, source: &Source) -> Result<Dataset> {
+        let host = self.host.clone().or_else(|| source.host.clone()).unwrap_or_else(|| "unknown".to_owned());
+        Ok(Dataset {
+            root: self.output.clone().unwrap_or_default(),
+            host: named("--host", host)?,
+            run: named("--run", self.run.clone().unwrap_or_else(|| source.name.clone()))?,
+            by_day: self.by_day,
+            form: self.format,
+        })
     }
 
     /// Returns the runs that were named: each run folder is one, and all captures together are one.
@@ -146,42 +185,35 @@ impl ExportArgs {
         if let Some(first) = captures.first() {
             let (name, which) = (stem(first), self.which.clone());
             let kernel_drops = Measured::unavailable("offline");
-            let (lacks, frames) = (Vec::new(), None);
-            sources.push(Source { name, host: None, files: captures, which, kernel_drops, lacks, frames });
+            let (lacks, frames, end_ns) = (Vec::new(), None, None);
+            sources.push(Source { name, host: None, files: captures, which, kernel_drops, lacks, frames, end_ns });
         }
         Ok(sources)
     }
 
-    fn export(&self, source: &Source) -> Result<u8> {
+    fn export(&self, source: &Source, dataset: &Rc<Dataset>, stop: &Stop) -> Result<u8> {
         let started = Instant::now();
-        let dataset = Rc::new(Dataset {
-            root: self.output.clone().unwrap_or_default(),
-            host: named(
-                "--host",
-                self.host.clone().or_else(|| source.host.clone()).unwrap_or_else(|| "unknown".to_owned()),
-            )?,
-            run: named("--run", self.run.clone().unwrap_or_else(|| source.name.clone()))?,
-            by_day: self.by_day,
-            form: self.format,
-        });
-        dataset.make_room(self.force)?;
+        let before = dataset.make_room(self.force)?;
         let mut warnings = Warnings::default();
         if let Some(drops) = source.kernel_drops.value().filter(|drops| **drops > 0) {
             warnings.partial(format!("the kernel dropped {drops} frames while they were captured"));
         }
         source.lacks.iter().for_each(|lack| warnings.partial(lack.as_str()));
-        let failed = Rc::new(Cell::new(false));
-        let tally = ExportTally::new(Rc::clone(&dataset), Sink::start(self.encoders()), Rc::clone(&failed))?;
-        let (inputs, tally, totals) = self.read(source, tally, &failed, &mut warnings)?;
-        warnings.of_totals(&totals);
-        if let Some(frames) = source.frames.filter(|frames| self.window.is_all() && *frames > totals.frames) {
+        let tally = ExportTally::new(Rc::clone(dataset), Sink::start(self.encoders()), stop.clone())?;
+        let read = self.read(source, tally, stop, &mut warnings)?;
+        let totals = &read.totals;
+        warnings.of_totals(totals);
+        let is_part = !self.window.is_all() || self.sample.cycle.is_some();
+        if let Some(frames) = source.frames.filter(|frames| !is_part && *frames > totals.frames) {
             warnings.partial(format!(
                 "of the {frames} frames of the run, {} are kept: the rows are of these",
                 totals.frames
             ));
         }
-        let (run, places) = finish(source, &dataset, tally.finish(), (inputs, totals), warnings)?;
-        self.report(&dataset, &run, &places, started.elapsed());
+        let (run, written) = finish(source, dataset, read, warnings)?;
+        stop.check()?;
+        let places = written.keep(&before)?;
+        self.report(dataset, &run, &places, started.elapsed());
         Ok(run.exit)
     }
 
@@ -190,20 +222,26 @@ impl ExportArgs {
         self.threads.map_or_else(|| processors.min(ENCODERS), usize::from)
     }
 
-    fn read(
-        &self,
-        source: &Source,
-        tally: ExportTally,
-        failed: &Rc<Cell<bool>>,
-        warnings: &mut Warnings,
-    ) -> Result<(Vec<Input>, ExportTally, Totals)> {
+    fn read(&self, source: &Source, tally: ExportTally, stop: &Stop, warnings: &mut Warnings) -> Result<WasRead> {
         let keys = KeyReader::read(&self.keys, warnings)?;
         let reading = Reading::of_files(source.files.clone(), source.which.clone(), self.keys.clone(), self.window);
-        let dissector = Dissector::new(reading.selection()?, tally).with_keys(keys.log());
-        let mut feed = Feed { dissector, failed: Rc::clone(failed) };
+        let selection = reading.selection()?;
+        if let Some(chosen) = self.sample.chosen(&source.files)? {
+            let windows = ExportWindows::new(selection, keys.log(), tally, stop.clone());
+            let mut sampler = chosen.sampler(windows);
+            let inputs = reading.feed(&mut sampler, &keys, warnings)?;
+            let (windows, schedule) = sampler.end(source.end_ns);
+            let (tally, totals, sample) = windows.finish(schedule.as_ref())?;
+            if let Some((schedule, sample)) = schedule.zip(sample) {
+                warnings.remark(schedule.said(sample.windows, sample.covered_ns, "rows are of what was seen in them"));
+            }
+            return Ok(WasRead { inputs, tally, totals, sample });
+        }
+        let dissector = Dissector::new(selection, tally).with_keys(keys.log());
+        let mut feed = Feed { dissector, stop: stop.clone() };
         let inputs = reading.feed(&mut feed, &keys, warnings)?;
         let (tally, totals) = feed.dissector.finish();
-        Ok((inputs, tally, totals))
+        Ok(WasRead { inputs, tally, totals, sample: None })
     }
 
     fn report(&self, dataset: &Dataset, run: &RunRow, places: &[PathBuf], elapsed: Duration) {
@@ -229,10 +267,10 @@ impl ExportArgs {
     }
 }
 
-/// A dissection that ends where writing has failed.
+/// A dissection that ends where nothing comes of it any more.
 struct Feed {
     dissector: Dissector<ExportTally>,
-    failed: Rc<Cell<bool>>,
+    stop: Stop,
 }
 
 impl Dissect for Feed {
@@ -243,19 +281,18 @@ impl Dissect for Feed {
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.failed.get()
+        self.stop.is_set()
     }
 }
 
-/// Writes the tables that are known at the end, and gives all files their names.
+/// Writes the tables that are known at the end.
 fn finish(
     source: &Source,
     dataset: &Dataset,
-    remains: Remains,
-    (inputs, totals): (Vec<Input>, Totals),
+    WasRead { inputs, tally, totals, sample }: WasRead,
     mut warnings: Warnings,
-) -> Result<(RunRow, Vec<PathBuf>)> {
-    let Remains { mut sink, statements, rows } = remains;
+) -> Result<(RunRow, Written)> {
+    let Remains { mut sink, statements, rows } = tally.finish();
     let mut sides = [SideTotals::default(); 2];
     for statement in &statements {
         for (sum, side) in sides.iter_mut().zip(&statement.sides) {
@@ -264,7 +301,8 @@ fn finish(
         }
     }
     let (selection, kernel_drops) = (source.which.selected(), source.kernel_drops.clone());
-    let mut run = RunRow { inputs, selection, totals, sides, rows, kernel_drops, warnings: Vec::new(), exit: COMPLETE };
+    let (warned, exit) = (Vec::new(), COMPLETE);
+    let mut run = RunRow { inputs, selection, totals, sides, rows, sample, kernel_drops, warnings: warned, exit };
     if run.difference() != 0 {
         let difference = run.difference();
         warnings.partial(format!(
@@ -277,7 +315,7 @@ fn finish(
         put(&mut sink, dataset, "statements", statements::fields(), (statements, count))?;
     }
     put(&mut sink, dataset, "runs", runs::fields(), (vec![run.clone()], 1))?;
-    Ok((run, sink.finish()?.keep()?))
+    Ok((run, sink.finish()?))
 }
 
 /// Writes a table that is one batch of so many rows. That writing fails is told at the end.
@@ -307,12 +345,6 @@ fn of_kept(kept: &KeptRun, asked: &Which) -> Source {
         lacks
             .push("the capture was aborted or is still running: the rows are of the packets that were kept".to_owned());
     }
-    if record.is_some_and(|run| run.sample.is_some()) {
-        lacks.push(
-            "the capture was sampled: the rows are of its windows alone, and sums are not those of the whole time"
-                .to_owned(),
-        );
-    }
     let frames = live.map(|run| run.source.frames);
     Source {
         lacks,
@@ -322,6 +354,7 @@ fn of_kept(kept: &KeptRun, asked: &Which) -> Source {
         files: kept.packets.clone(),
         which: kept.which(asked),
         kernel_drops,
+        end_ns: kept.sample_end_ns(),
     }
 }
 

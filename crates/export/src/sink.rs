@@ -1,6 +1,7 @@
 //! Where pieces of files go: threads encode batches, and one appends them to their files in the order in which they were handed
 //! over. So the files do not depend on the number of threads.
 
+use crate::dataset::{is_of_data_set, part_of};
 use crate::encode::{Encoded, Layout, ParquetLayout};
 use anyhow::{Context, Error, Result, anyhow};
 use bytes::Bytes;
@@ -35,8 +36,7 @@ pub struct FilePlan {
 impl FilePlan {
     /// Returns the plan of a file of a table.
     pub fn new<B>(place: PathBuf, layout: &Layout<B>) -> Self {
-        let name = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let temporary = place.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let temporary = part_of(&place);
         Self { place, temporary, parquet: layout.parquet().cloned(), head: layout.head() }
     }
 }
@@ -48,8 +48,13 @@ pub struct Written {
 }
 
 impl Written {
-    /// Gives all files their names, in the order in which they were begun. Returns where they lie.
-    pub fn keep(mut self) -> Result<Vec<PathBuf>> {
+    /// Gives all files their names in place of those of an earlier export, in the order in which they were begun. Returns where they
+    /// lie.
+    pub fn keep(mut self, before: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        // The table `runs` is listed last, and goes first: who finds a run in it has all of it.
+        for path in before.iter().rev() {
+            fs::remove_file(path).map_err(|error| anyhow!("{} cannot be replaced: {error}", path.display()))?;
+        }
         let mut places = Vec::new();
         while !self.files.is_empty() {
             let file = self.files.remove(0);
@@ -67,6 +72,9 @@ impl Drop for Written {
     fn drop(&mut self) {
         for file in &self.files {
             let _ = fs::remove_file(&file.temporary);
+            // Its folders, as far as nothing else is in them.
+            let folders = file.place.ancestors().skip(1).take_while(|folder| is_of_data_set(folder));
+            folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
         }
     }
 }
@@ -181,6 +189,8 @@ impl OpenFile {
         fs::create_dir_all(folder).map_err(cannot_write(folder))?;
         let file = File::create(&plan.temporary).map_err(cannot_write(&plan.place))?;
         written.files.push(Arc::clone(plan));
+        // It tells others that somebody is at it; where file systems have no locks, they do without.
+        let _ = file.try_lock();
         let mut file = BufWriter::with_capacity(64 << 10, file);
         if let Some(layout) = &plan.parquet {
             let writer = SerializedFileWriter::new(file, Arc::clone(&layout.schema), Arc::clone(&layout.properties))?;

@@ -3,13 +3,13 @@
 use crate::dataset::Dataset;
 use crate::encode::Layout;
 use crate::sink::{FilePlan, Sink};
+use crate::stop::Stop;
 use crate::table::operations::{Batch, Ending, Peers, Shape};
 use crate::table::statements::{Key, StatementSums, Statements};
 use crate::table::{connections, operations};
 use anyhow::Result;
 use foldhash::fast::FixedState;
-use overhead_model::{ConnectionSummary, Ends, Operation, RowId, RowKey, Side, SideTotals, Tally};
-use std::cell::Cell;
+use overhead_model::{ConnectionSummary, Ends, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,8 +22,7 @@ const DAY_NS: u64 = 86_400_000_000_000;
 pub struct ExportTally {
     dataset: Rc<Dataset>,
     sink: Sink,
-    /// Writing has failed: nothing more is of use.
-    failed: Rc<Cell<bool>>,
+    stop: Stop,
     statements: Statements,
     operations: Arc<Layout<Batch>>,
     connections: Arc<Layout<Vec<connections::Ended>>>,
@@ -35,6 +34,19 @@ pub struct ExportTally {
     ended: Vec<connections::Ended>,
     connections_file: Option<Arc<FilePlan>>,
     rows: u64,
+    part: Part,
+}
+
+/// The part of the capture that is dissected as one: all of it, but for those that were captured in windows.
+#[derive(Debug, Default)]
+struct Part {
+    /// The period whose window it is.
+    window: Option<u64>,
+    /// Numbers of connections begin with this one, and go on with that one in the next part.
+    first: u64,
+    next: u64,
+    /// Its end is at hand: what is open is cut.
+    is_at_end: bool,
 }
 
 /// A connection that has not ended.
@@ -65,14 +77,14 @@ pub struct Remains {
 }
 
 impl ExportTally {
-    /// Returns one that writes into a data set by way of `sink`. `failed` is set when that has failed.
-    pub fn new(dataset: Rc<Dataset>, sink: Sink, failed: Rc<Cell<bool>>) -> Result<Self> {
+    /// Returns one that writes into a data set by way of `sink`. `stop` is set when that has failed.
+    pub fn new(dataset: Rc<Dataset>, sink: Sink, stop: Stop) -> Result<Self> {
         Ok(Self {
             operations: Arc::new(dataset.layout("operations", operations::fields())?),
             connections: Arc::new(dataset.layout("connections", connections::fields())?),
             dataset,
             sink,
-            failed,
+            stop,
             statements: Statements::default(),
             current: None,
             names: None,
@@ -81,7 +93,24 @@ impl ExportTally {
             ended: Vec::new(),
             connections_file: None,
             rows: 0,
+            part: Part::default(),
         })
+    }
+
+    /// Says of which period's window the operations to come are.
+    pub fn begin_window(&mut self, period: u64) {
+        self.part.window = Some(period);
+    }
+
+    /// Says that the operations to come are those that the window's end has cut.
+    pub fn cut_window(&mut self) {
+        self.part.is_at_end = true;
+    }
+
+    /// Says that all connections of the window have been told of.
+    pub fn end_window(&mut self) {
+        self.part.is_at_end = false;
+        self.part.first = self.part.next;
     }
 
     /// Hands everything on.
@@ -99,16 +128,16 @@ impl ExportTally {
 
     fn note(&mut self, write: impl FnOnce(&mut Self) -> bool) {
         if !write(self) {
-            self.failed.set(true);
+            self.stop.set();
         }
     }
 
     /// Adds a row of the current connection.
     fn push(&mut self, times: (u64, Option<u64>), shape: &Shape) {
-        let Self { current: Some(ends), names, open, statements, .. } = self else { return };
+        let Self { current: Some(ends), names, open, statements, part, .. } = self else { return };
         let Some(key) = statements.key(shape.statement) else { return };
         let key = Arc::clone(key);
-        let peers = connection(open, ends, names.as_ref());
+        let peers = connection(open, ends, names.as_ref(), part.window);
         peers.latest_ns = times.0;
         let peers = Arc::clone(&peers.peers);
         self.push_row(times, shape, &key, &peers);
@@ -171,9 +200,10 @@ fn connection<'a>(
     open: &'a mut HashMap<u64, Connection, FixedState>,
     ends: &Ends,
     names: Option<&[String; 2]>,
+    window: Option<u64>,
 ) -> &'a mut Connection {
     open.entry(ends.number).or_insert_with(|| Connection {
-        peers: Arc::new(Peers::new(ends.number, [ends.client, ends.server], names)),
+        peers: Arc::new(Peers::new((ends.number, window), [ends.client, ends.server], names)),
         latest_ns: ends.first_ns,
         late: BTreeMap::new(),
     })
@@ -199,12 +229,14 @@ impl Tally for ExportTally {
         let Operation { sides, outcome, latency_ns } = *operation;
         let Some(ends) = &self.current else { return };
         let start_ns = start_ns.unwrap_or(ends.first_ns);
-        self.push((start_ns, latency_ns), &Shape { statement: row.0 as u32, ending: outcome.into(), sides });
+        let is_cut = self.part.is_at_end && outcome == Outcome::Unanswered;
+        let ending = if is_cut { Ending::Cut } else { outcome.into() };
+        self.push((start_ns, latency_ns), &Shape { statement: row.0 as u32, ending, sides });
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
-        let Self { current: Some(ends), names, open, .. } = self else { return };
-        let late = connection(open, ends, names.as_ref()).late.entry(row.0 as u32).or_default();
+        let Self { current: Some(ends), names, open, part, .. } = self else { return };
+        let late = connection(open, ends, names.as_ref(), part.window).late.entry(row.0 as u32).or_default();
         if let Some(sum) = late.get_mut(side as usize) {
             sum.frames += totals.frames;
             sum.amounts.add_times(&totals.amounts, 1);
@@ -220,7 +252,7 @@ impl Tally for ExportTally {
             }
             self.open.remove(&ends.number);
         }
-        self.ended.push((ends.number, summary));
+        self.ended.push(connections::Ended { number: ends.number, window: self.part.window, summary });
         if self.ended.len() >= connections::ROWS {
             self.write_connections();
         }
@@ -233,7 +265,9 @@ impl Tally for ExportTally {
 
     #[inline]
     fn turn_to(&mut self, ends: &Ends) {
-        self.current = Some(*ends);
+        let number = self.part.first + ends.number;
+        self.part.next = self.part.next.max(number + 1);
+        self.current = Some(Ends { number, ..*ends });
         self.names = None;
     }
 

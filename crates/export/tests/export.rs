@@ -7,8 +7,14 @@ use parquet::record::{Field, Row};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+#[cfg(unix)]
+use std::io::Write;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::process::Stdio;
 use std::process::{Command, Output};
+#[cfg(unix)]
+use std::time::Duration;
 
 fn fixture(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
@@ -181,6 +187,104 @@ fn an_export_is_replaced_only_by_force() {
 }
 
 #[test]
+fn what_is_there_stays_until_its_replacement_is_whole() {
+    let data = tempfile::tempdir().unwrap();
+    exported(data.path(), &[&fixture("redis-get-set")], &["--run", "a", "--by-day", "--format", "csv"]);
+    let before = files(data.path());
+    let failed = export(data.path(), &[Path::new("/no/such.pcap")], &["--run", "a", "--force"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(before == files(data.path()), "a failed export replaces nothing");
+    exported(data.path(), &[&fixture("redis-get-set")], &["--run", "a", "--force"]);
+    let after: Vec<PathBuf> = files(data.path()).into_keys().collect();
+    assert_eq!(after.len(), 4, "files of another form, and of days, are gone: {after:?}");
+    assert!(after.iter().all(|path| path.extension().is_some_and(|ending| ending == "parquet")), "{after:?}");
+}
+
+#[test]
+fn what_a_killed_export_has_left_is_in_nobodys_way() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("operations/host=unknown/run=a");
+    fs::create_dir_all(&folder).unwrap();
+    let part = folder.join(".part-00000.parquet.1.part");
+    let held = File::create(&part).unwrap();
+    held.lock().unwrap();
+    let refused = export(data.path(), &[&fixture("redis-get-set")], &["--run", "a"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("another export"), "{said}");
+    drop(held);
+    exported(data.path(), &[&fixture("redis-get-set")], &["--run", "a"]);
+    assert_eq!(files(data.path()).len(), 4);
+}
+
+#[test]
+fn runs_of_one_name_are_refused_before_any_is_read() {
+    let work = tempfile::tempdir().unwrap();
+    let [one, other] = ["one/get", "other/get"].map(|name| {
+        let folder = work.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(fixture("redis-get-set"), folder.join("packets.pcapng")).unwrap();
+        folder
+    });
+    let data = work.path().join("data");
+    for options in [&[][..], &["--force"]] {
+        let refused = export(&data, &[&one, &other], options);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && said.contains("called get"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(!data.exists());
+    }
+}
+
+/// Frames of a capture again and again, by other clients, until nobody reads them.
+#[cfg(unix)]
+fn write_without_end(mut input: impl Write) {
+    let whole = fs::read(fixture("redis-pipeline")).unwrap();
+    let (head, mut body) = (&whole[..24], whole[24..].to_vec());
+    let mut written = input.write_all(head);
+    while written.is_ok() {
+        written = input.write_all(&body);
+        let mut at = 0;
+        while at < body.len() {
+            let captured = u32::from_le_bytes(body[at + 8..at + 12].try_into().unwrap()) as usize;
+            for port in [at + 16 + 34, at + 16 + 36] {
+                let number = u16::from_be_bytes([body[port], body[port + 1]]);
+                if number != 7379 {
+                    body[port..port + 2].copy_from_slice(&(number.wrapping_add(1).max(8_000)).to_be_bytes());
+                }
+            }
+            at += 16 + captured;
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_overhead-export"))
+        .args(["-", "--run", "a", "--port", "7379", "-o"])
+        .arg(data.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(|| write_without_end(input));
+    while files(data.path()).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(130), 1), "{said}");
+    writer.join().unwrap();
+    assert!(files(data.path()).is_empty());
+    assert_eq!(fs::read_dir(data.path()).unwrap().count(), 0, "folders are gone, too");
+}
+
+#[test]
 fn nothing_is_left_of_an_export_that_fails() {
     let data = tempfile::tempdir().unwrap();
     let output = export(data.path(), &[Path::new("/no/such.pcap")], &[]);
@@ -193,4 +297,47 @@ fn nothing_is_left_of_an_export_that_fails() {
     let output = export(&data.path().join("cut"), &[&cut], &["--run", "cut"]);
     assert_eq!(output.status.code(), Some(3), "a cut file is a partial run");
     assert_eq!(files(&data.path().join("cut")).len(), 4);
+}
+
+/// Absent where the value is null.
+fn number_or_none(row: &Row, column: &str) -> Option<i64> {
+    match row.get_column_iter().find(|(name, _)| *name == column).unwrap().1 {
+        Field::Long(value) => Some(*value),
+        Field::Null => None,
+        other => panic!("{column} is {other}"),
+    }
+}
+
+#[test]
+fn windows_of_a_capture_are_rows_with_their_numbers() {
+    let data = tempfile::tempdir().unwrap();
+    let capture = fixture("postgres-session");
+    exported(data.path(), &[&capture], &["--host", "lab", "--run", "all"]);
+    let all = &rows(&data.path().join(part("runs", "all")))[0];
+    let seconds = (number(all, "last_ns") - number(all, "first_ns")) as f64 / 1e9;
+    let cycle = format!("{}ms/{}ms", (seconds * 40.0).ceil(), (seconds * 100.0).ceil());
+    exported(data.path(), &[&capture], &["--host", "lab", "--run", "some", "--sample", &cycle]);
+    let some = &rows(&data.path().join(part("runs", "some")))[0];
+    let operations = rows(&data.path().join(part("operations", "some")));
+    let connections = rows(&data.path().join(part("connections", "some")));
+    let sum = |column: &str| operations.iter().map(|row| number(row, column)).sum::<i64>();
+    let wire = sum("request_wire_bytes") + sum("response_wire_bytes");
+    assert_eq!(wire + number(some, "other_bytes"), number(some, "wire_bytes"));
+    assert!(0 < wire && number(some, "wire_bytes") < number(all, "wire_bytes"));
+    let [windows, covered, span] =
+        ["sample_windows", "sample_covered_ns", "sample_span_ns"].map(|column| number(some, column));
+    assert!((10..=11).contains(&windows), "{windows}");
+    assert!((covered as f64 / span as f64 - 0.4).abs() < 0.08, "{covered} of {span}");
+    let ids: std::collections::BTreeSet<i64> = connections.iter().map(|row| number(row, "connection_id")).collect();
+    assert_eq!(ids.len(), connections.len(), "no two windows share a connection");
+    for row in &operations {
+        let window = number(row, "window");
+        assert!((0..windows).contains(&window));
+        let id = number(row, "connection_id");
+        let of = connections.iter().find(|connection| number(connection, "connection_id") == id).unwrap();
+        assert_eq!(number(of, "window"), window);
+    }
+    let in_all = rows(&data.path().join(part("operations", "all")));
+    assert!(in_all.iter().all(|row| number_or_none(row, "window").is_none()));
+    assert_eq!(number_or_none(all, "sample_windows"), None);
 }

@@ -6,8 +6,8 @@ use crate::divide::{Dissect, Division};
 use crate::exit::StatusFault;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::project::ProjectArgs;
-use crate::runs::{self, KeptRun};
-use crate::sample::{DutyCycle, SampleArgs, Sampled, Sampler, Windows};
+use crate::runs::KeptRun;
+use crate::sample::{AggregateWindows, SampleArgs, Sampled, Sampler};
 use crate::time::TimeWindow;
 use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print, project};
@@ -87,14 +87,6 @@ struct Dissected {
     totals: Totals,
     /// Where frames of windows were taken alone.
     sampled: Option<Sampled>,
-}
-
-/// Which windows are taken alone.
-enum Chosen {
-    /// Those that were asked for.
-    Asked(DutyCycle),
-    /// Those that a file was captured in.
-    Noted(Windows),
 }
 
 /// Inputs below this many bytes are done before further threads would have started.
@@ -306,30 +298,18 @@ impl Reading {
 
     /// Returns what takes the frames of windows alone: those that were asked for, or that the files were captured in.
     fn sampler(&self) -> Result<Option<impl FnOnce(&KeyReader) -> Sampler>> {
-        let asked = self.sample.cycle;
-        let noted = match self.files.first() {
-            Some(first) if inputs::can_be_read_again(first) => runs::windows(first),
-            _ => None,
-        };
-        let Some(chosen) = asked.map(Chosen::Asked).or(noted.map(Chosen::Noted)) else { return Ok(None) };
-        if asked.is_some() && noted.is_some() {
-            let why = "--sample: the file was captured in windows already, which are found in it: leave --sample out";
-            return Err(StatusFault::usage(why.to_owned()).into());
-        }
+        let Some(chosen) = self.sample.chosen(&self.files)? else { return Ok(None) };
         let selection = self.which.selection()?;
         let tally = Aggregate::new().with_rows_by(self.by);
         let tally = if self.no_statements { tally.without_statements() } else { tally };
-        let (seed, no_memo) = (self.sample.sample_seed.unwrap_or_default(), self.no_memo);
+        let no_memo = self.no_memo;
         Ok(Some(move |keys: &KeyReader| {
             let log = keys.log();
             let make = Box::new(move |tally| {
                 let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&log));
                 if no_memo { dissector.without_memo() } else { dissector }
             });
-            match chosen {
-                Chosen::Asked(cycle) => Sampler::new(cycle, seed, tally, make),
-                Chosen::Noted(windows) => Sampler::of(windows, tally, make),
-            }
+            chosen.sampler(AggregateWindows::new(tally, make))
         }))
     }
 

@@ -1,9 +1,7 @@
 //! From what went wrong to the exit status.
 
 use anyhow::Error;
-#[cfg(feature = "live")]
-use overhead_model::exit::ABORTED;
-use overhead_model::exit::{COMPLETE, FAILED, USAGE, sentence};
+use overhead_model::exit::{ABORTED, COMPLETE, FAILED, USAGE, sentence};
 use overhead_model::say;
 use std::io;
 use std::process::ExitCode;
@@ -22,8 +20,7 @@ impl StatusFault {
         Self { status: USAGE, message }
     }
 
-    /// Somebody asked twice to end. `kept` says what there is of the run.
-    #[cfg(feature = "live")]
+    /// Returns that somebody asked to end, of a capture twice. `kept` says what there is of the run.
     pub fn aborted(kept: &str) -> Self {
         Self { status: ABORTED, message: format!("aborted: {kept}") }
     }

@@ -58,6 +58,7 @@ pub mod reading {
     pub use crate::exit::{StatusFault, code};
     pub use crate::keys::{KeyFiles, KeyReader};
     pub use crate::runs::KeptRun;
+    pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule};
     pub use crate::time::TimeWindow;
     pub use crate::warnings::Warnings;
 }

@@ -5,7 +5,9 @@
 //! between two windows was not captured, and is no loss.
 
 use crate::divide::Dissect;
+use crate::exit::StatusFault;
 use crate::time::duration;
+use crate::{inputs, runs};
 use clap::Args;
 use overhead_decode::Note;
 use overhead_dissect::{Dissector, Totals};
@@ -15,6 +17,7 @@ use overhead_report::text::{counted, grouped};
 use overhead_report::{Aggregate, Clusters, WindowTotals};
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// Windows below this many nanoseconds would hold less than a batch of frames.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -28,6 +31,42 @@ pub struct SampleArgs {
     /// Choose where windows lie in their periods by this number
     #[arg(long, value_name = "N", requires = "cycle")]
     pub sample_seed: Option<u64>,
+}
+
+impl SampleArgs {
+    /// Returns which windows are taken alone: those that were asked for, or that the files were captured in.
+    pub fn chosen(&self, files: &[PathBuf]) -> Result<Option<Chosen>, StatusFault> {
+        let noted =
+            files.first().filter(|first| inputs::can_be_read_again(first)).and_then(|first| runs::windows(first));
+        match (self.cycle, noted) {
+            (Some(_), Some(_)) => {
+                let why =
+                    "--sample: the file was captured in windows already, which are found in it: leave --sample out";
+                Err(StatusFault::usage(why.to_owned()))
+            }
+            (Some(cycle), None) => Ok(Some(Chosen::Asked(cycle, self.sample_seed.unwrap_or_default()))),
+            (None, noted) => Ok(noted.map(Chosen::Noted)),
+        }
+    }
+}
+
+/// Which windows are taken alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Chosen {
+    /// Those that were asked for, at places drawn from a seed.
+    Asked(DutyCycle, u64),
+    /// Those that a file was captured in.
+    Noted(Windows),
+}
+
+impl Chosen {
+    /// Returns what hands on the frames of these windows.
+    pub fn sampler<D: DissectWindows>(self, dissection: D) -> Sampler<D> {
+        match self {
+            Self::Asked(cycle, seed) => Sampler::new(cycle, seed, dissection),
+            Self::Noted(windows) => Sampler::of(windows, dissection),
+        }
+    }
 }
 
 /// A window of each period, in nanoseconds.
@@ -126,74 +165,93 @@ fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
+/// What dissects the frames of one window after another, each as a capture of its own.
+pub trait DissectWindows {
+    /// Takes in a frame of the window of a period.
+    fn frame(&mut self, period: u64, frame: &Frame<'_>);
+
+    /// Ends a window, of which so much lay within the run.
+    fn end_window(&mut self, covered_ns: u64);
+
+    /// Takes in so many windows without frames, each as long as this.
+    fn skip(&mut self, covered_ns: u64, windows: u64);
+
+    /// Returns whether it is of no use to go on.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
 type Make = Box<dyn Fn(Aggregate) -> Dissector<Aggregate> + Send>;
 
-/// Dissects the frames that lie within windows.
-pub struct Sampler {
+/// Hands on the frames that lie within windows.
+pub struct Sampler<D = AggregateWindows> {
     cycle: DutyCycle,
     seed: u64,
     /// Absent until the first frame has come, where periods begin with that.
     windows: Option<Windows>,
-    make: Make,
-    /// That of the current window, or of the next.
-    dissector: Dissector<Aggregate>,
-    /// Totals of the windows before.
-    totals: Totals,
-    clusters: Clusters,
+    dissection: D,
     /// The period whose window is not taken in yet.
     period: u64,
     /// Frames between windows.
     outside: u64,
-    /// Connections that a window's beginning has met in the middle of a message.
-    met_midway: u64,
     last_ns: u64,
+}
+
+/// Dissects windows into one aggregate, and adds up what each of them came to.
+pub struct AggregateWindows {
+    make: Make,
+    /// That of the current window, or of the next.
+    dissector: Dissector<Aggregate>,
+    ended: EndedWindows,
+    clusters: Clusters,
+}
+
+/// Totals of windows that have ended.
+#[derive(Debug, Default)]
+pub struct EndedWindows {
+    /// The totals of their frames and connections.
+    pub totals: Totals,
+    /// Connections that a window's beginning has met in the middle of a message.
+    pub met_midway: u64,
+}
+
+impl EndedWindows {
+    /// Adds the totals of a window. Where messages begin is not known where a window does: no message was lost.
+    pub fn append(&mut self, mut totals: Totals) {
+        self.met_midway += totals.notes.remove(&Note::LostBoundary).unwrap_or_default();
+        totals.notes.remove(&Note::OneWay);
+        self.totals.append(&totals);
+    }
 }
 
 /// What the windows of a run came to.
 pub struct Sampled {
     clusters: Clusters,
-    windows: Windows,
-    end_ns: u64,
-    outside: u64,
+    schedule: Schedule,
     met_midway: u64,
 }
 
-impl Sampler {
+/// Where the windows of a run lay.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    windows: Windows,
+    /// When the run ended, Unix nanoseconds.
+    end_ns: u64,
+    /// Frames between windows that were left out.
+    outside: u64,
+}
+
+impl<D: DissectWindows> Sampler<D> {
     /// Returns a sampler whose periods begin with the first frame.
-    pub fn new(cycle: DutyCycle, seed: u64, tally: Aggregate, make: Make) -> Self {
-        let dissector = make(tally);
-        Self {
-            cycle,
-            seed,
-            windows: None,
-            make,
-            dissector,
-            totals: Totals::default(),
-            clusters: Clusters::default(),
-            period: 0,
-            outside: 0,
-            met_midway: 0,
-            last_ns: 0,
-        }
+    pub fn new(cycle: DutyCycle, seed: u64, dissection: D) -> Self {
+        Self { cycle, seed, windows: None, dissection, period: 0, outside: 0, last_ns: 0 }
     }
 
     /// Returns one for windows that are known.
-    pub fn of(windows: Windows, tally: Aggregate, make: Make) -> Self {
+    pub fn of(windows: Windows, dissection: D) -> Self {
         let last_ns = windows.start_ns;
-        Self { windows: Some(windows), last_ns, ..Self::new(windows.cycle, windows.seed, tally, make) }
-    }
-
-    /// Returns what was tallied so far.
-    #[cfg(feature = "live")]
-    pub fn tally(&mut self) -> &Aggregate {
-        self.dissector.tally()
-    }
-
-    /// Returns frames and their bytes on the wire so far.
-    #[cfg(feature = "live")]
-    pub fn frames(&self) -> (u64, u64) {
-        let current = self.dissector.totals();
-        (self.totals.frames + current.frames, self.totals.wire_bytes + current.wire_bytes)
+        Self { windows: Some(windows), last_ns, ..Self::new(windows.cycle, windows.seed, dissection) }
     }
 
     /// Takes in one frame, if it lies within a window.
@@ -206,7 +264,7 @@ impl Sampler {
         let period = windows.period_of(frame.time_ns);
         self.close_before(&windows, period);
         if self.period == period && windows.window(period).contains(&frame.time_ns) {
-            self.dissector.frame(frame);
+            self.dissection.frame(period, frame);
         } else {
             self.outside += 1;
         }
@@ -217,7 +275,7 @@ impl Sampler {
     fn close_before(&mut self, windows: &Windows, period: u64) {
         if self.period < period {
             self.close(windows, u64::MAX);
-            self.clusters.add_empty(self.cycle.window_ns, period - self.period);
+            self.dissection.skip(self.cycle.window_ns, period - self.period);
             self.period = period;
         }
     }
@@ -226,26 +284,14 @@ impl Sampler {
     fn close(&mut self, windows: &Windows, end_ns: u64) {
         let covered_ns = windows.length_before(self.period, end_ns);
         self.period += 1;
-        if covered_ns == 0 {
-            return;
+        if covered_ns > 0 {
+            self.dissection.end_window(covered_ns);
         }
-        let (frames, wire_bytes) = (self.dissector.totals().frames, self.dissector.totals().wire_bytes);
-        if frames == 0 {
-            return self.clusters.add_empty(covered_ns, 1);
-        }
-        let whole = self.dissector.tally().operations();
-        let ended = std::mem::replace(&mut self.dissector, (self.make)(Aggregate::new()));
-        let (tally, mut totals) = ended.finish();
-        // Where messages begin is not known where a window does: no message was lost.
-        self.met_midway += totals.notes.remove(&Note::LostBoundary).unwrap_or_default();
-        totals.notes.remove(&Note::OneWay);
-        self.clusters.add(WindowTotals { covered_ns, frames, wire_bytes }, &whole, &tally.operations());
-        self.totals.append(&totals);
-        self.dissector = (self.make)(tally);
     }
 
-    /// Ends the last window, at `end_ns` where that is known, or else with the last frame.
-    pub fn finish(mut self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
+    /// Ends the last window, at `end_ns` where that is known, or else with the last frame. Returns where windows lay; `None` where
+    /// there was no frame to begin with.
+    pub fn end(mut self, end_ns: Option<u64>) -> (D, Option<Schedule>) {
         let end_ns = end_ns.unwrap_or(self.last_ns + 1);
         if let Some(windows) = self.windows {
             let last = windows.period_of(end_ns);
@@ -254,25 +300,113 @@ impl Sampler {
                 self.close(&windows, end_ns);
             }
         }
-        let (tally, rest) = self.dissector.finish();
-        self.totals.append(&rest);
-        let (clusters, outside, met_midway) = (self.clusters, self.outside, self.met_midway);
-        let sampled = self.windows.map(|windows| Sampled { clusters, windows, end_ns, outside, met_midway });
-        (tally, self.totals, sampled)
+        let outside = self.outside;
+        (self.dissection, self.windows.map(|windows| Schedule { windows, end_ns, outside }))
     }
 }
 
-impl Dissect for Sampler {
+impl<D: DissectWindows> Dissect for Sampler<D> {
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
         self.take(frame);
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.dissection.is_over()
+    }
+}
+
+impl Sampler {
+    /// Returns what was tallied so far.
+    #[cfg(feature = "live")]
+    pub fn tally(&mut self) -> &Aggregate {
+        self.dissection.dissector.tally()
+    }
+
+    /// Returns frames and their bytes on the wire so far.
+    #[cfg(feature = "live")]
+    pub fn frames(&self) -> (u64, u64) {
+        let (before, current) = (&self.dissection.ended.totals, self.dissection.dissector.totals());
+        (before.frames + current.frames, before.wire_bytes + current.wire_bytes)
+    }
+
+    /// Ends the last window, at `end_ns` where that is known, or else with the last frame.
+    pub fn finish(self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
+        let (AggregateWindows { dissector, mut ended, clusters, .. }, schedule) = self.end(end_ns);
+        let (tally, rest) = dissector.finish();
+        ended.totals.append(&rest);
+        let EndedWindows { totals, met_midway } = ended;
+        (tally, totals, schedule.map(|schedule| Sampled { clusters, schedule, met_midway }))
+    }
+}
+
+impl AggregateWindows {
+    /// Returns what adds up windows into a tally; `make` gives a dissector for each of them.
+    pub fn new(tally: Aggregate, make: Make) -> Self {
+        let dissector = make(tally);
+        Self { make, dissector, ended: EndedWindows::default(), clusters: Clusters::default() }
+    }
+}
+
+impl DissectWindows for AggregateWindows {
+    #[inline]
+    fn frame(&mut self, _: u64, frame: &Frame<'_>) {
+        self.dissector.frame(frame);
+    }
+
+    fn end_window(&mut self, covered_ns: u64) {
+        let (frames, wire_bytes) = (self.dissector.totals().frames, self.dissector.totals().wire_bytes);
+        if frames == 0 {
+            return self.clusters.add_empty(covered_ns, 1);
+        }
+        let whole = self.dissector.tally().operations();
+        let ended = std::mem::replace(&mut self.dissector, (self.make)(Aggregate::new()));
+        let (tally, totals) = ended.finish();
+        self.clusters.add(WindowTotals { covered_ns, frames, wire_bytes }, &whole, &tally.operations());
+        self.ended.append(totals);
+        self.dissector = (self.make)(tally);
+    }
+
+    fn skip(&mut self, covered_ns: u64, windows: u64) {
+        self.clusters.add_empty(covered_ns, windows);
+    }
+}
+
+impl Schedule {
+    /// Returns the length of a window and of a period, in nanoseconds.
+    pub fn cycle_ns(&self) -> [u64; 2] {
+        [self.windows.cycle.window_ns, self.windows.cycle.period_ns]
+    }
+
+    /// Returns the time from the beginning of the first period to the end, in nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.windows.start_ns)
+    }
+
+    /// Says how much of the time these windows cover, and what became of the other frames.
+    pub fn said(&self, windows: u64, covered_ns: u64, then: &str) -> String {
+        let [window_ns, period_ns] = self.cycle_ns();
+        let share = if self.span_ns() == 0 { 1.0 } else { (covered_ns as f64 / self.span_ns() as f64).min(1.0) };
+        let mut said = format!(
+            "{} of {} in periods of {} cover {:.3}% of the time: {then}",
+            counted(windows, "window"),
+            seconds(window_ns),
+            seconds(period_ns),
+            share * 100.0
+        );
+        if self.outside > 0 {
+            let _ = write!(said, "; {} outside are not counted", counted(self.outside, "frame"));
+        }
+        said
     }
 }
 
 impl Sampled {
     /// Puts the estimates and what there is to say of them into the record.
     pub fn report(&self, run: &mut Run) {
-        let Windows { cycle: DutyCycle { window_ns, period_ns }, seed, start_ns } = self.windows;
+        let ([window_ns, period_ns], span_ns) = (self.schedule.cycle_ns(), self.schedule.span_ns());
+        let Windows { seed, start_ns, .. } = self.schedule.windows;
         let absent = || Measured::unavailable("no window");
         let sample = Sample {
             window_ns,
@@ -280,7 +414,7 @@ impl Sampled {
             seed,
             start_ns,
             windows: 0,
-            span_ns: self.end_ns.saturating_sub(start_ns),
+            span_ns,
             covered_ns: 0,
             covered_share: 0.0,
             cut_operations: 0,
@@ -289,18 +423,8 @@ impl Sampled {
         };
         self.clusters.report(run, sample);
         let Some(sample) = &run.sample else { return };
-        let mut said = format!(
-            "{} of {} in periods of {} cover {:.3}% of the time: figures are of what was seen in them, and what they say of all \
-             of it, with its error, is in `sample` and `sampled`",
-            counted(sample.windows, "window"),
-            seconds(window_ns),
-            seconds(period_ns),
-            sample.covered_share * 100.0
-        );
-        if self.outside > 0 {
-            let _ = write!(said, "; {} outside are not counted", counted(self.outside, "frame"));
-        }
-        let mut remarks = vec![said];
+        let then = "figures are of what was seen in them, and what they say of all of it, with its error, is in `sample` and `sampled`";
+        let mut remarks = vec![self.schedule.said(sample.windows, sample.covered_ns, then)];
         remarks.extend(run.operations.iter().filter(|row| row.class == Class::Workload).filter_map(|row| {
             let estimate = row.sampled.as_ref()?.per_second.value()?;
             let bytes = row.sampled.as_ref()?.response_wire_bytes.value()?;

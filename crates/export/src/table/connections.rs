@@ -1,6 +1,6 @@
 //! The table `connections`.
 
-use super::{Column, Field, Kind, Values, column, integer, text};
+use super::{Column, Field, Kind, Values, WINDOW, column, integer, text};
 use overhead_model::{ConnectionSummary, DecidedBy};
 use parquet::data_type::ByteArray;
 
@@ -8,7 +8,15 @@ use parquet::data_type::ByteArray;
 pub const ROWS: usize = 1 << 13;
 
 /// A connection that has ended, with its number in the capture.
-pub type Ended = (u64, ConnectionSummary);
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its number.
+    pub number: u64,
+    /// The period whose window it is of; `None` where all of the time was captured.
+    pub window: Option<u64>,
+    /// What there is to say of it.
+    pub summary: ConnectionSummary,
+}
 
 /// Returns the columns.
 pub fn fields() -> Vec<Field<Vec<Ended>>> {
@@ -18,17 +26,18 @@ pub fn fields() -> Vec<Field<Vec<Ended>>> {
         })
     }
     fn texts(name: &str, description: &str, of: fn(&ConnectionSummary) -> Option<ByteArray>) -> Field<Vec<Ended>> {
-        let values = move |list: &Vec<Ended>| Values::Texts(list.iter().map(|(_, summary)| of(summary)).collect());
+        let values = move |list: &Vec<Ended>| Values::Texts(list.iter().map(|ended| of(&ended.summary)).collect());
         Field::new(column(name, Kind::Text, "", description), values)
     }
     let counts = |name: &str, unit, description: &str, of| integers(column(name, Kind::Integer, unit, description), of);
     vec![
-        counts(
-            "connection_id",
-            "",
-            "number of the connection in its run, in the order of first frames",
-            |(number, _)| *number,
-        ),
+        counts("connection_id", "", "number of the connection in its run, in the order of first frames", |ended| {
+            ended.number
+        }),
+        Field::new(column("window", Kind::Integer, "", WINDOW), |list: &Vec<Ended>| {
+            Values::Integers(list.iter().map(|ended| ended.window.and_then(integer)).collect())
+        })
+        .nullable(),
         texts("client", "address:port of the client, or the name of its process", |summary| {
             text(&summary.client_name())
         }),
@@ -46,7 +55,7 @@ pub fn fields() -> Vec<Field<Vec<Ended>>> {
         })
         .nullable(),
         Field::new(column("tls", Kind::Flag, "", "TLS records were seen"), |list: &Vec<Ended>| {
-            Values::Flags(list.iter().map(|(_, summary)| Some(summary.tls)).collect())
+            Values::Flags(list.iter().map(|ended| Some(ended.summary.tls)).collect())
         }),
         texts("server_decided_by", "how the server's side was told: syn, port, content or socket", |summary| {
             text(match summary.server_decided_by {
@@ -56,12 +65,19 @@ pub fn fields() -> Vec<Field<Vec<Ended>>> {
                 DecidedBy::Socket => "socket",
             })
         }),
-        counts("first_ns", "ns", "capture time of its first frame, Unix time", |(_, summary)| summary.first_ns),
-        counts("operations", "1", "operations on it, CONNECT and the class unmatched left out", |(_, summary)| {
-            summary.operations
+        counts("first_ns", "ns", "capture time of its first frame, Unix time", |Ended { summary, .. }| {
+            summary.first_ns
         }),
-        counts("wire_bytes", "bytes", "bytes of its frames on the wire, both ways", |(_, summary)| summary.wire_bytes),
-        counts("payload_bytes", "bytes", "TCP payload, both ways, each byte once", |(_, summary)| {
+        counts(
+            "operations",
+            "1",
+            "operations on it, CONNECT and the class unmatched left out",
+            |Ended { summary, .. }| summary.operations,
+        ),
+        counts("wire_bytes", "bytes", "bytes of its frames on the wire, both ways", |Ended { summary, .. }| {
+            summary.wire_bytes
+        }),
+        counts("payload_bytes", "bytes", "TCP payload, both ways, each byte once", |Ended { summary, .. }| {
             summary.payload_bytes
         }),
     ]

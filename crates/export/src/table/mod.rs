@@ -9,6 +9,9 @@ use overhead_model::{Account, Side, SideTotals};
 use parquet::data_type::ByteArray;
 use std::fmt::Write;
 
+/// What there is to say of the column `window`.
+const WINDOW: &str = "of a capture in windows (--sample): number of the period whose window it is of, from 0; absent where all of the time was captured";
+
 /// Of what kind the values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -1,7 +1,7 @@
 //! The table `operations`: one row per operation, in batches of rows that share what most of them have alike.
 
 use super::statements::Key;
-use super::{Field, Kind, Values, column, integer, of_sides, text};
+use super::{Field, Kind, Values, WINDOW, column, integer, of_sides, text};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Outcome, SideTotals};
@@ -31,6 +31,8 @@ pub enum Ending {
     Unsolicited,
     /// Frames that came after their operations had closed, of a connection and statement together.
     Late,
+    /// Of a capture in windows: the end of one came before that of the operation.
+    Cut,
 }
 
 impl Ending {
@@ -43,6 +45,7 @@ impl Ending {
             Self::Unanswered => "unanswered",
             Self::Unsolicited => "unsolicited",
             Self::Late => "late",
+            Self::Cut => "cut",
         }
     }
 }
@@ -89,14 +92,16 @@ impl Shape {
 pub struct Peers {
     /// Its number in the capture.
     pub number: u64,
+    /// The period whose window it is of; `None` where all of the time was captured.
+    pub window: Option<u64>,
     /// How client and server are called.
     pub names: [String; 2],
 }
 
 impl Peers {
     /// Returns those of addresses, where they have no names.
-    pub fn new(number: u64, ends: [SocketAddr; 2], names: Option<&[String; 2]>) -> Self {
-        Self { number, names: names.cloned().unwrap_or_else(|| ends.map(|end| end.to_string())) }
+    pub fn new((number, window): (u64, Option<u64>), ends: [SocketAddr; 2], names: Option<&[String; 2]>) -> Self {
+        Self { number, window, names: names.cloned().unwrap_or_else(|| ends.map(|end| end.to_string())) }
     }
 }
 
@@ -247,6 +252,11 @@ pub fn fields() -> Vec<Field<Batch>> {
             |batch: &Batch| Values::Integers(batch.peers.iter().map(|peers| integer(peers.number)).collect()),
         )
         .by(by_peers),
+        Field::new(column("window", Kind::Integer, "", WINDOW), |batch: &Batch| {
+            Values::Integers(batch.peers.iter().map(|peers| peers.window.and_then(integer)).collect())
+        })
+        .by(by_peers)
+        .nullable(),
         of_peers("client", "address:port of the client, or the name of its process", 0),
         of_peers("server", "address:port of the server, or the path of its socket", 1),
         of_key("protocol", "protocol of the connection", |key| key.protocol.name()),
@@ -263,7 +273,7 @@ pub fn fields() -> Vec<Field<Batch>> {
                 "outcome",
                 Kind::Text,
                 "",
-                "ok, error, no_reply, unanswered; unsolicited: a message that the server sent of its own accord; late: frames that came after their operations had closed, added up by connection and statement. The last two are no operations",
+                "ok, error, no_reply, unanswered; unsolicited: a message that the server sent of its own accord; late: frames that came after their operations had closed, added up by connection and statement; cut: open when its window ended. Unsolicited and late are no operations, and cut ones are not whole",
             ),
             |batch: &Batch| Values::Texts(batch.shapes.iter().map(|shape| text(shape.ending.name())).collect()),
         )

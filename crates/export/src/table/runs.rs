@@ -19,12 +19,29 @@ pub struct RunRow {
     pub sides: [SideTotals; 2],
     /// Rows of the table `operations`.
     pub rows: u64,
+    /// Where its windows lay; `None` where all of the time was captured.
+    pub sample: Option<SampleRow>,
     /// Frames that the kernel dropped.
     pub kernel_drops: Measured<u64>,
     /// What a reader has to know.
     pub warnings: Vec<String>,
     /// 0, or 3 where the run is partial.
     pub exit: u8,
+}
+
+/// The windows of a run that was captured in some.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleRow {
+    /// Length of a window.
+    pub window_ns: u64,
+    /// Length of a period, of which each has a window.
+    pub period_ns: u64,
+    /// Windows, those without frames included.
+    pub windows: u64,
+    /// From the beginning of the first period to the end.
+    pub span_ns: u64,
+    /// Of this, the time within windows.
+    pub covered_ns: u64,
 }
 
 impl RunRow {
@@ -102,6 +119,27 @@ pub fn fields() -> Vec<Field<Vec<RunRow>>> {
         }),
         integers("control_frames", "1", "frames without payload", |run| Some(run.totals.tcp.control_frames)),
         integers("operation_rows", "1", "rows of the table operations", |run| Some(run.rows)),
+        integers(
+            "sample_window_ns",
+            "ns",
+            "of a capture in windows (--sample): their length, of which the last may have less; absent where all of the time was captured, as the four that follow",
+            |run| run.sample.map(|sample| sample.window_ns),
+        )
+        .nullable(),
+        integers("sample_period_ns", "ns", "length of a period, of which each has a window", |run| {
+            run.sample.map(|sample| sample.period_ns)
+        })
+        .nullable(),
+        integers("sample_windows", "1", "windows, those without frames included", |run| {
+            run.sample.map(|sample| sample.windows)
+        })
+        .nullable(),
+        integers("sample_covered_ns", "ns", "time within windows", |run| run.sample.map(|sample| sample.covered_ns))
+            .nullable(),
+        integers("sample_span_ns", "ns", "all of the time: sums over windows times this over sample_covered_ns are what to expect of it", |run| {
+            run.sample.map(|sample| sample.span_ns)
+        })
+        .nullable(),
         integers("exit_status", "", "0: complete; 3: partial, as the warnings say", |run| Some(u64::from(run.exit))),
         texts("warnings", "what a reader has to know, as a JSON list of sentences", |run| {
             json!(run.warnings).to_string()

@@ -62,7 +62,7 @@ pub struct StatementSums {
     /// The statement.
     pub key: Arc<Key>,
     /// Rows by their endings.
-    counts: [u64; 6],
+    counts: [u64; 7],
     /// What each direction comes to.
     pub sides: [SideTotals; 2],
 }
@@ -96,7 +96,7 @@ impl Statements {
             return self.place(RowKey { name: OTHER, via: "", statement: OTHER, ..key });
         }
         let place = self.list.len() as u32;
-        self.list.push(StatementSums { key: Arc::new(Key::of(key)), counts: [0; 6], sides: Default::default() });
+        self.list.push(StatementSums { key: Arc::new(Key::of(key)), counts: [0; 7], sides: Default::default() });
         let (list, hasher) = (&self.list, &self.hasher);
         let rehash = |place: &u32| list.get(*place as usize).map_or(0, |known| hasher.hash_one(known.key.row_key()));
         self.index.insert_unique(hash, place, rehash);
@@ -166,15 +166,16 @@ pub fn fields() -> Vec<Field<Vec<StatementSums>>> {
         counts(
             "operations",
             "operations; of class unmatched, stretches",
-            &[Ending::Ok, Ending::Error, Ending::NoReply, Ending::Unanswered],
+            &[Ending::Ok, Ending::Error, Ending::NoReply, Ending::Unanswered, Ending::Cut],
         ),
         counts("errors", "of these, answered by an error", &[Ending::Error]),
         counts(
             "unanswered",
             "of these, without a complete answer in the capture",
-            &[Ending::Unanswered, Ending::NoReply],
+            &[Ending::Unanswered, Ending::NoReply, Ending::Cut],
         ),
         counts("no_reply", "of the unanswered, those that no answer was due to", &[Ending::NoReply]),
+        counts("cut", "of the unanswered, those that were open when their window ended (--sample)", &[Ending::Cut]),
         counts("unsolicited", "messages that the server sent of its own accord", &[Ending::Unsolicited]),
     ];
     fields.extend(of_sides(|list: &Vec<StatementSums>| list, |sums| &sums.sides, |_| None));

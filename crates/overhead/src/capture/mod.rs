@@ -36,7 +36,7 @@ use crate::caller::User;
 use crate::exit::StatusFault;
 use crate::keys::KeyReader;
 use crate::ledger::Beginning;
-use crate::sample::{Sampler, Windows};
+use crate::sample::{AggregateWindows, Sampler, Windows};
 use crate::sweep::SweepArgs;
 use crate::time::unix_ns;
 use crate::warnings::Warnings;
@@ -388,7 +388,9 @@ impl CaptureArgs {
             if no_memo { dissector.without_memo() } else { dissector }
         };
         let dissection = match windows {
-            Some(windows) => Dissection::Windows(Box::new(Sampler::of(windows, tally, Box::new(make)))),
+            Some(windows) => {
+                Dissection::Windows(Box::new(Sampler::of(windows, AggregateWindows::new(tally, Box::new(make)))))
+            }
             None => Dissection::Whole(Box::new(make(tally))),
         };
         let limits = Limits { frames: self.count, operations: self.ops, warmup, windows };

@@ -1,0 +1,94 @@
+//! Captures of a part of the time: each window is dissected as a capture of its own, into the same tables.
+
+use crate::stop::Stop;
+use crate::table::runs::SampleRow;
+use crate::tally::ExportTally;
+use anyhow::{Result, anyhow};
+use overhead::reading::{DissectWindows, EndedWindows, Schedule};
+use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
+use overhead_model::Frame;
+use std::sync::Arc;
+
+/// Dissects one window after another.
+pub struct ExportWindows {
+    selection: Selection,
+    keys: Arc<KeyLog>,
+    stop: Stop,
+    /// That of the current window, or of the next.
+    dissector: Option<Dissector<ExportTally>>,
+    /// The period of the current window.
+    period: Option<u64>,
+    ended: EndedWindows,
+    windows: u64,
+    covered_ns: u64,
+}
+
+impl ExportWindows {
+    /// Returns one that writes by way of `tally`.
+    pub fn new(selection: Selection, keys: Arc<KeyLog>, tally: ExportTally, stop: Stop) -> Self {
+        let mut new = Self {
+            selection,
+            keys,
+            stop,
+            dissector: None,
+            period: None,
+            ended: EndedWindows::default(),
+            windows: 0,
+            covered_ns: 0,
+        };
+        new.go_on(tally);
+        new
+    }
+
+    fn go_on(&mut self, tally: ExportTally) {
+        self.dissector = Some(Dissector::new(self.selection.clone(), tally).with_keys(Arc::clone(&self.keys)));
+    }
+
+    /// Returns the tally and the totals, and where the windows lay.
+    pub fn finish(mut self, schedule: Option<&Schedule>) -> Result<(ExportTally, Totals, Option<SampleRow>)> {
+        let last =
+            self.dissector.take().ok_or_else(|| anyhow!("a window was not ended: this is a bug, please report it"))?;
+        let (tally, rest) = last.finish();
+        self.ended.totals.append(&rest);
+        let sample = schedule.map(|schedule| {
+            let [window_ns, period_ns] = schedule.cycle_ns();
+            let (windows, covered_ns, span_ns) = (self.windows, self.covered_ns, schedule.span_ns());
+            SampleRow { window_ns, period_ns, windows, span_ns, covered_ns }
+        });
+        Ok((tally, self.ended.totals, sample))
+    }
+}
+
+impl DissectWindows for ExportWindows {
+    #[inline]
+    fn frame(&mut self, period: u64, frame: &Frame<'_>) {
+        let Some(dissector) = &mut self.dissector else { return };
+        if self.period != Some(period) {
+            self.period = Some(period);
+            dissector.tally_mut().begin_window(period);
+        }
+        dissector.frame(frame);
+    }
+
+    fn end_window(&mut self, covered_ns: u64) {
+        self.skip(covered_ns, 1);
+        let Some(mut dissector) = self.dissector.take_if(|dissector| dissector.totals().frames > 0) else { return };
+        // What has ended is told of before what is open is cut.
+        dissector.tally();
+        dissector.tally_mut().cut_window();
+        let (mut tally, totals) = dissector.finish();
+        tally.end_window();
+        self.ended.append(totals);
+        self.go_on(tally);
+    }
+
+    fn skip(&mut self, covered_ns: u64, windows: u64) {
+        self.windows += windows;
+        self.covered_ns += covered_ns.saturating_mul(windows);
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.stop.is_set()
+    }
+}
