@@ -1,6 +1,7 @@
 //! Batches of rows to pieces of files, in each of the forms. Nothing here knows where a piece goes.
 
 use crate::about;
+use crate::shared::{self, ZSTD_LEVEL};
 use crate::table::{Column, Field, Kind, Values};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -104,6 +105,15 @@ impl<B> Layout<B> {
         let mut closed = Vec::with_capacity(self.fields.len());
         for (number, field) in self.fields.iter().enumerate() {
             let (values, index) = field.of(batch);
+            if let Some(index) = index {
+                let pages = SerializedPageWriter::new(&mut sink);
+                let shared = shared::write(pages, layout.descriptor.column(number), &values, index);
+                let shared = shared.with_context(|| format!("column {} of {}", field.column.name, self.table))?;
+                if let Some(shared) = shared {
+                    closed.push(shared);
+                    continue;
+                }
+            }
             let pages = Box::new(SerializedPageWriter::new(&mut sink));
             let writer = get_column_writer(layout.descriptor.column(number), Arc::clone(&layout.properties), pages);
             let written = write_column(writer, field.column.nullable, values, index);
@@ -221,8 +231,10 @@ fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static st
     about.extend(constants.iter().map(|(name, value)| KeyValue::new(format!("overhead.{name}"), value.clone())));
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
+        // A column of a row group is a page or a few.
+        .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(about));
     for Column { name, .. } in fields.iter().map(|field| &field.column).filter(|column| column.varied) {
         let path = ColumnPath::from(name.as_str());

@@ -8,6 +8,7 @@ mod about;
 mod arrow;
 mod dataset;
 mod encode;
+mod shared;
 mod sink;
 mod stop;
 mod table;
