@@ -5,6 +5,9 @@
 
 Each answer is a CSV file in the output folder. `zones.csv` has the columns prefix and zone: an address is of the zone of the
 longest prefix that it begins with; of none, where there is none.
+
+Of hosts that captured a part of the time (`--sample`), sums are what windows say of all of the time, with half the width of the 95%
+interval beside them: docs/fleet.md says how.
 """
 
 import argparse
@@ -53,11 +56,21 @@ def nanoseconds(text):
         return round(moment.timestamp()) * 1_000_000_000
 
 
+def runs(spark, data):
+    """Runs, with where their windows lay and what a row of them stands for: all of the time over what windows cover of it."""
+    table = spark.read.option("basePath", f"{data}/runs").parquet(f"{data}/runs")
+    share = f.least(f.col("sample_covered_ns") / f.col("sample_span_ns"), f.lit(1.0))
+    sampled = f.col("sample_windows").isNotNull()
+    kept = ("host", "run", "sample_windows", "sample_window_ns", "sample_covered_ns", "sample_span_ns")
+    return table.select(*kept, f.when(sampled, 1 / share).otherwise(f.lit(1.0)).alias("weight"), sampled.alias("is_sampled"))
+
+
 def operations(spark, data):
     table = spark.read.option("basePath", f"{data}/operations").parquet(f"{data}/operations")
-    return table.withColumn("wire_bytes", f.col("request_wire_bytes") + f.col("response_wire_bytes")).withColumn(
+    table = table.withColumn("wire_bytes", f.col("request_wire_bytes") + f.col("response_wire_bytes")).withColumn(
         "counts", (~f.col("outcome").isin("late", "unsolicited")).cast("long")
     )
+    return table.join(f.broadcast(runs(spark, data)), ["host", "run"])
 
 
 def statements(spark, data):
@@ -65,17 +78,75 @@ def statements(spark, data):
     return table.select("statement_id", "protocol", "class", "name", "via", "text").dropDuplicates(["statement_id"])
 
 
+def estimates(table, keys, sums):
+    """Sums by key: what was seen, what to expect of all of the time, and the variance that this has by windows.
+
+    Windows are clusters (Cochran, Sampling Techniques, 6.4 and 9.2), those of one run of one host; runs are independent of one
+    another. A run of which all was captured has no variance, and one of a single window none that is known.
+    """
+    by_window = table.groupBy(*keys, "host", "run", "window").agg(*(f.sum(column).alias(name) for name, column in sums.items()))
+    where = ("weight", "is_sampled", "sample_windows", "sample_window_ns", "sample_covered_ns", "sample_span_ns")
+    is_last = f.col("window") == f.col("sample_windows") - 1
+    by_window = by_window.join(f.broadcast(table.select("host", "run", *where).distinct()), ["host", "run"])
+    by_run = by_window.groupBy(*keys, "host", "run", *where).agg(
+        *(f.sum(name).alias(name) for name in sums),
+        *(f.sum(f.col(name).cast("double") ** 2).alias(f"{name}_squares") for name in sums),
+        *(f.coalesce(f.sum(f.when(is_last, f.col(name))), f.lit(0)).alias(f"{name}_last") for name in sums),
+    )
+    k, window, covered = (f.col(name).cast("double") for name in ("sample_windows", "sample_window_ns", "sample_covered_ns"))
+    last = covered - (k - 1) * window
+
+    def variance(name):
+        x, rate = f.col(name), f.col(name) / covered
+        squares = f.col(f"{name}_squares") - 2 * rate * (window * (x - f.col(f"{name}_last")) + last * f.col(f"{name}_last"))
+        squares = f.greatest(squares + rate**2 * ((k - 1) * window**2 + last**2), f.lit(0.0))
+        of_sampled = f.col("sample_span_ns") ** 2 * (1 - 1 / f.col("weight")) * k / (k - 1) * squares / covered**2
+        return f.when(~f.col("is_sampled"), f.lit(0.0)).when(k > 1, of_sampled)
+
+    for name in sums:
+        by_run = by_run.withColumn(f"{name}_variance", variance(name))
+    of_sums = [
+        column
+        for name in sums
+        for column in (
+            f.sum(name).alias(f"{name}_seen"),
+            f.sum(f.col(name) * f.col("weight")).alias(name),
+            f.sum(f"{name}_variance").alias(f"{name}_variance"),
+            f.sum(f.col(f"{name}_variance") ** 2 / (f.col("sample_windows") - 1)).alias(f"{name}_fourths"),
+        )
+    ]
+    unknown = f.sum((f.col("is_sampled") & (f.col("sample_windows") < 2)).cast("long")).alias("without_error")
+    return by_run.groupBy(*keys).agg(f.countDistinct("host").alias("hosts"), f.max("is_sampled").alias("is_sampled"), unknown, *of_sums)
+
+
+def with_intervals(row, sums):
+    """Returns a row of `estimates` as people read it: of what was captured all of the time, the exact sums, which have no interval."""
+    row, found = row.asDict(), {}
+    is_sampled, is_unknown = row.pop("is_sampled"), row.pop("without_error") > 0
+    for name in sums:
+        seen, value = row.pop(f"{name}_seen"), row.pop(name)
+        variance, fourths = row.pop(f"{name}_variance"), row.pop(f"{name}_fourths")
+        found[name] = round(value) if is_sampled else seen
+        if is_sampled and not is_unknown:
+            # Degrees of freedom by Welch and Satterthwaite.
+            freedom = max(int(variance**2 / fourths), 1) if fourths else 1
+            found[f"{name}_interval"] = round(student(freedom) * math.sqrt(variance))
+        else:
+            found[f"{name}_interval"] = None if is_sampled else 0
+    return {**row, **found}
+
+
+# What a whole operation of the workload is.
+WHOLE = "counts = 1 AND class = 'workload' AND outcome <> 'cut'"
+
+
 def top_statements(table, texts, top):
     """Statements by bytes over the fleet, with how many hosts have them."""
-    sums = table.groupBy("statement_id").agg(
-        f.sum("counts").alias("operations"),
-        f.sum("wire_bytes").alias("bytes"),
-        f.sum("request_data_bytes").alias("request_data_bytes"),
-        f.sum("response_data_bytes").alias("response_data_bytes"),
-        f.countDistinct("host").alias("hosts"),
-    )
-    total = f.sum("bytes").over(Window.partitionBy())
-    return sums.withColumn("percent", f.round(100 * f.col("bytes") / total, 3)).join(texts, "statement_id").orderBy(f.desc("bytes"), "statement_id").limit(top)
+    sums = {"operations": f.col("counts"), "bytes": f.col("wire_bytes")}
+    sums |= {name: f.col(name) for name in ("request_data_bytes", "response_data_bytes")}
+    found = estimates(table, ["statement_id"], sums).withColumn("percent", f.round(100 * f.col("bytes") / f.sum("bytes").over(Window.partitionBy()), 3))
+    rows = found.join(texts, "statement_id").orderBy(f.desc("bytes"), "statement_id").limit(top).collect()
+    return [with_intervals(row, sums) for row in rows]
 
 
 def release(table, texts, release_ns, top):
@@ -84,13 +155,20 @@ def release(table, texts, release_ns, top):
     Operations of a host are not independent of one another, and hosts are; so the interval is that of a mean over hosts.
     """
     is_after = f.col("start_ns") >= f.lit(release_ns)
+    sides = (("before", ~is_after), ("after", is_after))
+
+    def mean(figure, side):
+        # A row of a capture in windows stands for more than one of a capture of all of the time.
+        counted = side & f.col(figure).isNotNull()
+        return f.sum(f.when(counted, f.col("weight") * f.col(figure))) / f.sum(f.when(counted, f.col("weight")))
+
     by_host = (
-        table.where("counts = 1 AND class = 'workload'")
+        table.where(WHOLE)
         .groupBy("statement_id", "host")
         .agg(
-            *(f.sum(f.when(side, 1).otherwise(0)).alias(f"operations_{name}") for name, side in (("before", ~is_after), ("after", is_after))),
-            *(f.avg(f.when(side, f.col("wire_bytes"))).alias(f"bytes_{name}") for name, side in (("before", ~is_after), ("after", is_after))),
-            *(f.avg(f.when(side, f.col("latency_ns"))).alias(f"latency_{name}") for name, side in (("before", ~is_after), ("after", is_after))),
+            *(f.sum(f.when(side, f.col("weight")).otherwise(0.0)).alias(f"operations_{name}") for name, side in sides),
+            *(mean("wire_bytes", side).alias(f"bytes_{name}") for name, side in sides),
+            *(mean("latency_ns", side).alias(f"latency_{name}") for name, side in sides),
         )
         .where("operations_before > 0 AND operations_after > 0")
         .withColumn("more_bytes", f.col("bytes_after") - f.col("bytes_before"))
@@ -109,6 +187,7 @@ def release(table, texts, release_ns, top):
     for row in sums.join(texts, "statement_id").collect():
         row = row.asDict()
         row["bytes_interval"] = interval(row.pop("bytes_deviation"), row["hosts"])
+        row["operations_before"], row["operations_after"] = round(row["operations_before"]), round(row["operations_after"])
         row["ns_interval"] = interval(row.pop("ns_deviation"), row.pop("hosts_with_latency"))
         rows.append(row)
     rows.sort(key=lambda row: (-abs(row["more_bytes"]) * row["operations_after"], row["statement_id"]))
@@ -134,24 +213,20 @@ def zones_of(spark, table, column, zones):
 
 def across_zones(spark, table, zones, price, top):
     """Bytes between zones, by client and server address, and what they cost."""
-    sums = table.groupBy("client", "server").agg(f.sum("wire_bytes").alias("bytes"), f.sum("counts").alias("operations"))
-    zoned = sums.join(zones_of(spark, sums, "client", zones), "client").join(zones_of(spark, sums, "server", zones), "server")
     # Of a client, the address: its ports are many.
-    client = f.regexp_replace("client", ":[0-9]+$", "").alias("client")
-    return (
-        zoned.where("client_zone <> server_zone")
-        .groupBy(client, "server", "client_zone", "server_zone")
-        .agg(f.sum("operations").alias("operations"), f.sum("bytes").alias("bytes"))
-        .withColumn("dollars", f.col("bytes") / 1e9 * price)
-        .orderBy(f.desc("bytes"), "client", "server")
-        .limit(top)
-    )
+    table = table.withColumn("client", f.regexp_replace("client", ":[0-9]+$", ""))
+    sums = {"operations": f.col("counts"), "bytes": f.col("wire_bytes")}
+    found = estimates(table, ["client", "server"], sums).cache()
+    zoned = found.join(zones_of(spark, found, "client", zones), "client").join(zones_of(spark, found, "server", zones), "server")
+    rows = zoned.where("client_zone <> server_zone").orderBy(f.desc("bytes"), "client", "server").limit(top).collect()
+    rows = [with_intervals(row, sums) for row in rows]
+    return [{**row, "dollars": row["bytes"] / 1e9 * price} for row in rows]
 
 
 def hosts_that_differ(table, texts, top):
     """Hosts whose operations of a statement take other bytes, or times, than those of most hosts."""
     by_host = (
-        table.where("counts = 1 AND class = 'workload'")
+        table.where(WHOLE)
         .groupBy("statement_id", "host")
         .agg(f.count("*").alias("operations"), f.avg("wire_bytes").alias("bytes"), f.percentile_approx("latency_ns", 0.5, 1000).alias("median_ns"))
         .where(f.col("operations") >= OPERATIONS)

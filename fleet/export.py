@@ -49,6 +49,12 @@ def epoch(text):
         return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)).timestamp()
 
 
+def processor_seconds():
+    """Returns the processor time of all programs that this process has started, and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 class Exporter:
     """What a task does with the captures of one host and interface. It goes to the executors, and holds plain values alone."""
 
@@ -57,7 +63,7 @@ class Exporter:
 
     def __call__(self, group):
         """Exports one group; returns what came of it."""
-        began = time.time()
+        began, used = time.time(), processor_seconds()
         captures = sorted((epoch(capture["time"]), capture["path"]) for capture in group["captures"])
         host, interface = group["host"], group["interface"]
         day = datetime.datetime.fromtimestamp(captures[0][0], datetime.timezone.utc).strftime("%Y%m%d")
@@ -85,8 +91,8 @@ class Exporter:
             shutil.rmtree(work, ignore_errors=True)
         report["seconds"] = round(time.time() - began, 3)
         report["input_bytes"] = sum(os.path.getsize(path) for path in paths)
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        report["most_rss_kib"] = usage.ru_maxrss
+        report["processor_seconds"] = round(processor_seconds() - used, 3)
+        report["most_rss_kib"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         report["executor_pid"] = os.getppid()
         return report
 
@@ -182,7 +188,7 @@ def main():
     seconds = time.time() - began
     print(
         f"{len(groups)} groups of {sum(len(group['captures']) for group in groups)} captures: {bytes_in} bytes in, {bytes_out} bytes out, "
-        f"{len(quarantined)} quarantined, {seconds:.1f} s, {sum(report['seconds'] for report in reports):.1f} s of tasks"
+        f"{len(quarantined)} quarantined, {seconds:.1f} s, {sum(report['seconds'] for report in reports):.1f} s of tasks, {sum(report['processor_seconds'] for report in reports):.1f} s of processors"
     )
     for found in quarantined:
         print(f"quarantined: {found['path']}: {found['reason']}")

@@ -4,6 +4,7 @@ The copies are of Ethernet, IPv4 and TCP, as tcpdump writes them on loopback. Ch
 them in captures made before the network card fills them in.
 """
 
+import random
 import struct
 from pathlib import Path
 
@@ -59,6 +60,34 @@ def copies(source, target, server_port, size):
                 clients[index] = (at, port)
                 struct.pack_into(">H", body, at, port)
     return frames
+
+
+def bursts(source, target, server_port, conversations, seed=7):
+    """Writes the capture again and again, as conversations of half a second or so, each slower or faster than the others, by another client.
+
+    They follow one another closely for a while, and then with pauses. Gives the number of frames.
+    """
+    chance = random.Random(seed)
+    frames = [(seconds, fraction, bytearray(data), wire) for seconds, fraction, data, wire in packets(source)]
+    # Units of the file's fractions in a second: it says so in its first bytes.
+    unit = 1_000_000_000 if Path(source).read_bytes()[:4] == b"\x4d\x3c\xb2\xa1" else 1_000_000
+    times = [seconds * unit + fraction for seconds, fraction, _, _ in frames]
+    length, start, written = times[-1] - times[0] + 1, 1_700_000_000 * unit, 0
+    with open(target, "wb") as out:
+        out.write(Path(source).read_bytes()[: HEADER.size])
+        for conversation in range(conversations):
+            stretch = chance.uniform(0.2, 0.8) * unit / length
+            for (_, _, data, wire), time in zip(frames, times):
+                tcp = 14 + 4 * (data[14] & 15)
+                for at in (tcp, tcp + 2):
+                    (port,) = struct.unpack_from(">H", data, at)
+                    if port != server_port:
+                        struct.pack_into(">H", data, at, 1024 + (port - 1024 + 997) % 64000)
+                seconds, fraction = divmod(start + int((time - times[0]) * stretch), unit)
+                out.write(RECORD.pack(seconds, fraction, len(data), wire) + data)
+                written += 1
+            start += int(length * stretch) + int(chance.expovariate(10 if conversation % 40 < 25 else 1) * unit)
+    return written
 
 
 def connections(target, server_port, count):

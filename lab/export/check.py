@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check.py DATA RECORDS QUESTIONS: reads a data set of `overhead export` with DuckDB, pandas, Polars and Spark, and holds what each
+"""check.py DATA RECORDS QUESTIONS READER…: reads a data set of `overhead export` with DuckDB, pandas, Polars and Spark, and holds what each
 finds against the run records in RECORDS (NAME.json for run NAME). Then has DuckDB answer the questions."""
 
 import json
@@ -153,19 +153,20 @@ def compare(reader, found, wanted):
 
 TABLES = ("operations", "statements", "connections", "runs")
 # Numbers that count nothing.
-WITHOUT_UNIT = {"connection_id", "statement_id", "exit_status"}
+WITHOUT_UNIT = {"connection_id", "window", "statement_id", "exit_status"}
 
 
-def schema_faults(data):
+def schema_faults(data, with_spark):
     """Returns where the columns, and what is said of them for people, for Arrow and for Spark, do not agree."""
     import pyarrow.parquet
 
     faults, described = [], 0
-    spark = spark_session()
     for table in TABLES:
         file = pyarrow.parquet.ParquetFile(next(pathlib.Path(data, table).rglob("*.parquet")))
         about = json.loads(file.metadata.metadata[b"overhead.columns"])
-        of_spark = {field.name: field.metadata for field in spark.read.parquet(f"{data}/{table}").schema}
+        of_spark = {}
+        if with_spark:
+            of_spark = {field.name: field.metadata for field in spark_session().read.parquet(f"{data}/{table}").schema}
         for field in file.schema_arrow:
             name = f"{table}.{field.name}"
             said = about.pop(field.name, None)
@@ -182,11 +183,14 @@ def schema_faults(data):
                 faults.append(f"{name}: a number without a unit")
             wanted = {key: said[key] for key in ("unit", "description")}
             of_arrow = {key: (field.metadata or {}).get(key.encode(), b"(none)").decode() for key in wanted}
-            for reader, found in {"Arrow": of_arrow, "Spark": {key: of_spark[field.name].get(key) for key in wanted}}.items():
+            found_by = {"Arrow": of_arrow}
+            if with_spark:
+                found_by["Spark"] = {key: of_spark[field.name].get(key) for key in wanted}
+            for reader, found in found_by.items():
                 if found != wanted:
                     faults.append(f"{name}: {reader} finds {found}")
         faults += [f"{table}.{name}: described, and not there" for name in about]
-    print(f"schema: {described} columns with unit and description, in the file's and in Arrow's and Spark's column metadata; {len(faults)} faults")
+    print(f"schema: {described} columns with unit and description, in the footer and in the column metadata of Arrow{' and Spark' if with_spark else ''}; {len(faults)} faults")
     return faults
 
 
@@ -199,6 +203,8 @@ def ask(data, questions):
     head, *asked = text.split("-- question ")
     os.chdir(data)
     connection.execute(head)
+    # A server in another zone than its clients, so that bytes cross.
+    connection.execute("INSERT INTO zones VALUES ('127.0.0.1:7379', 'b')")
     faults = []
     for question in asked:
         title, query = question.split("\n", 1)
@@ -210,7 +216,7 @@ def ask(data, questions):
             print("  " + " | ".join(str(value) for value in row))
         if len(rows) > 5:
             print(f"  … {len(rows) - 5} more")
-        if not rows and not title.startswith(("4", "8")):
+        if not rows and not title.startswith("8"):
             faults.append(f"question {title} has no answer")
     total = connection.execute("SELECT (SELECT sum(wire_bytes) FROM operations) + (SELECT sum(other_bytes) FROM runs), (SELECT sum(wire_bytes) FROM runs)").fetchone()
     if total[0] != total[1]:
@@ -219,12 +225,16 @@ def ask(data, questions):
 
 
 def main():
-    data, records, questions = (pathlib.Path(path).resolve() for path in sys.argv[1:])
+    data, records, questions = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
+    readers = sys.argv[4:]
+    with_spark = "Spark" in readers
     wanted = expected(records)
-    faults = schema_faults(data)
-    for reader, read in {"DuckDB": by_duckdb, "pandas": by_pandas, "Polars": by_polars, "Spark": by_spark}.items():
-        faults += compare(reader, read(data), wanted)
-    spark_session().stop()
+    faults = schema_faults(data, with_spark)
+    of_name = {"DuckDB": by_duckdb, "pandas": by_pandas, "Polars": by_polars, "Spark": by_spark}
+    for reader in readers:
+        faults += compare(reader, of_name[reader](data), wanted)
+    if with_spark:
+        spark_session().stop()
     faults += ask(data, questions)
     for fault in faults[:40]:
         print(fault, file=sys.stderr)
