@@ -3,6 +3,7 @@
 use crate::address::Addresses;
 use crate::fill::{Filler, Key};
 use crate::frame;
+use crate::piece;
 use crate::spool::Spool;
 use crate::streams::{Edit, Part, Streams};
 use overhead_dissect::packet::{self, Fragment, FragmentKey, Packet, Segment};
@@ -78,13 +79,29 @@ impl Anonymiser {
     /// Those of the file.
     pub fn frame(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         let mut bytes = frame.bytes.to_vec();
-        frame::replace(&self.filler, &self.addresses, frame.link, frame.original_len as usize, &mut bytes);
+        let tags = if frame.link == LinkType::UPPER_PDU { piece::tags(&self.filler, frame.bytes) } else { None };
+        if let Some((place, tags)) = tags.as_deref().and_then(|tags| Some((bytes.get_mut(..tags.len())?, tags))) {
+            place.copy_from_slice(tags);
+        }
+        let tags = tags.map_or(0, |tags| tags.len());
+        let content = bytes.get_mut(tags..).unwrap_or_default();
+        frame::replace(
+            &self.filler,
+            &self.addresses,
+            frame.link,
+            (frame.original_len as usize).saturating_sub(tags),
+            content,
+        );
         let at = self.spool.len() + HEADER as u64;
         self.spool.push(&header(frame))?;
         self.spool.push(&bytes)?;
         let (parts, digest) = match packet::parse(frame) {
             Packet::Tcp(segment) => (vec![whole(frame, &segment, at)], Some(self.digest(&segment))),
             Packet::Fragment(fragment) => (self.fragments.add(frame, &fragment, at), None),
+            _ if tags > 0 => {
+                let (to, len) = (at + tags as u64, (frame.bytes.len() - tags) as u64);
+                (vec![Part { at: 0, to, len }], None)
+            }
             _ => (Vec::new(), None),
         };
         self.dissector.tally_mut().begin(parts.iter().cloned());

@@ -38,10 +38,10 @@ pub struct Filler {
 }
 
 /// Bytes that may take each other's place: from the first, so many.
-type Class = (u8, u8);
+pub type Class = (u8, u8);
 
 /// Returns the class of a byte of text; of length 1 where it is to stay.
-fn class(byte: u8) -> Class {
+pub fn class(byte: u8) -> Class {
     match byte {
         b'0'..=b'9' => (b'0', 10),
         b'a'..=b'z' => (b'a', 26),

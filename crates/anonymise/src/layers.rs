@@ -151,6 +151,7 @@ impl Walk<'_> {
                 };
                 self.take(Kind::Other, 4, |_| next)
             }
+            LinkType::UPPER_PDU => Next::Payload,
             _ if link.name().is_some() => self.version(0),
             _ => Next::Payload,
         }

@@ -12,19 +12,21 @@
 //!
 //! - `fill`: bytes to other bytes of their class; `names`: identifiers and statements; `address`: addresses and ports;
 //! - `rules`: which field is replaced in which way; `tls`: the same of handshakes;
-//! - `packed`: compressed bytes to as many others;
-//! - `streams`: fields to places in frames; `layers` and `frame`: headers, and what is no stream;
+//! - `packed`: compressed bytes to as many others; `deflate`: the same code by code;
+//! - `streams`: fields to places in frames; `layers` and `frame`: headers, and what is no stream; `piece`: streams without frames;
 //! - `spool`: the copy while it is made.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod copy;
+mod deflate;
 mod fill;
 mod frame;
 mod layers;
 mod names;
 mod packed;
+mod piece;
 mod rules;
 mod spool;
 mod streams;

@@ -2,8 +2,10 @@
 //!
 //! LZ4 and Snappy have bytes of the original in the clear, each of which comes to one or more places: they are replaced where they
 //! lie, where none of these places is to stay. DEFLATE and Zstandard are compressed anew: filler that repeats itself takes no more
-//! room than what it replaces, and what is left over is filled with blocks and frames that say nothing.
+//! room than what it replaces, and what is left over is filled with blocks that say nothing. Where that does not come to as many
+//! bytes, DEFLATE's codes are replaced where they lie by others that are as long.
 
+use crate::deflate::Deflated;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// Attempts to compress to a length.
@@ -13,13 +15,17 @@ const ZSTD_LEVELS: [i32; 8] = [19, 15, 12, 9, 6, 3, 1, -1];
 const NEAR: usize = 64;
 /// Blocks that are ended before their time, at most.
 const INTERRUPTIONS: usize = 12;
+/// Bytes of zlib's header (RFC 1950 section 2.2).
+const ZLIB_HEADER: usize = 2;
+/// Bytes that are not to be left beside one another.
+const WORD: usize = 6;
 /// An empty stored block, and one behind an empty block of fixed codes; the last block (RFC 1951 section 3.2).
 const EMPTY: [u8; 5] = [0, 0, 0, 0xff, 0xff];
 const EMPTY_LONGER: [u8; 6] = [2, 0, 0, 0, 0xff, 0xff];
 const LAST: [u8; 2] = [3, 0];
-/// The magic number of a Zstandard frame, and of one that is skipped (RFC 8878 section 3.1).
+/// The magic number of a Zstandard frame, and the bytes of an empty block, which are all zero (RFC 8878 section 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-const SKIPPED: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
+const ZSTD_EMPTY: usize = 3;
 
 /// Bytes as they are compressed, and what they come to.
 #[derive(Debug)]
@@ -59,19 +65,21 @@ impl Packed {
     pub fn pack(&self, wire: &[u8], content: &[u8], plain: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
         match self {
             Self::Literals(sources) => Some(with_literals(wire, sources, content, stays)),
-            Self::Zlib => anew(zlib_of, LEVELS, (content, plain), wire.len())
+            Self::Zlib => anew((zlib_of, exactly), LEVELS, (content, plain), wire.len())
                 .or_else(|| interrupted(plain, wire.len()))
-                .or_else(|| filled_up(plain, wire.len())),
-            Self::Zstd => anew(zstd_of, ZSTD_LEVELS, (content, plain), wire.len())
-                .or_else(|| marked(plain, wire.len()))
-                .or_else(|| zstandard(plain, wire.len())),
+                .or_else(|| filled_up(plain, wire.len()))
+                .or_else(|| code_by_code(wire, content, stays)),
+            Self::Zstd => anew((zstd_of, exactly), ZSTD_LEVELS, (content, plain), wire.len()).or_else(|| {
+                let with_header = |frame: Vec<u8>, len| with_header(&frame, len, content.len());
+                anew((zstd_of, with_header), ZSTD_LEVELS, (content, plain), wire.len())
+            }),
         }
     }
 }
 
-/// Compresses to so many bytes: the more of the content repeats itself, the fewer.
+/// Compresses to so many bytes: the more of the content repeats itself, the fewer. `fit` makes it as long, if it can.
 fn anew<const N: usize>(
-    compress: impl Fn(&[u8], i32) -> Option<Vec<u8>>,
+    (compress, fit): (impl Fn(&[u8], i32) -> Option<Vec<u8>>, impl Fn(Vec<u8>, usize) -> Option<Vec<u8>>),
     levels: [i32; N],
     (content, plain): (&[u8], &[u8]),
     len: usize,
@@ -87,12 +95,17 @@ fn anew<const N: usize>(
             if mixed(level, middle)?.len() <= len { fits = middle } else { exceeds = middle }
         }
         let near = fits.saturating_sub(NEAR)..(fits + NEAR).min(content.len() + 1);
-        let packed = near.filter_map(|count| mixed(level, count)).find(|packed| packed.len() == len);
+        let packed = near.rev().find_map(|count| fit(mixed(level, count)?, len));
         if packed.is_some() {
             return packed;
         }
     }
     None
+}
+
+/// Returns what has this length already.
+fn exactly(packed: Vec<u8>, len: usize) -> Option<Vec<u8>> {
+    (packed.len() == len).then_some(packed)
 }
 
 fn zlib_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
@@ -123,19 +136,6 @@ fn in_pieces(content: &[u8], level: i32, count: usize, size: usize) -> Option<Ve
     let status = state.compress_vec(rest, &mut packed, FlushCompress::Finish);
     let is_same = || zlib(&packed, content.len()).as_deref() == Some(content);
     (matches!(status, Ok(Status::StreamEnd)) && is_same()).then_some(packed)
-}
-
-/// Compresses to so many bytes: with a checksum or without, with the length of the content or without.
-fn marked(content: &[u8], len: usize) -> Option<Vec<u8>> {
-    let flags = [(true, true), (true, false), (false, false)];
-    let attempts = ZSTD_LEVELS.iter().flat_map(|level| flags.map(|flags| (*level, flags)));
-    let mut packed = attempts.filter_map(|(level, (has_sum, has_length))| {
-        let mut state = zstd::bulk::Compressor::new(level).ok()?;
-        state.set_parameter(zstd::zstd_safe::CParameter::ChecksumFlag(has_sum)).ok()?;
-        state.set_parameter(zstd::zstd_safe::CParameter::ContentSizeFlag(has_length)).ok()?;
-        state.compress(content).ok()
-    });
-    packed.find(|packed| packed.len() == len)
 }
 
 fn zstd_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
@@ -180,6 +180,28 @@ fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     (zlib(&packed, content.len()).as_deref() == Some(content)).then_some(packed)
 }
 
+/// Replaces each byte that lies in the stream by one whose code is as long. `None` where words of what is to go would stay.
+fn code_by_code(wire: &[u8], content: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
+    let original = zlib(wire, content.len())?;
+    let mut packed = Deflated::of(wire, content.len())?.with(wire, content, stays);
+    let anew = deflate(packed.get(ZLIB_HEADER..)?, content.len())?;
+    let sum = adler(&anew);
+    packed.last_chunk_mut::<4>()?.copy_from_slice(&sum.to_be_bytes());
+    let is_left = |at: usize| {
+        let bytes = [&original, &anew].map(|bytes| bytes.get(at..at + WORD).unwrap_or_default());
+        let is_to_go = stays.get(at..at + WORD).is_some_and(|stays| stays.iter().all(|stays| !stays));
+        bytes[0] == bytes[1] && is_to_go && bytes[0].iter().any(u8::is_ascii_alphanumeric)
+    };
+    (0..content.len().saturating_sub(WORD - 1)).all(|at| !is_left(at)).then_some(packed)
+}
+
+/// Decompresses without a header and a checksum.
+fn deflate(wire: &[u8], len: usize) -> Option<Vec<u8>> {
+    let mut content = Vec::with_capacity(len + 1);
+    Decompress::new(false).decompress_vec(wire, &mut content, FlushDecompress::Finish).ok()?;
+    (content.len() == len).then_some(content)
+}
+
 /// The checksum of zlib (RFC 1950 section 8.2).
 fn adler(bytes: &[u8]) -> u32 {
     let sum = |(a, b): (u32, u32), byte: &u8| {
@@ -190,17 +212,43 @@ fn adler(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-/// Compresses to so many bytes: a frame that is skipped fills up what is left, which takes eight at least.
-fn zstandard(content: &[u8], len: usize) -> Option<Vec<u8>> {
-    let mut packed = zstd_of(content, 19)?;
-    let left = len.checked_sub(packed.len())?;
-    if left > 0 {
-        let skipped = u32::try_from(left.checked_sub(8)?).ok()?;
-        packed.extend(SKIPPED);
-        packed.extend(skipped.to_le_bytes());
-        packed.resize(len, 0);
+/// Returns a frame of Zstandard with a header of another length, and empty blocks behind it, so that it has a length in all (RFC 8878
+/// section 3.1.1). `frame` is one as of [`zstd_of`], and comes to `content` bytes.
+fn with_header(frame: &[u8], len: usize, content: usize) -> Option<Vec<u8>> {
+    let descriptor = *frame.get(ZSTD.len())?;
+    let is_single = descriptor >> 5 & 1 == 1;
+    let size_of_length = match descriptor >> 6 {
+        0 => usize::from(is_single),
+        flag => 1 << flag,
+    };
+    let blocks = frame.get(ZSTD.len() + 1 + usize::from(!is_single) + size_of_length..)?;
+    let mut headers = zstd_headers(content).into_iter();
+    headers.find_map(|header| {
+        let left = len.checked_sub(ZSTD.len() + header.len() + blocks.len())?;
+        let empty = vec![0; left];
+        (left % ZSTD_EMPTY == 0).then(|| [ZSTD.as_slice(), &header, &empty, blocks].concat())
+    })
+}
+
+/// Headers of a frame with this many bytes of content, behind the magic number: with a window or without, the content's length in more
+/// bytes or fewer.
+fn zstd_headers(content: usize) -> Vec<Vec<u8>> {
+    let window = (content.max(1 << 10).next_power_of_two().trailing_zeros() as u8 - 10) << 3;
+    let mut headers = vec![vec![0, window]];
+    for (flag, least) in [(0, 0), (1, 256), (2, 0), (3, 0)] {
+        let Some(value) = content.checked_sub(least) else { continue };
+        let bytes = value.to_le_bytes();
+        let (length, rest) = bytes.split_at(if flag == 0 { 1 } else { 1 << flag });
+        // Two bytes begin at 256 (table "Frame_Content_Size_flag").
+        if rest.iter().any(|byte| *byte != 0) {
+            continue;
+        }
+        headers.push([[flag << 6 | 1 << 5].as_slice(), length].concat());
+        if flag > 0 {
+            headers.push([[flag << 6, window].as_slice(), length].concat());
+        }
     }
-    (zstd::bulk::decompress(&packed, content.len()).ok().as_deref() == Some(content)).then_some(packed)
+    headers
 }
 
 /// Which byte of an LZ4 block each byte of its content comes from (LZ4 Block Format Description).
@@ -324,7 +372,7 @@ mod tests {
     #[test]
     fn what_is_compressed_anew_has_as_many_bytes_as_a_rule() {
         let contents: Vec<Vec<u8>> = (1..=40).map(|times| CONTENT.repeat(times)).collect();
-        for (compress, least) in [(zlib_of as fn(&[u8], i32) -> Option<Vec<u8>>, 36), (zstd_of, 32)] {
+        for (compress, least) in [(zlib_of as fn(&[u8], i32) -> Option<Vec<u8>>, 40), (zstd_of, 40)] {
             let replaced =
                 contents.iter().filter(|content| is_replaced(&compress(content, 6).unwrap(), content)).count();
             assert!(replaced >= least, "{replaced}");

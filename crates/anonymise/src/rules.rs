@@ -20,6 +20,8 @@ pub struct FieldAt<'a> {
     pub name: &'a [u8],
     /// The type of its value, where it has one: BSON's.
     pub kind: u8,
+    /// Messages of the connection are compressed.
+    pub is_compressed: bool,
 }
 
 /// What becomes of a field.
@@ -77,6 +79,18 @@ const HEADERS: [&str; 20] = [
     "vary",
     "x-content-type-options",
     "x-elastic-product",
+];
+
+/// Options of CQL that say what is spoken, and by which driver.
+const OPTIONS: [&str; 8] = [
+    "CQL_VERSION",
+    "COMPRESSION",
+    "DRIVER_NAME",
+    "DRIVER_VERSION",
+    "PROTOCOL_VERSIONS",
+    "NO_COMPACT",
+    "THROW_ON_OVERLOAD",
+    "LWT_ADD_METADATA_MARK",
 ];
 
 /// Words in replies of RESP that say what a reply is.
@@ -154,7 +168,8 @@ impl FieldAt<'_> {
             // The version that a client asks for.
             (Protocol::Resp, "argument") if self.operation == b"HELLO" && bytes.len() == 1 => Keep,
             (Protocol::Memcache, "version" | "mode" | "CRLF") => Keep,
-            // Its name among the statistics, and what that is.
+            // Its name among the statistics, and what that is; both at once in an answer whose question was not seen.
+            (Protocol::Memcache, "item") if bytes.starts_with(b"version ") => Keep,
             (Protocol::Memcache, "key") if bytes == b"version" => Keep,
             (Protocol::Memcache, "value" | "item") if self.name == b"version" => Keep,
             // True and false.
@@ -185,13 +200,17 @@ impl FieldAt<'_> {
     fn metadata(&self, bytes: &[u8]) -> Treatment {
         let name = |names: &[&str]| names.iter().any(|name| self.name.eq_ignore_ascii_case(name.as_bytes()));
         match (self.protocol, self.field) {
-            // Ids of statements stay: they are looked up, and compressed in some messages of a connection.
-            (Protocol::Cql, "paging state" | "token") => Binary,
-            (Protocol::Cql, "option value") if name(&["CLIENT_ID", "APPLICATION_NAME"]) => Text,
+            // Ids are digests of what was prepared: who guesses that could find it confirmed. Equal ones stay equal; where messages are
+            // compressed, parts of them may be repetitions of something else.
+            (Protocol::Cql, "statement id" | "result metadata id") if self.is_compressed => Keep,
+            (Protocol::Cql, "statement id" | "result metadata id" | "paging state" | "token") => Binary,
+            (Protocol::Cql, "option value") if !name(&OPTIONS) && !self.name.starts_with(b"SCYLLA_") => Text,
             (Protocol::Pgwire, "statement name" | "portal name" | "name" | "channel") if self.is_named() => Name,
             (Protocol::Pgwire, "value") if name(&["user", "database", "session_authorization"]) => Name,
             (Protocol::Pgwire, "value") if name(&["application_name", "options", "search_path"]) => Text,
             (Protocol::Pgwire, "password" | "response" | "challenge" | "salt" | "secret key" | "data") => Data,
+            // What authenticates by SASL.
+            (Protocol::Memcache, "value") => Data,
             (Protocol::Mysql, "user name" | "database name") => Name,
             (Protocol::Mysql, "random data") => Binary,
             // One byte says how to go on.
@@ -271,13 +290,18 @@ pub fn info(filler: &Filler, bytes: &mut [u8]) {
     }
 }
 
-/// Replaces what was not decoded. What tells another protocol stays.
+/// Replaces what was not decoded. What tells another protocol stays, and so does the first byte of a stream: by itself it may say what kind of
+/// message was to follow.
 pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
     if crate::fill::is_text(bytes) {
+        let first = bytes.first().copied().filter(|_| is_start);
         for word in bytes.chunk_by_mut(|before, byte| before.is_ascii_uppercase() == byte.is_ascii_uppercase()) {
             if !MARKS.iter().any(|mark| mark.as_bytes() == word) {
                 filler.text(word);
             }
+        }
+        if let (Some(first), Some(place)) = (first, bytes.first_mut()) {
+            *place = first;
         }
         return;
     }

@@ -91,6 +91,8 @@ struct Connection {
     sides: [Direction; 2],
     /// Names of open operations, where what is in their answers depends on them.
     names: HashMap<u64, Box<str>>,
+    /// Compression was agreed on, in CQL.
+    is_compressed: bool,
 }
 
 /// Bytes of a stream, and where in the copy they lie.
@@ -233,6 +235,7 @@ impl Streams {
             }
         });
         let Some(protocol) = connection.protocol else { return };
+        connection.is_compressed |= protocol == Protocol::Cql && direction.field == "option" && field == b"COMPRESSION";
         let operation =
             op.and_then(|op| connection.names.get(&op)).map_or(direction.command.as_slice(), |name| name.as_bytes());
         let at = FieldAt {
@@ -243,6 +246,7 @@ impl Streams {
             operation,
             name: &direction.name,
             kind: direction.kind,
+            is_compressed: connection.is_compressed,
         };
         let treatment = at.treatment(field);
         direction.notice(field);
@@ -387,7 +391,8 @@ impl Direction {
             rest = behind;
             self.field = field;
             let (groups, operation) = (&self.groups, self.command.as_slice());
-            let at = FieldAt { protocol, account, groups, field, operation, name: &self.name, kind: self.kind };
+            let (name, kind) = (&self.name, self.kind);
+            let at = FieldAt { protocol, account, groups, field, operation, name, kind, is_compressed: true };
             let treatment = at.treatment(bytes);
             self.notice(bytes);
             stays.resize(stays.len() + bytes.len(), treatment == Treatment::Keep);

@@ -5,10 +5,12 @@
 use overhead_anonymise::{Anonymiser, Key};
 use overhead_capture::{FileSource, Source};
 use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
+use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::frame::Kept;
 use overhead_model::{
-    Account, ConnectionSummary, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, System, Tally, Trace,
+    Account, ConnectionSummary, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, StreamPiece, System,
+    Tally, Trace,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -202,12 +204,63 @@ fn cases() -> Vec<(PathBuf, Selection)> {
         let words: Vec<&str> = args.split_whitespace().collect();
         let after = |option: &str| words.iter().position(|word| *word == option).map(|at| words[at + 1]);
         let protocol = System::named(after("--db").unwrap()).unwrap().protocol;
-        // Byte streams that no frame carried have no port, and are filled as a whole.
-        let Some(port) = after("--port") else { continue };
-        cases.push((capture, Selection { ports: vec![(port.parse().unwrap(), vec![protocol])] }));
+        // Byte streams that no frame carried are on the usual port.
+        let port = after("--port").map_or(protocol.ports()[0], |port| port.parse().unwrap());
+        cases.push((capture, Selection { ports: vec![(port, vec![protocol])] }));
     }
     cases.sort_by(|a, b| a.0.cmp(&b.0));
     cases
+}
+
+/// Words of six letters or digits and more that may be where they were: words of protocols, and what names software. Whoever adds one has
+/// seen that it is nobody's data.
+const PUBLIC: &str = include_str!("public_words.txt");
+
+/// Adds the runs of six letters and digits or more that two frames have at the same place: behind the headers of TCP, or in a piece of a
+/// stream.
+fn add_common(original: &Kept, copy: &Kept, found: &mut BTreeMap<String, usize>) {
+    let (original, copy) = (original.frame(), copy.frame());
+    let payload = match packet::parse(&original) {
+        _ if StreamPiece::read(original.bytes).is_some() => 0,
+        Packet::Tcp(segment) => segment.payload.as_ptr() as usize - original.bytes.as_ptr() as usize,
+        _ => return,
+    };
+    let pairs: Vec<_> = original.bytes.iter().zip(copy.bytes).skip(payload).collect();
+    for run in pairs.chunk_by(|a, b| is_common(*a) == is_common(*b)) {
+        if run.len() >= 6 && is_common(run[0]) {
+            *found.entry(run.iter().map(|(byte, _)| **byte as char).collect()).or_default() += 1;
+        }
+    }
+}
+
+fn is_common((was, is): (&u8, &u8)) -> bool {
+    was == is && was.is_ascii_alphanumeric()
+}
+
+#[test]
+fn of_whatever_account_no_word_stays_that_is_not_known_to_be_public() {
+    let public: HashSet<&str> = PUBLIC.lines().filter(|line| !line.starts_with('#')).collect();
+    let mut known = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for (path, selection) in cases() {
+        let original = frames(&path);
+        let mut found = BTreeMap::new();
+        for (original, copy) in original.iter().zip(copy(&original, &selection)) {
+            add_common(original, &copy, &mut found);
+        }
+        let name = path.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        for (word, count) in found {
+            // A byte beside it that says what follows, or how long it is, may be a letter, too.
+            let (but_first, but_last) = (&word[1..], &word[..word.len() - 1]);
+            match [word.as_str(), but_first, but_last].into_iter().find(|word| public.contains(word)) {
+                Some(public) => *known.entry(public.to_owned()).or_insert(0) += count,
+                None => unknown.push(format!("{name}: {word}")),
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+    let unused: Vec<_> = public.iter().filter(|word| !known.contains_key(**word)).collect();
+    assert!(unused.is_empty(), "no longer in any copy: {unused:?}");
 }
 
 /// Zstandard that is not made anew to the same length: it is replaced as a whole, and unknown in the copy.
