@@ -1,5 +1,5 @@
 //! What every driver can do, in one shape: open connections, run operations on them, make and remove the objects that
-//! they work on. What stores of keys and values make and remove stands in `objects`, once for all of them.
+//! they work on. What stores of keys and values make and remove stands in `store`, once for all of them.
 //!
 //! A module here is all that a database needs. It states what a *pipeline* is in its protocol, in its first lines.
 
@@ -20,6 +20,8 @@ pub mod postgres;
 pub mod redis;
 #[cfg(feature = "scylla")]
 pub mod scylla;
+#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
+mod store;
 
 use crate::data::Inserts;
 use crate::plan::Operation;

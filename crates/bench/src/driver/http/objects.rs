@@ -3,7 +3,7 @@
 use super::{Connection, lines};
 use crate::data::blob;
 use crate::driver::keys::{MARKER, key};
-use crate::driver::objects::Store;
+use crate::driver::store::Store;
 use anyhow::{Context, Result, ensure};
 use reqwest::StatusCode;
 

@@ -3,7 +3,7 @@
 use super::found;
 use crate::data::blob;
 use crate::driver::keys::{MARKER, key};
-use crate::driver::objects::Store;
+use crate::driver::store::Store;
 use anyhow::{Context, Result};
 use async_memcached::{AsciiProtocol, Client};
 

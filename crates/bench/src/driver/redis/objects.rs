@@ -3,7 +3,7 @@
 use super::keys::{self, MARKER};
 use super::shards::Shards;
 use crate::data::blob;
-use crate::driver::objects::Store;
+use crate::driver::store::Store;
 use anyhow::{Result, ensure};
 use redis::{Cmd, Value};
 

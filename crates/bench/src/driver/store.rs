@@ -1,0 +1,184 @@
+//! Stores that have keys and values and nothing else make rows and remove them alike, once their driver says how.
+
+use super::keys::key;
+use super::objects::Objects;
+use crate::data::{MAX_ROWS, RING};
+use anyhow::{Result, bail};
+use std::future::Future;
+use std::ops::Range;
+
+/// A store that has keys and values and nothing else. A key marks the others as ours; its value is the number of rows.
+pub trait Store: Send {
+    /// What to do where keys of somebody else are in the way; empty where nothing helps.
+    const ADVICE: &'static str = "";
+
+    /// Returns the value of the marker; `None` where there is no marker.
+    fn marked(&mut self) -> impl Future<Output = Result<Option<u64>>> + Send;
+
+    /// Sets the marker.
+    fn mark(&mut self, rows: u64) -> impl Future<Output = Result<()>> + Send;
+
+    /// Removes the marker.
+    fn unmark(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Stores these rows.
+    fn load(&mut self, ids: &[i64], payload: usize) -> impl Future<Output = Result<()>> + Send;
+
+    /// Counts the rows of these that are there.
+    fn count(&mut self, ids: &[i64]) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Removes these rows, and counts those that were there.
+    fn remove(&mut self, ids: &[i64]) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// Keys that one request names.
+const CHUNK: u64 = 1_000;
+
+/// How often keys are looked for while there still were some. Clients that write on and on are not ours.
+const PASSES: u32 = 5;
+
+/// Ids of the rows that were inserted. They can be anywhere in the ring: inserts go on in it where the last run ended.
+const INSERTED: Range<u64> = MAX_ROWS..MAX_ROWS + RING;
+
+impl<S: Store> Objects for S {
+    async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
+        if !self.clean_up().await? {
+            refuse_others(self, 0..rows).await?;
+            refuse_others(self, INSERTED).await?;
+        }
+        self.mark(rows).await?;
+        for ids in chunks(0..rows) {
+            self.load(&ids, payload).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_inserted(&mut self, _: u64) -> Result<()> {
+        remove(self, INSERTED).await.map(drop)
+    }
+
+    /// Goes on until there were none: what clients had sent when they were interrupted may be carried out while keys are removed.
+    async fn clean_up(&mut self) -> Result<bool> {
+        let Some(rows) = self.marked().await? else { return Ok(false) };
+        for _ in 0..PASSES {
+            let loaded = remove(self, 0..rows.min(MAX_ROWS)).await?;
+            if loaded + remove(self, INSERTED).await? == 0 {
+                break;
+            }
+        }
+        self.unmark().await?;
+        Ok(true)
+    }
+}
+
+async fn remove(store: &mut impl Store, ids: Range<u64>) -> Result<u64> {
+    let mut removed = 0;
+    for ids in chunks(ids) {
+        removed += store.remove(&ids).await?;
+    }
+    Ok(removed)
+}
+
+/// Fails where a key exists that we would overwrite.
+async fn refuse_others<S: Store>(store: &mut S, ids: Range<u64>) -> Result<()> {
+    for ids in chunks(ids) {
+        if store.count(&ids).await? > 0
+            && let [first, .., last] | [first @ last] = ids.as_slice()
+        {
+            let [first, last] = [first, last].map(|id| String::from_utf8_lossy(&key(*id)).into_owned());
+            bail!(
+                "there are keys between {first} and {last} that this program has not made: nothing was changed{}",
+                S::ADVICE
+            );
+        }
+    }
+    Ok(())
+}
+
+fn chunks(ids: Range<u64>) -> impl Iterator<Item = Vec<i64>> + Send {
+    let end = ids.end;
+    ids.step_by(CHUNK as usize).map(move |start| (start..(start + CHUNK).min(end)).map(u64::cast_signed).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A store in memory, with keys of its own and a limit on what is asked for at once.
+    #[derive(Default)]
+    struct Memory {
+        rows: BTreeSet<i64>,
+        marker: Option<u64>,
+    }
+
+    impl Store for Memory {
+        const ADVICE: &'static str = "; look elsewhere";
+
+        async fn marked(&mut self) -> Result<Option<u64>> {
+            Ok(self.marker)
+        }
+
+        async fn mark(&mut self, rows: u64) -> Result<()> {
+            self.marker = Some(rows);
+            Ok(())
+        }
+
+        async fn unmark(&mut self) -> Result<()> {
+            self.marker = None;
+            Ok(())
+        }
+
+        async fn load(&mut self, ids: &[i64], _: usize) -> Result<()> {
+            assert!(ids.len() as u64 <= CHUNK);
+            self.rows.extend(ids);
+            Ok(())
+        }
+
+        async fn count(&mut self, ids: &[i64]) -> Result<u64> {
+            Ok(ids.iter().filter(|id| self.rows.contains(id)).count() as u64)
+        }
+
+        async fn remove(&mut self, ids: &[i64]) -> Result<u64> {
+            Ok(ids.iter().filter(|id| self.rows.remove(id)).count() as u64)
+        }
+    }
+
+    fn now<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn chunks_cover_the_range() {
+        let chunks: Vec<_> = chunks(5..2_500).collect();
+        let ends: Vec<_> = chunks.iter().map(|ids| (ids[0], ids[ids.len() - 1])).collect();
+        assert_eq!(ends, [(5, 1_004), (1_005, 2_004), (2_005, 2_499)]);
+        assert_eq!(chunks.iter().map(Vec::len).sum::<usize>(), 2_495);
+    }
+
+    #[test]
+    fn what_was_made_is_removed_and_nothing_else() {
+        let mut store = Memory::default();
+        let others = [2_000, (MAX_ROWS + RING).cast_signed()];
+        store.rows.extend(others);
+        now(store.set_up(1_500, 36)).unwrap();
+        assert_eq!((store.marker, store.rows.len()), (Some(1_500), 1_502));
+        store.rows.insert((MAX_ROWS + 7).cast_signed());
+        now(store.remove_inserted(1_500)).unwrap();
+        assert_eq!(store.rows.len(), 1_502);
+        assert!(now(store.clean_up()).unwrap());
+        assert_eq!((store.marker, store.rows), (None, BTreeSet::from(others)));
+    }
+
+    #[test]
+    fn without_a_marker_nothing_is_touched() {
+        let mut store = Memory { rows: BTreeSet::from([1_200]), marker: None };
+        assert!(!now(store.clean_up()).unwrap());
+        let error = now(store.set_up(1_500, 36)).unwrap_err().to_string();
+        assert!(
+            error.contains("between ob00G8 and ob00OB") && error.ends_with("nothing was changed; look elsewhere"),
+            "{error}"
+        );
+        assert_eq!((store.marker, store.rows.len()), (None, 1));
+    }
+}
