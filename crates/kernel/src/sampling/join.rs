@@ -43,8 +43,19 @@ pub(super) struct KindSums {
     /// The same, each weighted as its slices are.
     pub operations: f64,
     pub own: Work,
+    /// The loop's, of rounds in which these operations were read.
+    pub rounds: Work,
     /// Time in slices that were for several kinds.
     pub divided_ns: f64,
+}
+
+/// A thread's work from one call by which it waits to the next.
+#[derive(Default)]
+struct Round {
+    /// The loop's, until a socket was touched.
+    work: Work,
+    /// Operations by kind that were read in it.
+    operations: BTreeMap<usize, f64>,
 }
 
 /// What one thread did.
@@ -52,6 +63,7 @@ pub(super) struct KindSums {
 pub(super) struct ThreadSums {
     /// Operations by kind.
     pub operations: BTreeMap<usize, f64>,
+    /// The loop's, of rounds in which no operation was read.
     pub shared: Work,
 }
 
@@ -223,8 +235,34 @@ impl WorkListener {
         let directions = heard.directions.iter().map(|(direction, pieces)| (*direction, Stream::new(pieces)));
         let streams: HashMap<Direction, Stream> = directions.collect();
         let (slices, weight) = self.exchange.take(window.number);
+        // Slices of a thread are in their order.
+        let mut rounds: HashMap<(u32, u32), Round> = HashMap::new();
         for slice in slices {
-            self.add(&slice.weighted(weight), weight, &streams, &heard.operations);
+            let slice = slice.weighted(weight);
+            let round = rounds.entry((slice.slot, slice.tid)).or_default();
+            if slice.kind == SliceKind::Loop {
+                let over = std::mem::take(round);
+                round.work = slice.work;
+                self.slots.entry(slice.slot).or_default().slices += 1;
+                self.round(slice.slot, slice.tid, &over);
+            } else {
+                self.add(&slice, weight, &streams, &heard.operations, &mut round.operations);
+            }
+        }
+        for ((slot, tid), round) in rounds {
+            self.round(slot, tid, &round);
+        }
+    }
+
+    /// Divides the loop's work of a round between the operations that were read in it.
+    fn round(&mut self, slot: u32, tid: u32, round: &Round) {
+        let slot = self.slots.entry(slot).or_default();
+        let operations: f64 = round.operations.values().sum();
+        if operations <= 0.0 {
+            slot.threads.entry(tid).or_default().shared.add(&round.work, 1.0);
+        }
+        for (kind, part) in round.operations.iter().filter(|_| operations > 0.0) {
+            slot.kinds.entry(*kind).or_default().rounds.add(&round.work, part / operations);
         }
     }
 
@@ -238,8 +276,15 @@ impl WorkListener {
         }
     }
 
-    /// Charges a slice; its work is weighted already.
-    fn add(&mut self, slice: &Slice, weight: f64, streams: &HashMap<Direction, Stream>, operations: &[HeardOperation]) {
+    /// Charges a slice that is not the loop's; its work is weighted already. Adds the operations that it read to those of its round.
+    fn add(
+        &mut self,
+        slice: &Slice,
+        weight: f64,
+        streams: &HashMap<Direction, Stream>,
+        operations: &[HeardOperation],
+        round: &mut BTreeMap<usize, f64>,
+    ) {
         let SliceKind::Bytes { from, to, is_send, is_empty, seq, len } = slice.kind else {
             return self.unattributed(slice);
         };
@@ -290,6 +335,7 @@ impl WorkListener {
                 sums.sampled += part;
                 sums.operations += part * weight;
                 *slot.threads.entry(slice.tid).or_default().operations.entry(kind).or_default() += part * weight;
+                *round.entry(kind).or_default() += part;
             }
         }
     }
@@ -512,6 +558,33 @@ mod tests {
         let slot = &work.slots[&SLOT];
         assert_eq!((slot.threads[&7].shared.ns, slot.unattributed.ns, slot.slices), (30.0, 11.0, 6));
         assert_eq!((get.divided_ns, set.divided_ns), (0.0, 0.0));
+    }
+
+    /// Of three rounds the first reads a GET, the second two SETs and a GET, the third nothing.
+    #[test]
+    fn the_loops_work_is_for_the_operations_of_its_round() {
+        let turn = |ns| Slice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, ns, 232) };
+        let work = joined(
+            |listener| {
+                frame(listener, 1, Side::Request, 0, 40);
+                for (op, name) in [(1, "GET"), (2, "SET"), (3, "SET"), (4, "GET")] {
+                    label(listener, op, name);
+                    post(listener, op, Side::Request, 1, 10);
+                }
+            },
+            vec![
+                turn(20.0),
+                slice(Side::Request, 0, 10, 1.0, 0),
+                turn(90.0),
+                slice(Side::Request, 10, 10, 1.0, 0),
+                slice(Side::Request, 20, 10, 1.0, 0),
+                slice(Side::Request, 30, 10, 1.0, 0),
+                turn(7.0),
+            ],
+        );
+        let (get, set) = (of(&work, "GET"), of(&work, "SET"));
+        assert!((get.rounds.ns - 50.0).abs() < 1e-9 && (set.rounds.ns - 60.0).abs() < 1e-9, "{get:?} {set:?}");
+        assert_eq!(work.slots[&SLOT].threads[&7].shared.ns, 7.0);
     }
 
     /// One call reads two requests: equal shares, and that is said.

@@ -152,7 +152,7 @@ impl SampledWork {
         works
     }
 
-    /// Adds the slots of a role up that have operations, and divides the work of each thread's loop between these.
+    /// Adds the slots of a role up that have operations, and divides what is left of the work of each thread's loop between these.
     fn of_role(&self, role: Role) -> OfRole {
         let mut all = OfRole::default();
         for (_, slot) in self.slots.iter().filter(|(slot, _)| Role::of_slot(**slot) == Some(role)) {
@@ -168,6 +168,7 @@ impl SampledWork {
                 charged.sums.sampled += sums.sampled;
                 charged.sums.operations += sums.operations;
                 charged.sums.own.add(&sums.own, 1.0);
+                charged.shared.add(&sums.rounds, 1.0);
                 charged.sums.divided_ns += sums.divided_ns;
             }
             for thread in slot.threads.values() {
@@ -404,7 +405,7 @@ mod tests {
 
     fn role(operations_ns: f64, unattributed_ns: f64) -> OfRole {
         let own = Work { ns: operations_ns, calls: BTreeMap::from([(0, 400.0)]), ..Work::default() };
-        let sums = KindSums { sampled: 200.0, operations: 200.0, own, divided_ns: 0.0 };
+        let sums = KindSums { sampled: 200.0, operations: 200.0, own, ..KindSums::default() };
         OfRole {
             kinds: BTreeMap::from([(0, Charged { sums, shared: Work::default() })]),
             unattributed: Work { ns: unattributed_ns, ..Work::default() },

@@ -28,7 +28,7 @@ pub struct OperationWork {
     /// System calls per operation by name, of its own.
     pub syscalls: BTreeMap<String, f64>,
     /// System calls of the loop itself per operation by name: waiting for sockets, and what follows until one is touched. The
-    /// operations of a thread have equal shares.
+    /// operations that are read in a round of the loop have equal shares of it; of a round without, all of the thread.
     pub shared_syscalls: BTreeMap<String, f64>,
     /// Part of its own time, from 0 to 1, that was divided equally between operations of several kinds, since one call read or
     /// wrote bytes of all of them (pipelining).
@@ -111,7 +111,7 @@ pub struct SampledRole {
 pub struct SampledSums {
     /// Charged to operations.
     pub operations: u64,
-    /// Of the loop itself, shared between the operations of its thread.
+    /// Of the loop itself, shared between the operations of its rounds.
     pub shared: u64,
     /// Charged to nothing: for other sockets, or bytes of no operation that was heard of in the window.
     pub unattributed: u64,
