@@ -24,7 +24,7 @@ pub use kernel::{OperationKernel, OperationTime, OperationWork, SampledRole, Sam
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
 pub use rotation::Rotation;
-pub use sample::{Estimate, RowEstimates, Sample};
+pub use sample::{AccountEstimate, Estimate, RowEstimates, Sample};
 pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
 pub use watching::WatchingCost;
 

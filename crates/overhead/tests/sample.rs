@@ -81,8 +81,9 @@ fn what_is_true_lies_within_the_interval_as_often_as_that_says() {
         ("per_second", get["count"].as_f64().unwrap() / seconds),
         ("response_wire_bytes", get["response"]["wire_bytes"]["mean"].as_f64().unwrap()),
         ("latency_ns", get["latency_ns"]["mean"].as_f64().unwrap()),
+        ("data", get["response"]["accounts"]["data"].as_f64().unwrap() / get["count"].as_f64().unwrap()),
     ];
-    let mut held = [0; 3];
+    let mut held = [0; 4];
     for seed in 0..TRIALS {
         let sampled = record(&path, &["--sample", "400ms/2s", "--sample-seed", &seed.to_string()]);
         assert_eq!(sampled["ledger"]["balanced"], true);
@@ -90,7 +91,10 @@ fn what_is_true_lies_within_the_interval_as_often_as_that_says() {
         assert_eq!(sampled["exit"], 0, "{}", sampled["warnings"]);
         let estimates = &row(&sampled, "GET")["sampled"];
         for (held, (figure, truth)) in held.iter_mut().zip(truths) {
-            let [low, high] = ["low", "high"].map(|end| estimates[figure][end].as_f64().unwrap());
+            let accounts = estimates["accounts"].as_array().unwrap();
+            let is_data = |account: &&Value| account["side"] == "response" && account["account"] == figure;
+            let estimate = accounts.iter().find(is_data).map_or(&estimates[figure], |account| &account["bytes"]);
+            let [low, high] = ["low", "high"].map(|end| estimate[end].as_f64().unwrap());
             *held += usize::from(low - 1e-9 * truth <= truth && truth <= high + 1e-9 * truth);
         }
     }
@@ -117,4 +121,35 @@ fn windows_are_part_of_the_capture_and_their_share_of_the_time_is_said() {
         sampled["operations"],
         "the same seed, the same places"
     );
+}
+
+#[test]
+fn tables_have_the_error_of_each_figure() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("long.pcapng");
+    long_capture(&path);
+    let sampled = record(&path, &["--sample", "400ms/2s"]);
+    let rate = &row(&sampled, "GET")["sampled"]["per_second"];
+    let [value, high] = ["value", "high"].map(|end| rate[end].as_f64().unwrap());
+    let printed = |format: &str| {
+        let arguments = ["analyze", path.to_str().unwrap(), "--db", "redis", "--port", "7379", "--sample", "400ms/2s"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+        let output = command.args(arguments).args(["--format", format]).stdin(Stdio::null()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for format in ["table", "markdown"] {
+        let text = printed(format);
+        let found = text.lines().skip_while(|line| !line.contains("±")).find(|line| line.contains("GET"));
+        let cells: Vec<&str> = found.unwrap().split_whitespace().collect();
+        let at = cells.iter().position(|cell| cell.starts_with('±')).unwrap();
+        let number = |cell: &str| cell.trim_start_matches('±').replace(',', "").parse::<f64>().unwrap();
+        let (shown, error) = (number(cells[at - 1]), number(cells[at]));
+        assert!((shown - value).abs() <= 0.5 && (error - (high - value)).abs() <= 0.5, "{found:?} {rate}");
+    }
+    let csv = printed("csv");
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let of = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    let get = lines.find(|cells| cells[of("row")] == "sampled" && cells[of("operation")] == "GET").unwrap();
+    assert!((get[of("sampled_per_second_high")].parse::<f64>().unwrap() - high).abs() < 1e-6 * high, "{get:?}");
 }

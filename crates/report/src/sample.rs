@@ -11,8 +11,8 @@
 //! Operations of one window resemble one another, so their number says little about how far the estimate is off: the windows
 //! do. Sums over windows are all that is kept, so that a capture of months takes no more memory than one of minutes.
 
-use overhead_model::record::{Estimate, Measured, OperationRow, RowEstimates, Sample};
-use overhead_model::{Class, Run};
+use overhead_model::record::{AccountEstimate, Estimate, Measured, OperationRow, RowEstimates, Sample};
+use overhead_model::{Account, Class, Run, Side};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 
@@ -86,6 +86,8 @@ struct RowSums {
     latencies: f64,
     latency_ns: f64,
     unanswered: u64,
+    /// Bytes, request and response.
+    accounts: [[f64; Account::COUNT]; 2],
 }
 
 impl RowSums {
@@ -99,6 +101,8 @@ impl RowSums {
             latencies: row.latency_ns.count as f64,
             latency_ns: row.latency_ns.mean * row.latency_ns.count as f64,
             unanswered: row.missing_answers(),
+            accounts: [&row.request, &row.response]
+                .map(|side| Account::ALL.map(|account| side.accounts[account] as f64)),
         }
     }
 }
@@ -112,6 +116,7 @@ struct RowClusters {
     response: Ratio,
     latency: Ratio,
     errors: Ratio,
+    accounts: [[Ratio; Account::COUNT]; 2],
 }
 
 /// Sums over the windows of a run.
@@ -155,6 +160,12 @@ impl Clusters {
             row.response.add(of(|sums| sums.response), samples);
             row.latency.add(of(|sums| sums.latency_ns), of(|sums| sums.latencies));
             row.errors.add(of(|sums| sums.errors), of(|sums| sums.count));
+            let sums = whole.accounts.iter().zip(before.accounts).zip(&mut row.accounts);
+            for ((whole, before), ratios) in sums {
+                for ((whole, before), ratio) in whole.iter().zip(before).zip(ratios) {
+                    ratio.add((whole - before).max(0.0), samples);
+                }
+            }
         }
         self.before = after;
     }
@@ -191,6 +202,13 @@ impl Clusters {
                 response_wire_bytes: of(found.response),
                 latency_ns: of(found.latency),
                 error_share: of(found.errors),
+                accounts: Side::BOTH
+                    .into_iter()
+                    .zip(found.accounts)
+                    .flat_map(|(side, ratios)| Account::ALL.into_iter().zip(ratios).map(move |of| (side, of)))
+                    .filter(|(_, (_, ratio))| ratio.x > 0.0)
+                    .map(|(side, (account, ratio))| AccountEstimate { side, account, bytes: of(ratio) })
+                    .collect(),
             });
         }
     }

@@ -1,6 +1,8 @@
 //! What a run that captured a part of the time knows of all of it.
 
 use super::Measured;
+use crate::account::Account;
+use crate::operation::Side;
 use serde::{Deserialize, Serialize};
 
 /// The windows of a run that captured a part of the time (`--sample`). All other figures of the record are of what was
@@ -62,4 +64,19 @@ pub struct RowEstimates {
     pub latency_ns: Measured<Estimate>,
     /// Share of operations that were answered by an error.
     pub error_share: Measured<Estimate>,
+    /// Mean bytes by direction and account, of those that have any.
+    #[serde(default)]
+    pub accounts: Vec<AccountEstimate>,
+}
+
+/// Mean bytes of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AccountEstimate {
+    /// Direction.
+    pub side: Side,
+    /// Where the bytes are posted.
+    pub account: Account,
+    /// Bytes of an operation.
+    pub bytes: Measured<Estimate>,
 }

@@ -1,12 +1,12 @@
 //! A record as one table: two rows per operation, one for each direction, and rows of other kinds for what belongs to no
 //! single operation. The column `row` says which kind it is; cells that a kind has not are empty. `docs/run.md` lists them.
 
-use super::projection;
+use super::{projection, sampled};
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use overhead_model::record::{
-    By, Container, Cost, Counters, Distribution, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow, Role,
-    SideRow, View, ViewRow,
+    By, Container, Cost, Counters, Distribution, Estimate, FieldRow, Latency, OperationRow, OperationWork,
+    ProjectedRow, Role, SideRow, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -80,6 +80,10 @@ const WATCHING: [&str; 2] = ["watching_throughput_share", "watching_cpu_ns_per_o
 /// The sampled work of one end for a row's operations, per operation.
 const KERNEL: [&str; 7] =
     ["sampled", "on_cpu_ns", "in_calls_ns", "shared_ns", "syscalls", "shared_syscalls", "divided"];
+/// Windows of a row of estimates, and the share of the time that they cover; the estimates follow, each with its error.
+const SAMPLED: [&str; 2] = ["sampled_windows", "sampled_share"];
+/// Figures of a whole run.
+const SAMPLED_OF_RUN: [&str; 2] = ["frames_per_second", "wire_bytes_per_second"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Why quantities of the row are absent, each with its name.
 const ABSENT: &str = "unavailable";
@@ -100,6 +104,7 @@ pub fn csv(runs: &[NamedRun]) -> String {
         let other = table.row().text("run", name).text("row", "other");
         other.number("wire_bytes", run.ledger.other).end();
         counter_rows(&mut table, name, run);
+        sampled_rows(&mut table, name, run);
         for row in run.projection.iter().flat_map(|projection| &projection.operations) {
             modelled_rows(&mut table, name, row);
         }
@@ -128,6 +133,7 @@ fn columns() -> Vec<String> {
         prefixed("modelled", &MODEL),
         plain(&WATCHING),
         prefixed("kernel", &KERNEL),
+        SAMPLED.iter().map(|name| (*name).to_owned()).chain(sampled_columns()).collect(),
     ]
     .concat()
 }
@@ -173,6 +179,38 @@ fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), b
     cells = cells.text("client", row.client.as_deref().unwrap_or_default());
     cells = cells.text("server", row.server.as_deref().unwrap_or_default());
     reasons.end(costs(cells, row.cost));
+}
+
+/// Names of the columns of estimates: each figure, its standard error, and its interval.
+fn sampled_columns() -> impl Iterator<Item = String> {
+    let of = |figure: &str| ["", "_se", "_low", "_high"].map(|part| format!("sampled_{figure}{part}"));
+    sampled::FIGURES.into_iter().chain(SAMPLED_OF_RUN).flat_map(of)
+}
+
+/// Adds what windows say of the whole time: a row for each operation's row, and one for the run.
+fn sampled_rows(table: &mut Csv, run: &str, record: &Run) {
+    let Some(sample) = &record.sample else { return };
+    let of_run = table.row().text("run", run).text("row", "sampled");
+    let figures = SAMPLED_OF_RUN.into_iter().zip([&sample.frames_per_second, &sample.wire_bytes_per_second]);
+    let of_run = of_run.number(SAMPLED[0], sample.windows).number(SAMPLED[1], sample.covered_share);
+    estimates(of_run, figures);
+    for row in &record.operations {
+        let Some(sampled) = &row.sampled else { continue };
+        let cells = keyed(table, run, "sampled", row).number(SAMPLED[0], sampled.windows);
+        estimates(cells, sampled::FIGURES.into_iter().zip(sampled::figures(sampled)));
+    }
+}
+
+fn estimates<'m>(mut cells: Cells<'_>, figures: impl Iterator<Item = (&'static str, &'m Measured<Estimate>)>) {
+    let mut reasons = Reasons::default();
+    for (name, figure) in figures {
+        let Some(estimate) = reasons.value(name, figure) else { continue };
+        let Estimate { value, standard_error, low, high } = *estimate;
+        for (part, value) in [("", value), ("_se", standard_error), ("_low", low), ("_high", high)] {
+            cells = cells.number(&format!("sampled_{name}{part}"), value);
+        }
+    }
+    reasons.end(cells);
 }
 
 /// Adds what a link would have carried of an operation's row: in columns of its own.

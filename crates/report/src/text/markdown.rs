@@ -6,7 +6,7 @@ use super::grid::Column;
 use super::legend::legend;
 use super::rows::TableRows;
 use super::table::operations;
-use super::{absolute, clean, distribution, kernel, markdown_cell, projection};
+use super::{absolute, clean, distribution, kernel, markdown_cell, projection, sampled};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
@@ -37,6 +37,10 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let legend = legend(&table, &shown);
     if !legend.is_empty() {
         out.extend(["\n", &markdown_cell(&(legend.join(". ") + ".")), "\n"]);
+    }
+    if let Some(grid) = sampled::grid(run) {
+        out.extend(["\n", sampled::TITLE, ":\n\n", &github_table(&grid.columns, &grid.rows)]);
+        out.extend(["\n", &markdown_cell(&(sampled::lines(run).join(". ") + ".")), "\n"]);
     }
     if let Some((columns, rows)) = distribution::of_run(run) {
         out.extend(["\n", distribution::TITLE, ":\n\n", &github_table(&columns, &rows)]);

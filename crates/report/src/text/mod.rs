@@ -13,6 +13,7 @@ pub(crate) mod markdown;
 pub mod number;
 mod projection;
 mod rows;
+mod sampled;
 mod table;
 
 pub use columns::{LatencyFigure, OperationColumn};

@@ -6,7 +6,7 @@ use super::grid::{Column, Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
-use super::{Columns, Style, absolute, clean, distribution, kernel, middle_cut, projection};
+use super::{Columns, Style, absolute, clean, distribution, kernel, middle_cut, projection, sampled};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -36,6 +36,10 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     }
     let rows = TableRows::of(run);
     section(&mut out, style, rows.title(), &operations_section(&rows, columns, style));
+    if let Some(grid) = sampled::grid(run) {
+        let lines: Vec<String> = sampled::lines(run).iter().map(|line| wrapped(line, style.prose) + "\n").collect();
+        section(&mut out, style, sampled::TITLE, &format!("{}\n{}", grid.render(style), lines.concat()));
+    }
     if let Some((columns, rows)) = distribution::of_run(run) {
         section(&mut out, style, distribution::TITLE, &Grid { columns, rows, keys: 2 }.render(style));
     }

@@ -1,0 +1,88 @@
+//! What windows say of the whole time, with the error of each figure.
+
+use super::grid::{Column, Grid};
+use super::number::{DASH, with_digits};
+use super::{beside_columns, clean};
+use crate::summary::ranked;
+use overhead_model::record::{Estimate, Measured, RowEstimates};
+use overhead_model::{Class, Run};
+
+/// What stands above the table.
+pub(super) const TITLE: &str = "Of the whole time, by its windows (± of 95% confidence)";
+/// The figures of a row, as CSV names them.
+pub(super) const FIGURES: [&str; 5] =
+    ["per_second", "request_wire_bytes", "response_wire_bytes", "latency_ns", "error_share"];
+
+/// Returns the figures of a row in the order of [`FIGURES`].
+pub(super) fn figures(row: &RowEstimates) -> [&Measured<Estimate>; 5] {
+    [&row.per_second, &row.request_wire_bytes, &row.response_wire_bytes, &row.latency_ns, &row.error_share]
+}
+
+/// Returns the table of a run: a row for each operation of the workload. `None` where all of the time was captured.
+pub(super) fn grid(run: &Run) -> Option<Grid> {
+    run.sample.as_ref()?;
+    let headers = ["windows", "ops/s", "request\nB/op", "response\nB/op", "latency\nµs", "errors\n%"];
+    let columns = beside_columns(&["operation", "via"], headers.map(Column::right).into());
+    let workload = ranked(run).into_iter().filter(|row| row.class == Class::Workload);
+    let cells = |name: &str, via: &str, sampled: &RowEstimates| {
+        let figures = figures(sampled)
+            .into_iter()
+            .zip([1.0, 1.0, 1.0, 1e-3, 100.0])
+            .map(|(figure, by)| figure.value().map_or_else(|| DASH.to_owned(), |estimate| with_error(estimate, by)));
+        [clean(name), clean(via), sampled.windows.to_string()].into_iter().chain(figures).collect()
+    };
+    let rows: Vec<Vec<String>> =
+        workload.filter_map(|row| Some(cells(&row.name, &row.via, row.sampled.as_ref()?))).collect();
+    (!rows.is_empty()).then_some(Grid { columns, rows, keys: 2 })
+}
+
+/// Returns what is to be said below the table.
+pub(super) fn lines(run: &Run) -> Vec<String> {
+    let Some(sample) = &run.sample else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (what, figure) in [("frames", &sample.frames_per_second), ("bytes on the wire", &sample.wire_bytes_per_second)]
+    {
+        lines.push(match figure {
+            Measured::Value(estimate) => format!("{} {what} a second", with_error(estimate, 1.0)),
+            Measured::Unavailable { unavailable } => format!("{what} a second: no figure: {}", clean(unavailable)),
+        });
+    }
+    let sampled =
+        run.operations.iter().filter(|row| row.class == Class::Workload).filter_map(|row| row.sampled.as_ref());
+    let mut reasons: Vec<&str> = sampled.flat_map(figures).filter_map(Measured::reason).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    lines.extend(reasons.into_iter().map(|reason| format!("{DASH}: {}", clean(reason))));
+    lines.push(
+        "all other figures are of what was seen in the windows; percentiles and extremes have no error".to_owned(),
+    );
+    lines
+}
+
+/// An estimate and half its interval, in another unit, to as many digits as the error has to do with.
+fn with_error(estimate: &Estimate, by: f64) -> String {
+    let (value, error) = (estimate.value * by, (estimate.high - estimate.value) * by);
+    // Two digits of the error, and no more than three behind the point.
+    let digits = if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 3.0) as usize } else { 1 };
+    format!("{} ±{}", with_digits(value, digits), with_digits(error, digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_the_digits_that_its_error_leaves() {
+        let estimate =
+            |value, error: f64| Estimate { value, standard_error: error / 2.0, low: 0.0, high: value + error };
+        for (value, error, by, text) in [
+            (12_345.678, 321.4, 1.0, "12,346 ±321"),
+            (102.25, 0.127, 1.0, "102.25 ±0.13"),
+            (26_300.0, 1_200.0, 1e-3, "26.3 ±1.2"),
+            (102.0, 0.0, 1.0, "102.0 ±0.0"),
+            (0.002, 0.000_004, 100.0, "0.200 ±0.000"),
+        ] {
+            assert_eq!(with_error(&estimate(value, error), by), text);
+        }
+    }
+}
