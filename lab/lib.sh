@@ -271,12 +271,13 @@ server_main() {
         stop) server_stop ;;
         status) server_status ;;
         port) echo "$PORT" ;;
+        socket) server_running && server_socket ;;
         pid) server_running && server_pid ;;
         version) version ;;
         inside) exec "${INSIDE[@]}" "${@:2}" ;;
         # The command that `inside` puts first, a word a line.
         within) printf '%s\n' "${INSIDE[@]}" | sed '/^$/d' ;;
-        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|pid|version|within|inside COMMAND…" ;;
+        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|socket|pid|version|within|inside COMMAND…" ;;
     esac
 }
 
@@ -331,6 +332,16 @@ unstable() {
     for package in "$at"/cache/archives/*.deb; do dpkg -x "$package" "$1" || return; done
     rm -rf "$at" "$1"/usr/share/{doc,man,locale,perl} "$1"/usr/lib/x86_64-linux-gnu/perl*
 }
+
+# server_socket: the UNIX socket of a server that was started with OVERHEAD_SOCKETS set, if it can have one.
+server_socket() {
+    local data=$DIR/data
+    [ ! -r "$DIR/elsewhere" ] || read -r data <"$DIR/elsewhere"
+    [ ! -S "$data/socket" ] || echo "$data/socket"
+}
+
+# redis_socket: has a server of Redis' kind listen on a UNIX socket, too, where OVERHEAD_SOCKETS asks for it.
+redis_socket() { [ -z "${OVERHEAD_SOCKETS:-}" ] || COMMAND+=(--unixsocket "$DATA/socket" --unixsocketperm 777); }
 
 server_pid() { cut -d' ' -f1 "$DIR/pid"; }
 # The start time tells our process from a later one with the same number; a zombie has none.

@@ -18,20 +18,32 @@ WORK=$(mktemp -d)
 clean_up() { rm -rf -- "$WORK"; }
 at_exit clean_up
 
-# study NAME SERVER…: builds and installs what is missing, and begins its folder anew.
+# is_wanted SERVER: it is measured; `lab/comparison --only` names those that are, where not all.
+is_wanted() { [ -z "${OVERHEAD_ONLY:-}" ] || [[ ,$OVERHEAD_ONLY, == *,$1,* ]]; }
+
+# study NAME SERVER…: builds and installs what is missing, and begins its folder anew, or the part of it that is measured again.
 study() {
-    local servers
+    local servers server conditions='{}'
+    local -a wanted=()
     STUDY=$1
     RESULT=$RESULTS/$STUDY
+    for server in "${@:2}"; do ! is_wanted "$server" || wanted+=("$server"); done
+    [ "${#wanted[@]}" -gt 0 ] || die "$STUDY measures none of $OVERHEAD_ONLY; it has: ${*:2}"
     lab/install build comparison
     # Servers are fetched while the programs are built.
-    lab/install "${@:2}" >"$WORK/install.log" 2>&1 &
+    lab/install "${wanted[@]}" >"$WORK/install.log" 2>&1 &
     servers=$!
     [ -n "${OVERHEAD_PROGRAMS:-}" ] || nice cargo build --release --locked -p overhead -p overhead-bench -p overhead-studies
     wait "$servers" || { cat "$WORK/install.log" >&2; die "a server could not be installed"; }
-    rm -rf -- "${RESULT:?}/runs"
+    if [ -n "${OVERHEAD_ONLY:-}" ] && [ -e "$RESULT/conditions.json" ]; then
+        conditions=$(cat "$RESULT/conditions.json")
+    else
+        rm -rf -- "${RESULT:?}/runs"
+    fi
     mkdir -p "$RESULT/runs"
-    jq -n --argjson used "$(cpus_in_use)" '{cpus_in_use: $used, servers: {}}' >"$RESULT/conditions.json"
+    jq -n --argjson used "$(cpus_in_use)" --argjson before "$conditions" \
+        '{servers: {}} + $before | .cpus_in_use = ([.cpus_in_use, $used] | max)' >"$WORK/conditions"
+    cp "$WORK/conditions" "$RESULT/conditions.json"
 }
 
 # page: makes the pages and the figures of the records.
@@ -47,14 +59,17 @@ cpus_in_use() {
     awk -v cpus="$(nproc)" '{ print cpus * (1 - ($4 - $2) / ($3 - $1)) }' <<<"$before $after"
 }
 
-# on_server SERVER COMMAND…: runs COMMAND while a server of the lab is up, with SERVER, HOST, PORT, INTERFACE and TITLE set. COMMAND
-# may add to PORTS those of further processes.
+# on_server SERVER COMMAND…: runs COMMAND while a server of the lab is up, with SERVER, HOST, PORT, SOCKET, INTERFACE and TITLE set.
+# COMMAND may add to PORTS those of further processes. A cell is of the packets of these ports, or, where COMMAND sets TRANSPORT to
+# unix, of what goes through SOCKET.
 on_server() {
+    is_wanted "$1" || return 0
     SERVER=$1 HOST=127.0.0.1 INTERFACE=lo
     say "" "== $SERVER"
     with_servers "$SERVER"
     PORT=$("$SERVERS/$SERVER" port)
     PORTS=("$PORT")
+    SOCKET=$("$SERVERS/$SERVER" socket)
     mapfile -t INSIDE < <("$SERVERS/$SERVER" within)
     known_as "$("$SERVERS/$SERVER" version)"
     "${@:2}"
@@ -66,7 +81,7 @@ on_others() {
     local other
     for other in ${OVERHEAD_MORE_SERVERS:-}; do
         SERVER=${other%%=*} HOST=${other#*=}
-        PORT=${HOST##*:} HOST=${HOST%:*} INSIDE=()
+        PORT=${HOST##*:} HOST=${HOST%:*} SOCKET='' INSIDE=()
         PORTS=("$PORT")
         INTERFACE=$(ip -o route get "$(getent ahosts "$HOST" | awk 'NR == 1 { print $1 }')" | sed -nE 's/.* dev ([^ ]+).*/\1/p')
         say "" "== $SERVER at $HOST:$PORT, by ${INTERFACE:?no route to $HOST}"
@@ -110,7 +125,10 @@ cell() {
     rm -rf -- "$RUN"
     mkdir -p "$RUN"
     labels_of "${labels[@]}" >"$RUN/cell.json"
-    as_root "${INSIDE[@]}" "$OVERHEAD" capture -i "$INTERFACE" --db "$db" "${PORTS[@]/#/--port=}" "$how" -q --force -o "$RUN" -- \
+    local -a where=(-i "$INTERFACE" "${PORTS[@]/#/--port=}")
+    # A server is found by its port, and then all that it does is counted, over its socket too.
+    [ "${TRANSPORT:-tcp}$how" != unix--fields ] || where=(--unix "$SOCKET")
+    as_root "${INSIDE[@]}" "$OVERHEAD" capture "${where[@]}" --db "$db" "$how" -q --force -o "$RUN" -- \
         "${@//@RUN@/$RUN}" 2>"$WORK/printed" >/dev/null || status=$?
     give_back "$RUN"
     [ "$status" -eq 0 ] || { tail -n 20 "$WORK/printed" >&2; return "$status"; }
@@ -131,7 +149,7 @@ tidy() {
     local file
     for file in "$@"; do
         [ -e "$file" ] || continue
-        jq -c --arg programs "$PROGRAMS/" 'walk(if type == "string" then ltrimstr($programs) else . end) | if .environment.host then .environment.host = "lab" else . end
+        jq -c --arg programs "$PROGRAMS/" --arg root "$ROOT/" 'walk(if type == "string" then ltrimstr($programs) | split($root) | join("") else . end) | if .environment.host then .environment.host = "lab" else . end
             | if .command_line then .command_line[0] |= sub(".*/"; "") else . end' "$file" >"$WORK/tidy"
         cat "$WORK/tidy" >"$file"
     done
