@@ -16,11 +16,12 @@ mod tally;
 mod windows;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use dataset::Dataset;
 use encode::Form;
 use overhead::reading::{
     Dissect, KeptRun, KeyFiles, KeyReader, Reading, SampleArgs, StatusFault, TimeWindow, Warnings, Which, code,
+    generate,
 };
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::COMPLETE;
@@ -49,13 +50,13 @@ use windows::ExportWindows;
 #[command(name = "overhead export", bin_name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
 struct ExportArgs {
     /// Run folders, or pcap or pcapng files, plain or compressed; - for standard input
-    #[arg(required_unless_present = "schema", value_name = "RUN|FILE")]
+    #[arg(required_unless_present_any = ["schema", "generate"], value_name = "RUN|FILE")]
     files: Vec<PathBuf>,
     /// Form of the files
     #[arg(long, value_enum, default_value = "parquet")]
     format: Form,
     /// Folder of the data set: other runs may be in it
-    #[arg(short, long, value_name = "DIR", required_unless_present = "schema")]
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["schema", "generate"])]
     output: Option<PathBuf>,
     /// Host that the captures are from [default: the one that a run folder names, else `unknown`]
     #[arg(long, value_name = "NAME")]
@@ -86,6 +87,9 @@ struct ExportArgs {
     /// Say nothing but results and errors
     #[arg(short, long)]
     quiet: bool,
+    /// Write the man page and shell completions below this folder, and do nothing else
+    #[arg(long, hide = true, value_name = "DIR")]
+    generate: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -129,6 +133,9 @@ struct WasRead {
 
 impl ExportArgs {
     fn run(&self) -> Result<u8> {
+        if let Some(folder) = &self.generate {
+            return generate(&Self::command(), "overhead-export", folder);
+        }
         if self.schema {
             // A reader that went away is not an error.
             let _ = std::io::stdout().write_all(table::schema().as_bytes());

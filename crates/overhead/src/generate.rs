@@ -3,7 +3,7 @@
 
 use crate::cli;
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Command};
 use clap_complete::Shell;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,30 @@ const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), 
 impl Generate {
     /// Writes the files.
     pub fn run(self) -> Result<u8> {
-        let pages = self.made("man1")?;
-        clap_mangen::generate_to(cli::command(), &pages).with_context(|| cannot_write(&pages))?;
-        for (shell, name) in SHELLS {
-            let folder = self.made(name)?;
-            clap_complete::generate_to(shell, &mut cli::command(), "overhead", &folder)
-                .with_context(|| cannot_write(&folder))?;
-        }
-        Ok(overhead_model::exit::COMPLETE)
+        generate(&cli::command(), "overhead", &self.folder)
     }
+}
 
-    fn made(&self, name: &str) -> Result<PathBuf> {
-        let folder = self.folder.join(name);
-        fs::create_dir_all(&folder).with_context(|| cannot_write(&folder))?;
-        Ok(folder)
+/// Writes the man pages and shell completions of `program` into folders below this one, which are made.
+///
+/// # Errors
+///
+/// One of them cannot be written.
+pub fn generate(command: &Command, program: &'static str, folder: &Path) -> Result<u8> {
+    let pages = made(folder, "man1")?;
+    clap_mangen::generate_to(command.clone().name(program), &pages).with_context(|| cannot_write(&pages))?;
+    for (shell, name) in SHELLS {
+        let folder = made(folder, name)?;
+        clap_complete::generate_to(shell, &mut command.clone(), program, &folder)
+            .with_context(|| cannot_write(&folder))?;
     }
+    Ok(overhead_model::exit::COMPLETE)
+}
+
+fn made(folder: &Path, name: &str) -> Result<PathBuf> {
+    let folder = folder.join(name);
+    fs::create_dir_all(&folder).with_context(|| cannot_write(&folder))?;
+    Ok(folder)
 }
 
 fn cannot_write(folder: &Path) -> String {

@@ -11,8 +11,9 @@ use std::process::Command;
 pub fn become_program(verb: &str, program: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<u8> {
     replaced(Command::new(place(program)).args(arguments)).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!(
-            "{verb} is a program of its own, {program}, which is neither beside this one nor on the PATH: make it with \
-             'make {verb}', or with 'cargo build --release -p {program}'"
+            "{verb} is a program of its own, {program}, which is neither beside this one nor on the PATH: 'make {verb}' \
+             builds it, in a checkout of {}",
+            env!("CARGO_PKG_REPOSITORY")
         ),
         _ => anyhow!("{program} cannot be started: {error}"),
     })

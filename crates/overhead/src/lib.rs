@@ -56,6 +56,7 @@ pub mod reading {
     pub use crate::cli::Which;
     pub use crate::divide::Dissect;
     pub use crate::exit::{StatusFault, code};
+    pub use crate::generate::generate;
     pub use crate::keys::{KeyFiles, KeyReader};
     pub use crate::runs::KeptRun;
     pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule};
