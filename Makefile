@@ -67,9 +67,10 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 	lab/install acceptance redis
 	lab/acceptance target/release/overhead
 
-bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
+bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md; UNIX sockets, for docs/unix.md
 	lab/install peers memcached redis postgres mariadb cassandra ferretdb
 	lab/bench-peers target/release/overhead --write docs/performance.md
+	lab/bench-unix target/release/overhead
 
 soak: build ## a capture at full rate for ten minutes: memory flat, no descriptor or map left; draws the curve
 	lab/install soak redis

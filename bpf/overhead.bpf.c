@@ -23,8 +23,9 @@ const volatile __u32 find_servers = 0;
 const volatile __u32 find_clients = 0;
 /* Count sockets on these ports only. */
 const volatile __u32 only_port_set = 0;
-/* Count UNIX stream sockets, not those of TCP. */
-const volatile __u32 only_unix = 0;
+/* Which sockets are counted: those of TCP, UNIX stream sockets. */
+const volatile __u32 counts_tcp = 1;
+const volatile __u32 counts_unix = 0;
 /* The process that measures: it never gets a role by discovery. */
 const volatile __u32 own_tgid = 0;
 /* Its children are clients from their exec on. */
@@ -746,9 +747,9 @@ int sched_wakeup(__u64 *ctx)
 
 static __always_inline bool is_wanted(struct sock *sk)
 {
-	if (only_unix)
-		return sk->__sk_common.skc_family == AF_UNIX && sk->sk_type == SOCK_STREAM;
-	if (sk->sk_protocol != IPPROTO_TCP)
+	if (sk->__sk_common.skc_family == AF_UNIX)
+		return counts_unix && sk->sk_type == SOCK_STREAM;
+	if (!counts_tcp || sk->sk_protocol != IPPROTO_TCP)
 		return false;
 	return !only_port_set || has_port(sk->__sk_common.skc_num) ||
 	       has_port(__builtin_bswap16(sk->__sk_common.skc_dport));
@@ -802,7 +803,7 @@ static __always_inline bool use_socket(struct sock *sk, struct thread *thread)
 		if (!is_wanted(sk))
 			return false;
 		socket = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!only_unix)
+		if (sk->sk_protocol == IPPROTO_TCP)
 			note_connection(sk, thread->slot, 0);
 		if (!socket)
 			return true;

@@ -2,8 +2,9 @@
 /*
  * serve HOW PATH: serves one connection after the other on the UNIX socket PATH, and answers each line "N\n" with N bytes
  * and a line end, as Redis answers (`$N`): requests are inline commands of RESP. HOW is the pair of calls that it reads
- * and writes by: `vectors` (readv, writev), `messages` (recvmsg, sendmsg), `many` (recvmmsg, sendmmsg), `ring`
- * (io_uring), `file` (read, sendfile).
+ * and writes by: `vectors` (readv, writev), `messages` (recvmsg, sendmsg), `many` (recvmmsg, sendmmsg), `file` (read,
+ * sendfile), `splice` (read, splice out of a pipe), or io_uring's requests: `ring` (recv, send), and with the same recv
+ * `ring-write`, `ring-writev`, `ring-sendmsg`, `ring-splice`.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -62,7 +63,7 @@ static void open_ring(void)
 	ring.results = at(memory, params.cq_off.cqes);
 }
 
-static ssize_t by_ring(int opcode, int fd, void *bytes, size_t length)
+static ssize_t by_ring(int opcode, int fd, int from, void *bytes, size_t length)
 {
 	unsigned tail = *ring.tail, index = tail & *ring.mask, head;
 	struct io_uring_sqe *request = &ring.requests[index];
@@ -73,6 +74,10 @@ static ssize_t by_ring(int opcode, int fd, void *bytes, size_t length)
 	request->fd = fd;
 	request->addr = (unsigned long)bytes;
 	request->len = length;
+	if (opcode == IORING_OP_SPLICE) {
+		request->addr = request->off = -1UL;
+		request->splice_fd_in = from;
+	}
 	ring.array[index] = index;
 	atomic_store_explicit((_Atomic unsigned *)ring.tail, tail + 1, memory_order_release);
 	if (syscall(SYS_io_uring_enter, ring.fd, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) < 0)
@@ -96,14 +101,63 @@ static ssize_t take(const char *how, int fd, char *bytes, size_t length)
 	case 'v':
 		return readv(fd, parts, 2);
 	case 'r':
-		return by_ring(IORING_OP_RECV, fd, bytes, length);
+		return by_ring(IORING_OP_RECV, fd, 0, bytes, length);
 	case 'f':
+	case 's':
 		return read(fd, bytes, length);
 	default:
 		if (strcmp(how, "many"))
 			return recvmsg(fd, &many.msg_hdr, 0);
 		return recvmmsg(fd, &many, 1, 0, 0) == 1 ? (ssize_t)many.msg_len : -1;
 	}
+}
+
+/* Writes what two parts hold by one request of io_uring after another. */
+static void give_by_ring(const char *how, int fd, struct iovec *parts)
+{
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	size_t left = parts[0].iov_len + parts[1].iov_len, part;
+	ssize_t done;
+
+	while (left) {
+		if (!strcmp(how, "ring-writev"))
+			done = by_ring(IORING_OP_WRITEV, fd, 0, parts, 2);
+		else
+			done = by_ring(IORING_OP_SENDMSG, fd, 0, &message, 1);
+		if (done <= 0)
+			fail(how);
+		left -= done;
+		for (int i = 0; i < 2; i++) {
+			part = (size_t)done < parts[i].iov_len ? (size_t)done : parts[i].iov_len;
+			parts[i].iov_base = (char *)parts[i].iov_base + part;
+			parts[i].iov_len -= part;
+			done -= part;
+		}
+	}
+}
+
+/* Writes bytes out of a pipe, which holds some of them at a time. */
+static void give_by_pipe(const char *how, int fd, char *bytes, size_t length)
+{
+	ssize_t held, done;
+	int ends[2];
+
+	if (pipe(ends))
+		fail("pipe");
+	while (length) {
+		held = write(ends[1], bytes, length < 4096 ? length : 4096);
+		if (held <= 0)
+			fail("pipe");
+		bytes += held;
+		length -= held;
+		for (; held; held -= done) {
+			done = *how == 's' ? splice(ends[0], 0, fd, 0, held, 0) : by_ring(IORING_OP_SPLICE, fd, ends[0], 0, held);
+			if (done <= 0)
+				fail(how);
+		}
+	}
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* Writes all of two parts, or of a file. */
@@ -131,10 +185,16 @@ static void give(const char *how, int fd, char *first, size_t first_length, char
 			fail("short");
 		return;
 	}
+	if (!strcmp(how, "ring-writev") || !strcmp(how, "ring-sendmsg")) {
+		give_by_ring(how, fd, parts);
+		return;
+	}
 	all = malloc(length);
 	memcpy(all, first, first_length);
 	memcpy(all + first_length, second, second_length);
-	if (*how == 'f') {
+	if (strstr(how, "splice")) {
+		give_by_pipe(how, fd, all, length);
+	} else if (*how == 'f') {
 		file = tmpfile();
 		fwrite(all, 1, length, file);
 		fflush(file);
@@ -144,7 +204,7 @@ static void give(const char *how, int fd, char *first, size_t first_length, char
 		fclose(file);
 	} else {
 		for (next = all; left; next += done, left -= done) {
-			done = by_ring(IORING_OP_SEND, fd, next, left);
+			done = by_ring(strcmp(how, "ring") ? IORING_OP_WRITE : IORING_OP_SEND, fd, 0, next, left);
 			if (done <= 0)
 				fail("send");
 		}
@@ -161,7 +221,7 @@ int main(int count, char **words)
 	ssize_t got;
 
 	if (count != 3)
-		return fprintf(stderr, "usage: serve vectors|messages|many|ring|file PATH\n"), 2;
+		return fprintf(stderr, "usage: serve vectors|messages|many|file|splice|ring|ring-write|ring-writev|ring-sendmsg|ring-splice PATH\n"), 2;
 	strncpy(name.sun_path, words[2], sizeof(name.sun_path) - 1);
 	unlink(words[2]);
 	if (*words[1] == 'r')

@@ -5,7 +5,7 @@ use crate::cycles::CycleEvents;
 use crate::discover::in_initial_pid_namespace;
 use crate::error::Error;
 use crate::object::has_tracepoint;
-use crate::options::{CounterOptions, ProcessSelection};
+use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
 use crate::timing::Timing;
 use libbpf_rs::btf::Btf;
@@ -171,7 +171,8 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Bt
     constants.find_servers = (options.server == ProcessSelection::Ports).into();
     constants.find_clients = (options.client == ProcessSelection::Ports).into();
     constants.only_port_set = (!options.ports.is_empty()).into();
-    constants.only_unix = options.only_unix.into();
+    constants.counts_tcp = (options.sockets != SocketKinds::Unix).into();
+    constants.counts_unix = (options.sockets != SocketKinds::Tcp).into();
     constants.own_tgid = std::process::id();
     constants.adopt_children = options.adopt_children.into();
     constants.kernel_slots = (slots() / 2) as u32;

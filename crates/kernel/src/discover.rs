@@ -65,7 +65,7 @@ enum End {
 }
 
 /// Returns the number of this process's network namespace; 0 where there are none.
-pub(crate) fn own_network_namespace() -> u32 {
+pub fn own_network_namespace() -> u32 {
     fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino() as u32)
 }
 

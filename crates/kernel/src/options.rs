@@ -62,12 +62,11 @@ pub enum CycleChoice {
 
 /// What to count, for whom.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "they do not exclude each other")]
 pub struct CounterOptions {
     /// The captured ports. When there are any, only sockets on them are counted; without any, all TCP sockets of the roles.
     pub ports: Vec<u16>,
-    /// Count UNIX stream sockets, not those of TCP.
-    pub only_unix: bool,
+    /// Which sockets are counted.
+    pub sockets: SocketKinds,
     /// Who the server is.
     pub server: ProcessSelection,
     /// Who the client is.
@@ -84,6 +83,18 @@ pub struct CounterOptions {
     pub by_operation: bool,
     /// Number of the network namespace that is captured in: which of several loopbacks a captured connection is on.
     pub network_namespace: u32,
+}
+
+/// Sockets of which kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SocketKinds {
+    /// Those of TCP, on the captured ports.
+    #[default]
+    Tcp,
+    /// UNIX stream sockets.
+    Unix,
+    /// Both.
+    Both,
 }
 
 /// How the programs' own cost is measured.
@@ -103,7 +114,7 @@ impl CounterOptions {
     pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
         Self {
             ports: ports.into(),
-            only_unix: false,
+            sockets: SocketKinds::Tcp,
             server: ProcessSelection::Ports,
             client: ProcessSelection::Ports,
             cycles: CycleChoice::Best,

@@ -27,6 +27,11 @@ impl StopHandle {
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
     }
+
+    /// When a stop was asked for, Unix nanoseconds.
+    pub fn requested_ns(&self) -> Option<u64> {
+        Some(self.0.at_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0)
+    }
 }
 
 /// Unix nanoseconds of now, at least 1.
@@ -56,7 +61,7 @@ impl Stop {
 
     /// When a stop was asked for, Unix nanoseconds.
     pub fn requested_ns(&self) -> Option<u64> {
-        Some(self.0.0.at_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0)
+        self.0.requested_ns()
     }
 
     /// Readable once a stop was asked for.

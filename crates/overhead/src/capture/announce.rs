@@ -16,16 +16,22 @@ pub fn sentence(
     sockets: Option<&Sockets>,
     counters: &Measured<Counters>,
 ) -> String {
-    if let Some(Sockets { names, .. }) = sockets {
-        let noun = if names.len() == 1 { "socket" } else { "sockets" };
-        let names = some(names.iter().map(|name| clean(name)));
-        return format!("capturing the UNIX {noun} {names}; {}; {}", servers(counters), end(capture));
+    let sockets = sockets.map(|sockets| (sockets.are_beside, in_words(sockets)));
+    if let Some((false, sockets)) = sockets {
+        return format!("capturing {sockets}; {}; {}", servers(counters), end(capture));
     }
+    let sockets = sockets.map_or_else(String::new, |(_, sockets)| format!(", and {sockets}"));
     let what = if capture.bpf_only { "counting" } else { "capturing" };
     let place = if capture.bpf_only { String::new() } else { format!(" on {}", capture.interface_in_words()) };
     let noun = if ports.len() == 1 { "port" } else { "ports" };
     let ports = some(ports.iter().map(u16::to_string));
-    format!("{what}{place}, TCP {noun} {ports}; {}; {}", servers(counters), end(capture))
+    format!("{what}{place}, TCP {noun} {ports}{sockets}; {}; {}", servers(counters), end(capture))
+}
+
+/// `the UNIX socket /run/redis.sock`.
+fn in_words(sockets: &Sockets) -> String {
+    let noun = if sockets.names.len() == 1 { "socket" } else { "sockets" };
+    format!("the UNIX {noun} {}", some(sockets.names.iter().map(|name| clean(name))))
 }
 
 /// Whose work is counted.

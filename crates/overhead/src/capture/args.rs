@@ -35,7 +35,7 @@ pub struct CaptureArgs {
     /// List the interfaces and end
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
-    /// A UNIX socket instead of an interface: the server's path, @NAME of an abstract one, or `auto`; repeatable
+    /// A UNIX socket, instead of an interface or beside that of -i: the server's path, @NAME of an abstract one, or `auto`; repeatable [default: those of the servers of --db, beside lo, where -i, --container and -f are absent]
     #[arg(long, value_name = "PATH", conflicts_with_all = ["filter", "bpf_only"])]
     pub unix: Vec<String>,
     #[command(flatten)]

@@ -3,7 +3,9 @@
 use super::args::CaptureArgs;
 use super::streams::Sockets;
 use anyhow::Result;
-use overhead_kernel::{Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role, WorkSampling};
+use overhead_kernel::{
+    Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role, SocketKinds, WorkSampling,
+};
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +40,9 @@ impl Counting {
             options.network_namespace = namespace.number() as u32;
         }
         if let Some(sockets) = sockets {
-            options.only_unix = true;
+            options.sockets = if sockets.are_beside { SocketKinds::Both } else { SocketKinds::Unix };
+        }
+        if let Some(sockets) = sockets.filter(|sockets| !sockets.are_beside) {
             if options.server == ProcessSelection::Ports {
                 options.server = sockets.server();
             }
@@ -88,9 +92,18 @@ impl Counting {
 
     /// Counts these processes as clients, too. One that has ended meanwhile has nothing to count.
     pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
+        self.add(Role::Client, pids);
+    }
+
+    /// Counts these processes as servers, too.
+    pub fn add_servers<'a>(&mut self, pids: impl IntoIterator<Item = &'a u32>) {
+        self.add(Role::Server, pids);
+    }
+
+    fn add<'a>(&mut self, role: Role, pids: impl IntoIterator<Item = &'a u32>) {
         if let Self::On(counters) = self {
             for pid in pids {
-                let _ = counters.add_process(Role::Client, *pid);
+                let _ = counters.add_process(role, *pid);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod announce;
 mod args;
+mod beside;
 mod clock;
 mod command;
 mod container;
@@ -40,17 +41,19 @@ use crate::sample::{AggregateWindows, Sampler, Windows};
 use crate::sweep::SweepArgs;
 use crate::time::unix_ns;
 use crate::warnings::Warnings;
-use crate::{caller, fields, inputs, ledger, print, project};
+use crate::{caller, databases, fields, inputs, ledger, print, project};
 use anyhow::{Result, bail};
+use beside::BesideSource;
 use counters::Counting;
 use metrics::{Metrics, MetricsServer};
-use overhead_capture::live::{LiveOptions, LiveSource, interface_facts};
+use overhead_capture::live::{LiveOptions, LiveSource, Stop, StopHandle, interface_facts};
 use overhead_capture::{KernelFilter, WriterOptions};
 use overhead_containers::Containers;
 use overhead_dissect::{Dissector, Selection, Totals};
-use overhead_kernel::WorkListener;
+use overhead_kernel::{WorkListener, own_network_namespace};
 use overhead_model::record::SourceKind;
-use overhead_model::{LinkType, Measured, Run, exit, say};
+use overhead_model::{LinkType, Measured, Protocol, Run, Transport, exit, say};
+use overhead_report::text::clean;
 use overhead_report::{Aggregate, FileOwner, NamedRun, SharedListener};
 use packets::{CaptureOutcome, LiveInput, SharedWorkListener};
 #[cfg(not(feature = "top"))]
@@ -128,8 +131,18 @@ impl CaptureArgs {
     ) -> Result<T> {
         let begun = self.begin(folder.as_ref(), output);
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
-        let CaptureSession { mut child, spawned, mut counting, capturing, work, warmup, metrics, started, containers } =
-            session;
+        let CaptureSession {
+            mut child,
+            spawned,
+            mut counting,
+            capturing,
+            sockets,
+            work,
+            warmup,
+            metrics,
+            started,
+            containers,
+        } = session;
         let watched =
             Watched { capturing: capturing.as_ref(), counting: &mut counting, warmup: warmup.as_deref(), metrics };
         let cause = self.watch(child.as_mut(), watched, signals).await?;
@@ -139,7 +152,7 @@ impl CaptureArgs {
         let ended = Ended::of(cause, child.as_mut(), &mut signals.end).await?;
         let Some(ended) = ended else { return Err(StatusFault::aborted(&self.kept(folder.as_deref())).into()) };
         let ran = ended.at.map(|at| at - spawned);
-        let finishing = Finishing { counting, capturing, work, warmup, started, ended, containers };
+        let finishing = Finishing { counting, capturing, sockets, work, warmup, started, ended, containers };
         let (this, place) = (Arc::clone(&self), folder.clone());
         let concluded = signals.end.unless_aborted(move || {
             let run = this.record(finishing, place.as_deref())?;
@@ -150,16 +163,18 @@ impl CaptureArgs {
 
     /// Waits for the threads, and makes the record.
     fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
-        let Finishing { mut counting, capturing, work, warmup, started, ended, containers } = finishing;
+        let Finishing { mut counting, capturing, sockets, work, warmup, started, ended, containers } = finishing;
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         if let Some(lost) = folder.and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
             captured.warnings.partial(lost);
         }
         captured.warnings.of_command(ended);
-        let mut counters = match (self.bpf_only, self.unix.is_empty()) {
+        let had_streams = captured.totals.transports.contains(&Transport::Unix);
+        let only_streams = sockets.as_ref().is_some_and(|sockets| !sockets.are_beside);
+        let mut counters = match (self.bpf_only, had_streams || only_streams) {
             (true, _) => counting.read(),
-            (false, true) => counting.attribute(&captured.aggregate),
-            (false, false) => counting.attribute_streams(&captured.aggregate),
+            (false, false) => counting.attribute(&captured.aggregate),
+            (false, true) => counting.attribute_streams(&captured.aggregate),
         };
         let moments = [&containers, &container::containers_now()];
         container::name_containers(&mut counters, &moments, &counting.network_namespaces());
@@ -169,7 +184,7 @@ impl CaptureArgs {
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             captured.warnings.of_frame_sizes(&captured.totals, interface);
         }
-        if self.unix.is_empty() {
+        if sockets.is_none() {
             streams::look_for_others(self, &captured.aggregate, &mut captured.warnings);
         } else if captured.totals.frames == 0 {
             streams::look_for_servers(&self.unix, &mut captured.warnings);
@@ -231,10 +246,10 @@ impl CaptureArgs {
         }
         let selection = self.which.selection()?;
         let sockets = self.sockets(&selection)?;
-        let ports = if sockets.is_some() { Vec::new() } else { self.ports()? };
+        let ports = if self.has_interface() { self.ports()? } else { Vec::new() };
         let containers = container::containers_now();
         let mut counting = Counting::load(self, &ports, sockets.as_ref())?;
-        if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet) {
+        if let Some(note) = counting.awaited(&ports).filter(|_| !self.output.quiet && sockets.is_none()) {
             say!("{note}");
         }
         if let Some(caution) = self.rotation.caution(self.write.as_deref()).filter(|_| !self.output.quiet) {
@@ -247,9 +262,10 @@ impl CaptureArgs {
             Measured::Unavailable { unavailable } => Measured::unavailable(unavailable),
         };
         let listener = work.value().cloned();
-        let capturing = match &sockets {
-            Some(sockets) => Some(self.open_streams(&selection, sockets, folder, warmup.clone(), &mut counting)?),
-            None => self.open(&selection, &ports, folder, warmup.clone(), listener)?,
+        let mut opening = Opening { selection: &selection, folder, warmup: warmup.clone(), counting: &mut counting };
+        let (capturing, sockets) = match sockets {
+            Some(sockets) if !sockets.are_beside => (Some(self.open_streams(&sockets, opening)?), Some(sockets)),
+            sockets => self.open(sockets, &ports, &mut opening, listener)?,
         };
         if let Some(warmup) = warmup.as_ref().filter(|_| self.bpf_only) {
             warmup.begin();
@@ -262,7 +278,7 @@ impl CaptureArgs {
             container::name_containers(&mut so_far, &[&containers], &counting.network_namespaces());
             say!("overhead: {}", announce::sentence(self, &ports, sockets.as_ref(), &so_far));
         }
-        Ok(CaptureSession { child, spawned, counting, capturing, work, warmup, metrics, started, containers })
+        Ok(CaptureSession { child, spawned, counting, capturing, sockets, work, warmup, metrics, started, containers })
     }
 
     /// The run folder, unless packets or nothing are to be written.
@@ -294,17 +310,21 @@ impl CaptureArgs {
         PacketFiles::create(place, self.rotation, about, (self.which.selected(), windows)).map(Some)
     }
 
-    /// Opens interface and file, and starts the capture.
+    /// Returns whether packets of an interface are captured, or counted.
+    fn has_interface(&self) -> bool {
+        self.unix.is_empty() || self.iface.is_some()
+    }
+
+    /// Opens interface and file, and starts the capture; with the UNIX sockets that are captured beside it, as far as they can be.
     fn open(
         &self,
-        selection: &Selection,
+        sockets: Option<Sockets>,
         ports: &[u16],
-        folder: Option<&Arc<Folder>>,
-        warmup: Option<Arc<WarmUp>>,
+        opening: &mut Opening<'_>,
         work: Option<SharedWorkListener>,
-    ) -> Result<Option<Capturing>> {
+    ) -> Result<(Option<Capturing>, Option<Sockets>)> {
         if self.bpf_only {
-            return Ok(None);
+            return Ok((None, None));
         }
         let mut options = LiveOptions::new(self.interface());
         options.namespace = self.namespace().cloned();
@@ -325,38 +345,78 @@ impl CaptureArgs {
             if !self.output.quiet {
                 say!("overhead: {}", source.announcement());
             }
-            return self.start(source, about, selection, folder, warmup, work).map(Some);
+            return Ok((Some(self.start(source, about, opening, work)?), None));
         }
-        self.start(source, about, selection, folder, warmup, work).map(Some)
+        if let Some(sockets) = sockets
+            && let Some(streams) = self.streams_beside(&sockets, source.stop_handle(), opening)?
+        {
+            about.beside = Some((LinkType::UPPER_PDU, sockets.names.join(", ")));
+            let capturing = self.start(BesideSource::new(source, streams), about, opening, work)?;
+            return Ok((Some(capturing), Some(sockets)));
+        }
+        Ok((Some(self.start(source, about, opening, work)?), None))
     }
 
-    /// Returns the UNIX sockets that were asked for; `None` where packets are captured.
+    /// Opens the UNIX sockets beside an interface. Where nobody has asked for them by name, it is enough to say why they cannot be.
+    fn streams_beside(
+        &self,
+        sockets: &Sockets,
+        stop: StopHandle,
+        opening: &mut Opening<'_>,
+    ) -> Result<Option<StreamSource>> {
+        match StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop) {
+            Ok(streams) => {
+                opening.counting.add_servers(&sockets.pids);
+                opening.counting.add_clients(&streams.client_pids());
+                Ok(Some(streams))
+            }
+            Err(error) if self.unix.is_empty() => {
+                if !self.output.quiet {
+                    let names = clean(&sockets.names.join(", "));
+                    say!("overhead: what goes through the UNIX socket {names} is not captured: {error:#}");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the UNIX sockets to capture: those that were asked for, or those of the servers that `--db` names where nothing
+    /// says where to capture; `None` where only packets are captured.
     fn sockets(&self, selection: &Selection) -> Result<Option<Sockets>> {
         if self.unix.is_empty() {
-            return Ok(None);
+            return Ok(if self.finds_sockets() { self.sockets_of_databases(selection) } else { None });
         }
         if self.project.model().is_some() {
             let why =
                 "--project and --physical model a link, and UNIX sockets have none: leave them out, or capture TCP";
             return Err(StatusFault::usage(why.to_owned()).into());
         }
-        Sockets::find(&self.unix, selection, &self.pid).map(Some)
+        let sockets = Sockets::find(&self.unix, selection, &self.pid)?;
+        Ok(Some(Sockets { are_beside: self.has_interface(), ..sockets }))
+    }
+
+    /// Returns whether a server was named, and nothing that only packets have.
+    fn finds_sockets(&self) -> bool {
+        let is_elsewhere = self.iface.is_some() || self.container.is_some() || self.filter.is_some();
+        let is_of_packets = self.bpf_only || self.tls_plaintext.is_some() || self.sample_kernel;
+        !(is_elsewhere || is_of_packets || self.project.model().is_some() || self.which.selected().db.is_empty())
+    }
+
+    fn sockets_of_databases(&self, selection: &Selection) -> Option<Sockets> {
+        let protocols: Vec<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
+        let databases = databases::listening(&container::containers_now()).ok()?;
+        Sockets::beside(&databases, &protocols, &port_list(selection), own_network_namespace())
     }
 
     /// Opens sockets and file, and starts the capture.
-    fn open_streams(
-        &self,
-        selection: &Selection,
-        sockets: &Sockets,
-        folder: Option<&Arc<Folder>>,
-        warmup: Option<Arc<WarmUp>>,
-        counting: &mut Counting,
-    ) -> Result<Capturing> {
-        let source = StreamSource::open(sockets, selection, self.snaplen, self.buffer)?;
-        counting.add_clients(&source.client_pids());
+    fn open_streams(&self, sockets: &Sockets, mut opening: Opening<'_>) -> Result<Capturing> {
+        let stop = Stop::new()?.handle();
+        let source = StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop)?;
+        opening.counting.add_clients(&source.client_pids());
         let mut about = WriterOptions::new(LinkType::UPPER_PDU);
         about.interface = sockets.names.join(", ");
-        self.start(source, about, selection, folder, warmup, None)
+        self.start(source, about, &mut opening, None)
     }
 
     /// Opens the file, and starts the capture.
@@ -364,16 +424,15 @@ impl CaptureArgs {
         &self,
         source: impl LiveInput,
         about: WriterOptions,
-        selection: &Selection,
-        folder: Option<&Arc<Folder>>,
-        warmup: Option<Arc<WarmUp>>,
+        opening: &mut Opening<'_>,
         work: Option<SharedWorkListener>,
     ) -> Result<Capturing> {
+        let Opening { selection, folder, warmup, .. } = opening;
         let windows = self.sample.cycle.map(|cycle| {
             let now_ns = unix_ns();
             Windows::new(cycle, self.sample.sample_seed.unwrap_or(now_ns), now_ns)
         });
-        let packets = self.packets(folder, about, windows)?;
+        let packets = self.packets(*folder, about, windows)?;
         let keys = KeyReader::follow(&self.keys);
         let tally =
             Aggregate::new().with_peers().with_rows_by(self.output.rows.by()).with_distributions(self.distribution);
@@ -382,7 +441,7 @@ impl CaptureArgs {
             None => tally,
         };
         let tally = if self.no_statements { tally.without_statements() } else { tally };
-        let (selection, log, no_memo) = (selection.clone(), keys.log(), self.no_memo);
+        let (selection, log, no_memo) = ((*selection).clone(), keys.log(), self.no_memo);
         let make = move |tally| {
             let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&log));
             if no_memo { dissector.without_memo() } else { dissector }
@@ -393,7 +452,7 @@ impl CaptureArgs {
             }
             None => Dissection::Whole(Box::new(make(tally))),
         };
-        let limits = Limits { frames: self.count, operations: self.ops, warmup, windows };
+        let limits = Limits { frames: self.count, operations: self.ops, warmup: warmup.take(), windows };
         Ok(Capturing::start(source, dissection, keys, packets, limits, work))
     }
 
@@ -459,7 +518,7 @@ impl CaptureArgs {
         started: Beginning,
     ) -> ledger::Circumstances {
         let interface =
-            (!self.bpf_only && self.unix.is_empty()).then(|| interface_facts(self.interface(), self.namespace()));
+            (!self.bpf_only && self.has_interface()).then(|| interface_facts(self.interface(), self.namespace()));
         let mut environment = environment::describe(interface, &self.command);
         environment.container = self.place.as_ref().map(|place| place.container.record());
         if let Some(workload) = &mut environment.workload {
@@ -599,12 +658,22 @@ struct CaptureSession {
     spawned: Instant,
     counting: Counting,
     capturing: Option<Capturing>,
+    /// The UNIX sockets that are captured.
+    sockets: Option<Sockets>,
     work: Measured<SharedWorkListener>,
     warmup: Option<Arc<WarmUp>>,
     metrics: Option<MetricsServer>,
     started: Beginning,
     /// Those there were as it began.
     containers: Containers,
+}
+
+/// What a capture is opened with.
+struct Opening<'a> {
+    selection: &'a Selection,
+    folder: Option<&'a Arc<Folder>>,
+    warmup: Option<Arc<WarmUp>>,
+    counting: &'a mut Counting,
 }
 
 /// What is looked at while a capture runs.
@@ -619,6 +688,7 @@ struct Watched<'a> {
 struct Finishing {
     counting: Counting,
     capturing: Option<Capturing>,
+    sockets: Option<Sockets>,
     work: Measured<SharedWorkListener>,
     warmup: Option<Arc<WarmUp>>,
     started: Beginning,

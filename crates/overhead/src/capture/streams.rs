@@ -2,9 +2,10 @@
 
 use super::args::CaptureArgs;
 use super::packets::LiveInput;
+use crate::databases::Database;
 use crate::warnings::Warnings;
 use anyhow::{Result, bail};
-use overhead_capture::live::{Stop, StopHandle};
+use overhead_capture::live::StopHandle;
 use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
 use overhead_dissect::Selection;
 use overhead_kernel::{
@@ -34,6 +35,8 @@ pub struct Sockets {
     pub names: Vec<String>,
     /// Processes that listen there.
     pub pids: Vec<u32>,
+    /// They are captured beside an interface, not in place of one.
+    pub are_beside: bool,
 }
 
 impl Sockets {
@@ -61,6 +64,28 @@ impl Sockets {
             }
         }
         Ok(sockets)
+    }
+
+    /// Finds the sockets of the servers of these protocols that also listen on one of these ports, or on none, outside of
+    /// containers and of other network namespaces; `None` where there are none.
+    pub fn beside(
+        databases: &[Database],
+        protocols: &[Protocol],
+        ports: &[u16],
+        network_namespace: u32,
+    ) -> Option<Self> {
+        let is_meant = |database: &&Database| {
+            let is_here = database.network_namespace.is_none_or(|namespace| namespace == network_namespace);
+            let listens = database.addresses.is_empty() || database.ports().iter().any(|port| ports.contains(port));
+            protocols.contains(&database.system.protocol) && is_here && listens && database.container.is_none()
+        };
+        let mut sockets = Self { are_beside: true, ..Self::default() };
+        for database in databases.iter().filter(is_meant) {
+            for socket in &database.unix {
+                sockets.add(socket.clone(), &database.pids);
+            }
+        }
+        (!sockets.names.is_empty()).then_some(sockets)
     }
 
     /// Returns how the processes of the server are found.
@@ -161,7 +186,9 @@ pub struct StreamSource {
     names: Vec<String>,
     /// The port that is noted of the server's: the usual one of the protocol, where there is one.
     port: u16,
-    stop: Stop,
+    /// Number of the interface that pieces are of.
+    interface: u32,
+    stop: StopHandle,
     stopping: bool,
     /// All was taken that there was before the stop.
     drained: bool,
@@ -189,8 +216,14 @@ struct OpenStream {
 }
 
 impl StreamSource {
-    /// Begins to take what is written to the sockets.
-    pub fn open(sockets: &Sockets, selection: &Selection, snaplen: u32, ring_bytes: u32) -> Result<Self> {
+    /// Begins to take what is written to the sockets, until it is stopped by this handle.
+    pub fn open(
+        sockets: &Sockets,
+        selection: &Selection,
+        snaplen: u32,
+        ring_bytes: u32,
+        stop: StopHandle,
+    ) -> Result<Self> {
         let limit = (snaplen > 0).then_some(snaplen);
         let streams = Streams::start(&StreamOptions { sockets: sockets.names.clone(), ring_bytes, limit })?;
         let mut protocols = selection.ports.iter().flat_map(|(_, protocols)| protocols);
@@ -200,7 +233,8 @@ impl StreamSource {
             streams,
             names: sockets.names.iter().map(|name| format!("unix:{name}")).collect(),
             port: only.and_then(|protocol| protocol.ports().first()).copied().unwrap_or_default(),
-            stop: Stop::new()?,
+            interface: u32::from(sockets.are_beside),
+            stop,
             stopping: false,
             drained: false,
             ready: VecDeque::new(),
@@ -219,14 +253,19 @@ impl StreamSource {
         self.streams.client_pids().unwrap_or_default()
     }
 
-    /// Takes in what has come; false where nothing has.
-    fn fill(&mut self) -> Result<bool, SourceError> {
+    /// Takes in what has come; returns how many pieces that were.
+    pub fn fill(&mut self) -> Result<usize, SourceError> {
+        if !self.stopping && self.stop.requested_ns().is_some() {
+            self.stopping = true;
+            self.streams.stop();
+            self.look();
+        }
         let ready = &mut self.ready;
         let taken = self.streams.poll(self.stopping, |bytes| ready.push_back(bytes)).map_err(|error| failed(&error))?;
         if taken == 0 {
             self.end_connections();
         }
-        Ok(!self.ready.is_empty())
+        Ok(taken)
     }
 
     /// Where nothing is under way, connections that were gone at the last look have ended.
@@ -298,12 +337,11 @@ impl StreamSource {
 impl Source for StreamSource {
     /// Returns [`Next::Idle`] at once when nothing is there, then after every fiftieth of a second without a frame.
     fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
-        if !self.stopping && self.stop.requested_ns().is_some() {
-            self.stopping = true;
-            self.streams.stop();
-            self.look();
-        }
-        while self.ready.is_empty() && !self.fill()? {
+        while !self.has_ready() {
+            self.fill()?;
+            if self.has_ready() {
+                break;
+            }
             if self.stopping {
                 if self.drained {
                     return Ok(Next::End);
@@ -323,15 +361,8 @@ impl Source for StreamSource {
                 return Ok(Next::Idle);
             }
         }
-        let Some(bytes) = self.ready.pop_front() else { return Ok(Next::Idle) };
         self.idle_since = None;
-        let (time_ns, original_len) = self.make(&bytes);
-        if self.stop.requested_ns().is_some_and(|stopped_ns| time_ns > stopped_ns && bytes.length > 0) {
-            return Ok(Next::Idle);
-        }
-        let frame = Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: 0, bytes: &self.frame };
-        self.totals.add(&frame);
-        Ok(Next::Frame(frame))
+        Ok(self.hand_out())
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
@@ -344,9 +375,30 @@ impl Source for StreamSource {
     }
 }
 
+impl StreamSource {
+    /// Returns whether a piece can be handed out.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Hands out the next piece that was taken in; [`Next::Idle`] where there is none, or it is from after the stop.
+    pub fn hand_out(&mut self) -> Next<'_> {
+        let Some(bytes) = self.ready.pop_front() else { return Next::Idle };
+        let (time_ns, original_len) = self.make(&bytes);
+        if self.stop.requested_ns().is_some_and(|stopped_ns| time_ns > stopped_ns && bytes.length > 0) {
+            return Next::Idle;
+        }
+        let Self { interface, frame, .. } = self;
+        let frame =
+            Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: *interface, bytes: frame.as_slice() };
+        self.totals.add(&frame);
+        Next::Frame(frame)
+    }
+}
+
 impl LiveInput for StreamSource {
     fn stop_handle(&self) -> StopHandle {
-        self.stop.handle()
+        self.stop.clone()
     }
 
     fn totals(&self) -> &Totals {

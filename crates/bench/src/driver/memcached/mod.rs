@@ -11,7 +11,7 @@ use crate::data::{self, Inserts};
 use crate::fault::Fault;
 use crate::plan::Operation;
 use crate::stats::Faults;
-use crate::target::Target;
+use crate::target::{Address, Target};
 use anyhow::{Context, Result, bail};
 use async_memcached::{AsciiProtocol, Client, Error, Status};
 use overhead_model::Protocol;
@@ -31,6 +31,7 @@ impl Driver for Memcached {
     const NAME: &'static str = "async-memcached";
     const VERSION: &'static str = env!("DRIVER_ASYNC_MEMCACHED");
     const INSERTS: Inserts = Inserts::Ring;
+    const SOCKETS: bool = true;
 
     fn new(target: Target, options: Options) -> Result<Self> {
         options.only("memcached", &[])?;
@@ -68,7 +69,7 @@ impl Driver for Memcached {
 impl Memcached {
     async fn open(&self) -> Result<Client> {
         let Some(server) = self.target.servers.first() else { bail!("no server") };
-        let connected = tokio::time::timeout(self.target.timeout, greet(format!("tcp://{server}"))).await;
+        let connected = tokio::time::timeout(self.target.timeout, greet(url_of(server)?)).await;
         let client = match connected {
             Ok(Ok(client)) => Ok(client),
             // What the driver makes of it hides why.
@@ -78,6 +79,26 @@ impl Memcached {
         };
         client.with_context(|| format!("{server}: no connection"))
     }
+}
+
+/// Returns where a server is, as the driver wants it.
+fn url_of(server: &Address) -> Result<String> {
+    let url = match server {
+        Address::Tcp { .. } => format!("tcp://{server}"),
+        Address::Unix(path) => {
+            let path = std::path::absolute(path)?;
+            let file = url::Url::from_file_path(&path).ok().map(|url| url.path().to_owned());
+            // The driver does not undo the encoding of what a URL cannot hold.
+            let plain = file.filter(|plain| Some(plain.as_str()) == path.to_str());
+            let refused = || {
+                Fault::usage(format!(
+                    "--server {server}: this driver takes no such path; use letters, digits, `.`, `_` and `-`"
+                ))
+            };
+            format!("unix://{}", plain.ok_or_else(refused)?)
+        }
+    };
+    Ok(url)
 }
 
 /// Connects, and asks for the version: a server that is there answers.

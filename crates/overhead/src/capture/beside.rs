@@ -1,0 +1,128 @@
+//! An interface, and UNIX sockets beside it: what their clients wrote, whichever way they came.
+
+use super::packets::LiveInput;
+use super::streams::StreamSource;
+use anyhow::Result;
+use overhead_capture::live::{LiveSource, StopHandle};
+use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_model::Measured;
+
+/// Packets between looks at the sockets.
+const BETWEEN: u32 = 64;
+/// Pieces that may wait after a look that found this many are looked for before the interface is asked again, which may wait.
+const MANY: usize = 1024;
+/// So often in a row at most.
+const ROUNDS: u32 = 16;
+
+/// The packets of an interface, and what is written to UNIX sockets among them, as a second interface.
+pub struct BesideSource {
+    packets: LiveSource,
+    streams: StreamSource,
+    /// Packets until the sockets are looked at.
+    until_look: u32,
+    /// Looks until the interface is asked.
+    rounds: u32,
+    /// There are no more packets.
+    is_over: bool,
+    totals: Totals,
+}
+
+impl BesideSource {
+    /// Puts both together. The handle that stops the packets stops the streams.
+    pub fn new(packets: LiveSource, streams: StreamSource) -> Self {
+        Self { packets, streams, until_look: 0, rounds: ROUNDS, is_over: false, totals: Totals::default() }
+    }
+
+    /// Looks at the sockets where it is time to.
+    fn look(&mut self) -> Result<(), SourceError> {
+        self.until_look = BETWEEN;
+        if self.streams.fill()? >= MANY && self.rounds > 0 {
+            self.rounds -= 1;
+            self.until_look = 0;
+        } else {
+            self.rounds = ROUNDS;
+        }
+        Ok(())
+    }
+}
+
+impl Source for BesideSource {
+    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+        if self.is_over {
+            // Its own end is that of both.
+            let next = self.streams.next_frame()?;
+            if let Next::Frame(frame) = &next {
+                self.totals.add(frame);
+            }
+            return Ok(next);
+        }
+        if !self.streams.has_ready() && self.until_look == 0 {
+            self.look()?;
+        }
+        if self.streams.has_ready() {
+            let next = self.streams.hand_out();
+            if let Next::Frame(frame) = &next {
+                self.totals.add(frame);
+            }
+            return Ok(next);
+        }
+        self.until_look = self.until_look.saturating_sub(1);
+        match self.packets.next_frame()? {
+            Next::Frame(frame) => {
+                self.totals.add(&frame);
+                Ok(Next::Frame(frame))
+            }
+            Next::Idle => {
+                self.until_look = 0;
+                Ok(Next::Idle)
+            }
+            Next::End => {
+                self.is_over = true;
+                Ok(Next::Idle)
+            }
+        }
+    }
+
+    fn kernel(&mut self) -> Measured<KernelStats> {
+        match (self.packets.kernel(), self.streams.kernel()) {
+            (Measured::Value(packets), Measured::Value(streams)) => Measured::Value(KernelStats {
+                received: packets.received + streams.received,
+                dropped: packets.dropped + streams.dropped,
+                interface_dropped: packets.interface_dropped,
+            }),
+            (unavailable @ Measured::Unavailable { .. }, _) | (_, unavailable) => unavailable,
+        }
+    }
+}
+
+impl LiveInput for BesideSource {
+    fn stop_handle(&self) -> StopHandle {
+        self.packets.stop_handle()
+    }
+
+    fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    fn end_window(&mut self) {
+        LiveInput::end_window(&mut self.packets);
+        self.streams.end_window();
+    }
+
+    /// Pieces outside of a window are left out later.
+    fn pause(&mut self) {
+        LiveInput::pause(&mut self.packets);
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        LiveInput::resume(&mut self.packets)
+    }
+
+    fn losses(&self) -> Vec<String> {
+        self.streams.losses()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.packets.remarks()
+    }
+}
