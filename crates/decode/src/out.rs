@@ -91,6 +91,11 @@ pub trait Reader {
     /// Opens a new operation.
     fn open(&mut self) -> OpId;
 
+    /// Opens an operation that began before some that are open already.
+    fn open_earlier(&mut self) -> OpId {
+        self.open()
+    }
+
     /// What is posted from here on is of `side`, until this is said of the other one.
     #[inline]
     fn turn(&mut self, side: Side) {
@@ -241,6 +246,11 @@ impl<'r, R: Reader> Out<'r, R> {
     /// Opens an operation. Does not charge it: see [`Out::charge`].
     pub fn open(&mut self) -> OpId {
         self.reader.open()
+    }
+
+    /// Opens an operation that began before some that are open already, and is known of only now.
+    pub fn open_earlier(&mut self) -> OpId {
+        self.reader.open_earlier()
     }
 
     /// Charges `op`: the postings that follow in this direction go to it, in later steps too.

@@ -25,6 +25,11 @@ impl<D: Decoder> Engine<D> {
         self.0.decoder_mut().expect_calls();
     }
 
+    /// Returns where the last bytes end that may begin an operation, and whose content a call of a TLS library is yet to tell.
+    pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
+        self.0.decoder().awaited()
+    }
+
     /// Takes in a part of what a call of a TLS library has moved.
     pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
         self.0.decoder_mut().call(part, reader);

@@ -371,9 +371,19 @@ impl Flow {
         } else if self.halves[side.other() as usize].fin_seen() {
             Owner::Connect
         } else {
-            Owner::Latest
+            self.latest()
         };
         self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
+    }
+
+    /// Whom a frame concerns that has to do with no byte: the latest operation. Where calls of a TLS library are yet to tell what is in
+    /// the latest records, that is the operation of the last one.
+    fn latest(&self) -> Owner {
+        let awaited = match &self.stage {
+            Stage::Decoding(Decoding { engine, .. }) => engine.awaited(),
+            _ => None,
+        };
+        awaited.map_or(Owner::Latest, |(side, end)| Owner::Byte(side, end.saturating_sub(1)))
     }
 
     fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
@@ -465,7 +475,7 @@ impl Flow {
         let (owner, account, bytes) = if new > 0 {
             (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, repeated)
         } else if keep_alive || before_stream {
-            (Owner::Latest, Account::Control, u64::from(segment.wire_len))
+            (self.latest(), Account::Control, u64::from(segment.wire_len))
         } else {
             (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, u64::from(segment.wire_len))
         };

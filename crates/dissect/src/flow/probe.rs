@@ -5,7 +5,6 @@
 //! payload. Which of the two is not known when it is sent.
 
 use super::Flow;
-use crate::ledger::Owner;
 use crate::packet::{Headers, Segment};
 use overhead_model::{Account, Side, Tally};
 
@@ -71,7 +70,8 @@ impl Flow {
         let Some(probe) = self.probes[side as usize].take() else { return };
         self.counts.rare().retransmitted_bytes += 1;
         let here = self.book.at(probe.number, probe.frames);
-        self.book.charge(side, Owner::Latest, Account::Control, u64::from(probe.wire_len), tally);
+        let owner = self.latest();
+        self.book.charge(side, owner, Account::Control, u64::from(probe.wire_len), tally);
         self.book.at(here.0, here.1);
     }
 

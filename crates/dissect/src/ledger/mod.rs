@@ -409,6 +409,16 @@ impl Book {
         op
     }
 
+    /// Opens an operation that began before the latest one, which stays that; the latest one where there is none.
+    fn open_earlier<T: Tally>(&mut self, tally: &mut T) -> OpId {
+        if self.latest.is_none() {
+            return self.open(tally);
+        }
+        let op = self.ops.open(0);
+        tally.trace(Trace::Opened { op: op.0 });
+        op
+    }
+
     /// What follows in a direction goes to `op`: returns whose the bytes are in the books, and how many of them can be added up
     /// before they are to be entered.
     #[inline(always)]

@@ -126,6 +126,10 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         self.book.open(self.tally)
     }
 
+    fn open_earlier(&mut self) -> OpId {
+        self.book.open_earlier(self.tally)
+    }
+
     #[inline]
     fn turn(&mut self, side: Side) {
         if self.sums.side != side {

@@ -44,6 +44,8 @@ pub(super) struct Waiting {
     pub layout: Opened,
     /// The other end had sent protected records before.
     pub is_late: bool,
+    /// How many records of both directions had come with it.
+    pub number: u64,
 }
 
 /// What is known of one record, in the order of the stream.
@@ -52,7 +54,9 @@ pub(super) enum Told {
     /// Application data.
     Data(Opened),
     /// TLS's own; of the handshake, or after it.
-    Own { layout: Opened, is_session: bool },
+    ///
+    /// `is_overtaken` where application data of the other end that came later was told before.
+    Own { layout: Opened, is_session: bool, is_overtaken: bool },
     /// Not known.
     Sealed(Opened, u8),
 }
@@ -69,6 +73,8 @@ pub(super) struct Calls {
     parts: VecDeque<ClearPart>,
     part_bytes: usize,
     directions: [Direction; 2],
+    /// Records that have come.
+    records: u64,
     /// Keys tell the content.
     is_ignored: bool,
 }
@@ -88,6 +94,8 @@ struct Direction {
     handed: u64,
     /// Some application data was told.
     has_data: bool,
+    /// The last record of it, by its number.
+    last_data: u64,
     given_up: bool,
 }
 
@@ -145,6 +153,8 @@ impl Calls {
     /// A protected record has come.
     pub fn lay(&mut self, side: Side, mut record: Waiting) {
         record.is_late = !self.directions[side.other() as usize].is_untouched();
+        self.records += 1;
+        record.number = self.records;
         let direction = &mut self.directions[side as usize];
         direction.laid = record.end;
         direction.waiting.push_back(record);
@@ -153,6 +163,16 @@ impl Calls {
     /// Returns whether records wait.
     pub fn is_waiting(&self, side: Side) -> bool {
         !self.directions[side as usize].waiting.is_empty()
+    }
+
+    /// Returns where the last record that waits and may begin an operation ends in the TCP stream: one of the client, or the server's first
+    /// one behind it, which may be a ticket.
+    pub fn awaited(&self) -> Option<(Side, u64)> {
+        let [request, response] = &self.directions;
+        let last = request.waiting.back().map_or(request.last_data, |record| record.number);
+        let is_ticket = |record: &&Waiting| record.number > last && !response.has_data && !record.says_its_type();
+        let ticket = response.waiting.front().filter(is_ticket).map(|record| (Side::Response, record.end));
+        ticket.or_else(|| Some((Side::Request, request.waiting.back()?.end)))
     }
 
     /// Says what the parts so far tell, in their order.
@@ -164,8 +184,9 @@ impl Calls {
                 break;
             }
             let Some(part) = self.pop() else { break };
+            let others = self.directions[side.other() as usize].last_data;
             let direction = &mut self.directions[side as usize];
-            if !direction.given_up && direction.part(part, side, out).is_none() {
+            if !direction.given_up && direction.part(part, (side, others), out).is_none() {
                 self.give_up(side, DISAGREEMENT, out);
             }
         }
@@ -205,7 +226,7 @@ impl Calls {
                 && direction.has_data
                 && !direction.given_up
             {
-                out.push((side, Event::Record(last.own(true))));
+                out.push((side, Event::Record(last.own(true, 0))));
                 direction.waiting.clear();
             }
             self.seal(side, out);
@@ -236,14 +257,15 @@ impl Waiting {
         Told::Sealed(self.layout, self.kind)
     }
 
-    fn own(&self, is_session: bool) -> Told {
+    /// Returns it as TLS's own, where the other end's data was told up to the record of this number.
+    fn own(&self, is_session: bool, others: u64) -> Told {
         // An alert has two bytes; no message of a handshake has fewer than four.
         let kind = match (self.kind, self.layout.content) {
             (APPLICATION_DATA, 2) => ALERT,
             (APPLICATION_DATA, _) => HANDSHAKE,
             (kind, _) => kind,
         };
-        Told::Own { layout: Opened { kind, ..self.layout }, is_session }
+        Told::Own { layout: Opened { kind, ..self.layout }, is_session, is_overtaken: others > self.number }
     }
 
     fn may_be_data(&self) -> bool {
@@ -275,15 +297,15 @@ impl Direction {
         part.call_start + part.call_len > self.told && self.laid + 1 < part.to
     }
 
-    /// Takes in a part; `None` where calls and records do not agree.
-    fn part(&mut self, part: ClearPart, side: Side, out: &mut Vec<(Side, Event)>) -> Option<()> {
+    /// Takes in a part, where the other end's data was told up to the record of a number; `None` where calls and records do not agree.
+    fn part(&mut self, part: ClearPart, (side, others): (Side, u64), out: &mut Vec<(Side, Event)>) -> Option<()> {
         let (start, end) = (part.call_start + part.before, part.call_start + part.call_len);
         if end > self.told {
             // Bytes of calls before this one may have been lost: their records are here all the same.
             let wanted = end - self.told;
             let reached = self.waiting.iter().take_while(|record| record.end <= part.to).count();
             let first = self.first_of_data(wanted, reached, part.sent)?;
-            self.tell_records(first, wanted, reached, side, out);
+            self.tell_records((first, reached), wanted, (side, others), out);
             if self.told < end || (part.sent && self.told > end) {
                 return None;
             }
@@ -317,8 +339,14 @@ impl Direction {
         Some(if is_ahead { 0 } else { first })
     }
 
-    /// Tells the records before the `first` one with data, and from there on as many as hold `wanted` bytes.
-    fn tell_records(&mut self, first: usize, wanted: u64, reached: usize, side: Side, out: &mut Vec<(Side, Event)>) {
+    /// Tells the records before the `first` one with data, and from there on as many of those `reached` as hold `wanted` bytes.
+    fn tell_records(
+        &mut self,
+        (first, reached): (usize, usize),
+        wanted: u64,
+        (side, others): (Side, u64),
+        out: &mut Vec<(Side, Event)>,
+    ) {
         let (goal, had_data) = (self.told + wanted, self.has_data);
         for index in 0..reached {
             if self.told >= goal {
@@ -326,13 +354,13 @@ impl Direction {
             }
             let Some(record) = self.waiting.pop_front() else { return };
             let told = if index >= first && record.may_be_data() {
-                self.has_data = true;
+                (self.has_data, self.last_data) = (true, record.number);
                 self.told += record.content();
                 Told::Data(record.layout)
             } else {
                 // A server of TLS 1.3 sends its tickets once the client has finished the handshake, and before data.
                 let is_ticket = side == Side::Response && record.is_late && !record.says_its_type();
-                record.own(had_data || is_ticket)
+                record.own(had_data || is_ticket, others)
             };
             out.push((side, Event::Record(told)));
         }
@@ -345,7 +373,7 @@ mod tests {
 
     fn record(end: u64, content: usize) -> Waiting {
         let layout = Opened { kind: APPLICATION_DATA, explicit: 0, content, type_bytes: 1, padding: 0, tag: 16 };
-        Waiting { end, kind: APPLICATION_DATA, layout, is_late: false }
+        Waiting { end, kind: APPLICATION_DATA, layout, is_late: false, number: 0 }
     }
 
     fn part(sent: bool, (from, to): (u64, u64), call_start: u64, bytes: &[u8]) -> ClearPart {
@@ -420,6 +448,37 @@ mod tests {
         calls.add(part(false, (ends[2], ends[2]), 150, &[7; 70]));
         let expected = ["data 100", "content 100", "data 50", "content 50", "data 70", "content 70"];
         assert_eq!(told(&mut calls), expected);
+    }
+
+    #[test]
+    fn tickets_that_are_told_after_the_request_behind_them_began_before_it() {
+        let mut calls = Calls::default();
+        calls.lay(Side::Response, record(252, 230));
+        calls.lay(Side::Request, record(32, 10));
+        assert_eq!(calls.awaited(), Some((Side::Request, 32)), "the request is the last to begin an operation");
+        calls.lay(Side::Response, record(279, 5));
+        assert_eq!(calls.awaited(), Some((Side::Request, 32)), "tickets come first");
+        calls.add(ClearPart { side: Side::Request, ..part(false, (0, 32), 0, &[7; 10]) });
+        calls.add(part(true, (252, 279), 0, &[7; 5]));
+        let mut out = Vec::new();
+        calls.tell(&mut out);
+        assert_eq!(calls.awaited(), None, "nothing waits");
+        let overtaken = out.iter().filter_map(|(_, event)| match event {
+            Event::Record(Told::Own { is_overtaken, .. }) => Some(*is_overtaken),
+            _ => None,
+        });
+        assert_eq!(overtaken.collect::<Vec<_>>(), [true]);
+    }
+
+    #[test]
+    fn what_the_server_sends_first_may_be_a_ticket() {
+        let mut calls = Calls::default();
+        calls.lay(Side::Request, record(32, 10));
+        calls.lay(Side::Response, record(252, 230));
+        calls.lay(Side::Response, record(279, 5));
+        assert_eq!(calls.awaited(), Some((Side::Response, 252)));
+        calls.lay(Side::Request, record(64, 10));
+        assert_eq!(calls.awaited(), Some((Side::Request, 64)));
     }
 
     #[test]

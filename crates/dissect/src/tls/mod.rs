@@ -81,6 +81,12 @@ impl<D: Decoder> Layered<D> {
         Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream }
     }
 
+    /// Returns where the last record ends that may begin an operation, and whose content a call of a TLS library is yet to tell, counted as
+    /// [`Self::hear`] counts.
+    pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
+        self.calls.as_ref()?.awaited()
+    }
+
     /// Calls of a TLS library are to be expected: from here on, its records wait for them.
     pub(crate) fn expect_calls(&mut self) {
         self.calls.get_or_insert_default();
@@ -223,6 +229,15 @@ impl<D: Decoder> Decoder for Layered<D> {
     }
 }
 
+/// When an operation began, beside the others.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// After all that are open.
+    Latest,
+    /// Before some that are open: it is known of late.
+    Earlier,
+}
+
 impl Secured {
     /// Returns how many bytes of memory it holds, roughly.
     fn held(&self) -> usize {
@@ -267,7 +282,7 @@ impl TlsLayer {
         if let Some(calls) = calls {
             let end = calls.position(side, input.available()) + header.total();
             if let Content::Sealed(layout) = content {
-                calls.lay(side, Waiting { end, kind: header.kind(), layout, is_late: false });
+                calls.lay(side, Waiting { end, kind: header.kind(), layout, is_late: false, number: 0 });
                 self.tell(inner, calls, out);
                 out.pass(header.total());
                 self.text = text;
@@ -290,7 +305,8 @@ impl TlsLayer {
             Content::Opened(layout) | Content::Unread(layout)
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {
-                self.own(side, layout, self.records.is_handshake_over(), out);
+                let session = self.records.is_handshake_over().then_some(Order::Latest);
+                self.own(side, layout, session, out);
                 out.pass(header.total());
             }
             Content::Opened(layout) => {
@@ -336,8 +352,10 @@ impl TlsLayer {
         for (side, event) in events {
             out.of_side(side, |out| match event {
                 Event::Record(Told::Data(layout)) => self.begin_data(side, layout, out),
-                Event::Record(Told::Own { layout, is_session }) => {
-                    self.own(side, layout, is_session || self.records.is_handshake_over(), out);
+                Event::Record(Told::Own { layout, is_session, is_overtaken }) => {
+                    let order = if is_overtaken { Order::Earlier } else { Order::Latest };
+                    let session = (is_session || self.records.is_handshake_over()).then_some(order);
+                    self.own(side, layout, session, out);
                 }
                 Event::Record(Told::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
                 Event::Content(bytes) => {
@@ -402,11 +420,14 @@ impl TlsLayer {
         self.weaves[side as usize].push(layout, None);
     }
 
-    /// A record that is TLS's own: of the handshake, or, where it `is_session`, an operation that is not counted.
-    fn own<R: Reader>(&mut self, side: Side, layout: Opened, is_session: bool, out: &mut Out<'_, R>) {
+    /// A record that is TLS's own: of the handshake, or, where it is of the `session`, an operation that is not counted.
+    fn own<R: Reader>(&mut self, side: Side, layout: Opened, session: Option<Order>, out: &mut Out<'_, R>) {
         let field = records::content_name(layout.kind);
-        if is_session {
-            let op = out.open();
+        if let Some(order) = session {
+            let op = match order {
+                Order::Latest => out.open(),
+                Order::Earlier => out.open_earlier(),
+            };
             out.label(op, Class::Setup, "TLS", "session");
             self.push_own(side, layout, (op, field), out);
             self.close(side, op, Outcome::Unsolicited, out);
