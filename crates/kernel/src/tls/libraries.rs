@@ -5,7 +5,7 @@
 
 use crate::skeleton::tls_types::tls_function;
 use object::{Object, ObjectSection, ObjectSymbol};
-use procfs::process::{MMapPath, Process};
+use procfs::process::{MMPermissions, MMapPath, Process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -73,11 +73,12 @@ impl Finder {
         let program = process.exe().ok();
         for map in &maps {
             let MMapPath::Path(name) = &map.pathname else { continue };
-            if !seen.insert((map.dev, map.inode)) {
+            let is_program = program.as_ref() == Some(name);
+            let is_code = map.perms.contains(MMPermissions::EXECUTE);
+            if !is_program && other_by_name(name).is_none() && !may_be_openssl(name) && !is_code {
                 continue;
             }
-            let is_program = program.as_ref() == Some(name);
-            if !is_program && other_by_name(name).is_none() && !may_be_openssl(name) {
+            if !seen.insert((map.dev, map.inode)) {
                 continue;
             }
             // A program that was replaced since is still what this leads to.
@@ -126,7 +127,7 @@ fn opened(pid: u32, name: &Path, inode: u64) -> PathBuf {
     if !is_it(&under_root) && is_it(name) { name.to_owned() } else { under_root }
 }
 
-/// Whether a mapped library may be OpenSSL, or another one that holds it: Python's and Node's modules, and Java's native ones.
+/// Whether a mapped file may be OpenSSL, or another one that holds it, whether its code is mapped or not.
 fn may_be_openssl(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     ["ssl", "tls", "crypto", "boring"].iter().any(|part| name.contains(part))

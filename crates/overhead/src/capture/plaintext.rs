@@ -175,7 +175,15 @@ impl LiveInput for TlsSource {
     }
 
     fn remarks(&self) -> Vec<String> {
-        self.packets.remarks()
+        let mut remarks = self.packets.remarks();
+        if self.calls.counts().is_ok_and(|counts| counts.calls == 0) && !self.calls.libraries().is_empty() {
+            let libraries: Vec<String> = self.calls.libraries().iter().map(|name| clean(name)).collect();
+            remarks.push(format!(
+                "no call of {} moved bytes of the captured connections: whoever encrypts them uses another library, or began before; have it write a key log, and name that with --keylog",
+                libraries.join(", ")
+            ));
+        }
+        remarks
     }
 }
 
