@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-export test-kernels test-containers test-faults docs fuzz crosscheck build bench export dist install acceptance bench-peers soak bless fixtures clean
+.PHONY: help demo comparison test test-export test-kernels test-containers test-faults test-page docs fuzz crosscheck build bench export dist install acceptance bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ docs: ## docs/ as a static book with its links checked, target/book/index.html; 
 test-containers: ## servers in containers of real engines, captured by name: podman, Docker, runc, as far as they are installed
 	lab/test-containers
 	lab/test-containers --engines
+
+test-page: ## pages of `overhead report` in headless Chromium: three widths, light, dark, printed, by keyboard, axe-core; two minutes
+	lab/install build page
+	cargo build --locked -p overhead
+	lab/test-page
 
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 	lab/fuzz

@@ -20,6 +20,7 @@ mod databases;
 mod divide;
 #[cfg(feature = "live")]
 mod doctor;
+mod examples;
 mod exit;
 mod explain;
 mod export;

@@ -3,17 +3,21 @@
 use crate::cli::Which;
 use crate::exit::StatusFault;
 use crate::keys::KeyFiles;
-use crate::{caller, print, runs};
+use crate::{caller, examples, print, runs};
 use anyhow::{Result, bail};
-use clap::Args;
-use overhead_model::exit;
-use overhead_report::{NamedRun, OutputFolder, ReportError, replaced_by_report, sweep, write_report};
+use clap::{Args, ValueEnum};
+use overhead_model::load::Load;
+use overhead_model::record::OperationRow;
+use overhead_model::{Class, Run, exit};
+use overhead_report::{
+    NamedRun, OutputFolder, ReportError, ReportOptions, Theme, load, replaced_by_report, sweep, write_report_as,
+};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Run folders, records written by `analyze --format json`, or captures; or the folder of one sweep
+    /// Run folders, records written by `analyze --format json`, or captures; or the folder of one sweep, or one record of `bench`
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -26,6 +30,55 @@ pub struct ReportArgs {
     /// Replace files of these names that are not of an earlier report
     #[arg(long)]
     force: bool,
+    /// Heading of the figure and the page
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// What a run is called, in place of its folder's name; repeatable
+    #[arg(long, value_name = "RUN=NAME", value_parser = label)]
+    label: Vec<(String, String)>,
+    /// Operations in the figure: the N largest of each run, or these names, with commas between
+    #[arg(long, value_name = "N|NAMES", value_delimiter = ',')]
+    operations: Vec<String>,
+    /// Order of the runs
+    #[arg(long, value_enum, default_value = "given")]
+    order: RunOrder,
+    /// What figures and page are drawn on; figures are light and the page is as the reader's system, unless it is said
+    #[arg(long, value_enum)]
+    theme: Option<PageTheme>,
+    /// Width of the figures in pixels; those in PNG have twice as many. Below 640, panels stand below each other
+    #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(320..=4_000))]
+    width: Option<u32>,
+    /// Show one operation of each kind byte by byte, of runs whose packets are there. The page then has user data
+    #[arg(long)]
+    bytes: bool,
+}
+
+/// Order of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RunOrder {
+    /// As they are named
+    Given,
+    /// By name
+    Name,
+    /// By bytes on the wire per operation of the workload, the fewest first
+    Bytes,
+}
+
+/// What a page is drawn on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PageTheme {
+    /// Paper
+    Light,
+    /// A dark screen
+    Dark,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (run, name) = text.split_once('=').ok_or("write RUN=NAME")?;
+    if run.is_empty() || name.trim().is_empty() {
+        return Err("write RUN=NAME".to_owned());
+    }
+    Ok((run.to_owned(), name.trim().to_owned()))
 }
 
 impl ReportArgs {
@@ -36,24 +89,84 @@ impl ReportArgs {
         {
             return self.sweep(path);
         }
-        let (runs, status) = self.load()?;
+        if let [path] = self.runs.as_slice()
+            && let Some(load) = load_of(path)?
+        {
+            return self.load_report(&load);
+        }
+        let (mut runs, status) = self.load()?;
+        let options = self.options(&runs)?;
+        let extras = examples::extras(&runs, &self.which, &self.keys, self.bytes)?;
+        in_order(&mut runs, self.order);
+        let runs: Vec<NamedRun> = runs.into_iter().map(|loaded| loaded.run).collect();
         let folder = self.folder(replaced_by_report)?;
-        listed(&write_report(&runs, &folder)?)?;
+        listed(&write_report_as(&runs, &folder, &options, &extras)?)?;
         Ok(status)
+    }
+
+    /// Returns what was chosen of a report of runs.
+    fn options(&self, runs: &[LoadedRun]) -> Result<ReportOptions> {
+        let number = match self.operations.as_slice() {
+            [one] => one.parse().ok().filter(|number| *number > 0),
+            _ => None,
+        };
+        let named = if number.is_some() { Vec::new() } else { self.operations.clone() };
+        for name in &named {
+            let is_there = |row: &OperationRow| row.class == Class::Workload && row.name.eq_ignore_ascii_case(name);
+            if !runs.iter().any(|loaded| loaded.run.run.operations.iter().any(is_there)) {
+                return Err(StatusFault::usage(format!(
+                    "--operations {name}: no run has a workload operation of this name"
+                ))
+                .into());
+            }
+        }
+        Ok(ReportOptions { operations_per_run: number, operations: named, ..self.looks() })
+    }
+
+    /// Returns what was chosen of any report.
+    fn looks(&self) -> ReportOptions {
+        let theme = self.theme.map(|theme| if theme == PageTheme::Dark { Theme::Dark } else { Theme::Light });
+        ReportOptions { title: self.title.clone(), theme, width: self.width, ..ReportOptions::default() }
+    }
+
+    /// Refuses what is for runs alone.
+    fn for_runs_alone(&self, what: &str) -> Result<()> {
+        let given = [
+            ("--label", !self.label.is_empty()),
+            ("--operations", !self.operations.is_empty()),
+            ("--order", self.order != RunOrder::Given),
+            ("--bytes", self.bytes),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(StatusFault::usage(format!("{option} is for runs: this is {what}")).into()),
+            None => Ok(()),
+        }
     }
 
     /// Draws a sweep.
     fn sweep(&self, path: &Path) -> Result<u8> {
+        self.for_runs_alone("a sweep")?;
         let sweep = sweep::load_sweep(path)?;
         let folder = self.folder(sweep::replaced_by_sweep)?;
-        listed(&sweep::write_sweep(&sweep, &folder)?)?;
+        listed(&sweep::write_sweep_as(&sweep, &folder, &self.looks())?)?;
         let remarks = sweep::remarks(&sweep);
         print::warn(&remarks);
         Ok(if remarks.is_empty() { exit::COMPLETE } else { exit::PARTIAL })
     }
 
+    /// Draws a load.
+    fn load_report(&self, load: &Load) -> Result<u8> {
+        self.for_runs_alone("a load")?;
+        let folder = self.folder(load::replaced_by_load)?;
+        listed(&load::write_load_as(load, &folder, &self.looks())?)?;
+        let partial = load.partial.iter().chain(load.results.iter().filter_map(|result| result.partial.as_ref()));
+        let partial: Vec<String> = partial.cloned().collect();
+        print::warn(&partial);
+        Ok(if partial.is_empty() { exit::COMPLETE } else { exit::PARTIAL })
+    }
+
     /// Loads the runs, and leaves out what is none: a shell's `runs/*` names whatever lies there.
-    fn load(&self) -> Result<(Vec<NamedRun>, u8)> {
+    fn load(&self) -> Result<(Vec<LoadedRun>, u8)> {
         let (mut runs, mut skipped, mut sweeps) = (Vec::new(), Vec::new(), Vec::new());
         for path in &self.runs {
             if is_sweep(path) {
@@ -61,8 +174,15 @@ impl ReportArgs {
                 sweeps.push(format!("{path} is a sweep, which has a report of its own: overhead report {path}"));
                 continue;
             }
+            if load_of(path)?.is_some() {
+                let path = path.display();
+                sweeps.push(format!(
+                    "{path} is the record of a load, which has a report of its own: overhead report {path}"
+                ));
+                continue;
+            }
             match runs::load(path, &self.which, &self.keys) {
-                Ok(run) => runs.push(run),
+                Ok(run) => runs.push(LoadedRun { path: path.clone(), run }),
                 Err(error) if path.exists() => skipped.push(error),
                 Err(error) => return Err(error),
             }
@@ -82,7 +202,34 @@ impl ReportArgs {
                 status = exit::PARTIAL;
             }
         }
+        self.name(&mut runs)?;
         Ok((runs, status))
+    }
+
+    /// Gives runs the names that were asked for; the others lose what all their names begin with.
+    fn name(&self, runs: &mut [LoadedRun]) -> Result<()> {
+        let mut labelled = vec![false; runs.len()];
+        for (of, name) in &self.label {
+            let is_meant = |loaded: &LoadedRun| loaded.run.name == *of || loaded.path == Path::new(of);
+            let Some(at) = runs.iter().position(is_meant) else {
+                let known: Vec<&str> = runs.iter().map(|loaded| &*loaded.run.name).collect();
+                return Err(StatusFault::usage(format!(
+                    "--label {of}={name}: there is no run {of}: there are {}",
+                    known.join(", ")
+                ))
+                .into());
+            };
+            runs[at].run.name.clone_from(name);
+            labelled[at] = true;
+        }
+        let mut others: Vec<&mut String> = runs
+            .iter_mut()
+            .zip(labelled)
+            .filter(|(_, labelled)| !labelled)
+            .map(|(loaded, _)| &mut loaded.run.name)
+            .collect();
+        drop_common_prefix(&mut others);
+        Ok(())
     }
 
     /// Opens the folder for the result, where nothing of the user's would be replaced.
@@ -99,13 +246,78 @@ impl ReportArgs {
     }
 }
 
+/// A run, and where it was read from.
+pub struct LoadedRun {
+    /// As it was named on the command line.
+    pub path: PathBuf,
+    /// The run.
+    pub run: NamedRun,
+}
+
+/// Takes away what all names begin with, whole words of it: `demo-redis-get` and `demo-postgres-select` lose `demo-`.
+fn drop_common_prefix(names: &mut [&mut String]) {
+    let Some((first, rest)) = names.split_first() else { return };
+    if rest.is_empty() {
+        return;
+    }
+    let is_between = |c: char| "-_./ ".contains(c);
+    let ends = first.char_indices().filter(|(_, c)| is_between(*c)).map(|(at, c)| at + c.len_utf8());
+    let is_common = |end: &usize| rest.iter().all(|name| name.get(..*end) == first.get(..*end));
+    let leaves_words = |end: &usize| {
+        std::iter::once(&**first).chain(rest.iter().map(|name| &**name)).all(|name: &String| name.len() > *end)
+    };
+    let Some(end) = ends.take_while(is_common).filter(leaves_words).last() else { return };
+    for name in names {
+        name.replace_range(..end, "");
+    }
+}
+
+fn in_order(runs: &mut [LoadedRun], order: RunOrder) {
+    let bytes = |run: &Run| {
+        let rows = || run.operations.iter().filter(|row| row.class == Class::Workload);
+        let bytes: u64 = rows().map(|row| row.request.accounts.total() + row.response.accounts.total()).sum();
+        let count: u64 = rows().map(OperationRow::samples).sum();
+        if count == 0 { f64::INFINITY } else { bytes as f64 / count as f64 }
+    };
+    match order {
+        RunOrder::Given => {}
+        RunOrder::Name => runs.sort_by(|a, b| a.run.name.cmp(&b.run.name)),
+        RunOrder::Bytes => runs.sort_by(|a, b| bytes(&a.run.run).total_cmp(&bytes(&b.run.run))),
+    }
+}
+
 /// Returns whether this is the folder of a sweep, or its record.
 fn is_sweep(path: &Path) -> bool {
     path.join(sweep::SWEEP_RECORD).is_file() || (path.ends_with(sweep::SWEEP_RECORD) && path.is_file())
+}
+
+/// Returns the record of a load, where this is the file of one.
+fn load_of(path: &Path) -> Result<Option<Load>> {
+    Ok(if runs::is_json(path) { load::read_load(path)? } else { None })
 }
 
 /// Prints where files are, one in each line.
 fn listed(files: &[PathBuf]) -> Result<()> {
     let lines: Vec<String> = files.iter().map(|path| format!("{}\n", path.display())).collect();
     print::verbatim(&lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_whole_words_that_all_have() {
+        let told = |names: &[&str]| {
+            let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            drop_common_prefix(&mut names.iter_mut().collect::<Vec<_>>());
+            names
+        };
+        assert_eq!(told(&["demo-redis-get", "demo-postgres-select"]), ["redis-get", "postgres-select"]);
+        assert_eq!(told(&["redis-read", "redis-reads"]), ["read", "reads"]);
+        assert_eq!(told(&["redis", "redis8"]), ["redis", "redis8"]);
+        assert_eq!(told(&["a-", "a-b"]), ["a-", "a-b"]);
+        assert_eq!(told(&["a-b", "a-b"]), ["b", "b"]);
+        assert_eq!(told(&["a-b"]), ["a-b"]);
+    }
 }

@@ -222,6 +222,11 @@ fn has_record(path: &Path) -> bool {
     if path.is_dir() {
         return path.join(RECORD).is_file();
     }
+    is_json(path)
+}
+
+/// Returns whether this is a file that begins as JSON does.
+pub fn is_json(path: &Path) -> bool {
     // A pipe would lose what is read here.
     path.is_file() && begins_with_brace(path).unwrap_or(false)
 }

@@ -58,4 +58,7 @@ pub enum ReportError {
     /// The figure cannot be drawn or encoded.
     #[error("cannot draw the figure: {0}; try fewer runs or operations")]
     Drawing(String),
+    /// The page cannot be made of its template.
+    #[error("cannot make the page: {0}; this is a bug, please report it")]
+    Page(#[from] minijinja::Error),
 }

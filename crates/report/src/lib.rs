@@ -17,7 +17,10 @@ mod fixture;
 pub mod folder;
 pub mod gate;
 mod group;
+mod latencies;
 pub mod limits;
+pub mod load;
+mod page;
 mod report;
 pub mod reported;
 mod run;
@@ -30,10 +33,13 @@ mod view;
 
 pub use aggregate::{Aggregate, KindKey, KindSums, OperationKind, RunFacts, SharedListener, balance, build_run};
 pub use error::ReportError;
-pub use figure::{FigureOptions, ImageFormat, LineFigure, StackFigure, StackRow, draw, draw_lines, draw_stacks};
+pub use figure::{FigureOptions, ImageFormat, LineFigure, Look, StackFigure, StackRow, draw, draw_lines, draw_stacks};
 pub use folder::{FileOwner, OutputFolder};
 pub use group::RunGroup;
-pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report};
+pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
+pub use report::{
+    REPORT_FILES, ReportOptions, Theme, replaced_by_report, report_markdown, write_report, write_report_as,
+};
 pub use run::{NamedRun, load_named_run, load_run};
 pub use sample::{Clusters, WindowTotals};
 pub use summary::workload_count as workload_operations;

@@ -2,9 +2,11 @@
 
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
-use crate::figure::{FigureOptions, ImageFormat, draw};
+use crate::figure::{FigureOptions, ImageFormat, Look, NARROW, draw, draw_inline, draw_lines};
 use crate::folder::OutputFolder;
+use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
+use crate::page::{self, PAGE_FILE, PAGE_START, PageExtras, PageFigure};
 use crate::run::NamedRun;
 use crate::summary::{
     CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
@@ -20,51 +22,160 @@ use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
 use std::path::PathBuf;
 
-/// Title of every report.
+/// Title of a report, where nobody chose another.
 const TITLE: &str = "Overhead per operation";
 
-/// The files of a report.
-pub const REPORT_FILES: [&str; 3] = ["overhead.svg", "overhead.png", "report.md"];
+/// Begins the tables of a report with another title.
+const MARK: &str = "<!-- made by overhead report -->\n";
+
+/// What a page and its figures are drawn on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// Paper.
+    Light,
+    /// A dark screen.
+    Dark,
+}
+
+/// What a caller may choose about a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Heading; `None` for the usual one.
+    pub title: Option<String>,
+    /// Operations drawn per run, the largest by bytes; `None` for as many as read well beside the other runs.
+    pub operations_per_run: Option<usize>,
+    /// Names of the operations that are drawn instead; empty where the largest are.
+    pub operations: Vec<String>,
+    /// What it is drawn on; `None`: figures on paper, the page as the reader's system has it.
+    pub theme: Option<Theme>,
+    /// Width of figures in logical pixels; `None` for the usual one.
+    pub width: Option<u32>,
+}
+
+impl ReportOptions {
+    /// Returns how its figures look.
+    pub(crate) fn look(&self) -> Look {
+        let usual = Look::default();
+        Look { width: self.width.unwrap_or(usual.width), dark: self.theme == Some(Theme::Dark) }
+    }
+
+    /// Returns the theme of its page, as the style sheet names it.
+    pub(crate) fn page_theme(&self) -> Option<&'static str> {
+        self.theme.map(|theme| if theme == Theme::Dark { "dark" } else { "light" })
+    }
+}
+
+/// The files of a report; latencies are drawn where there are any.
+pub const REPORT_FILES: [&str; 8] = [
+    "overhead.svg",
+    "overhead.png",
+    "report.md",
+    PAGE_FILE,
+    "latency.svg",
+    "latency.png",
+    "distribution.svg",
+    "distribution.png",
+];
 
 /// Returns the first file that [`write_report`] would replace and that no earlier report has left there.
 pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
-    if folder.holds_start("report.md", format!("# {TITLE}\n").as_bytes()) {
+    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
+        return Some(PAGE_FILE);
+    }
+    if [format!("# {TITLE}\n"), MARK.to_owned()].iter().any(|start| folder.holds_start("report.md", start.as_bytes())) {
         return None;
     }
     REPORT_FILES.into_iter().find(|name| folder.holds(name))
 }
 
-/// Writes `overhead.svg`, `overhead.png` and `report.md` into `folder`, over what is there of these names. Returns the
-/// files in this order.
+/// Writes the figures, `report.md` and `index.html` into `folder`, over what is there of these names; a figure of an earlier report
+/// that these runs have not is removed. Returns the files.
 ///
 /// # Errors
 ///
-/// [`ReportError::NoRuns`], [`ReportError::Unwritable`] or [`ReportError::Drawing`].
+/// [`ReportError::NoRuns`], [`ReportError::Unwritable`], [`ReportError::Drawing`], [`ReportError::Json`] or [`ReportError::Page`].
 pub fn write_report(runs: &[NamedRun], folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
+    write_report_as(runs, folder, &ReportOptions::default(), &PageExtras::default())
+}
+
+/// Writes the same as [`write_report`], as somebody wants it, with what only the packets say on the page.
+///
+/// # Errors
+///
+/// Those of [`write_report`].
+pub fn write_report_as(
+    runs: &[NamedRun],
+    folder: &OutputFolder,
+    options: &ReportOptions,
+    extras: &PageExtras,
+) -> Result<Vec<PathBuf>, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
+    let contents = contents(runs, options, extras)?;
+    let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
+    for name in REPORT_FILES.into_iter().filter(|name| !contents.iter().any(|(written, _)| written == name)) {
+        folder.remove(name).map_err(|source| unwritable(name, source))?;
+    }
+    let write =
+        |(name, bytes): (String, Vec<u8>)| folder.write(&name, &bytes).map_err(|source| unwritable(&name, source));
+    contents.into_iter().map(write).collect()
+}
+
+/// Returns the files and what is in them.
+fn contents(
+    runs: &[NamedRun],
+    chosen: &ReportOptions,
+    extras: &PageExtras,
+) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
     // Statements are drawn apart where an operation has several.
-    let runs: Vec<NamedRun> =
+    let drawn: Vec<NamedRun> =
         runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
-    let runs = runs.as_slice();
-    let options = FigureOptions::default();
-    let contents = [
-        draw(runs, ImageFormat::Svg, &options)?,
-        draw(runs, ImageFormat::Png, &options)?,
-        report_markdown(runs).into_bytes(),
-    ];
-    let write = |(name, bytes): (&str, Vec<u8>)| {
-        let unwritable = |source| ReportError::Unwritable { path: folder.path().join(name), source };
-        folder.write(name, &bytes).map_err(unwritable)
+    let title = chosen.title.clone().unwrap_or_else(|| TITLE.to_owned());
+    let options = FigureOptions {
+        title: title.clone(),
+        operations_per_run: chosen.operations_per_run,
+        operations: chosen.operations.clone(),
+        look: chosen.look(),
     };
-    REPORT_FILES.into_iter().zip(contents).map(write).collect()
+    let small = FigureOptions { look: Look { width: NARROW, dark: false }, ..options.clone() };
+    let mut inline = vec![PageFigure {
+        name: "overhead".to_owned(),
+        title: "Bytes, system calls and CPU".to_owned(),
+        svg: draw_inline(&drawn, "overhead", &options)?,
+        narrow: draw_inline(&drawn, "overhead-narrow", &small)?,
+        width: options.look.width,
+    }];
+    let mut images = Vec::new();
+    for (name, mut figure) in latencies::figures(runs) {
+        figure.look = options.look;
+        inline.push(PageFigure::of_lines(name, &figure)?);
+        for (format, bytes) in draw_lines(&figure)? {
+            let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
+            images.push((format!("{name}.{suffix}"), bytes));
+        }
+    }
+    let [svg, png, tables, page] = ["overhead.svg", "overhead.png", "report.md", PAGE_FILE].map(str::to_owned);
+    let mut contents = vec![
+        (svg, draw(&drawn, ImageFormat::Svg, &options)?),
+        (png, draw(&drawn, ImageFormat::Png, &options)?),
+        (tables, titled_markdown(&title, &drawn).into_bytes()),
+        (page, page::of_runs(runs, &inline, chosen.page_theme(), &title, extras)?.into_bytes()),
+    ];
+    contents.extend(images);
+    Ok(contents)
 }
 
 /// Returns the comparison as Markdown: the figure (as `overhead.svg`, beside it), a row per run and workload operation, notes
 /// and warnings.
 pub fn report_markdown(runs: &[NamedRun]) -> String {
-    let mut out = format!("# {TITLE}\n\n![Bytes, system calls and CPU work per operation](overhead.svg)\n\n");
+    titled_markdown(TITLE, runs)
+}
+
+fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
+    let mark = if title == TITLE { "" } else { MARK };
+    let title = markdown_cell(title);
+    let mut out = format!("{mark}# {title}\n\n![Bytes, system calls and CPU work per operation](overhead.svg)\n\n");
     if let Some(note) = data_difference(runs) {
         out.extend(["> **Note:** ", &markdown_cell(&note), "\n\n"]);
     }
@@ -212,14 +323,20 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_three_files_and_replaces_an_earlier_one_alone() {
+    fn a_report_is_some_files_and_replaces_an_earlier_one_alone() {
         let path = std::env::temp_dir().join(format!("overhead-report-{}-written", std::process::id()));
         let folder = OutputFolder::open_or_make(&path.join("deep"), 0o777, None).unwrap();
-        let files = write_report(&fixture::files(), &folder).unwrap();
+        let mut runs = fixture::files();
+        let within = vec![overhead_model::record::Within { ns: 1_000_000, count: 1_000 }];
+        runs[0].run.operations.iter_mut().for_each(|row| row.latency_within = Some(within.clone()));
+        let files = write_report(&runs, &folder).unwrap();
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
         assert_eq!(names, REPORT_FILES);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
         assert_eq!(replaced_by_report(&folder), None);
+        // What the next one has not is taken away.
+        assert_eq!(write_report(&fixture::files(), &folder).unwrap().len(), 6);
+        assert!(!path.join("deep/distribution.svg").exists());
         fs::write(path.join("deep/report.md"), "# My own notes\n").unwrap();
         assert_eq!(replaced_by_report(&folder), Some("overhead.svg"));
         assert!(matches!(write_report(&[], &folder), Err(ReportError::NoRuns)));

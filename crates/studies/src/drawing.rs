@@ -73,6 +73,7 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         lines: series.iter().map(|(name, points)| (name.clone(), values(points))).collect(),
         spreads: if has_spreads { series.iter().map(|(_, points)| spreads(points)).collect() } else { Vec::new() },
         note: text(options, "note")?,
+        ..LineFigure::default()
     };
     options.assert_all_used()?;
     if let Some((line, _)) = figure.lines.iter().find(|(_, values)| values.len() != figure.places.len()) {

@@ -137,15 +137,40 @@ impl Advise {
             None => (self.files.as_slice(), self.which.clone()),
         };
         let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
-        let mut observer = Observer::new(all(suppositions));
-        let reading: &mut dyn Reading = &mut observer;
-        let mut dissector = Dissector::new(which.selection()?, reading).with_keys(keys.log());
-        let findings = inputs::frames(files, keys, |frame| dissector.frame(frame))?;
-        findings.report(warnings);
-        let (_, totals) = dissector.finish();
-        let (advice, seen) = observer.into_advice();
-        Ok((advice, seen, totals))
+        observed(files, &which, keys, suppositions, warnings)
     }
+}
+
+/// Returns what packets show.
+pub fn read(files: &[PathBuf], which: &Which, keys: &KeyReader, warnings: &mut Warnings) -> Result<Advice> {
+    Ok(observed(files, which, keys, Suppositions::default(), warnings)?.0)
+}
+
+fn observed(
+    files: &[PathBuf],
+    which: &Which,
+    keys: &KeyReader,
+    suppositions: Suppositions,
+    warnings: &mut Warnings,
+) -> Result<(Advice, Seen, Totals)> {
+    let mut observer = Observer::new(all(suppositions));
+    let reading: &mut dyn Reading = &mut observer;
+    let mut dissector = Dissector::new(which.selection()?, reading).with_keys(keys.log());
+    let findings = inputs::frames(files, keys, |frame| dissector.frame(frame))?;
+    findings.report(warnings);
+    let (_, totals) = dissector.finish();
+    let (advice, seen) = observer.into_advice();
+    Ok((advice, seen, totals))
+}
+
+/// Returns the operations that a finding is about.
+pub fn subject(finding: &Finding) -> String {
+    text::label(&finding.subject)
+}
+
+/// Returns what a finding would save, in words.
+pub fn saving(finding: &Finding) -> String {
+    text::saving(finding)
 }
 
 /// Applies a rule, or says why that cannot be. Where the rule finds nothing, nothing changes.

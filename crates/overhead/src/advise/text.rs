@@ -68,7 +68,8 @@ fn finding(out: &mut String, number: usize, finding: &Finding, style: AdviceStyl
     style.line(out, "unknown", finding.unknown);
 }
 
-fn label(subject: &Subject) -> String {
+/// Returns the operations that a finding is about.
+pub fn label(subject: &Subject) -> String {
     let via = if subject.via.is_empty() { String::new() } else { format!(" ({})", subject.via) };
     format!("{} {}{via}", subject.protocol, clean(&subject.name))
 }
@@ -79,7 +80,8 @@ fn evidence(evidence: &Evidence) -> String {
 }
 
 /// Returns what a finding saves, in a sentence.
-fn saving(finding: &Finding) -> String {
+/// Returns what a finding would save.
+pub fn saving(finding: &Finding) -> String {
     let Saving { bytes, bytes_per_operation, percent_of_wire, ns, ms_per_operation, percent_of_waiting } =
         finding.saving;
     let certainty = match finding.certainty {

@@ -1,6 +1,7 @@
 //! `overhead explain`: one operation of a capture, byte by byte.
 
 mod json;
+mod page;
 mod text;
 
 use crate::cli::{Color, Which};
@@ -17,6 +18,7 @@ use overhead_dissect::explain::{
 };
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Class, FrameFacts};
+use overhead_report::PageExample;
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -128,7 +130,7 @@ impl Explain {
         }
         let mut warnings = Warnings::default();
         let keys = KeyReader::read(&self.keys, &mut warnings)?;
-        let capture = RereadCapture { file: &files, selection: self.which.selection()?, keys };
+        let capture = RereadCapture { file: &files, selection: self.which.selection()?, keys: &keys };
         let mut finder = Finder::new(self.wanted());
         let findings = capture.read(&mut finder)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
@@ -184,6 +186,16 @@ impl Explain {
     }
 }
 
+/// Returns the first operation of a name for a page; `None` where there is none.
+pub fn example(files: &[PathBuf], which: &Which, keys: &KeyReader, name: &str) -> Result<Option<PageExample>> {
+    let capture = RereadCapture { file: files, selection: which.selection()?, keys };
+    let kind = Some(Kind::Class(Class::Workload));
+    let mut finder = Finder::new(Wanted::Fitting { name: Some(name.to_owned()), statement: None, kind, nth: 1 });
+    capture.read(&mut finder)?;
+    let Some(found) = finder.found() else { return Ok(None) };
+    Ok(Some(page::example(&capture.explain(found, finder.count())?)))
+}
+
 /// Says what is missing, if anything is, and gives the status that goes with it.
 fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
     let missing = explained.missing();
@@ -231,7 +243,7 @@ impl First {
 struct RereadCapture<'a> {
     file: &'a [PathBuf],
     selection: Selection,
-    keys: KeyReader,
+    keys: &'a KeyReader,
 }
 
 impl RereadCapture<'_> {
@@ -248,7 +260,7 @@ impl RereadCapture<'_> {
     /// Dissects the file until the reading is done; says where the file was cut, if it was.
     fn read(&self, reading: &mut dyn Reading) -> Result<Findings> {
         let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
-        let findings = inputs::read(self.file, &self.keys, |_, frame| {
+        let findings = inputs::read(self.file, self.keys, |_, frame| {
             self.keys.commit();
             if dissector.tally().is_done() {
                 return ControlFlow::Break(());

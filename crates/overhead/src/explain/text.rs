@@ -200,7 +200,7 @@ impl TextPage<'_> {
 }
 
 /// Returns what a frame is made of, and which part of it is this operation's where that is not the whole.
-fn parts(facts: &FrameFacts, view: &FrameView<'_>) -> Vec<String> {
+pub fn parts(facts: &FrameFacts, view: &FrameView<'_>) -> Vec<String> {
     let wire = format!("{} B", grouped(u64::from(facts.wire_len)));
     let mine: u64 = view.items.iter().map(|item| if let Item::Piece(piece) = item { piece.len } else { 0 }).sum();
     let charges = view.charges;
@@ -240,7 +240,7 @@ fn flags(facts: &FrameFacts) -> String {
 }
 
 /// Which part of a field a piece is, where it is not the whole, and whether it is what the wire has.
-fn extent(piece: &FieldPiece) -> String {
+pub fn extent(piece: &FieldPiece) -> String {
     let part = (piece.len != piece.field_len)
         .then(|| format!("from byte {} of {}", grouped(piece.field_at), grouped(piece.field_len)));
     let decrypted = (piece.seen == Seen::Decrypted).then(|| "decrypted".to_owned());
@@ -248,7 +248,8 @@ fn extent(piece: &FieldPiece) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
-fn absence(seen: Seen) -> &'static str {
+/// Returns why there are no bytes.
+pub fn absence(seen: Seen) -> &'static str {
     match seen {
         Seen::Captured | Seen::Decrypted | Seen::NotKept => "(captured, not shown)",
         Seen::Snapped => "(not captured: snapped)",
@@ -265,7 +266,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-fn printable(bytes: &[u8]) -> String {
+pub fn printable(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
 }
 

@@ -15,10 +15,12 @@ use palette::Rgb;
 /// A figure's content.
 pub(crate) struct Chart {
     pub rows: Vec<BarRow>,
-    pub panels: [Panel; 3],
+    /// Bytes, system calls, CPU work; one of them where they stand below each other.
+    pub panels: Vec<Panel>,
 }
 
 /// A line of bars.
+#[derive(Clone)]
 pub(crate) struct BarRow {
     pub run: String,
     /// Operation and way of sending, or why there is none.
@@ -37,6 +39,7 @@ pub(crate) struct BarRow {
 }
 
 /// One kind of bar for every row.
+#[derive(Clone)]
 pub(crate) struct Panel {
     pub title: &'static str,
     /// Unit, and how it came about.
@@ -75,7 +78,13 @@ pub(crate) struct Drawn<'a> {
 }
 
 impl Chart {
+    #[cfg(test)]
     pub(crate) fn of(runs: &[NamedRun], operations_per_run: Option<usize>) -> Self {
+        Self::choosing(runs, operations_per_run, &[])
+    }
+
+    /// Returns the chart of so many operations of each run, the largest, or of those with these names, where there are any.
+    pub(crate) fn choosing(runs: &[NamedRun], operations_per_run: Option<usize>, names: &[String]) -> Self {
         let room = (FIGURE_ROWS / runs.len().max(1)).max(1);
         // Comparable operations of the runs stand in the same order.
         let mut order: Vec<&str> = Vec::new();
@@ -84,6 +93,7 @@ impl Chart {
             .flat_map(|named| {
                 let all = workload(&named.run);
                 let mut chosen = match operations_per_run {
+                    _ if !names.is_empty() => all.iter().copied().filter(|row| is_named(row, names)).collect(),
                     Some(limit) => all.iter().copied().take(limit.max(1)).collect(),
                     None => noteworthy(&all, room),
                 };
@@ -92,8 +102,30 @@ impl Chart {
                 drawn_rows(named, &all, &chosen)
             })
             .collect();
-        let panels = [panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
+        let panels = vec![panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
         Self { rows: drawn.into_iter().map(row).collect(), panels }
+    }
+
+    /// Returns the same as charts of one panel each: where bars are those of a whole run, with a row for each run.
+    pub(crate) fn stacked(&self) -> Vec<Self> {
+        let of_panel = |panel: &Panel| {
+            let whole = |row: &BarRow| BarRow {
+                operation: "whole workload".to_owned(),
+                count: String::new(),
+                total: String::new(),
+                rows_of_run: 1,
+                remainder: None,
+                ..row.clone()
+            };
+            let (rows, bars) = if panel.whole_run {
+                let firsts = self.rows.iter().zip(&panel.rows).filter(|(row, _)| row.first);
+                firsts.map(|(row, bars)| (whole(row), bars.clone())).unzip()
+            } else {
+                (self.rows.clone(), panel.rows.clone())
+            };
+            Self { rows, panels: vec![Panel { rows: bars, ..panel.clone() }] }
+        };
+        self.panels.iter().map(of_panel).collect()
     }
 }
 
@@ -118,6 +150,11 @@ impl Panel {
             reasons.join("; ")
         })
     }
+}
+
+/// Returns whether an operation has one of these names, in any letter case.
+pub(crate) fn is_named(row: &OperationRow, names: &[String]) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(&row.name))
 }
 
 /// Operations that matter to the run's bytes, or that there are many of; the largest where there is no room for all.

@@ -12,9 +12,13 @@ use crate::bounds::AT_LEAST;
 
 /// Width of the image: 800 shown at a blog's 700 keeps 11-pixel text above 9.
 pub(super) const WIDTH: f64 = 800.0;
+/// Width from which on panels stand beside each other.
+const SIDE_BY_SIDE: f64 = 640.0;
 pub(super) const MARGIN: f64 = 20.0;
 /// Between panels.
 const GUTTER: f64 = 22.0;
+/// Between panels that stand below each other.
+const STACK_GAP: f64 = 18.0;
 /// Left of a panel whose bars are those of several rows.
 const BRACKET: f64 = 8.0;
 /// Width of a panel without bars.
@@ -76,53 +80,78 @@ struct Lines {
     bottom: f64,
 }
 
-/// Returns the whole figure.
-pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph]) -> Scene {
-    let mut scene = Scene { width: WIDTH, ..Scene::default() };
-    scene.text(&TITLE.fitted(title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
-    let places = places(&chart.panels, chart.rows.iter().any(|row| row.at_least));
-    let heads_top = MARGIN + 44.0;
-    let axis = heads(&mut scene, &chart.panels, &places, heads_top);
-    let lines = lines(&chart.rows, axis + 6.0, &places);
-    for (panel, place) in chart.panels.iter().zip(&places) {
-        if panel.max() > 0.0 {
-            grid(&mut scene, place, axis, lines.bottom);
-        }
-    }
-    for (at, row) in chart.rows.iter().enumerate() {
-        row_names(&mut scene, row, &lines.names[at], lines.tops[at], &places);
-        if row.first && at > 0 {
-            rule(&mut scene, lines.tops[at], lines.names[at].len());
-        }
-        for (panel, place) in chart.panels.iter().zip(&places) {
-            panel_row(&mut scene, panel, place, at, &lines, row);
-        }
-    }
-    for (panel, place) in chart.panels.iter().zip(&places) {
-        if let Some(reason) = panel.absence() {
-            absent_panel(&mut scene, place, &reason, axis, lines.bottom);
-        }
-    }
-    let bottom = paragraphs(&mut scene, caption, lines.bottom + 26.0);
+/// Returns the whole figure, of this width.
+pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph], width: f64) -> Scene {
+    let mut scene = Scene { width, ..Scene::default() };
+    scene.text(&TITLE.fitted(title, width - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
+    let top = MARGIN + 44.0;
+    let bottom = if width >= SIDE_BY_SIDE {
+        body(&mut scene, chart, top)
+    } else {
+        chart.stacked().iter().fold(top - STACK_GAP, |bottom, chart| body(&mut scene, chart, bottom + STACK_GAP))
+    };
+    let bottom = paragraphs(&mut scene, caption, bottom + 26.0);
     scene.height = bottom + MARGIN - CAPTION_LEADING;
     scene
 }
 
+/// Panels beside each other, on the same rows. Returns where they end.
+fn body(scene: &mut Scene, chart: &Chart, top: f64) -> f64 {
+    if let [panel] = chart.panels.as_slice()
+        && let Some(reason) = panel.absence()
+    {
+        return absent_alone(scene, panel, &reason, top);
+    }
+    let places = places(&chart.panels, chart.rows.iter().any(|row| row.at_least), scene.width);
+    let axis = heads(scene, &chart.panels, &places, top);
+    let lines = lines(&chart.rows, axis + 6.0, &places);
+    for (panel, place) in chart.panels.iter().zip(&places) {
+        if panel.max() > 0.0 {
+            grid(scene, place, axis, lines.bottom);
+        }
+    }
+    for (at, row) in chart.rows.iter().enumerate() {
+        row_names(scene, row, &lines.names[at], lines.tops[at], &places);
+        if row.first && at > 0 {
+            rule(scene, lines.tops[at], lines.names[at].len());
+        }
+        for (panel, place) in chart.panels.iter().zip(&places) {
+            panel_row(scene, panel, place, at, &lines, row);
+        }
+    }
+    for (panel, place) in chart.panels.iter().zip(&places) {
+        if let Some(reason) = panel.absence() {
+            absent_panel(scene, place, &reason, axis, lines.bottom);
+        }
+    }
+    lines.bottom
+}
+
+/// Says in a paragraph why there is nothing in a panel that stands alone.
+fn absent_alone(scene: &mut Scene, panel: &Panel, reason: &str, top: f64) -> f64 {
+    let width = scene.width - 2.0 * MARGIN;
+    scene.text(&HEADING.fitted(panel.title, width), (MARGIN, top + 11.0), Anchor::Start, HEADING);
+    let text: Vec<_> = words(&format!("not measured: {reason}"), SMALL).collect();
+    scene.paragraph(&text, (MARGIN, top + 30.0), width, CAPTION_LEADING)
+}
+
 /// Panels with bars share what panels without leave. The first stays wide in any case: names stand above it.
-fn places(panels: &[Panel; 3], at_least: bool) -> [PanelPlace; 3] {
-    let narrow = [false, panels[1].absence().is_some(), panels[2].absence().is_some()];
+fn places(panels: &[Panel], at_least: bool, width: f64) -> Vec<PanelPlace> {
+    let narrow: Vec<bool> = panels.iter().enumerate().map(|(at, panel)| at > 0 && panel.absence().is_some()).collect();
     let narrow_count = narrow.iter().filter(|narrow| **narrow).count() as f64;
-    let free = WIDTH - 2.0 * MARGIN - 2.0 * GUTTER - narrow_count * ABSENT_WIDTH;
-    let others = 2.0 - narrow_count;
+    let beside = panels.len().saturating_sub(1) as f64;
+    let free = width - 2.0 * MARGIN - beside * GUTTER - narrow_count * ABSENT_WIDTH;
+    let others = beside - narrow_count;
     let first = if others > 0.0 { free * (FIRST_PANEL + 0.1 * narrow_count) } else { free };
     let mut left = MARGIN;
-    [0, 1, 2].map(|at| {
+    let mut places = Vec::with_capacity(panels.len());
+    for (at, panel) in panels.iter().enumerate() {
         let wide = if at == 0 { first } else { (free - first) / others.max(1.0) };
         let width = if narrow[at] { ABSENT_WIDTH } else { wide };
-        let place = place(&panels[at], left, width, at_least && at == 0);
+        places.push(place(panel, left, width, at_least && !panel.whole_run));
         left += width + GUTTER;
-        place
-    })
+    }
+    places
 }
 
 fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> PanelPlace {
@@ -161,7 +190,7 @@ impl PanelPlace {
 }
 
 /// Titles, units and legends of the panels. Returns where the axes stand.
-fn heads(scene: &mut Scene, panels: &[Panel; 3], places: &[PanelPlace; 3], top: f64) -> f64 {
+fn heads(scene: &mut Scene, panels: &[Panel], places: &[PanelPlace], top: f64) -> f64 {
     let mut bottom = top + 27.0;
     for (panel, place) in panels.iter().zip(places) {
         scene.text(&HEADING.fitted(panel.title, place.width), (place.left, top + 11.0), Anchor::Start, HEADING);
@@ -189,7 +218,7 @@ pub(super) fn legend(scene: &mut Scene, entries: &[(String, Rgb)], (left, right)
     y
 }
 
-fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace; 3]) -> Lines {
+fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace]) -> Lines {
     let mut y = top;
     let mut tops = Vec::with_capacity(rows.len());
     let mut names = Vec::with_capacity(rows.len());
@@ -296,11 +325,11 @@ fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
 fn rule(scene: &mut Scene, top: f64, names: usize) {
     let top = top - NAME_LEADING * names.saturating_sub(1) as f64;
     let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;
-    scene.line((MARGIN, y), (WIDTH - MARGIN, y), AXIS);
+    scene.line((MARGIN, y), (scene.width - MARGIN, y), AXIS);
 }
 
 /// The lines above the bars: run, operation, how many, and bytes in both directions.
-fn row_names(scene: &mut Scene, row: &BarRow, names: &[NameLine], top: f64, places: &[PanelPlace; 3]) {
+fn row_names(scene: &mut Scene, row: &BarRow, names: &[NameLine], top: f64, places: &[PanelPlace]) {
     let (baseline, end) = (top + 13.0, places[0].right());
     for (number, line) in names.iter().enumerate() {
         let above = NAME_LEADING * (names.len() - 1 - number) as f64;
@@ -411,9 +440,9 @@ fn absent_bar(scene: &mut Scene, place: &PanelPlace, reason: &str, y: f64) {
 
 pub(super) fn paragraphs(scene: &mut Scene, caption: &[Paragraph], top: f64) -> f64 {
     let mut y = top;
-    scene.line((MARGIN, top - 20.0), (WIDTH - MARGIN, top - 20.0), INK);
+    scene.line((MARGIN, top - 20.0), (scene.width - MARGIN, top - 20.0), INK);
     for paragraph in caption {
-        y = scene.paragraph(paragraph, (MARGIN, y), WIDTH - 2.0 * MARGIN, CAPTION_LEADING) + PARAGRAPH_GAP;
+        y = scene.paragraph(paragraph, (MARGIN, y), scene.width - 2.0 * MARGIN, CAPTION_LEADING) + PARAGRAPH_GAP;
     }
     y
 }

@@ -2,10 +2,10 @@
 //! several systems.
 
 use super::caption::{self, Paragraph};
-use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, TITLE, UNIT, WIDTH, legend, paragraphs};
+use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, TITLE, UNIT, legend, paragraphs};
 use super::palette::{self, AXIS, GRID, Rgb};
 use super::scene::{Anchor, Scene};
-use super::{ImageFormat, paint};
+use super::{ImageFormat, Look, inline, paint};
 use crate::error::ReportError;
 use crate::text::number::with_digits;
 use overhead_model::Spread;
@@ -25,6 +25,8 @@ pub struct LineFigure {
     pub logarithmic: bool,
     /// Names of the places, from left to right.
     pub places: Vec<String>,
+    /// Where the places stand, in any unit of one axis; empty where they stand at equal distances.
+    pub positions: Vec<f64>,
     /// The places have no order: what stands at one is not joined with what stands at the next.
     pub is_unordered: bool,
     /// Lines, each with its name and a value for each place, or none.
@@ -33,6 +35,8 @@ pub struct LineFigure {
     pub spreads: Vec<Vec<Option<Spread>>>,
     /// How it was measured, below the figure.
     pub note: String,
+    /// Its width, and what it is drawn on.
+    pub look: Look,
 }
 
 /// Height of the field that lines are drawn in.
@@ -59,6 +63,21 @@ const CLUSTER: f64 = 0.7;
 ///
 /// [`ReportError::NoRuns`] without any value to draw or with more lines than there are colours, and those of drawing.
 pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
+    let scene = figure.look.painted(laid_out(figure)?);
+    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
+    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
+}
+
+/// Returns the figure as an element of a page.
+///
+/// # Errors
+///
+/// Those of [`draw_lines`].
+pub(crate) fn draw_lines_inline(figure: &LineFigure, id: &str) -> Result<String, ReportError> {
+    Ok(inline::svg(&laid_out(figure)?, id, &figure.title, &figure.description))
+}
+
+fn laid_out(figure: &LineFigure) -> Result<Scene, ReportError> {
     let axis = Axis::of(figure).ok_or(ReportError::NoRuns)?;
     if figure.lines.len() > palette::LINES.len() {
         return Err(ReportError::Drawing(format!(
@@ -67,9 +86,7 @@ pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], Re
             palette::LINES.len()
         )));
     }
-    let scene = scene(figure, &axis);
-    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
-    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
+    Ok(scene(figure, &axis))
 }
 
 /// The vertical axis.
@@ -121,20 +138,33 @@ impl Axis {
 }
 
 fn scene(figure: &LineFigure, axis: &Axis) -> Scene {
-    let mut scene = Scene { width: WIDTH, ..Scene::default() };
-    scene.text(&TITLE.fitted(&figure.title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
+    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    scene.text(&TITLE.fitted(&figure.title, scene.width - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
     scene.text(&figure.y_title, (MARGIN, MARGIN + 44.0), Anchor::Start, HEADING);
     let entries: Vec<(String, Rgb)> =
         figure.lines.iter().zip(palette::LINES).map(|((name, _), color)| (name.clone(), color)).collect();
-    let legend_bottom = legend(&mut scene, &entries, (MARGIN, WIDTH - MARGIN), MARGIN + 64.0);
+    let legend_bottom = {
+        let right = scene.width - MARGIN;
+        legend(&mut scene, &entries, (MARGIN, right), MARGIN + 64.0)
+    };
     let top = legend_bottom + 18.0;
     let bottom = top + HEIGHT;
     grid(&mut scene, axis, top);
-    let (first, apart) = places(figure);
-    let x_of = |at: usize| first + at as f64 * apart;
+    let (first, apart) = places(figure, scene.width);
+    let parts = parts(&figure.positions);
+    let span = apart * figure.places.len().saturating_sub(1) as f64;
+    let x_of = |at: usize| first + parts.get(at).map_or(at as f64 * apart, |part| part * span);
+    let mut free = f64::NEG_INFINITY;
     for (at, name) in figure.places.iter().enumerate() {
         scene.line((x_of(at), bottom), (x_of(at), bottom + 4.0), AXIS);
-        scene.text(&TICK.fitted(name, apart), (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
+        // Of places that stand as they will, those are named that there is room for.
+        let is_long = parts.is_empty() && TICK.width(name) > 2.0 * apart - 8.0;
+        let name = if is_long { TICK.fitted(name, apart - 6.0) } else { name.clone() };
+        let half = TICK.width(&name) / 2.0;
+        if x_of(at) - half > free {
+            scene.text(&name, (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
+            free = x_of(at) + half + 4.0;
+        }
     }
     let middle = f64::midpoint(x_of(0), x_of(figure.places.len().saturating_sub(1)));
     scene.text(&figure.x_title, (middle, bottom + 34.0), Anchor::Middle, UNIT);
@@ -146,8 +176,8 @@ fn scene(figure: &LineFigure, axis: &Axis) -> Scene {
 }
 
 /// Where the first place stands, and how far they are apart. Places without an order each have a field of their own width.
-fn places(figure: &LineFigure) -> (f64, f64) {
-    let (from, field) = (MARGIN + LABELS, WIDTH - 2.0 * MARGIN - LABELS);
+fn places(figure: &LineFigure, width: f64) -> (f64, f64) {
+    let (from, field) = (MARGIN + LABELS, width - 2.0 * MARGIN - LABELS);
     if figure.is_unordered {
         let apart = field / figure.places.len().max(1) as f64;
         return (from + apart / 2.0, apart);
@@ -162,6 +192,13 @@ fn aside(figure: &LineFigure, apart: f64) -> f64 {
         (false, true) => apart * CLUSTER / figure.lines.len().max(1) as f64,
         (false, false) => ASIDE,
     }
+}
+
+/// Returns positions as parts of the way from the first to the last.
+fn parts(positions: &[f64]) -> Vec<f64> {
+    let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return Vec::new() };
+    let span = (last - first).max(f64::MIN_POSITIVE);
+    positions.iter().map(|at| ((at - first) / span).clamp(0.0, 1.0)).collect()
 }
 
 /// Lines, their points and their spreads, each at its place.
@@ -206,7 +243,7 @@ fn grid(scene: &mut Scene, axis: &Axis, top: f64) {
         let Some(part) = axis.height(*tick) else { continue };
         let y = top + HEIGHT * (1.0 - part);
         let color = if part == 0.0 { AXIS } else { GRID };
-        scene.line((MARGIN + LABELS, y), (WIDTH - MARGIN, y), color);
+        scene.line((MARGIN + LABELS, y), (scene.width - MARGIN, y), color);
         scene.text(&tick_label(*tick), (MARGIN + LABELS - 6.0, y + 3.5), Anchor::End, TICK);
     }
 }
@@ -231,12 +268,14 @@ mod tests {
             logarithmic,
             places: ["p50", "p99", "max"].map(str::to_owned).to_vec(),
             is_unordered: false,
+            positions: Vec::new(),
             lines: vec![
                 ("Redis 7".to_owned(), vec![Some(80.0), Some(200.0), Some(9_000.0)]),
                 ("Valkey 9".to_owned(), vec![Some(70.0), None, Some(3_000.0)]),
             ],
             spreads: Vec::new(),
             note: "made up.".to_owned(),
+            look: Look::default(),
         }
     }
 
@@ -284,10 +323,10 @@ mod tests {
         let mut figure = figure(false);
         figure.is_unordered = true;
         figure.spreads = vec![vec![Spread::of(&[1.0]); 3]; 2];
-        let (first, apart) = places(&figure);
+        let (first, apart) = places(&figure, 800.0);
         let squares = points(&figure);
         assert!((squares[3].0 - squares[0].0 - apart * CLUSTER / 2.0).abs() < 0.01);
-        assert!(first + 2.5 * apart <= WIDTH - MARGIN + 0.01 && first - apart / 2.0 >= MARGIN + LABELS - 0.01);
+        assert!(first + 2.5 * apart <= 800.0 - MARGIN + 0.01 && first - apart / 2.0 >= MARGIN + LABELS - 0.01);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod caption;
 mod chart;
 mod font;
+mod inline;
 mod layout;
 mod lines;
 mod paint;
@@ -15,8 +16,11 @@ mod stacks;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
+pub(crate) use lines::draw_lines_inline;
 pub use lines::{LineFigure, draw_lines};
-#[cfg(test)]
+use overhead_model::Account;
+use palette::Rgb;
+pub(crate) use palette::THEMED;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow, draw_stacks};
 
@@ -36,11 +40,51 @@ pub struct FigureOptions {
     pub title: String,
     /// Operations drawn per run, the largest by bytes; `None` for as many as read well beside the other runs.
     pub operations_per_run: Option<usize>,
+    /// Names of the operations that are drawn instead; empty where the largest are.
+    pub operations: Vec<String>,
+    /// Width, and what it is drawn on.
+    pub look: Look,
+}
+
+/// How a figure looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Width in logical pixels; a PNG has twice as many.
+    pub width: u32,
+    /// It is drawn for a dark screen.
+    pub dark: bool,
+}
+
+/// Width of figures for small screens.
+pub(crate) const NARROW: u32 = 340;
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { width: layout::WIDTH as u32, dark: false }
+    }
+}
+
+impl Look {
+    /// Narrower than this, names and bars have no room; wider, no screen shows it.
+    pub const WIDTHS: std::ops::RangeInclusive<u32> = 320..=4_000;
+
+    pub(crate) fn width(self) -> f64 {
+        f64::from(self.width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end()))
+    }
+
+    pub(crate) fn painted(self, scene: Scene) -> Scene {
+        if self.dark { scene.darkened() } else { scene }
+    }
 }
 
 impl Default for FigureOptions {
     fn default() -> Self {
-        Self { title: "Overhead per operation".to_owned(), operations_per_run: None }
+        Self {
+            title: "Overhead per operation".to_owned(),
+            operations_per_run: None,
+            operations: Vec::new(),
+            look: Look::default(),
+        }
     }
 }
 
@@ -58,12 +102,42 @@ pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> 
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
-    let chart = Chart::of(runs, options.operations_per_run);
-    let scene = layout::scene(&chart, &options.title, &caption::paragraphs(runs));
+    let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
+    let scene = layout::scene(&chart, &options.title, &caption::paragraphs(runs), options.look.width());
+    let scene = options.look.painted(scene);
     match format {
         ImageFormat::Svg => paint::svg(&scene, &options.title, DESCRIPTION),
         ImageFormat::Png => paint::png(&scene),
     }
+}
+
+/// Returns the figure as an element of a page that has the font, and whose style sheet has its colours.
+///
+/// # Errors
+///
+/// [`ReportError::NoRuns`].
+pub(crate) fn draw_inline(runs: &[NamedRun], id: &str, options: &FigureOptions) -> Result<String, ReportError> {
+    if runs.is_empty() {
+        return Err(ReportError::NoRuns);
+    }
+    let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
+    let scene = layout::scene(&chart, &options.title, &caption::paragraphs(runs), options.look.width());
+    Ok(inline::svg(&scene, id, &options.title, DESCRIPTION))
+}
+
+/// Returns the colour of each account, on paper and on a dark screen.
+pub(crate) fn account_colors() -> impl Iterator<Item = (&'static str, Rgb, Rgb)> {
+    Account::ALL.into_iter().map(|of| (of.name(), palette::account(of), palette::account(of).dark()))
+}
+
+/// Returns the classes of what is drawn in a page in another colour on a dark screen, and these colours.
+pub(crate) fn dark_colors() -> impl Iterator<Item = (String, Rgb)> {
+    palette::darkened().map(|(light, dark)| (inline::class(light), dark))
+}
+
+/// Returns the fonts as files in base64, regular and bold.
+pub(crate) fn fonts() -> [String; 2] {
+    font::Weight::ALL.map(paint::font_base64)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A scene as SVG or PNG, by the backends of plotters.
 
 use super::font::{self, FAMILY, Weight};
-use super::palette::{PAPER, Rgb};
+use super::palette::Rgb;
 use super::scene::{Anchor, Mark, Scene, Text};
 use crate::error::ReportError;
 use base64::Engine;
@@ -90,7 +90,7 @@ type Drawn<B> = Result<(), DrawingErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 fn shapes_and_text<B: DrawingBackend>(backend: &mut B, scene: &Scene, text: fn(&mut B, &Text) -> Drawn<B>) -> Drawn<B> {
     let (width, height) = size(scene);
-    backend.draw_rect((0, 0), (width.cast_signed(), height.cast_signed()), &Solid(PAPER), true)?;
+    backend.draw_rect((0, 0), (width.cast_signed(), height.cast_signed()), &Solid(scene.paper()), true)?;
     for mark in &scene.marks {
         match mark {
             Mark::Rect { x, y, width, height, fill } => {
@@ -212,7 +212,7 @@ fn sized_text(document: &str, scene: &Scene) -> String {
 fn faces() -> String {
     let face = |weight: Weight| {
         let name = if weight == Weight::Bold { "bold" } else { "normal" };
-        let data = STANDARD.encode(weight.ttf());
+        let data = font_base64(weight);
         format!(
             "@font-face{{font-family:\"{FAMILY}\";font-weight:{name};src:url(data:font/ttf;base64,{data}) format(\"truetype\")}}"
         )
@@ -222,6 +222,11 @@ fn faces() -> String {
     Weight::ALL.map(face).concat() + &fallback
 }
 
-fn escaped(text: &str) -> String {
+/// Returns a font's file in base64.
+pub(super) fn font_base64(weight: Weight) -> String {
+    STANDARD.encode(weight.ttf())
+}
+
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -15,6 +15,32 @@ pub(crate) const AXIS: Rgb = Rgb(150, 150, 150);
 pub(crate) const ABSENT: Rgb = Rgb(244, 244, 242);
 pub(crate) const WARNING: Rgb = Rgb(163, 38, 30);
 
+/// Text on a light and on a dark part of a bar: it does not change with what the bar is drawn on.
+const ON_LIGHT: Rgb = Rgb(24, 24, 24);
+const ON_DARK: Rgb = Rgb(254, 254, 254);
+
+/// What is not data, by name, on paper and on a dark screen. The last two are of the page alone: links, and what has the focus.
+pub(crate) const THEMED: [(&str, Rgb, Rgb); 9] = [
+    ("paper", PAPER, Rgb(23, 25, 29)),
+    ("ink", INK, Rgb(232, 232, 230)),
+    ("muted", MUTED, Rgb(168, 170, 174)),
+    ("grid", GRID, Rgb(54, 57, 63)),
+    ("axis", AXIS, Rgb(116, 120, 128)),
+    ("absent", ABSENT, Rgb(34, 37, 42)),
+    ("warning", WARNING, Rgb(255, 150, 134)),
+    ("link", Rgb(20, 88, 160), Rgb(138, 190, 248)),
+    ("focus", Rgb(204, 92, 0), Rgb(255, 176, 80)),
+];
+
+/// Colours of data that a dark screen swallows, and lighter ones of the same hue in their place.
+const ON_A_DARK_SCREEN: [(Rgb, Rgb); 5] = [
+    (account(Account::Framing), Rgb(58, 104, 168)),
+    (account(Account::Retransmission), Rgb(196, 58, 52)),
+    (account(Account::Unknown), Rgb(122, 98, 146)),
+    (KERNEL, Rgb(58, 108, 158)),
+    (Rgb(60, 60, 60), Rgb(205, 205, 205)),
+];
+
 /// CPU work outside and inside the kernel.
 pub(crate) const USER: Rgb = Rgb(156, 198, 224);
 pub(crate) const KERNEL: Rgb = Rgb(46, 94, 140);
@@ -91,7 +117,24 @@ pub(crate) const fn account(account: Account) -> Rgb {
     }
 }
 
+/// Returns the colours of data that are others on a dark screen, and these.
+pub(crate) fn darkened() -> impl Iterator<Item = (Rgb, Rgb)> {
+    ON_A_DARK_SCREEN.into_iter()
+}
+
 impl Rgb {
+    /// Returns this colour as it is on a dark screen.
+    pub(crate) fn dark(self) -> Self {
+        let themed = THEMED.iter().map(|(_, light, dark)| (light, dark));
+        let data = ON_A_DARK_SCREEN.iter().map(|(light, dark)| (light, dark));
+        themed.chain(data).find(|(light, _)| **light == self).map_or(self, |(_, dark)| *dark)
+    }
+
+    /// Returns it as style sheets and SVG write it.
+    pub(crate) fn hex(self) -> String {
+        format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
+    }
+
     /// Relative luminance as WCAG 2.2 defines it, 0 to 1.
     pub(crate) fn luminance(self) -> f64 {
         let linear = |channel: u8| {
@@ -109,7 +152,7 @@ impl Rgb {
 
     /// Black or white, whichever reads better on this.
     pub(crate) fn ink_on(self) -> Self {
-        if self.contrast(INK) >= self.contrast(PAPER) { INK } else { PAPER }
+        if self.contrast(ON_LIGHT) >= self.contrast(ON_DARK) { ON_LIGHT } else { ON_DARK }
     }
 }
 
@@ -153,6 +196,28 @@ mod tests {
         ]) {
             assert!(account.contrast(account.ink_on()) >= 4.5, "{account:?}");
         }
-        assert!([INK, MUTED, WARNING].iter().all(|ink| ink.contrast(PAPER) >= 4.5 && ink.contrast(ABSENT) >= 4.5));
+        for theme in [|color: Rgb| color, Rgb::dark] {
+            for ink in [INK, MUTED, WARNING, THEMED[7].1].map(theme) {
+                assert!(ink.contrast(theme(PAPER)) >= 4.5 && ink.contrast(theme(ABSENT)) >= 4.5, "{ink:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_dark_screen_shows_all_that_paper_does() {
+        let paper = PAPER.dark();
+        assert!(paper.luminance() < 0.02 && INK.dark().contrast(paper) > 12.0);
+        let data = Account::ALL.map(account).into_iter().chain([USER, KERNEL]).chain(LINES);
+        for color in data {
+            let dark = color.dark();
+            assert!(dark.contrast(paper) >= 3.0, "{color:?} as {dark:?}: {:.2}", dark.contrast(paper));
+        }
+        for color in Account::ALL.map(account).into_iter().chain([USER, KERNEL]).map(Rgb::dark) {
+            assert!(color.contrast(color.ink_on()) >= 4.5, "{color:?}");
+        }
+        for pair in Account::ALL.windows(2) {
+            let contrast = account(pair[0]).dark().contrast(account(pair[1]).dark());
+            assert!(contrast > 1.2, "{} and {}: {contrast:.2}", pair[0], pair[1]);
+        }
     }
 }

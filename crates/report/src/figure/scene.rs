@@ -2,7 +2,7 @@
 //! tests can look at, and both image formats show the same.
 
 use super::font::Weight;
-use super::palette::Rgb;
+use super::palette::{PAPER, Rgb};
 
 /// A figure.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,8 @@ pub(crate) struct Scene {
     pub width: f64,
     pub height: f64,
     pub marks: Vec<Mark>,
+    /// It is drawn for a dark screen.
+    pub dark: bool,
 }
 
 /// One thing to draw; later ones cover earlier ones.
@@ -75,6 +77,25 @@ impl Text {
 }
 
 impl Scene {
+    /// Returns it in the colours of a dark screen.
+    pub(crate) fn darkened(mut self) -> Self {
+        for mark in &mut self.marks {
+            match mark {
+                Mark::Rect { fill: color, .. }
+                | Mark::Line { color, .. }
+                | Mark::ThickLine { color, .. }
+                | Mark::Text(Text { face: Face { color, .. }, .. }) => *color = color.dark(),
+            }
+        }
+        self.dark = true;
+        self
+    }
+
+    /// Returns what it is drawn on.
+    pub(crate) fn paper(&self) -> Rgb {
+        if self.dark { PAPER.dark() } else { PAPER }
+    }
+
     pub(crate) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: Rgb) {
         self.marks.push(Mark::Rect { x, y, width, height, fill });
     }

@@ -65,7 +65,11 @@ fn benchmark() -> NamedRun {
 }
 
 fn scene_of(runs: &[NamedRun]) -> Scene {
-    layout::scene(&Chart::of(runs, None), "Overhead per operation", &caption::paragraphs(runs))
+    scene_as_wide(runs, 800.0)
+}
+
+fn scene_as_wide(runs: &[NamedRun], width: f64) -> Scene {
+    layout::scene(&Chart::of(runs, None), "Overhead per operation", &caption::paragraphs(runs), width)
 }
 
 fn texts(scene: &Scene) -> Vec<&Text> {
@@ -93,8 +97,9 @@ fn said(runs: &[NamedRun]) -> String {
 
 #[test]
 fn no_two_labels_overlap_and_none_leaves_the_image() {
-    for (name, runs) in sets() {
-        let scene = scene_of(&runs);
+    let widths = [320.0, 344.0, 640.0, 800.0, 1_600.0];
+    for ((name, runs), width) in sets().iter().flat_map(|set| widths.map(|width| (set, width))) {
+        let scene = scene_as_wide(runs, width);
         let texts = texts(&scene);
         for (at, text) in texts.iter().enumerate() {
             let [left, top, right, bottom] = area(text);
@@ -114,8 +119,8 @@ fn no_two_labels_overlap_and_none_leaves_the_image() {
 
 #[test]
 fn nothing_covers_a_label() {
-    for (name, runs) in sets() {
-        let marks = scene_of(&runs).marks;
+    for ((name, runs), width) in sets().iter().flat_map(|set| [344.0, 800.0].map(|width| (set, width))) {
+        let marks = scene_as_wide(runs, width).marks;
         for (at, mark) in marks.iter().enumerate() {
             let Mark::Text(text) = mark else { continue };
             let [left, top, right, bottom] = area(text);
@@ -271,7 +276,7 @@ fn names_are_never_cut() {
 
 #[test]
 fn a_system_call_has_the_same_colour_in_every_figure() {
-    let mut colors: std::collections::BTreeMap<String, palette::Rgb> = std::collections::BTreeMap::new();
+    let mut colors: std::collections::BTreeMap<String, Rgb> = std::collections::BTreeMap::new();
     for (_, runs) in sets() {
         for (name, color) in Chart::of(&runs, None).panels[1].legend.clone() {
             let known = *colors.entry(name.clone()).or_insert(color);
@@ -348,4 +353,16 @@ fn write_samples() {
         let folder = crate::OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
         crate::write_report(&runs, &folder).unwrap();
     }
+}
+
+#[test]
+fn a_dark_figure_has_no_white_and_other_text_than_a_light_one() {
+    let runs = fixture::databases(true);
+    let options = FigureOptions { look: Look { width: 1_000, dark: true }, ..FigureOptions::default() };
+    let svg = String::from_utf8(draw(&runs, ImageFormat::Svg, &options).unwrap()).unwrap();
+    assert!(svg.contains("width=\"1000\""));
+    let light = String::from_utf8(draw(&runs, ImageFormat::Svg, &FigureOptions::default()).unwrap()).unwrap();
+    let hex = |color: Rgb| color.hex().to_uppercase();
+    assert!(light.contains(&hex(palette::PAPER)) && !svg.contains(&hex(palette::PAPER)));
+    assert!(svg.contains(&hex(palette::PAPER.dark())) && svg.contains(&hex(palette::INK.dark())));
 }

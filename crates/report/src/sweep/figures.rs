@@ -2,13 +2,12 @@
 
 use super::render::command;
 use super::sections::shown;
-use crate::figure::LineFigure;
+use crate::figure::{LineFigure, Look};
 use crate::text::clean;
 use crate::text::distribution::{self, count_within};
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
 use overhead_model::{Measured, Spread};
-use std::collections::BTreeSet;
 
 /// Lines that a figure has room for: as many as there are colours.
 const LINES: usize = 8;
@@ -87,6 +86,8 @@ impl<'a> Lines<'a> {
             y_title: y_title.to_owned(),
             logarithmic,
             places: parameter.iter().flat_map(|parameter| &parameter.values).map(|value| clean(value)).collect(),
+            positions: Vec::new(),
+            look: Look::default(),
             is_unordered: false,
             spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
             lines: lines
@@ -251,7 +252,7 @@ fn distribution(sweep: &Sweep) -> LineFigure {
         }
     }
     let left_out = left_out(&mut found);
-    let bounds = bounds(&found.iter().map(|(_, within)| *within).collect::<Vec<_>>());
+    let bounds = distribution::bounds(&found.iter().map(|(_, within)| *within).collect::<Vec<_>>(), BOUNDS);
     let share = |within: &[Within], ns: u64| {
         let all = within.last().filter(|last| last.count > 0)?.count;
         Some(count_within(within, ns) as f64 / all as f64 * 100.0)
@@ -266,6 +267,8 @@ fn distribution(sweep: &Sweep) -> LineFigure {
         y_title: "% of operations".to_owned(),
         logarithmic: false,
         places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
+        positions: Vec::new(),
+        look: Look::default(),
         is_unordered: false,
         lines: found
             .into_iter()
@@ -279,20 +282,4 @@ fn distribution(sweep: &Sweep) -> LineFigure {
             command(sweep)
         ),
     }
-}
-
-/// Returns the lengths of time that are drawn: those of all lines up to the first within which all operations of each are, and of
-/// those as many as have room.
-fn bounds(rows: &[&[Within]]) -> Vec<u64> {
-    let all: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
-    let is_all = |ns: u64| rows.iter().all(|row| row.last().is_none_or(|last| count_within(row, ns) == last.count));
-    let end = all.iter().position(|ns| is_all(*ns)).map_or(all.len(), |at| at + 1);
-    let step = end.div_ceil(BOUNDS).max(1);
-    // Counted from the end, for that is where all of them are.
-    all.into_iter()
-        .take(end)
-        .enumerate()
-        .filter(|(at, _)| (end - 1 - at).is_multiple_of(step))
-        .map(|(_, ns)| ns)
-        .collect()
 }

@@ -7,7 +7,7 @@ mod render;
 mod sections;
 mod summary;
 
-pub use page::{SWEEP_FILES, replaced_by_sweep, write_sweep};
+pub use page::{SWEEP_FILES, replaced_by_sweep, write_sweep, write_sweep_as};
 pub use render::{csv, json, markdown, remarks, table};
 pub use summary::{PointRun, point};
 

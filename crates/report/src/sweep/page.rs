@@ -1,12 +1,20 @@
 //! A sweep in a folder: its figures, and the tables beside them.
 
 use super::figures::{NAMES, figures};
-use super::render::{command, markdown, title};
+use super::render::{command, markdown, remarks, title};
+use super::sections::{CELLS, Section, sections};
 use crate::error::ReportError;
 use crate::figure::{ImageFormat, draw_lines};
 use crate::folder::OutputFolder;
-use crate::text::{clean, markdown_cell};
-use overhead_model::Sweep;
+use crate::page::{
+    Conditions, Doubt, Fact, PAGE_FILE, PAGE_START, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts,
+};
+use crate::report::ReportOptions;
+use crate::text::grid::Grid;
+use crate::text::number::{bytes_label, duration, grouped, with_digits};
+use crate::text::{clean, facts, markdown_cell};
+use overhead_model::sweep::SweepPoint;
+use overhead_model::{Measured, Spread, Sweep};
 use std::path::PathBuf;
 
 /// Begins the page of every sweep.
@@ -14,9 +22,10 @@ const HEADING: &str = "# Sweep: ";
 /// The page.
 const PAGE: &str = "report.md";
 
-/// The files of a sweep's report: the page, and figures that it may have.
-pub const SWEEP_FILES: [&str; 15] = [
+/// The files of a sweep's report: its tables, the page, and figures that it may have.
+pub const SWEEP_FILES: [&str; 16] = [
     PAGE,
+    PAGE_FILE,
     "bytes.svg",
     "bytes.png",
     "frames.svg",
@@ -35,6 +44,9 @@ pub const SWEEP_FILES: [&str; 15] = [
 
 /// Returns the first file that [`write_sweep`] would replace and that no earlier report of a sweep has left there.
 pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
+    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
+        return Some(PAGE_FILE);
+    }
     if folder.holds_start(PAGE, HEADING.as_bytes()) {
         return None;
     }
@@ -48,15 +60,37 @@ pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
 ///
 /// [`ReportError::Unwritable`] or [`ReportError::Drawing`].
 pub fn write_sweep(sweep: &Sweep, folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
+    write_sweep_as(sweep, folder, &ReportOptions::default())
+}
+
+/// Writes the same as [`write_sweep`], as somebody wants it: title, theme and width.
+///
+/// # Errors
+///
+/// Those of [`write_sweep`].
+pub fn write_sweep_as(
+    sweep: &Sweep,
+    folder: &OutputFolder,
+    options: &ReportOptions,
+) -> Result<Vec<PathBuf>, ReportError> {
     let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
-    let mut drawn = Vec::new();
-    for (name, figure) in figures(sweep) {
+    let (mut drawn, mut inline) = (Vec::new(), Vec::new());
+    for (name, mut figure) in figures(sweep) {
+        figure.look = options.look();
         drawn.push((name, figure.y_title.clone()));
+        inline.push(PageFigure::of_lines(name, &figure)?);
         for (format, bytes) in draw_lines(&figure)? {
             let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
             contents.push((format!("{name}.{suffix}"), bytes));
         }
     }
+    contents.insert(
+        0,
+        (
+            PAGE_FILE.to_owned(),
+            WebPage { theme: options.page_theme(), ..web_page(sweep, inline, options)? }.render()?.into_bytes(),
+        ),
+    );
     contents.insert(0, (PAGE.to_owned(), page(sweep, &drawn).into_bytes()));
     let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
     for name in NAMES.into_iter().filter(|name| !drawn.iter().any(|(drawn, _)| drawn == name)) {
@@ -81,4 +115,70 @@ fn page(sweep: &Sweep, figures: &[(&str, String)]) -> String {
         out.extend(["\n", &markdown_cell(&clean(&said)), "\n"]);
     }
     out
+}
+
+/// Returns the page to read in a browser.
+fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
+    let table = |(at, Section { title, note, columns, rows, keys }): (usize, Section)| {
+        let grid = Grid { columns, rows, keys };
+        PageTable::of_grid(&format!("table-{at}"), title, grid).with_notes([note, CELLS.to_owned()])
+    };
+    let tool = format!("{} {}", clean(&sweep.tool.name), clean(&sweep.tool.version));
+    let mut said = vec![Fact::new("made by", &*tool)];
+    said.extend(sweep.environment.iter().flat_map(machine_facts));
+    let words = sweep.command.iter().map(|word| facts::quoted(&clean(word))).collect::<Vec<_>>().join(" ");
+    Ok(WebPage {
+        title: options.title.clone().unwrap_or_else(|| "Sweep".to_owned()),
+        sentences: sentences(sweep),
+        doubts: remarks(sweep).into_iter().map(|text| Doubt { of: String::new(), text }).collect(),
+        figures,
+        tables: sections(sweep).into_iter().enumerate().map(table).collect(),
+        conditions: vec![Conditions {
+            name: "All runs".to_owned(),
+            facts: said,
+            commands: vec![Fact::new("command", words)],
+        }],
+        records: vec![embedded("sweep", "sweep", sweep)?],
+        tool,
+        theme: None,
+        extras: PageExtras::default(),
+    })
+}
+
+fn sentences(sweep: &Sweep) -> Vec<String> {
+    let bytes = range(sweep, |point| &point.total.wire_bytes, |bytes| format!("{} B", bytes_label(bytes)));
+    let rate = range(sweep, |point| &point.total.per_second, |rate| grouped(rate.round() as u64));
+    let cpu = range(sweep, |point| &point.total.server.on_cpu_ns, |ns| duration(ns.round() as u64));
+    let said = [
+        bytes.map(|range| format!("An operation takes {range} on the wire.")),
+        rate.map(|range| format!("Operations per second: {range}; medians over the runs.")),
+        cpu.map(|range| format!("The server's CPU time for an operation is {range}.")),
+    ];
+    let runs: usize = sweep.points.iter().map(|point| point.runs.len()).sum();
+    let first = format!("{}: {} in all.", title(sweep), crate::text::counted(runs as u64, "run"));
+    std::iter::once(first).chain(said.into_iter().flatten().take(2)).collect()
+}
+
+/// Returns the least and the most of a figure, each with the values of the parameters at which it is: `from 40 B (P = 50) to 274 B
+/// (P = 1), 6.85 times as much`. `None` where it was not measured everywhere.
+fn range(
+    sweep: &Sweep,
+    figure: impl Fn(&SweepPoint) -> &Measured<Spread>,
+    shown: impl Fn(f64) -> String,
+) -> Option<String> {
+    let measured = sweep.points.iter().map(|point| Some((point, figure(point).value()?.median)));
+    let measured: Vec<(&SweepPoint, f64)> = measured.collect::<Option<_>>()?;
+    let least = measured.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let most = measured.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let at = |point: &SweepPoint| {
+        let values = sweep.parameters.iter().zip(&point.values);
+        let values: Vec<String> = values.map(|(of, value)| format!("{} = {}", clean(&of.name), clean(value))).collect();
+        values.join(", ")
+    };
+    if shown(least.1) == shown(most.1) || sweep.parameters.is_empty() {
+        return Some(shown(least.1));
+    }
+    let times =
+        if least.1 > 0.0 { format!(", {} times as much", with_digits(most.1 / least.1, 2)) } else { String::new() };
+    Some(format!("from {} ({}) to {} ({}){times}", shown(least.1), at(least.0), shown(most.1), at(most.0)))
 }

@@ -139,7 +139,7 @@ const WIDE: [OperationColumn; 23] = [
 
 /// Returns the columns of the whole table: without `Unknown` where everything was decoded, and without costs where there is no
 /// price.
-pub(super) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
+pub(crate) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
     let is_said = |column: &OperationColumn| match column {
         Of::Unknown => table.has_unknown(),
         Of::CostOfMillion | Of::CostOfDay => table.price.is_some(),
@@ -150,13 +150,13 @@ pub(super) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
 }
 
 /// Returns where a column stands in the whole table.
-pub(super) fn position(column: OperationColumn) -> Option<usize> {
+pub(crate) fn position(column: OperationColumn) -> Option<usize> {
     WIDE.iter().position(|known| *known == column)
 }
 
 /// Returns the columns of the whole table, the ones that matter most first: as many as fit are shown. Errors, missing answers and
 /// undecoded bytes come early where there are any, and late where there are none.
-pub(super) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
+pub(crate) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
     let any = |figure: fn(&ViewRow) -> u64| table.rows.iter().any(|row| figure(row) > 0);
     let rare = [
         (Of::Errors, any(|row| row.errors)),
@@ -216,12 +216,12 @@ impl OperationColumn {
     }
 
     /// Returns whether the cells are words.
-    pub(super) fn is_key(self) -> bool {
+    pub(crate) fn is_key(self) -> bool {
         matches!(self, Self::Class | Self::Operation | Self::Via)
     }
 
     /// Its header, with the unit.
-    pub(super) fn header(self, table: &TableRows<'_>) -> Column {
+    pub(crate) fn header(self, table: &TableRows<'_>) -> Column {
         let text = match self {
             Self::Class | Self::Via => return Column::left(self.name()),
             Self::Operation => return Column::left(table.noun()),
@@ -248,7 +248,7 @@ impl OperationColumn {
     }
 
     /// Its cell of a row.
-    pub(super) fn cell(self, row: &ViewRow, table: &TableRows<'_>) -> String {
+    pub(crate) fn cell(self, row: &ViewRow, table: &TableRows<'_>) -> String {
         let (amounts, bounds) = (row.amounts(), table.bounds);
         let families = || Families::of(&amounts);
         let wire = |bytes: u64| bounds.wire(mean(bytes, row.samples()));
@@ -282,7 +282,7 @@ impl OperationColumn {
 }
 
 /// One account per operation.
-pub(super) fn account_cell(amounts: &Amounts, account: Account, count: u64, bounds: LowerBounds) -> String {
+pub(crate) fn account_cell(amounts: &Amounts, account: Account, count: u64, bounds: LowerBounds) -> String {
     let text = mean(amounts[account], count);
     if account.is_payload() && account != Account::Unknown { bounds.payload(text) } else { bounds.wire(text) }
 }
@@ -307,7 +307,7 @@ fn mean(bytes: u64, count: u64) -> String {
 }
 
 /// Returns the accounts that hold anything in these amounts, in stack order.
-pub(super) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
+pub(crate) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
     Account::ALL.into_iter().filter(|&account| amounts.iter().any(|amounts| amounts[account] > 0)).collect()
 }
 

@@ -43,6 +43,22 @@ pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
     Some((beside_columns(&["operation", "via"], bounds), keyed.collect()))
 }
 
+/// Returns the lengths of time that are drawn: those of all lines up to the first within which all operations of each are, and of
+/// those as many as have room.
+pub(crate) fn bounds(rows: &[&[Within]], most: usize) -> Vec<u64> {
+    let all: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
+    let is_all = |ns: u64| rows.iter().all(|row| row.last().is_none_or(|last| count_within(row, ns) == last.count));
+    let end = all.iter().position(|ns| is_all(*ns)).map_or(all.len(), |at| at + 1);
+    let step = end.div_ceil(most).max(1);
+    // Counted from the end, for that is where all of them are.
+    all.into_iter()
+        .take(end)
+        .enumerate()
+        .filter(|(at, _)| (end - 1 - at).is_multiple_of(step))
+        .map(|(_, ns)| ns)
+        .collect()
+}
+
 /// Returns a length of time as text: `1 ms`, `200 µs`.
 pub(crate) fn bound(ns: u64) -> String {
     let (value, unit) = match ns {

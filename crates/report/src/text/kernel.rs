@@ -9,11 +9,11 @@ use overhead_model::{Class, Run};
 use std::collections::BTreeMap;
 
 /// What stands above the table.
-pub(super) const TITLE: &str = "Kernel work by operation (sampled)";
+pub(crate) const TITLE: &str = "Kernel work by operation (sampled)";
 
 /// Returns the table of a run: a row for each operation, or statement, of the workload and each end. `None` where nothing was
 /// sampled.
-pub(super) fn grid(run: &Run) -> Option<Grid> {
+pub(crate) fn grid(run: &Run) -> Option<Grid> {
     let by_statement = run.view.as_ref().is_some_and(|view| view.by == By::Statement);
     let mut rows = Vec::new();
     for row in ranked(run).into_iter().filter(|row| row.class == Class::Workload) {
@@ -58,7 +58,7 @@ fn figures(work: &OperationWork) -> Vec<String> {
 }
 
 /// Returns what is to be said below the table: the system calls by name, and what the sampled work adds up to.
-pub(super) fn lines(run: &Run) -> Vec<String> {
+pub(crate) fn lines(run: &Run) -> Vec<String> {
     let Some(counters) = run.counters.value() else { return Vec::new() };
     let sample = match &counters.by_operation {
         Measured::Value(sample) => sample,

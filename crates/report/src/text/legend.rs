@@ -12,7 +12,7 @@ const LATENCY: &str = "latency: from the frame with the first byte of the reques
 response, at the capture point, not the client's";
 
 /// Returns the meaning of these columns, a line for each that needs one.
-pub(super) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<String> {
+pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<String> {
     let has = |wanted: &[OperationColumn]| wanted.iter().any(|column| columns.contains(column));
     let latency = columns.iter().any(|column| matches!(column, Of::Latency(_)));
     let lines = [

@@ -1,20 +1,20 @@
 //! A record in words and numbers: for a terminal, for programs, for a README.
 
-mod absolute;
+pub(crate) mod absolute;
 mod clean;
-mod columns;
+pub(crate) mod columns;
 mod csv;
 pub(crate) mod distribution;
-mod facts;
+pub(crate) mod facts;
 pub(crate) mod grid;
-mod kernel;
-mod legend;
+pub(crate) mod kernel;
+pub(crate) mod legend;
 pub(crate) mod markdown;
 pub mod number;
-mod projection;
-mod rows;
+pub(crate) mod projection;
+pub(crate) mod rows;
 mod sampled;
-mod table;
+pub(crate) mod table;
 
 pub use columns::{LatencyFigure, OperationColumn};
 pub use csv::csv;

@@ -8,7 +8,7 @@ use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Account, Amounts, Class, Run};
 
 /// Returns what was modelled, as a title.
-pub(super) fn title(projection: &Projection) -> String {
+pub(crate) fn title(projection: &Projection) -> String {
     let mtu = projection.mtu.map(|mtu| format!("a link of MTU {}", grouped(u64::from(mtu))));
     let cable = projection.physical.then(|| "Ethernet on the cable".to_owned());
     let what: Vec<String> = mtu.into_iter().chain(cable).collect();
@@ -16,7 +16,7 @@ pub(super) fn title(projection: &Projection) -> String {
 }
 
 /// Returns the operations of the workload as they were measured and as they are modelled.
-pub(super) fn grid(run: &Run, projection: &Projection) -> Grid {
+pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
     let headers = [
         "frames/op\nmeasured",
         "\nmodelled",
@@ -49,7 +49,7 @@ pub(super) fn grid(run: &Run, projection: &Projection) -> Grid {
 }
 
 /// Returns the sums, in sentences.
-pub(super) fn lines(run: &Run, projection: &Projection) -> Vec<String> {
+pub(crate) fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     let Projection { frames, wire_bytes, cut_frames, added_frames, .. } = *projection;
     let mut lines = vec![format!(
         "in all: {} of {} B measured, {} of {} B modelled",
@@ -102,6 +102,6 @@ fn measured<'run>(run: &'run Run, row: &ProjectedRow) -> Option<&'run OperationR
 }
 
 /// Returns the bytes of an account that a model changes.
-pub(super) fn changed(amounts: &Amounts) -> [(&'static str, u64); 4] {
+pub(crate) fn changed(amounts: &Amounts) -> [(&'static str, u64); 4] {
     [Account::Link, Account::Ip, Account::Tcp, Account::Control].map(|account| (account.name(), amounts[account]))
 }

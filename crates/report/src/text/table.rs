@@ -290,10 +290,8 @@ fn accounts_grid(
     Grid { columns: headers.collect(), rows: sides.iter().map(cells).collect(), keys: keys.len() }
 }
 
-fn work(run: &Run, style: Style) -> String {
-    if let Err(reason) = present(&run.counters) {
-        return format!("not measured: {}\n", clean(reason));
-    }
+/// Returns the work of each role per operation; `None` where none was measured.
+pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
     let cycles = if is_reference(run) { "reference\ncycles/op" } else { "cycles\n/op" };
     let columns = [
         "syscalls\n/op",
@@ -309,8 +307,15 @@ fn work(run: &Run, style: Style) -> String {
     let roles = summary::work(run);
     let measured = roles.iter().filter_map(|work| Some((&work.label, work.role.ok()?, work.operations)));
     let rows: Vec<Vec<String>> = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
-    let mut out = if rows.is_empty() { String::new() } else { Grid { columns, rows, keys: 1 }.render(style) };
-    for RoleWork { label, role, absence, operations } in roles {
+    (!rows.is_empty()).then_some(Grid { columns, rows, keys: 1 })
+}
+
+fn work(run: &Run, style: Style) -> String {
+    if let Err(reason) = present(&run.counters) {
+        return format!("not measured: {}\n", clean(reason));
+    }
+    let mut out = work_grid(run).map_or_else(String::new, |grid| grid.render(style));
+    for RoleWork { label, role, absence, operations } in summary::work(run) {
         let line = match role {
             Ok(role) => format!("{label} syscalls/op: {}", syscall_list(role, operations)),
             Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
@@ -347,7 +352,7 @@ fn absolute_section(run: &Run, style: Style) -> String {
 }
 
 /// Returns whether cycles are a unit of time.
-fn is_reference(run: &Run) -> bool {
+pub(crate) fn is_reference(run: &Run) -> bool {
     RoleName::BOTH
         .iter()
         .filter_map(|role| role.counted(run).ok()?.cycles.value())

@@ -1,0 +1,151 @@
+//! Latencies of runs in lines: by percentile, and as the share of operations that took no longer.
+
+use crate::figure::LineFigure;
+use crate::run::NamedRun;
+use crate::summary::workload;
+use crate::text::clean;
+use crate::text::distribution::{self, bounds, count_within};
+use overhead_model::record::{Latency, OperationRow, Within};
+
+/// Lines that a figure has room for: as many as there are colours.
+const LINES: usize = 8;
+
+/// Lengths of time that are named below a figure.
+const BOUNDS: usize = 24;
+
+/// Names of all figures of latencies that a report may have.
+pub(crate) const NAMES: [&str; 2] = ["latency", "distribution"];
+
+/// Percentiles, and the least number of operations at which each is another than the largest.
+const PERCENTILES: [(&str, u64, fn(&Latency) -> u64); 6] = [
+    ("50%", 2, |latency| latency.p50),
+    ("90%", 10, |latency| latency.p90),
+    ("99%", 100, |latency| latency.p99),
+    ("99.9%", 1_000, |latency| latency.p999),
+    ("99.99%", 10_000, |latency| latency.p9999),
+    ("all", 1, |latency| latency.max),
+];
+
+/// Where a latency begins and ends.
+const MEASURED: &str = "from the frame with the first byte of the request to the frame with the last byte of the response, at the \
+capture point, not the client's";
+
+/// Returns the figures of latencies, those left out that there is nothing to draw in.
+pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
+    let all = [by_percentile(runs), shares(runs)];
+    NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
+}
+
+/// Returns the operations of the workload that are drawn, the largest of each run before the second of any, and how many more there
+/// are.
+fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String, &OperationRow)>, usize) {
+    let rows: Vec<Vec<&OperationRow>> =
+        runs.iter().map(|named| workload(&named.run).into_iter().filter(|row| has(row)).collect()).collect();
+    let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut all = Vec::new();
+    for at in 0..longest {
+        for (named, rows) in runs.iter().zip(&rows) {
+            if let Some(row) = rows.get(at) {
+                all.push((label(runs, named, row), *row));
+            }
+        }
+    }
+    let left_out = all.len().saturating_sub(LINES);
+    all.truncate(LINES);
+    (all, left_out)
+}
+
+fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> String {
+    let via = if row.via.is_empty() { String::new() } else { format!(" ({})", clean(&row.via)) };
+    let of = format!("{}{via}", clean(&row.name));
+    if runs.len() > 1 { format!("{}: {of}", clean(&named.name)) } else { of }
+}
+
+fn more(left_out: usize) -> String {
+    if left_out > 0 { format!(" {left_out} more operations are in the table alone.") } else { String::new() }
+}
+
+fn by_percentile(runs: &[NamedRun]) -> LineFigure {
+    let (rows, left_out) = drawn(runs, |row| row.latency_ns.count > 0 && row.latency_ns.max > 0);
+    let values = |latency: &Latency| {
+        let of = PERCENTILES.map(|(_, least, of)| Some(of(latency) as f64 / 1e3).filter(|_| latency.count >= least));
+        of.to_vec()
+    };
+    LineFigure {
+        title: "Latency by percentile".to_owned(),
+        description: "Lines: within what time a half, nine tenths and so on of the operations were answered."
+            .to_owned(),
+        x_title: "of the operations were answered within".to_owned(),
+        y_title: "µs, logarithmic".to_owned(),
+        logarithmic: true,
+        places: PERCENTILES.map(|(name, ..)| name.to_owned()).to_vec(),
+        lines: rows.into_iter().map(|(name, row)| (name, values(&row.latency_ns))).collect(),
+        note: format!("{MEASURED}.{}", more(left_out)),
+        ..LineFigure::default()
+    }
+}
+
+fn shares(runs: &[NamedRun]) -> LineFigure {
+    let (rows, left_out) = drawn(runs, |row| row.latency_within.as_ref().is_some_and(|within| !within.is_empty()));
+    let within: Vec<(String, &[Within])> =
+        rows.into_iter().filter_map(|(name, row)| Some((name, row.latency_within.as_deref()?))).collect();
+    let bounds = bounds(&within.iter().map(|(_, within)| *within).collect::<Vec<_>>(), BOUNDS);
+    let share = |within: &[Within], ns: u64| {
+        let all = within.last().map_or(0, |last| last.count);
+        (all > 0).then(|| count_within(within, ns) as f64 / all as f64 * 100.0)
+    };
+    LineFigure {
+        title: distribution::TITLE.to_owned(),
+        description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),
+        x_title: "took no longer than (logarithmic)".to_owned(),
+        y_title: "% of operations".to_owned(),
+        places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
+        positions: bounds.iter().map(|ns| (*ns as f64).max(1.0).log10()).collect(),
+        lines: within
+            .into_iter()
+            .map(|(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect()))
+            .collect(),
+        note: format!("{MEASURED}.{}", more(left_out)),
+        ..LineFigure::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_percentile_that_so_few_operations_do_not_have_is_not_drawn() {
+        let mut named = fixture::redis_live();
+        named.run.operations.iter_mut().for_each(|row| row.latency_ns.count = 500);
+        let figure = &figures(&[named.clone()])[0].1;
+        let values = &figure.lines[0].1;
+        assert_eq!(values.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, false, false, true]);
+        named.run.operations.iter_mut().for_each(|row| row.latency_ns.count = 0);
+        assert!(figures(&[named]).is_empty());
+    }
+
+    #[test]
+    fn each_run_has_a_line_before_any_has_a_second() {
+        let runs: Vec<NamedRun> = (0..3).flat_map(|_| fixture::databases(true)).collect();
+        let figure = &figures(&runs)[0].1;
+        assert_eq!(figure.lines.len(), LINES);
+        let named: std::collections::BTreeSet<&str> =
+            figure.lines.iter().filter_map(|(name, _)| name.split(':').next()).collect();
+        assert_eq!(named.len(), fixture::databases(true).len());
+        assert!(figure.note.contains("more operations"), "{}", figure.note);
+    }
+
+    #[test]
+    fn shares_are_drawn_where_the_record_has_them_on_a_logarithmic_axis() {
+        let mut named = fixture::redis_live();
+        assert_eq!(figures(std::slice::from_ref(&named)).len(), 1);
+        let within = [(1_000, 5), (10_000, 9), (100_000, 10)].map(|(ns, count)| Within { ns, count });
+        named.run.operations.iter_mut().for_each(|row| row.latency_within = Some(within.to_vec()));
+        let figures = figures(&[named]);
+        let (name, figure) = &figures[1];
+        assert_eq!((*name, figure.positions.as_slice()), ("distribution", &[3.0, 4.0, 5.0][..]));
+        assert_eq!(figure.lines[0].1, [Some(50.0), Some(90.0), Some(100.0)]);
+    }
+}

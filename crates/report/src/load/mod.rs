@@ -1,0 +1,36 @@
+//! A load, as `overhead bench` records it: rates and latencies as the client saw them, in figures, tables and a page.
+
+mod figures;
+mod tables;
+mod write;
+
+pub use write::{LOAD_FILES, replaced_by_load, write_load, write_load_as};
+
+use crate::error::ReportError;
+use overhead_model::load::{LOAD_VERSION, Load};
+use std::fs;
+use std::path::Path;
+
+/// Reads the record of a load; `None` for JSON that is none.
+///
+/// # Errors
+///
+/// [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
+pub fn read_load(path: &Path) -> Result<Option<Load>, ReportError> {
+    let text = fs::read(path).map_err(|source| ReportError::Unreadable { path: path.to_owned(), source })?;
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(&text) else { return Ok(None) };
+    if ["driver", "results", "db"].iter().any(|member| value.get(member).is_none()) {
+        return Ok(None);
+    }
+    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+        Some(found) if found != u64::from(LOAD_VERSION) => {
+            Err(ReportError::Version { path: path.to_owned(), found, expected: LOAD_VERSION })
+        }
+        _ => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|source| ReportError::Malformed { path: path.to_owned(), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

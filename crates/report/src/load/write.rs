@@ -1,0 +1,219 @@
+//! A load in a folder: its figures, its tables and its page.
+
+use super::figures::{NAMES, figures};
+use super::tables::{label, repetitions, results};
+use crate::error::ReportError;
+use crate::figure::{ImageFormat, draw_lines};
+use crate::folder::OutputFolder;
+use crate::page::{
+    Conditions, Doubt, Fact, PAGE_FILE, PAGE_START, PageExtras, PageFigure, PageTable, WebPage, embedded,
+};
+use crate::report::ReportOptions;
+use crate::text::markdown::github_table;
+use crate::text::number::{duration, grouped, with_digits};
+use crate::text::{clean, facts, markdown_cell};
+use overhead_model::load::{Load, LoadResult, LoadSettings};
+use std::path::PathBuf;
+
+/// Begins the tables of every load.
+const HEADING: &str = "# Load: ";
+/// The tables.
+const TABLES: &str = "report.md";
+
+/// The files of a load's report: its tables, the page, and figures that it may have.
+pub const LOAD_FILES: [&str; 6] = [TABLES, PAGE_FILE, "rate.svg", "rate.png", "latency.svg", "latency.png"];
+
+/// Returns the first file that [`write_load`] would replace and that no earlier report of a load has left there.
+pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
+    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
+        return Some(PAGE_FILE);
+    }
+    if folder.holds_start(TABLES, HEADING.as_bytes()) {
+        return None;
+    }
+    LOAD_FILES.into_iter().find(|name| folder.holds(name))
+}
+
+/// Writes tables, page and figures into `folder`, over what is there of these names; a figure of an earlier report that this load
+/// has not is removed. Returns the files, the tables first.
+///
+/// # Errors
+///
+/// [`ReportError::Unwritable`], [`ReportError::Json`], [`ReportError::Page`] or [`ReportError::Drawing`].
+pub fn write_load(load: &Load, folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
+    write_load_as(load, folder, &ReportOptions::default())
+}
+
+/// Writes the same as [`write_load`], as somebody wants it: title, theme and width.
+///
+/// # Errors
+///
+/// Those of [`write_load`].
+pub fn write_load_as(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
+    let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut inline = Vec::new();
+    for (name, mut figure) in figures(load) {
+        figure.look = options.look();
+        inline.push(PageFigure::of_lines(name, &figure)?);
+        for (format, bytes) in draw_lines(&figure)? {
+            let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
+            contents.push((format!("{name}.{suffix}"), bytes));
+        }
+    }
+    let tables = markdown(load, &inline);
+    contents.insert(
+        0,
+        (
+            PAGE_FILE.to_owned(),
+            WebPage { theme: options.page_theme(), ..page(load, inline, options)? }.render()?.into_bytes(),
+        ),
+    );
+    contents.insert(0, (TABLES.to_owned(), tables.into_bytes()));
+    let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
+    let images = NAMES.into_iter().flat_map(|name| ["svg", "png"].map(|suffix| format!("{name}.{suffix}")));
+    for file in images.filter(|file| !contents.iter().any(|(name, _)| name == file)) {
+        folder.remove(&file).map_err(|source| unwritable(&file, source))?;
+    }
+    let write =
+        |(name, bytes): (String, Vec<u8>)| folder.write(&name, &bytes).map_err(|source| unwritable(&name, source));
+    contents.into_iter().map(write).collect()
+}
+
+fn markdown(load: &Load, figures: &[PageFigure]) -> String {
+    let mut out = format!("{HEADING}{}\n\n", markdown_cell(&subject(load)));
+    for figure in figures {
+        out.extend(["![", &markdown_cell(&figure.title), "](", &figure.name, ".svg)\n\n"]);
+    }
+    for doubt in doubts(load) {
+        out.extend(["> **Warning:** ", &markdown_cell(&doubt.text), "\n\n"]);
+    }
+    for (title, grid) in [("Results", results(load)), ("Repetitions", repetitions(load))] {
+        out.extend(["## ", title, "\n\n", &github_table(&grid.columns, &grid.rows), "\n"]);
+    }
+    out.extend([NOTE, "\n"]);
+    out
+}
+
+const NOTE: &str = "Rates and latencies are those of the client, from sending an operation to its complete answer, and those of the median \
+run where one figure stands for several. Latency with a pipeline is that of the whole pipeline.";
+
+/// `redis at 127.0.0.1:6379 (Redis 7.0.15) by redis 1.0.2`.
+fn subject(load: &Load) -> String {
+    let servers = load.servers.iter().map(|server| {
+        let version = server.version.as_ref().map(|version| format!(" ({})", clean(version))).unwrap_or_default();
+        format!("{}{version}", clean(&server.address))
+    });
+    let servers: Vec<String> = servers.collect();
+    format!(
+        "{} at {} by {} {}",
+        clean(&load.db),
+        servers.join(", "),
+        clean(&load.driver.name),
+        clean(&load.driver.version)
+    )
+}
+
+fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
+    let tool = format!("{} {}", clean(&load.tool.name), clean(&load.tool.version));
+    let command = load.command_line.iter().map(|word| facts::quoted(&clean(word))).collect::<Vec<_>>().join(" ");
+    let settings = settings(&load.settings);
+    let said = vec![
+        Fact::new("protocol", clean(&load.protocol)),
+        Fact::new("rows", format!("{}, text of {} B", grouped(load.rows), grouped(load.payload_bytes))),
+        Fact::new("settings", settings),
+        Fact::new("made by", &*tool),
+    ];
+    let mut repeated = PageTable::of_grid("repetitions", "Repetitions", repetitions(load));
+    repeated.folded = true;
+    Ok(WebPage {
+        title: options.title.clone().unwrap_or_else(|| "Load".to_owned()),
+        sentences: sentences(load),
+        doubts: doubts(load),
+        figures,
+        tables: vec![PageTable::of_grid("results", "Results", results(load)).with_notes([NOTE.to_owned()]), repeated],
+        conditions: vec![Conditions {
+            name: subject(load),
+            facts: said,
+            commands: vec![Fact::new("command", command)],
+        }],
+        records: vec![embedded("bench", "bench", load)?],
+        tool,
+        theme: None,
+        extras: PageExtras::default(),
+    })
+}
+
+fn settings(settings: &LoadSettings) -> String {
+    let yes = |name: &str, value: Option<bool>| {
+        value.map(|value| if value { name.to_owned() } else { format!("not {name}") })
+    };
+    let said = [
+        yes("prepared", settings.prepared),
+        yes("without column metadata", settings.skip_metadata),
+        yes("binary", settings.binary),
+        settings.resp.map(|version| format!("RESP {version}")),
+        yes("one command for several keys", settings.multi_key),
+        settings.compression.as_ref().map(|name| format!("compression {}", clean(name))),
+        settings.tls.then(|| "TLS".to_owned()),
+        Some(if settings.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", settings.threads) }),
+    ];
+    said.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn sentences(load: &Load) -> Vec<String> {
+    let mut said = vec![format!("A load on {}.", subject(load))];
+    let with: Vec<(&LoadResult, f64)> =
+        load.results.iter().filter_map(|result| Some((result, result.summary?.per_second))).collect();
+    let slowest = with.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let fastest = with.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((slowest, fastest)) = slowest.zip(fastest) else { return said };
+    let rate = |(result, rate): &(&LoadResult, f64)| {
+        format!("{} operations a second ({})", grouped(rate.round() as u64), label(load, result))
+    };
+    said.push(if with.len() == 1 {
+        format!("It came to {}.", rate(fastest))
+    } else {
+        let times = with_digits(fastest.1 / slowest.1.max(f64::MIN_POSITIVE), 2);
+        format!("It came from {} to {}, {times} times as many.", rate(slowest), rate(fastest))
+    });
+    let median = fastest.0.summary.and_then(|summary| fastest.0.runs.get(summary.median_run));
+    said.extend(median.filter(|run| run.latency_ns.count > 0).map(|run| {
+        let latency = &run.latency_ns;
+        let at = if with.len() == 1 { "" } else { "At the highest rate, " };
+        let (half, most) = (duration(latency.p50), duration(latency.p99));
+        format!(
+            "{at}{} of all operations were answered within {half}, 99% within {most}.",
+            if at.is_empty() { "Half" } else { "half" }
+        )
+    }));
+    said
+}
+
+fn doubts(load: &Load) -> Vec<Doubt> {
+    let of_result = |result: &LoadResult| {
+        let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
+        let first = result.runs.iter().find_map(|run| run.first_error.as_deref()).map(clean);
+        let failed = (errors > 0).then(|| {
+            let first = first.map(|first| format!(", the first: {first}")).unwrap_or_default();
+            format!("{} operations were not answered as they should be{first}", grouped(errors))
+        });
+        let alone = (result.runs.len() == 1).then(|| "one run: how far others would be apart is not known".to_owned());
+        let partial = result.partial.as_deref().map(|reason| format!("partial: {}", clean(reason)));
+        let name = label(load, result);
+        [failed, partial, alone].into_iter().flatten().map(move |text| (name.clone(), text)).collect::<Vec<_>>()
+    };
+    let mut doubts: Vec<Doubt> =
+        load.partial.iter().map(|reason| Doubt { of: String::new(), text: clean(reason) }).collect();
+    let mut told: Vec<(Vec<String>, String)> = Vec::new();
+    for (name, text) in load.results.iter().flat_map(of_result) {
+        match told.iter_mut().find(|(_, known)| *known == text) {
+            Some((names, _)) => names.push(name),
+            None => told.push((vec![name], text)),
+        }
+    }
+    doubts.extend(told.into_iter().map(|(names, text)| {
+        let all = names.len() == load.results.len();
+        Doubt { of: if all { String::new() } else { names.join("; ") }, text }
+    }));
+    doubts
+}

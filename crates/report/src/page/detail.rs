@@ -1,0 +1,157 @@
+//! What unfolds below an operation: both directions by account, latencies, fields and statements.
+
+use super::content::{PageTable, RowDetail, SideBar, SidePart};
+use crate::bounds::LowerBounds;
+use crate::summary::per_operation;
+use crate::text::clean;
+use crate::text::columns::{account_cell, used_accounts};
+use crate::text::grid::{Column, Grid};
+use crate::text::number::{DASH, decimal, duration, grouped, microseconds, percent};
+use overhead_model::record::{Latency, OperationRow, SideRow, StatementRow};
+use overhead_model::{Account, Amounts, Side};
+use std::cmp::Reverse;
+
+/// Characters of a name and a figure that find room in a short and in a middle part of a bar.
+const ROOM: [usize; 2] = [10, 15];
+
+/// Returns what unfolds below an operation.
+pub(super) fn of(row: &OperationRow, id: String, bounds: LowerBounds) -> RowDetail {
+    let mut tables = vec![accounts(row, bounds)];
+    tables.extend(latencies(&row.latency_ns));
+    tables.extend(fields(row));
+    tables.extend(statements(row, bounds));
+    for (at, table) in tables.iter_mut().enumerate() {
+        table.id = format!("{id}-{at}");
+    }
+    RowDetail { name: clean(&row.name), sides: sides(row, bounds), tables, id }
+}
+
+fn sides(row: &OperationRow, bounds: LowerBounds) -> Vec<SideBar> {
+    let both = [("request", &row.request), ("response", &row.response)];
+    let longest = both.iter().map(|(_, side)| side.accounts.total()).max().unwrap_or(0).max(1);
+    both.into_iter().map(|(name, side)| bar(name, side, row.samples(), longest, bounds)).collect()
+}
+
+fn bar(name: &'static str, side: &SideRow, count: u64, longest: u64, bounds: LowerBounds) -> SideBar {
+    let total = side.accounts.total();
+    let part = |(account, amount): (Account, u64)| {
+        let share = amount as f64 * 100.0 / total.max(1) as f64;
+        let bytes = account_cell(&side.accounts, account, count, bounds);
+        let length = match account.name().len() + 1 + bytes.chars().count() {
+            chars if chars <= ROOM[0] => "short",
+            chars if chars <= ROOM[1] => "middle",
+            _ => "long",
+        };
+        SidePart { account: account.name(), bytes, share: format!("{share:.3}"), length }
+    };
+    SideBar {
+        name,
+        absent: side.unseen.as_deref().map(clean),
+        total: bounds.wire(per_operation(total, count).map_or_else(|| DASH.to_owned(), decimal)),
+        width: format!("{:.3}", total as f64 * 100.0 / longest as f64),
+        parts: side.accounts.iter().filter(|(_, bytes)| *bytes > 0).map(part).collect(),
+    }
+}
+
+fn titled(title: &str, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> PageTable {
+    let columns = keys.iter().map(|key| Column::left(key)).chain(figures.iter().map(|figure| Column::right(figure)));
+    PageTable::of_grid("", title, Grid { columns: columns.collect(), rows, keys: keys.len() })
+}
+
+fn accounts(row: &OperationRow, bounds: LowerBounds) -> PageTable {
+    let sides = [&row.request, &row.response];
+    let mut both = row.request.accounts;
+    both += row.response.accounts;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for account in used_accounts(&[&both]) {
+        let mut cells = vec![account.name().to_owned()];
+        cells.extend(sides.map(|side| match side.unseen {
+            Some(_) => DASH.to_owned(),
+            None => account_cell(&side.accounts, account, row.samples(), bounds),
+        }));
+        cells.push(account_cell(&both, account, row.samples(), bounds));
+        cells.push(percent(both[account], both.total()));
+        rows.push(cells);
+    }
+    titled("Bytes per operation by account", &["account"], &["request", "response", "both", "share"], rows)
+}
+
+/// Returns the percentiles; `None` where no operation has a latency.
+fn latencies(latency: &Latency) -> Option<PageTable> {
+    let named = [
+        ("smallest", latency.min),
+        ("50%", latency.p50),
+        ("90%", latency.p90),
+        ("99%", latency.p99),
+        ("99.9%", latency.p999),
+        ("99.99%", latency.p9999),
+        ("largest", latency.max),
+        ("mean", latency.mean.round() as u64),
+    ];
+    let rows = named.map(|(name, ns)| vec![name.to_owned(), microseconds(ns)]);
+    (latency.count > 0).then(|| {
+        let table = titled("Latency", &["of the operations"], &["took no longer than µs"], rows.into());
+        table.with_notes([format!(
+            "Over {} operations, from {} to {}.",
+            grouped(latency.count),
+            duration(latency.min),
+            duration(latency.max)
+        )])
+    })
+}
+
+/// Returns what the messages are made of, where the record has it.
+fn fields(row: &OperationRow) -> Option<PageTable> {
+    let mut fields: Vec<_> = row.fields.as_ref()?.iter().collect();
+    fields.sort_by_key(|field| (field.side != Side::Request, Reverse(field.bytes)));
+    let rows: Vec<Vec<String>> = fields
+        .into_iter()
+        .map(|field| {
+            let side = if field.side == Side::Request { "request" } else { "response" };
+            let mean = per_operation(field.bytes, row.samples()).map_or_else(|| DASH.to_owned(), decimal);
+            vec![clean(&field.field), side.to_owned(), field.account.name().to_owned(), mean]
+        })
+        .collect();
+    (!rows.is_empty()).then(|| titled("Fields", &["field", "side", "account"], &["B/op"], rows))
+}
+
+/// Returns the grain below the name; `None` where it is the name's.
+fn statements(row: &OperationRow, bounds: LowerBounds) -> Option<PageTable> {
+    if row.statements.is_empty() {
+        return None;
+    }
+    let all = row.request.accounts.total() + row.response.accounts.total();
+    let cells = |statement: &StatementRow| {
+        let count = statement.count + statement.unsolicited;
+        let mean = |bytes: u64| bounds.wire(per_operation(bytes, count).map_or_else(|| DASH.to_owned(), decimal));
+        let (request, response) = (statement.request.accounts.total(), statement.response.accounts.total());
+        let mut data: Amounts = statement.request.accounts;
+        data += statement.response.accounts;
+        let latency = |ns: u64| if statement.latency_ns.count > 0 { microseconds(ns) } else { DASH.to_owned() };
+        let seen = |side: &SideRow, bytes: u64| if side.unseen.is_some() { DASH.to_owned() } else { mean(bytes) };
+        vec![
+            clean(&statement.text),
+            grouped(count),
+            grouped(statement.errors),
+            percent(request + response, all),
+            seen(&row.request, request),
+            seen(&row.response, response),
+            mean(request + response),
+            account_cell(&data, Account::Data, count, bounds),
+            latency(statement.latency_ns.p50),
+            latency(statement.latency_ns.p99),
+        ]
+    };
+    let figures = [
+        "count",
+        "errors",
+        "share of bytes",
+        "request B/op",
+        "response B/op",
+        "total B/op",
+        "data B/op",
+        "p50 µs",
+        "p99 µs",
+    ];
+    Some(titled("Statements", &["statement"], &figures, row.statements.iter().map(cells).collect()))
+}

@@ -1,0 +1,370 @@
+//! The page of runs side by side.
+
+use super::content::{Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, WebPage};
+use super::records::{Shown, embedded, shortened};
+use super::{PAGE_BYTES, detail, words};
+use crate::bounds::lower_bounds;
+use crate::error::ReportError;
+use crate::run::NamedRun;
+use crate::summary::{RoleName, RoleWork, counters_only, data_difference, per_operation, ranked, work};
+use crate::text::columns::{LatencyFigure, OperationColumn};
+use crate::text::grid::{Column, Grid};
+use crate::text::number::{DASH, grouped, percent, with_digits};
+use crate::text::rows::TableRows;
+use crate::text::{absolute, clean, distribution, facts, kernel, legend, projection, table};
+use crate::view::{ViewOptions, view};
+use overhead_model::record::{Environment, Syscall};
+use overhead_model::{Account, Class, Measured, Run};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use OperationColumn as Of;
+
+/// Returns the page of these runs, with figures that are drawn already; its lists are as long as a page of a reasonable size
+/// allows.
+///
+/// # Errors
+///
+/// [`ReportError::Json`] when a number is not finite, and [`ReportError::Page`].
+pub(crate) fn of_runs(
+    runs: &[NamedRun],
+    figures: &[PageFigure],
+    theme: Option<&'static str>,
+    title: &str,
+    extras: &PageExtras,
+) -> Result<String, ReportError> {
+    let mut text = String::new();
+    for shown in Shown::LEVELS {
+        let runs: Vec<NamedRun> = runs.iter().map(|named| shortened(named, shown)).collect();
+        let page = WebPage { theme, extras: extras.clone(), ..page(title, &runs, figures, shown.details)? };
+        text = page.render()?;
+        if text.len() < PAGE_BYTES {
+            break;
+        }
+    }
+    Ok(text)
+}
+
+fn page(title: &str, runs: &[NamedRun], figures: &[PageFigure], details: usize) -> Result<WebPage, ReportError> {
+    let records = runs.iter().map(|named| embedded(&clean(&named.name), "run", &named.run));
+    Ok(WebPage {
+        title: title.to_owned(),
+        sentences: words::sentences(runs),
+        doubts: doubts(runs),
+        figures: figures.to_vec(),
+        tables: tables(runs, details),
+        conditions: runs.iter().map(conditions).collect(),
+        records: records.collect::<Result<_, _>>()?,
+        theme: None,
+        extras: PageExtras::default(),
+        tool: runs.first().map_or_else(String::new, |named| made_by(&named.run)),
+    })
+}
+
+fn made_by(run: &Run) -> String {
+    format!("{} {}", clean(&run.tool.name), clean(&run.tool.version))
+}
+
+/// Returns what speaks against the figures: what all runs share is said once.
+fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
+    let mut doubts: Vec<(Vec<String>, String)> = Vec::new();
+    for named in runs {
+        for text in of_run(&named.run) {
+            let name = clean(&named.name);
+            match doubts.iter_mut().find(|(_, known)| *known == text) {
+                Some((names, _)) => names.push(name),
+                None => doubts.push((vec![name], text)),
+            }
+        }
+    }
+    let named = |names: Vec<String>| match names.len() {
+        _ if runs.len() == 1 => String::new(),
+        all if all == runs.len() => "all runs".to_owned(),
+        _ => names.join(", "),
+    };
+    let of_runs = doubts.into_iter().map(|(names, text)| Doubt { of: named(names), text });
+    let between = data_difference(runs).map(|text| Doubt { of: String::new(), text });
+    between.into_iter().chain(of_runs).collect()
+}
+
+fn of_run(run: &Run) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if !run.ledger.balanced {
+        doubts.push(format!(
+            "The ledger is off by {} bytes: this is a fault of the program, and no figure is to be trusted.",
+            run.ledger.difference
+        ));
+    }
+    doubts.extend(lower_bounds(run).map(|bounds| format!("Marked {bounds}.")));
+    doubts.extend(run.warnings.iter().map(|warning| clean(warning)));
+    doubts
+}
+
+fn tables(runs: &[NamedRun], details: usize) -> Vec<PageTable> {
+    let mut tables = Vec::new();
+    tables.extend(operations(runs, true, details));
+    tables.extend(work_table(runs));
+    tables.extend(calls(runs));
+    tables.extend(sampled(runs));
+    tables.extend(within(runs));
+    tables.extend(modelled(runs));
+    tables.extend(absolute_tables(runs));
+    tables.extend(operations(runs, false, details));
+    tables
+}
+
+/// Returns the column of the run's name, where there are several.
+fn run_column(runs: &[NamedRun]) -> Option<PageColumn> {
+    (runs.len() > 1).then(|| PageColumn { header: "run".to_owned(), left: true })
+}
+
+fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
+    (runs.len() > 1).then(|| clean(&named.name))
+}
+
+/// Returns the run with its rows by name, and with what their bytes cost where that was asked for.
+fn by_name(run: &Run) -> Run {
+    let price = run.view.as_ref().and_then(|view| view.price.clone());
+    let mut run = Run { view: None, ..run.clone() };
+    run.view = price.map(|price| view(&run, &ViewOptions { price: Some(price), ..ViewOptions::default() }));
+    run
+}
+
+/// Returns the operations of the workload, or those beside it; `None` without any.
+fn operations(all: &[NamedRun], workload: bool, details: usize) -> Option<PageTable> {
+    let runs: Vec<Run> = all.iter().map(|named| by_name(&named.run)).collect();
+    let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
+    let columns = columns(&tables, workload);
+    let first = tables.first()?;
+    let headers = columns.iter().map(|column| PageColumn::of(&column.header(first)));
+    let mut rows = Vec::new();
+    for (at, (named, table)) in all.iter().zip(&tables).enumerate() {
+        let mut unfolding = 0;
+        for (number, (shown, row)) in table.rows.iter().zip(ranked(table.run)).enumerate() {
+            if (row.class == Class::Workload) != workload {
+                continue;
+            }
+            let cells = columns.iter().map(|column| column.cell(shown, table));
+            let id = format!("operation-{at}-{number}");
+            rows.push(PageRow {
+                cells: run_cell(all, named).into_iter().chain(cells).collect(),
+                detail: (unfolding < details).then(|| detail::of(row, id, table.bounds)),
+            });
+            unfolding += 1;
+        }
+    }
+    let notes = legend::legend(first, &columns);
+    (!rows.is_empty()).then(|| PageTable {
+        id: if workload { "operations" } else { "beside" }.to_owned(),
+        title: if workload { "Operations" } else { "Setup, background and other traffic" }.to_owned(),
+        columns: run_column(all).into_iter().chain(headers).collect(),
+        rows,
+        notes,
+        folded: !workload,
+    })
+}
+
+/// Returns the columns of the table: of those that are seldom needed, the ones that some row has a figure in.
+fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
+    let rows = || tables.iter().flat_map(|table| table.rows.iter());
+    let has_price = tables.iter().any(|table| table.price.is_some());
+    let used: BTreeSet<Account> = rows()
+        .flat_map(|row| {
+            row.amounts().iter().filter(|(_, bytes)| *bytes > 0).map(|(account, _)| account).collect::<Vec<_>>()
+        })
+        .collect();
+    let mut columns = vec![Of::Operation];
+    columns.extend((!workload).then_some(Of::Class));
+    columns.extend(rows().any(|row| !row.via.is_empty()).then_some(Of::Via));
+    columns.push(Of::Count);
+    columns.extend(rows().any(|row| row.errors > 0).then_some(Of::Errors));
+    columns.extend(rows().any(|row| row.unanswered > 0).then_some(Of::Unanswered));
+    columns.extend([Of::Total, Of::Request, Of::Response]);
+    columns.extend(Account::ALL.into_iter().filter(|account| used.contains(account)).map(Of::Account));
+    columns.push(Of::Share);
+    columns.extend(
+        [LatencyFigure::P50, LatencyFigure::P90, LatencyFigure::P99, LatencyFigure::P999, LatencyFigure::Max]
+            .map(Of::Latency),
+    );
+    columns.extend(has_price.then_some([Of::CostOfMillion, Of::CostOfDay]).into_iter().flatten());
+    columns
+}
+
+/// Returns the tables of several runs as one, with a column for the run.
+fn together(id: &str, title: &str, runs: &[NamedRun], grid: impl Fn(&Run) -> Option<Grid>) -> Option<PageTable> {
+    let grids: Vec<(&NamedRun, Grid)> = runs.iter().filter_map(|named| Some((named, grid(&named.run)?))).collect();
+    let columns: Vec<PageColumn> = grids.first()?.1.columns.iter().map(PageColumn::of).collect();
+    let rows = grids.into_iter().flat_map(|(named, grid)| {
+        let row = move |cells: Vec<String>| PageRow {
+            cells: run_cell(runs, named).into_iter().chain(cells).collect(),
+            detail: None,
+        };
+        grid.rows.into_iter().map(row)
+    });
+    let rows: Vec<PageRow> = rows.collect();
+    (!rows.is_empty()).then(|| PageTable {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        columns: run_column(runs).into_iter().chain(columns).collect(),
+        rows,
+        notes: Vec::new(),
+        folded: false,
+    })
+}
+
+fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
+    let title = "Work of the processes per operation";
+    let reference = runs.iter().any(|named| table::is_reference(&named.run));
+    let mut table =
+        together("work", title, runs, |run| (!counters_only(run)).then(|| table::work_grid(run)).flatten())?;
+    let mut notes = vec!["Over all operations of the workload of a run together.".to_owned()];
+    if reference {
+        notes.push("Reference cycles are a unit of time, not information beyond it.".to_owned());
+    }
+    table.notes = notes;
+    Some(table)
+}
+
+/// Returns every system call of both roles.
+fn calls(runs: &[NamedRun]) -> Option<PageTable> {
+    let headers = ["calls/op", "share", "calls", "errors", "ns a call"];
+    let columns = || ["role", "call"].map(Column::left).into_iter().chain(headers.map(Column::right)).collect();
+    let of_role = |RoleWork { label, role, operations, .. }: RoleWork<'_>| {
+        let Ok(role) = role else { return Vec::new() };
+        let all: u64 = role.syscalls.values().map(|call| call.count).sum();
+        let mut calls: Vec<(&String, &Syscall)> = role.syscalls.iter().collect();
+        calls.sort_by_key(|(_, call)| Reverse(call.count));
+        let cells = |(name, call): (&String, &Syscall)| {
+            let each = call.ns.value().and_then(|ns| per_operation(*ns, call.count));
+            vec![
+                label.clone(),
+                clean(name),
+                per_operation(call.count, operations).map_or_else(|| DASH.to_owned(), |calls| with_digits(calls, 3)),
+                percent(call.count, all),
+                grouped(call.count),
+                grouped(call.errors),
+                each.map_or_else(|| DASH.to_owned(), |ns| grouped(ns.round() as u64)),
+            ]
+        };
+        calls.into_iter().map(cells).collect()
+    };
+    let grid = |run: &Run| {
+        let rows: Vec<Vec<String>> =
+            if counters_only(run) { Vec::new() } else { work(run).into_iter().flat_map(of_role).collect() };
+        (!rows.is_empty()).then(|| Grid { columns: columns(), rows, keys: 2 })
+    };
+    let table = together("calls", "System calls", runs, grid)?;
+    Some(table.with_notes([
+        "Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned(),
+    ]))
+}
+
+fn sampled(runs: &[NamedRun]) -> Option<PageTable> {
+    let notes: Vec<String> = runs.iter().flat_map(|named| kernel::lines(&named.run)).collect();
+    Some(together("sampled", kernel::TITLE, runs, kernel::grid)?.with_notes(notes))
+}
+
+/// Returns how many operations took no longer than some lengths of time. Runs differ in these: each has a table of its own.
+fn within(runs: &[NamedRun]) -> Vec<PageTable> {
+    let of = |(at, named): (usize, &NamedRun)| {
+        let (columns, rows) = distribution::of_run(&named.run)?;
+        let title = run_cell(runs, named).map_or_else(String::new, |name| format!("{name}: "));
+        let title = format!("{title}{}", distribution::TITLE);
+        Some(PageTable::of_grid(&format!("within-{at}"), &title, Grid { columns, rows, keys: 2 }))
+    };
+    runs.iter().enumerate().filter_map(of).collect()
+}
+
+fn modelled(runs: &[NamedRun]) -> Vec<PageTable> {
+    let of = |(at, named): (usize, &NamedRun)| {
+        let model = named.run.projection.as_ref()?;
+        let title = run_cell(runs, named).map_or_else(String::new, |name| format!("{name}: "));
+        let title = format!("{title}{}", projection::title(model));
+        let table = PageTable::of_grid(&format!("modelled-{at}"), &title, projection::grid(&named.run, model));
+        Some(table.with_notes(projection::lines(&named.run, model)))
+    };
+    runs.iter().enumerate().filter_map(of).collect()
+}
+
+/// Returns counters that belong to no operation, as they were counted.
+fn absolute_tables(runs: &[NamedRun]) -> Vec<PageTable> {
+    let totals = together("counted", "As counted in the window, whatever it was for", runs, |run| {
+        let roles = absolute::roles(run);
+        (!roles.is_empty()).then(|| absolute::totals(run, &roles))
+    });
+    let calls = together("counted-calls", "System calls in the window", runs, |run| {
+        let roles = absolute::roles(run);
+        counters_only(run).then(|| absolute::calls(run, &roles))
+    });
+    totals.into_iter().chain(calls).collect()
+}
+
+fn conditions(named: &NamedRun) -> Conditions {
+    let run = &named.run;
+    let mut said = vec![Fact::new("source", facts::source_line(run))];
+    said.extend(facts::containers_line(run).map(|line| Fact::new("containers", line)));
+    let ends = [("servers", software(run, |connection| connection.server_software.as_ref()))];
+    let ends = ends.into_iter().chain([("clients", software(run, |connection| connection.client_software.as_ref()))]);
+    said.extend(ends.filter(|(_, names)| !names.is_empty()).map(|(term, names)| Fact::new(term, names.join(", "))));
+    if !counters_only(run) {
+        said.push(Fact::new("ledger", facts::balance_line(run)));
+        said.push(Fact::new("capture", facts::integrity(run)));
+    }
+    for name in RoleName::BOTH {
+        if let Err(reason) = name.counted(run) {
+            said.push(Fact::new(name.name(), format!("not measured: {}", clean(reason))));
+        }
+    }
+    said.push(Fact::new("cycles", facts::cycle_label(run)));
+    if let Some(machine) = &run.environment {
+        said.extend(machine_facts(machine));
+    }
+    said.push(Fact::new("observer", facts::observer_line(&run.observer)));
+    said.push(Fact::new("made by", made_by(run)));
+    Conditions { name: clean(&named.name), facts: said, commands: commands(run) }
+}
+
+/// Returns the programs at one end, as they named themselves.
+fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Option<&String>) -> Vec<String> {
+    let names: BTreeSet<String> =
+        run.connections.iter().filter_map(|connection| of(connection)).map(|name| clean(name)).collect();
+    names.into_iter().take(8).collect()
+}
+
+pub(crate) fn machine_facts(machine: &Environment) -> Vec<Fact> {
+    let of = format!("{}: Linux {}, {} CPUs ({})", machine.host, machine.kernel, machine.cpus, machine.cpu);
+    let mut said = vec![Fact::new("machine", clean(&of))];
+    said.extend(machine.interface.as_ref().map(|interface| {
+        let mtu = interface.mtu.map_or_else(|| "unknown".to_owned(), |mtu| grouped(u64::from(mtu)));
+        let on: Vec<&str> = interface.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
+        let on = if on.is_empty() { "none".to_owned() } else { on.join(", ") };
+        Fact::new("interface", clean(&format!("{}: MTU {mtu}, offloads on: {on}", interface.name)))
+    }));
+    said
+}
+
+/// Returns what to type to have the same again.
+fn commands(run: &Run) -> Vec<Fact> {
+    let quoted = |words: &[String]| words.iter().map(|word| facts::quoted(&clean(word))).collect::<Vec<_>>().join(" ");
+    let Some(machine) = &run.environment else {
+        let db = run.source.selection.db.iter().map(|db| format!(" --db {}", facts::quoted(db)));
+        let ports = run.source.selection.ports.iter().map(|port| format!(" --port {port}"));
+        let files = run.source.inputs.iter().map(|input| format!(" {}", facts::quoted(&clean(&input.path))));
+        let command: String = files.chain(db).chain(ports).collect();
+        return (!run.source.inputs.is_empty())
+            .then(|| Fact::new("command", format!("overhead analyze{command}")))
+            .into_iter()
+            .collect();
+    };
+    let own = (!machine.command_line.is_empty()).then(|| Fact::new("command", quoted(&machine.command_line)));
+    let workload = machine.workload.as_ref().map(|workload| Fact::new("under it", quoted(&workload.command)));
+    own.into_iter().chain(workload).collect()
+}
+
+/// Returns whether nothing was measured of the kernel's work.
+pub(super) fn without_counters(run: &Run) -> Option<&str> {
+    match &run.counters {
+        Measured::Unavailable { unavailable } => Some(unavailable),
+        Measured::Value(_) => None,
+    }
+}

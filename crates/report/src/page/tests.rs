@@ -1,0 +1,258 @@
+//! Pages as documents, and what they say beside the other outputs.
+
+use super::*;
+use crate::figure::{FigureOptions, draw_inline};
+use crate::fixture;
+use crate::report_markdown;
+use crate::run::NamedRun;
+use crate::summary::{both_sides, per_operation, workload};
+use crate::text::number::decimal;
+use crate::text::{self, Columns, Style};
+use overhead_model::record::{SideRow, StatementRow, StatementSide};
+use overhead_model::{Account, Amounts, Class, Run};
+use records::Shown;
+
+fn page_of(runs: &[NamedRun]) -> String {
+    let svg = draw_inline(runs, "overhead", &FigureOptions::default()).unwrap();
+    let narrow = draw_inline(runs, "overhead-narrow", &FigureOptions::default()).unwrap();
+    let figure = PageFigure { name: "overhead".to_owned(), title: "The figure".to_owned(), svg, narrow, width: 800 };
+    of_runs(runs, &[figure], None, "Overhead per operation", &PageExtras::default()).unwrap()
+}
+
+/// Returns a page without its style sheet and its script, which are not XML.
+fn bare(page: &str) -> String {
+    let mut out = page.to_owned();
+    for (begin, end) in [("<style>", "</style>"), ("<script>", "</script>")] {
+        while let Some(from) = out.find(begin) {
+            let to = out[from..].find(end).unwrap() + from + end.len();
+            out.replace_range(from..to, "");
+        }
+    }
+    out.replacen("<!doctype html>", "", 1)
+}
+
+/// Returns the table with this id: its headers, and the cells of its rows.
+fn table_of(page: &str, id: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let bare = bare(page);
+    let document = roxmltree::Document::parse(&bare).unwrap();
+    let table = document.descendants().find(|node| node.attribute("id") == Some(id)).unwrap();
+    let said = |node: roxmltree::Node<'_, '_>| {
+        let cells = node.children().filter(|cell| cell.has_tag_name("th") || cell.has_tag_name("td"));
+        cells.map(|cell| cell.text().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let head = table.descendants().find(|node| node.has_tag_name("thead")).unwrap();
+    let headers = said(head.descendants().find(|node| node.has_tag_name("tr")).unwrap());
+    let rows = table.children().filter(|node| node.has_tag_name("tbody"));
+    let rows = rows.map(|body| said(body.children().find(|node| node.has_tag_name("tr")).unwrap()));
+    (headers, rows.collect())
+}
+
+fn cell<'a>(headers: &[String], row: &'a [String], name: &str) -> &'a str {
+    let at = headers.iter().position(|header| header == name).unwrap_or_else(|| panic!("{name} in {headers:?}"));
+    &row[at]
+}
+
+/// Every set of runs that pages are made of.
+fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
+    let mut empty = fixture::files().remove(0);
+    empty.run.operations.clear();
+    let mut one_way = fixture::redis_live();
+    one_way.run.tcp.request_only = 1;
+    for row in &mut one_way.run.operations {
+        row.response = SideRow { unseen: Some("no frame of the server was captured".to_owned()), ..SideRow::default() };
+    }
+    vec![
+        ("one", vec![fixture::redis_live()]),
+        ("four", fixture::databases(true)),
+        ("files", fixture::files()),
+        ("warned", vec![fixture::warned()]),
+        ("empty", vec![empty]),
+        ("one way", vec![one_way]),
+    ]
+}
+
+#[test]
+fn a_page_is_well_formed_and_asks_nothing_of_a_network() {
+    for (name, runs) in sets() {
+        let page = page_of(&runs);
+        assert!(page.as_bytes().starts_with(PAGE_START), "{name}");
+        let bare = bare(&page);
+        let document = roxmltree::Document::parse(&bare).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "{name}: an id is there twice");
+        for node in document.descendants() {
+            assert!(node.attribute("src").is_none(), "{name}");
+            for name in node.attribute("aria-labelledby").into_iter().flat_map(str::split_whitespace) {
+                assert!(ids.contains(&name), "{name} names nothing");
+            }
+            if let Some(target) = node.attribute("href") {
+                let inside = target.strip_prefix('#').is_some_and(|id| ids.contains(&id));
+                assert!(inside || ["overhead.svg", "overhead.png"].contains(&target), "{name}: {target}");
+            }
+        }
+        assert!(!page.contains("@REGULAR@") && !page.contains("url(http"), "{name}");
+    }
+}
+
+#[test]
+fn the_first_paragraphs_are_sentences_with_figures() {
+    for (name, runs) in sets() {
+        let sentences = words::sentences(&runs);
+        assert!((1..=3).contains(&sentences.len()), "{name}: {sentences:?}");
+        assert!(
+            sentences.iter().all(|said| said.ends_with('.') && said.chars().any(|c| c.is_ascii_digit()))
+                || ["files", "empty"].contains(&name),
+            "{name}: {sentences:?}"
+        );
+    }
+    let said = words::sentences(&[fixture::redis_live()]).join(" ");
+    assert!(said.contains("2,000 operations") && said.contains("system calls"), "{said}");
+}
+
+/// What is said of an operation is the same wherever it is said.
+#[test]
+fn table_json_csv_markdown_and_page_have_the_same_figures() {
+    for runs in [vec![fixture::redis_live()], vec![fixture::warned()], fixture::databases(true)] {
+        let (headers, rows) = table_of(&page_of(&runs), "operations");
+        let mut shown = rows.iter();
+        for named in &runs {
+            let table = text::table(named, &Columns::All, Style::default());
+            let markdown = text::markdown(named, &Columns::All);
+            let report = report_markdown(std::slice::from_ref(named));
+            let record: Run = serde_json::from_str(&text::json(&named.run).unwrap()).unwrap();
+            let csv = text::csv(std::slice::from_ref(named));
+            for row in workload(&record) {
+                let cells = shown.next().unwrap();
+                assert_eq!(cell(&headers, cells, "operation"), text::clean(&row.name));
+                if text::markdown_cell(&row.name) != row.name {
+                    // Each form escapes it in its own way.
+                    continue;
+                }
+                let total = both_sides(row).total();
+                let figure = cell(&headers, cells, "total B/op");
+                let bound = if crate::bounds::LowerBounds::of(&record).is_wire() { "≥" } else { "" };
+                assert_eq!(figure, format!("{bound}{}", decimal(per_operation(total, row.samples()).unwrap())));
+                let has = |text: &str| text.lines().any(|line| line.contains(&row.name) && line.contains(figure));
+                assert!(has(&table) && has(&markdown) && has(&report), "{figure} of {}", row.name);
+                let p99 = cell(&headers, cells, "p99 µs");
+                let line = |text: &str| text.lines().any(|line| line.contains(&row.name) && line.contains(p99));
+                assert!(line(&table) && line(&markdown) && line(&report), "{p99} of {}", row.name);
+                let count = cell(&headers, cells, "count");
+                assert!(markdown.lines().any(|line| line.contains(&row.name) && line.contains(count)));
+                assert_eq!(wire_bytes(&csv, &row.name), total);
+            }
+        }
+        assert_eq!(shown.next(), None);
+    }
+}
+
+/// Returns the sum over both directions of an operation's bytes in a CSV.
+fn wire_bytes(csv: &str, name: &str) -> u64 {
+    let mut lines = csv.lines();
+    let headers: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at = |name: &str| headers.iter().position(|header| *header == name).unwrap();
+    let cells = lines.map(|line| line.split(',').collect::<Vec<_>>());
+    let of = cells.filter(|cells| cells[at("row")] == "operation" && cells[at("operation")] == name);
+    of.map(|cells| cells[at("wire_bytes")].parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn bars_of_an_operation_add_up_to_it() {
+    for named in [fixture::redis_live(), fixture::warned()] {
+        for row in workload(&named.run) {
+            for side in detail::of(row, "x".to_owned(), crate::bounds::LowerBounds::default()).sides {
+                let shares: f64 = side.parts.iter().map(|part| part.share.parse::<f64>().unwrap()).sum();
+                assert!((shares - 100.0).abs() < 0.1 || side.parts.is_empty(), "{shares}");
+                let number = |text: &str| text.replace(',', "").parse::<f64>().unwrap();
+                let parts: f64 = side.parts.iter().map(|part| number(&part.bytes)).sum();
+                assert!((parts - number(&side.total)).abs() < 1.0, "{parts} of {}", side.total);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_comes_from_the_wire_is_text_and_never_markup() {
+    let mut named = fixture::warned();
+    let hostile = "</script><script>alert(1)</script><b a=\"'&";
+    named.name = hostile.to_owned();
+    named.run.warnings.push(hostile.to_owned());
+    named.run.operations.iter_mut().for_each(|row| row.name = hostile.to_owned());
+    let page = page_of(&[named.clone()]);
+    assert_eq!(page.matches("<script").count(), 2, "the record and ours");
+    assert!(!page.contains("<b a="));
+    let (_, rows) = table_of(&page, "operations");
+    assert_eq!(rows[0][0], hostile);
+    assert_eq!(records_of(&page), [named.run].map(|run| shown_of(&run)));
+}
+
+/// Returns the records of a page as they are read again.
+fn records_of(page: &str) -> Vec<Run> {
+    let begin = "<script type=\"application/json\"";
+    let parts = page.split(begin).skip(1);
+    let json = parts.map(|part| part.split_once('>').unwrap().1.split_once("</script>").unwrap().0);
+    json.map(|json| serde_json::from_str(json).unwrap()).collect()
+}
+
+fn shown_of(run: &Run) -> Run {
+    records::shortened(&NamedRun::new("", run.clone()), Shown::LEVELS[0]).run
+}
+
+/// Returns a run of twelve operations with long names, a hundred statements each, and many connections.
+fn large() -> NamedRun {
+    let mut named = fixture::redis_live();
+    let row = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
+    let statement = |number: u64| {
+        let side = StatementSide { accounts: Amounts::of(Account::Data, 100_000 - number), ..StatementSide::default() };
+        StatementRow {
+            text: format!("SELECT {} FROM t{number} WHERE id = ?", "a_column_with_a_long_name, ".repeat(5)),
+            count: 1,
+            request: side,
+            response: side,
+            ..StatementRow::default()
+        }
+    };
+    named.run.operations = (0..12)
+        .map(|number| {
+            let mut row = row.clone();
+            row.name = format!("FT.AGGREGATE {number} {}", "A SUBCOMMAND THAT GOES ON ".repeat(number / 2));
+            row.statements = (0..100).map(statement).collect();
+            row
+        })
+        .collect();
+    named
+}
+
+#[test]
+fn ten_large_runs_make_less_than_a_megabyte_and_sums_stay() {
+    let runs: Vec<NamedRun> = (0..10).map(|number| NamedRun { name: format!("run {number}"), ..large() }).collect();
+    let page = page_of(&runs);
+    assert!(page.len() < PAGE_BYTES, "{}", page.len());
+    let records = records_of(&page);
+    assert_eq!(records.len(), 10);
+    for (record, named) in records.iter().zip(&runs) {
+        for (row, whole) in record.operations.iter().zip(&named.run.operations) {
+            let sum = |row: &overhead_model::record::OperationRow| -> (u64, u64) {
+                let bytes = row.statements.iter().map(|of| of.request.accounts.total() + of.response.accounts.total());
+                (row.statements.iter().map(|of| of.count).sum(), bytes.sum())
+            };
+            assert_eq!(sum(row), sum(whole));
+            assert!(row.statements.len() < whole.statements.len() && row.statements.last().unwrap().text == "(other)");
+        }
+    }
+}
+
+#[test]
+fn doubts_are_said_on_top_and_what_runs_share_once() {
+    let page = page_of(&[fixture::warned()]);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("byte figures are lower bounds") < at("<nav"));
+    assert!(!page_of(&[fixture::redis_live()]).contains("Before you believe it"));
+    let mut runs = fixture::databases(true);
+    runs.iter_mut().for_each(|named| named.run.warnings = vec!["the clock was set".to_owned()]);
+    let page = page_of(&runs);
+    assert_eq!(bare(&page).matches("<li><b>all runs:</b> the clock was set</li>").count(), 1);
+}

@@ -1,0 +1,209 @@
+//! What was measured, and what came of it, in three sentences.
+
+use super::runs::without_counters;
+use crate::bounds::LowerBounds;
+use crate::run::NamedRun;
+use crate::summary::{
+    CpuUnit, RoleName, both_sides, counters_only, of_whole_run, per_operation, syscalls_per_operation, window_ns,
+    workload, workload_count,
+};
+use crate::text::clean;
+use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
+use overhead_model::record::{OperationRow, SourceKind};
+use overhead_model::{Account, Run};
+use std::collections::BTreeSet;
+
+/// Names of runs and operations that a sentence lists.
+const LISTED: usize = 4;
+
+/// Returns the sentences about these runs.
+pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
+    match runs {
+        [one] => vec![subject(one), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
+        several => vec![subjects(several), range(several), work_range(several)].into_iter().flatten().collect(),
+    }
+}
+
+/// Returns a list as people say it: `a, b and 3 more`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] if names.len() <= LISTED => format!("{} and {last}", most.join(", ")),
+        _ => format!("{} and {} more", names[..LISTED].join(", "), names.len() - LISTED),
+    }
+}
+
+/// Returns the servers of a run, as they name themselves or by their protocol.
+fn servers(run: &Run) -> String {
+    let named = |connection: &overhead_model::record::Connection| {
+        let software = connection.server_software.as_ref().map(|software| clean(software));
+        software.unwrap_or_else(|| connection.protocol.clone())
+    };
+    let names: BTreeSet<String> = run.connections.iter().map(named).collect();
+    listed(&names.into_iter().collect::<Vec<_>>())
+}
+
+fn subject(named: &NamedRun) -> Option<String> {
+    let run = &named.run;
+    let name = clean(&named.name);
+    if counters_only(run) {
+        return Some(format!("{name} is counters without packets over {}.", duration(window_ns(run))));
+    }
+    let servers = servers(run);
+    let of = if servers.is_empty() { String::new() } else { format!(" to {servers}") };
+    let place = match (&run.source.kind, run.environment.as_ref().and_then(|machine| machine.interface.as_ref())) {
+        (SourceKind::File, _) => "read from a file".to_owned(),
+        (SourceKind::Live, Some(interface)) => format!("captured live on {}", clean(&interface.name)),
+        (SourceKind::Live, None) => "captured live".to_owned(),
+    };
+    Some(format!(
+        "{name} is {} over {}{of}, {place}: {} and {} B on the wire in {}.",
+        counted(workload_count(run), "operation"),
+        counted(run.tcp.connections, "connection"),
+        counted(run.source.frames, "frame"),
+        grouped(run.source.wire_bytes),
+        duration(window_ns(run)),
+    ))
+}
+
+fn name_of(row: &OperationRow) -> String {
+    if row.via.is_empty() { clean(&row.name) } else { format!("{} ({})", clean(&row.name), clean(&row.via)) }
+}
+
+/// `234 B`, with what says that it is a lower bound.
+fn bytes(bytes: u64, count: u64, bounds: LowerBounds) -> Option<String> {
+    per_operation(bytes, count).map(|mean| bounds.wire(format!("{} B", bytes_label(mean))))
+}
+
+fn largest(run: &Run) -> Option<String> {
+    let bounds = LowerBounds::of(run);
+    let rows = workload(run);
+    let first = rows.first()?;
+    let amounts = both_sides(first);
+    let all: u64 = rows.iter().map(|row| both_sides(row).total()).sum();
+    let share = if rows.len() > 1 {
+        format!(", {} of the bytes of the workload", percent(amounts.total(), all))
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{} takes {} on the wire each time{share}; {} of that is the user's own data, the rest is what carries it.",
+        name_of(first),
+        bytes(amounts.total(), first.samples(), bounds)?,
+        percent(amounts[Account::Data], amounts.total()),
+    ))
+}
+
+fn work(run: &Run) -> Option<String> {
+    let latency = latency(run);
+    if let Some(reason) = without_counters(run) {
+        let measured = format!("System calls and CPU time were not measured ({})", clean(reason));
+        return Some(match latency {
+            Some(latency) => format!("{latency}; system calls and CPU time were not measured ({}).", clean(reason)),
+            None => format!("{measured}."),
+        });
+    }
+    let count = workload_count(run);
+    let of_role = |role: RoleName| {
+        let counters = of_whole_run(run, role).ok()?;
+        let calls = with_digits(syscalls_per_operation(counters, count)?, 2);
+        let cpu = CpuUnit::OnCpuNs.of(counters).ok().and_then(|[user, kernel]| per_operation(user + kernel, count));
+        let cpu = cpu.map(|ns| format!(" and {} of CPU time", duration(ns.round() as u64))).unwrap_or_default();
+        Some(format!("the {} {calls} system calls{cpu}", role.name()))
+    };
+    let roles: Vec<String> = RoleName::BOTH.into_iter().filter_map(of_role).collect();
+    let roles = (!roles.is_empty()).then(|| format!("an operation costs {}", roles.join(", ")));
+    let said: Vec<String> = latency.into_iter().chain(roles).collect();
+    (!said.is_empty()).then(|| capitalised(&format!("{}.", said.join("; "))))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+/// Returns how long the largest operation of a run took.
+fn latency(run: &Run) -> Option<String> {
+    let row = workload(run).into_iter().next().filter(|row| row.latency_ns.count > 0)?;
+    let latency = &row.latency_ns;
+    Some(format!(
+        "Half of all {} were answered within {}, 99% within {}",
+        name_of(row),
+        duration(latency.p50),
+        duration(latency.p99)
+    ))
+}
+
+fn subjects(runs: &[NamedRun]) -> Option<String> {
+    let names: Vec<String> = runs.iter().map(|named| clean(&named.name)).collect();
+    let kinds: BTreeSet<String> =
+        runs.iter().flat_map(|named| workload(&named.run)).map(|row| clean(&row.name)).collect();
+    let kinds: Vec<String> = kinds.into_iter().collect();
+    let count = runs.iter().map(|named| workload_count(&named.run)).sum();
+    let of = if kinds.is_empty() { String::new() } else { format!(" ({})", listed(&kinds)) };
+    Some(format!(
+        "{} side by side: {}, {}{of} in all.",
+        counted(runs.len() as u64, "run"),
+        listed(&names),
+        counted(count, "operation")
+    ))
+}
+
+/// Returns the run with the least and that with the most of something per operation of the workload.
+fn ends<'a>(runs: &'a [NamedRun], figure: impl Fn(&Run) -> Option<f64>) -> Option<[(&'a NamedRun, f64); 2]> {
+    let with: Vec<(&NamedRun, f64)> = runs.iter().filter_map(|named| Some((named, figure(&named.run)?))).collect();
+    let least = with.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let most = with.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (with.len() == runs.len() && most.1 > least.1).then_some([*least, *most])
+}
+
+/// Returns how many times as much the second is, in words.
+fn times(least: f64, most: f64) -> String {
+    if least > 0.0 {
+        format!(", {} times as much", with_digits(most / least, if most / least < 10.0 { 2 } else { 0 }))
+    } else {
+        String::new()
+    }
+}
+
+fn mean_bytes(run: &Run) -> Option<f64> {
+    let rows = workload(run);
+    let samples = rows.iter().map(|row| row.samples()).sum();
+    per_operation(rows.iter().map(|row| both_sides(row).total()).sum(), samples)
+}
+
+fn range(runs: &[NamedRun]) -> Option<String> {
+    let [least, most] = ends(runs, mean_bytes)?;
+    let told = |(named, bytes): (&NamedRun, f64)| LowerBounds::of(&named.run).wire(format!("{} B", bytes_label(bytes)));
+    Some(format!(
+        "An operation takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
+        clean(&least.0.name),
+        told(least),
+        clean(&most.0.name),
+        told(most),
+        times(least.1, most.1)
+    ))
+}
+
+fn work_range(runs: &[NamedRun]) -> Option<String> {
+    let on_cpu = |run: &Run| {
+        let role = of_whole_run(run, RoleName::Server).ok()?;
+        let [user, kernel] = CpuUnit::OnCpuNs.of(role).ok()?;
+        per_operation(user + kernel, workload_count(run))
+    };
+    let told = |ns: f64| duration(ns.round() as u64);
+    if let Some([least, most]) = ends(runs, on_cpu) {
+        return Some(format!(
+            "The server's CPU time for an operation is shortest in {} ({}) and longest in {} ({}{}).",
+            clean(&least.0.name),
+            told(least.1),
+            clean(&most.0.name),
+            told(most.1),
+            times(least.1, most.1)
+        ));
+    }
+    let absent: Vec<String> =
+        runs.iter().filter(|named| without_counters(&named.run).is_some()).map(|named| clean(&named.name)).collect();
+    (!absent.is_empty()).then(|| format!("System calls and CPU time were not measured of {}.", listed(&absent)))
+}
