@@ -73,7 +73,7 @@ struct Literal {
 #[derive(Debug)]
 struct Codes {
     lengths: Vec<u8>,
-    codes: Vec<u16>,
+    words: Vec<u16>,
     /// By length, symbols in the order of their codes.
     symbols: Vec<Vec<u16>>,
     /// By length, the first code.
@@ -99,7 +99,7 @@ impl Codes {
                 code = code.wrapping_add(1);
             }
         }
-        Self { lengths: lengths.to_vec(), codes, symbols, first }
+        Self { lengths: lengths.to_vec(), words: codes, symbols, first }
     }
 
     /// The codes that need no description.
@@ -115,7 +115,7 @@ impl Codes {
     /// Bytes are stored as they are, the lowest bit first: their codes are their bits in reverse.
     fn stored() -> Self {
         let mut codes = Self::new(&[8; 256]);
-        codes.codes = (0..=255_u8).map(|byte| u16::from(byte.reverse_bits())).collect();
+        codes.words = (0..=255_u8).map(|byte| u16::from(byte.reverse_bits())).collect();
         codes
     }
 
@@ -135,7 +135,7 @@ impl Codes {
         let is_word = byte.is_ascii_alphanumeric();
         let others = || (0..=255_u8).filter(|other| other.is_ascii_alphanumeric() == is_word).filter(same).collect();
         let choice: Vec<u8> =
-            if close.is_empty() && (is_word || byte >= 0x80 || byte < 0x20) { others() } else { close };
+            if close.is_empty() && (is_word || !(0x20..0x80).contains(&byte)) { others() } else { close };
         choice.get(usize::from(wanted) % choice.len().max(1)).copied().unwrap_or(byte)
     }
 }
@@ -264,7 +264,7 @@ impl Deflated {
 /// Puts the code of a byte at a bit.
 fn put(packed: &mut [u8], bit: usize, codes: &Codes, byte: u8) {
     let length = usize::from(codes.length(byte));
-    let code = codes.codes.get(usize::from(byte)).copied().unwrap_or_default();
+    let code = codes.words.get(usize::from(byte)).copied().unwrap_or_default();
     for number in 0..length {
         let (place, mask) = ((bit + number) / 8, 1 << ((bit + number) % 8));
         let Some(place) = packed.get_mut(place) else { return };

@@ -1,4 +1,4 @@
-//! A schema as Arrow writes it between processes: a message of FlatBuffers, by Schema.fbs and Message.fbs of Arrow's format 1.5.
+//! A schema as Arrow writes it between processes: a message of `FlatBuffers`, by `Schema.fbs` and `Message.fbs` of Arrow's format 1.5.
 //! The crates of Arrow would be some ten more, for a few hundred bytes.
 
 use crate::table::{Column, Kind};
@@ -64,7 +64,7 @@ fn kind(builder: &mut Builder, kind: Kind) -> (u8, Table) {
     let table = builder.start_table();
     let number = match kind {
         Kind::Integer => {
-            builder.push_slot(slot(0), i64::BITS as i32, 0);
+            builder.push_slot(slot(0), i64::BITS.cast_signed(), 0);
             builder.push_slot(slot(1), true, false);
             INT
         }

@@ -66,15 +66,16 @@ pub fn write(
     };
     let second = pages.write_page(CompressedPage::new(page, data.len()))?;
     pages.close()?;
-    let both = |of: fn(&parquet::column::page::PageWriteSpec) -> usize| (of(&first) + of(&second)) as i64;
+    let both =
+        |of: fn(&parquet::column::page::PageWriteSpec) -> usize| ((of(&first) + of(&second)) as u64).cast_signed();
     let metadata = ColumnChunkMetaData::builder(descriptor)
         .set_compression(Compression::ZSTD(parquet::basic::ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_encodings(vec![Encoding::PLAIN_DICTIONARY, Encoding::RLE])
         .set_total_compressed_size(both(|spec| spec.compressed_size))
         .set_total_uncompressed_size(both(|spec| spec.uncompressed_size))
-        .set_num_values(index.len() as i64)
-        .set_dictionary_page_offset(Some(first.offset as i64))
-        .set_data_page_offset(second.offset as i64)
+        .set_num_values((index.len() as u64).cast_signed())
+        .set_dictionary_page_offset(Some(first.offset.cast_signed()))
+        .set_data_page_offset(second.offset.cast_signed())
         .set_statistics(dictionary.bounds.statistics(nulls))
         .build()?;
     Ok(Some(ColumnCloseResult {

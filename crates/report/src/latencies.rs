@@ -16,8 +16,11 @@ const BOUNDS: usize = 24;
 /// Names of all figures of latencies that a report may have.
 pub(crate) const NAMES: [&str; 2] = ["latency", "distribution"];
 
+/// Name, least number of operations, and where it is read.
+type Percentile = (&'static str, u64, fn(&Latency) -> u64);
+
 /// Percentiles, and the least number of operations at which each is another than the largest.
-const PERCENTILES: [(&str, u64, fn(&Latency) -> u64); 6] = [
+const PERCENTILES: [Percentile; 6] = [
     ("50%", 2, |latency| latency.p50),
     ("90%", 10, |latency| latency.p90),
     ("99%", 100, |latency| latency.p99),

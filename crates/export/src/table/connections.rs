@@ -18,6 +18,12 @@ pub struct Ended {
     pub summary: ConnectionSummary,
 }
 
+/// Returns the column of the window that it was captured in.
+fn window() -> Field<Vec<Ended>> {
+    let numbers = |list: &Vec<Ended>| list.iter().map(|ended| ended.window.and_then(integer)).collect();
+    Field::new(column("window", Kind::Integer, "", WINDOW), move |list| Values::Integers(numbers(list))).nullable()
+}
+
 /// Returns the columns.
 pub fn fields() -> Vec<Field<Vec<Ended>>> {
     fn integers(column: Column, of: fn(&Ended) -> u64) -> Field<Vec<Ended>> {
@@ -34,10 +40,7 @@ pub fn fields() -> Vec<Field<Vec<Ended>>> {
         counts("connection_id", "", "number of the connection in its run, in the order of first frames", |ended| {
             ended.number
         }),
-        Field::new(column("window", Kind::Integer, "", WINDOW), |list: &Vec<Ended>| {
-            Values::Integers(list.iter().map(|ended| ended.window.and_then(integer)).collect())
-        })
-        .nullable(),
+        window(),
         texts("client", "address:port of the client, or the name of its process", |summary| {
             text(&summary.client_name())
         }),

@@ -180,11 +180,13 @@ mod tests {
     }
 
     fn texts(scene: &Scene) -> Vec<(&str, f64, f64)> {
-        let text = |mark| match mark {
-            &Mark::Text(ref text) => Some((text.line.as_str(), text.left(), text.left() + text.face.width(&text.line))),
-            _ => None,
-        };
-        scene.marks.iter().filter_map(text).collect()
+        let mut texts = Vec::new();
+        for mark in &scene.marks {
+            if let Mark::Text(text) = mark {
+                texts.push((text.line.as_str(), text.left(), text.left() + text.face.width(&text.line)));
+            }
+        }
+        texts
     }
 
     #[test]

@@ -326,8 +326,7 @@ fn conditions(named: &NamedRun) -> Conditions {
 
 /// Returns the programs at one end, as they named themselves.
 fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Option<&String>) -> Vec<String> {
-    let names: BTreeSet<String> =
-        run.connections.iter().filter_map(|connection| of(connection)).map(|name| clean(name)).collect();
+    let names: BTreeSet<String> = run.connections.iter().filter_map(of).map(|name| clean(name)).collect();
     names.into_iter().take(8).collect()
 }
 

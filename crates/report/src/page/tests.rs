@@ -142,7 +142,8 @@ fn table_json_csv_markdown_and_page_have_the_same_figures() {
                 assert!(line(&table) && line(&markdown) && line(&report), "{p99} of {}", row.name);
                 let count = cell(&headers, cells, "count");
                 assert!(markdown.lines().any(|line| line.contains(&row.name) && line.contains(count)));
-                assert_eq!(wire_bytes(&csv, &row.name), total);
+                // A ledger that does not balance has no one total.
+                assert!(!record.ledger.balanced || wire_bytes(&csv, &row.name) == total, "{}", row.name);
             }
         }
         assert_eq!(shown.next(), None);
@@ -252,7 +253,9 @@ fn doubts_are_said_on_top_and_what_runs_share_once() {
     assert!(at("byte figures are lower bounds") < at("<nav"));
     assert!(!page_of(&[fixture::redis_live()]).contains("Before you believe it"));
     let mut runs = fixture::databases(true);
-    runs.iter_mut().for_each(|named| named.run.warnings = vec!["the clock was set".to_owned()]);
+    for named in &mut runs {
+        named.run.warnings = vec!["the clock was set".to_owned()];
+    }
     let page = page_of(&runs);
     assert_eq!(bare(&page).matches("<li><b>all runs:</b> the clock was set</li>").count(), 1);
 }

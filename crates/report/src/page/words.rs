@@ -19,8 +19,8 @@ const LISTED: usize = 4;
 /// Returns the sentences about these runs.
 pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
     match runs {
-        [one] => vec![subject(one), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
-        several => vec![subjects(several), range(several), work_range(several)].into_iter().flatten().collect(),
+        [one] => vec![Some(subject(one)), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
+        several => vec![Some(subjects(several)), range(several), work_range(several)].into_iter().flatten().collect(),
     }
 }
 
@@ -44,11 +44,11 @@ fn servers(run: &Run) -> String {
     listed(&names.into_iter().collect::<Vec<_>>())
 }
 
-fn subject(named: &NamedRun) -> Option<String> {
+fn subject(named: &NamedRun) -> String {
     let run = &named.run;
     let name = clean(&named.name);
     if counters_only(run) {
-        return Some(format!("{name} is counters without packets over {}.", duration(window_ns(run))));
+        return format!("{name} is counters without packets over {}.", duration(window_ns(run)));
     }
     let servers = servers(run);
     let of = if servers.is_empty() { String::new() } else { format!(" to {servers}") };
@@ -57,14 +57,14 @@ fn subject(named: &NamedRun) -> Option<String> {
         (SourceKind::Live, Some(interface)) => format!("captured live on {}", clean(&interface.name)),
         (SourceKind::Live, None) => "captured live".to_owned(),
     };
-    Some(format!(
+    format!(
         "{name} is {} over {}{of}, {place}: {} and {} B on the wire in {}.",
         counted(workload_count(run), "operation"),
         counted(run.tcp.connections, "connection"),
         counted(run.source.frames, "frame"),
         grouped(run.source.wire_bytes),
         duration(window_ns(run)),
-    ))
+    )
 }
 
 fn name_of(row: &OperationRow) -> String {
@@ -135,23 +135,23 @@ fn latency(run: &Run) -> Option<String> {
     ))
 }
 
-fn subjects(runs: &[NamedRun]) -> Option<String> {
+fn subjects(runs: &[NamedRun]) -> String {
     let names: Vec<String> = runs.iter().map(|named| clean(&named.name)).collect();
     let kinds: BTreeSet<String> =
         runs.iter().flat_map(|named| workload(&named.run)).map(|row| clean(&row.name)).collect();
     let kinds: Vec<String> = kinds.into_iter().collect();
     let count = runs.iter().map(|named| workload_count(&named.run)).sum();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", listed(&kinds)) };
-    Some(format!(
+    format!(
         "{} side by side: {}, {}{of} in all.",
         counted(runs.len() as u64, "run"),
         listed(&names),
         counted(count, "operation")
-    ))
+    )
 }
 
 /// Returns the run with the least and that with the most of something per operation of the workload.
-fn ends<'a>(runs: &'a [NamedRun], figure: impl Fn(&Run) -> Option<f64>) -> Option<[(&'a NamedRun, f64); 2]> {
+fn ends(runs: &[NamedRun], figure: impl Fn(&Run) -> Option<f64>) -> Option<[(&NamedRun, f64); 2]> {
     let with: Vec<(&NamedRun, f64)> = runs.iter().filter_map(|named| Some((named, figure(&named.run)?))).collect();
     let least = with.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let most = with.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
