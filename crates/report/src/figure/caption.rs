@@ -39,6 +39,11 @@ pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     paragraphs
 }
 
+/// Returns the caption where the page around the figure says the rest.
+pub(crate) fn of_page() -> Vec<Paragraph> {
+    vec![led("How to read:", STRONG, HOW_TO_READ, PLAIN)]
+}
+
 const HOW_TO_READ: &str = "request is client to server, response server to client. Greys are frame headers, reds frames without \
 payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
 all of a role's processes in the window, over all workload operations of the run.";

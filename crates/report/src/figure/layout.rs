@@ -15,6 +15,8 @@ pub(super) const WIDTH: f64 = 800.0;
 /// Width from which on panels stand beside each other.
 const SIDE_BY_SIDE: f64 = 640.0;
 pub(super) const MARGIN: f64 = 20.0;
+/// Height of a title.
+const HEAD: f64 = 44.0;
 /// Between panels.
 const GUTTER: f64 = 22.0;
 /// Between panels that stand below each other.
@@ -80,11 +82,10 @@ struct Lines {
     bottom: f64,
 }
 
-/// Returns the whole figure, of this width.
-pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph], width: f64) -> Scene {
+/// Returns the whole figure, of this width; without a title where what is around it has one.
+pub(crate) fn scene(chart: &Chart, title: Option<&str>, caption: &[Paragraph], width: f64) -> Scene {
     let mut scene = Scene { width, ..Scene::default() };
-    scene.text(&TITLE.fitted(title, width - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
-    let top = MARGIN + 44.0;
+    let top = head(&mut scene, title);
     let bottom = if width >= SIDE_BY_SIDE {
         body(&mut scene, chart, top)
     } else {
@@ -93,6 +94,14 @@ pub(crate) fn scene(chart: &Chart, title: &str, caption: &[Paragraph], width: f6
     let bottom = paragraphs(&mut scene, caption, bottom + 26.0);
     scene.height = bottom + MARGIN - CAPTION_LEADING;
     scene
+}
+
+/// The title, where there is one. Returns where the rest begins.
+pub(super) fn head(scene: &mut Scene, title: Option<&str>) -> f64 {
+    let Some(title) = title else { return 4.0 };
+    let title = TITLE.fitted(title, scene.width - 2.0 * MARGIN);
+    scene.text(&title, (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
+    MARGIN + HEAD
 }
 
 /// Panels beside each other, on the same rows. Returns where they end.

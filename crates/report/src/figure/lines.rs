@@ -2,7 +2,7 @@
 //! several systems.
 
 use super::caption::{self, Paragraph};
-use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, TITLE, UNIT, legend, paragraphs};
+use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, UNIT, head, legend, paragraphs};
 use super::palette::{self, AXIS, GRID, Rgb};
 use super::scene::{Anchor, Scene};
 use super::{ImageFormat, Look, inline, paint};
@@ -63,21 +63,21 @@ const CLUSTER: f64 = 0.7;
 ///
 /// [`ReportError::NoRuns`] without any value to draw or with more lines than there are colours, and those of drawing.
 pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
-    let scene = figure.look.painted(laid_out(figure)?);
+    let scene = figure.look.painted(laid_out(figure, Some(&figure.title))?);
     let svg = paint::svg(&scene, &figure.title, &figure.description)?;
     Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
 }
 
-/// Returns the figure as an element of a page.
+/// Returns the figure as an element of a page that has its title.
 ///
 /// # Errors
 ///
 /// Those of [`draw_lines`].
 pub(crate) fn draw_lines_inline(figure: &LineFigure, id: &str) -> Result<String, ReportError> {
-    Ok(inline::svg(&laid_out(figure)?, id, &figure.title, &figure.description))
+    Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
 }
 
-fn laid_out(figure: &LineFigure) -> Result<Scene, ReportError> {
+fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene, ReportError> {
     let axis = Axis::of(figure).ok_or(ReportError::NoRuns)?;
     if figure.lines.len() > palette::LINES.len() {
         return Err(ReportError::Drawing(format!(
@@ -86,7 +86,7 @@ fn laid_out(figure: &LineFigure) -> Result<Scene, ReportError> {
             palette::LINES.len()
         )));
     }
-    Ok(scene(figure, &axis))
+    Ok(scene(figure, title, &axis))
 }
 
 /// The vertical axis.
@@ -137,15 +137,15 @@ impl Axis {
     }
 }
 
-fn scene(figure: &LineFigure, axis: &Axis) -> Scene {
+fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
     let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
-    scene.text(&TITLE.fitted(&figure.title, scene.width - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
-    scene.text(&figure.y_title, (MARGIN, MARGIN + 44.0), Anchor::Start, HEADING);
+    let head = head(&mut scene, title).max(MARGIN);
+    scene.text(&figure.y_title, (MARGIN, head), Anchor::Start, HEADING);
     let entries: Vec<(String, Rgb)> =
         figure.lines.iter().zip(palette::LINES).map(|((name, _), color)| (name.clone(), color)).collect();
     let legend_bottom = {
         let right = scene.width - MARGIN;
-        legend(&mut scene, &entries, (MARGIN, right), MARGIN + 64.0)
+        legend(&mut scene, &entries, (MARGIN, right), head + 20.0)
     };
     let top = legend_bottom + 18.0;
     let bottom = top + HEIGHT;
@@ -281,7 +281,7 @@ mod tests {
 
     /// Tops of the squares at the values.
     fn points(figure: &LineFigure) -> Vec<(f64, f64)> {
-        let scene = scene(figure, &Axis::of(figure).unwrap());
+        let scene = scene(figure, None, &Axis::of(figure).unwrap());
         let squares = scene.marks.iter().filter_map(|mark| match mark {
             Mark::Rect { x, y, width, .. } if *width == POINT => Some((*x, *y)),
             _ => None,
@@ -308,7 +308,7 @@ mod tests {
         let axis = Axis::of(&figure).unwrap();
         assert!(axis.to >= 20_000.0, "the largest value has a place");
         let squares = points(&figure);
-        let scene = scene(&figure, &axis);
+        let scene = scene(&figure, None, &axis);
         let bar = scene.marks.iter().find_map(|mark| match mark {
             Mark::ThickLine { from, to, thickness, .. } if *thickness == QUARTILES => Some((*from, *to)),
             _ => None,

@@ -103,7 +103,7 @@ pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> 
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
-    let scene = layout::scene(&chart, &options.title, &caption::paragraphs(runs), options.look.width());
+    let scene = layout::scene(&chart, Some(&options.title), &caption::paragraphs(runs), options.look.width());
     let scene = options.look.painted(scene);
     match format {
         ImageFormat::Svg => paint::svg(&scene, &options.title, DESCRIPTION),
@@ -111,7 +111,8 @@ pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> 
     }
 }
 
-/// Returns the figure as an element of a page that has the font, and whose style sheet has its colours.
+/// Returns the figure as an element of a page that has the font, a heading, and what the caption of an image says of each run,
+/// and whose style sheet has its colours.
 ///
 /// # Errors
 ///
@@ -121,7 +122,7 @@ pub(crate) fn draw_inline(runs: &[NamedRun], id: &str, options: &FigureOptions) 
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
-    let scene = layout::scene(&chart, &options.title, &caption::paragraphs(runs), options.look.width());
+    let scene = layout::scene(&chart, None, &caption::of_page(), options.look.width());
     Ok(inline::svg(&scene, id, &options.title, DESCRIPTION))
 }
 

@@ -69,7 +69,7 @@ fn scene_of(runs: &[NamedRun]) -> Scene {
 }
 
 fn scene_as_wide(runs: &[NamedRun], width: f64) -> Scene {
-    layout::scene(&Chart::of(runs, None), "Overhead per operation", &caption::paragraphs(runs), width)
+    layout::scene(&Chart::of(runs, None), Some("Overhead per operation"), &caption::paragraphs(runs), width)
 }
 
 fn texts(scene: &Scene) -> Vec<&Text> {

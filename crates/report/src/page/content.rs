@@ -155,6 +155,8 @@ pub(crate) struct PageRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct RowDetail {
     pub id: String,
+    /// The cell that unfolds it, from 0.
+    pub cell: usize,
     pub name: String,
     pub sides: Vec<SideBar>,
     pub tables: Vec<PageTable>,

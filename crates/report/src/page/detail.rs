@@ -23,7 +23,7 @@ pub(super) fn of(row: &OperationRow, id: String, bounds: LowerBounds) -> RowDeta
     for (at, table) in tables.iter_mut().enumerate() {
         table.id = format!("{id}-{at}");
     }
-    RowDetail { name: clean(&row.name), sides: sides(row, bounds), tables, id }
+    RowDetail { name: clean(&row.name), sides: sides(row, bounds), tables, id, cell: 0 }
 }
 
 fn sides(row: &OperationRow, bounds: LowerBounds) -> Vec<SideBar> {
@@ -53,7 +53,7 @@ fn bar(name: &'static str, side: &SideRow, count: u64, longest: u64, bounds: Low
     }
 }
 
-fn titled(title: &str, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> PageTable {
+pub(super) fn titled(title: &str, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> PageTable {
     let columns = keys.iter().map(|key| Column::left(key)).chain(figures.iter().map(|figure| Column::right(figure)));
     PageTable::of_grid("", title, Grid { columns: columns.collect(), rows, keys: keys.len() })
 }

@@ -6,7 +6,7 @@
 
   // Details are folded away here, so that a reader without scripts sees them all.
   for (const detail of every("tr.detail")) detail.hidden = true;
-  for (const cell of every("th[data-detail]")) {
+  for (const cell of every("[data-detail]")) {
     const detail = document.getElementById(cell.dataset.detail);
     const button = document.createElement("button");
     button.type = "button";

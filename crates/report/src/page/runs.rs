@@ -1,12 +1,14 @@
 //! The page of runs side by side.
 
-use super::content::{Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, WebPage};
+use super::content::{
+    Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, RowDetail, WebPage,
+};
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
 use crate::bounds::lower_bounds;
 use crate::error::ReportError;
 use crate::run::NamedRun;
-use crate::summary::{RoleName, RoleWork, counters_only, data_difference, per_operation, ranked, work};
+use crate::summary::{RoleName, counters_only, data_difference, per_operation, ranked, work};
 use crate::text::columns::{LatencyFigure, OperationColumn};
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, grouped, percent, with_digits};
@@ -148,7 +150,10 @@ fn operations(all: &[NamedRun], workload: bool, details: usize) -> Option<PageTa
             let id = format!("operation-{at}-{number}");
             rows.push(PageRow {
                 cells: run_cell(all, named).into_iter().chain(cells).collect(),
-                detail: (unfolding < details).then(|| detail::of(row, id, table.bounds)),
+                detail: (unfolding < details).then(|| {
+                    let detail = detail::of(row, id, table.bounds);
+                    RowDetail { cell: usize::from(all.len() > 1), ..detail }
+                }),
             });
             unfolding += 1;
         }
@@ -225,38 +230,79 @@ fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
     Some(table)
 }
 
-/// Returns every system call of both roles.
+/// Calls per operation below which system calls are added up in one row, which unfolds.
+const RARE: f64 = 0.01;
+
+const CALL_FIGURES: [&str; 5] = ["calls/op", "share", "calls", "errors", "ns a call"];
+
+/// Returns the system calls of both roles: the frequent ones each, the others together.
 fn calls(runs: &[NamedRun]) -> Option<PageTable> {
-    let headers = ["calls/op", "share", "calls", "errors", "ns a call"];
-    let columns = || ["role", "call"].map(Column::left).into_iter().chain(headers.map(Column::right)).collect();
-    let of_role = |RoleWork { label, role, operations, .. }: RoleWork<'_>| {
-        let Ok(role) = role else { return Vec::new() };
-        let all: u64 = role.syscalls.values().map(|call| call.count).sum();
-        let mut calls: Vec<(&String, &Syscall)> = role.syscalls.iter().collect();
-        calls.sort_by_key(|(_, call)| Reverse(call.count));
-        let cells = |(name, call): (&String, &Syscall)| {
-            let each = call.ns.value().and_then(|ns| per_operation(*ns, call.count));
-            vec![
-                label.clone(),
-                clean(name),
-                per_operation(call.count, operations).map_or_else(|| DASH.to_owned(), |calls| with_digits(calls, 3)),
-                percent(call.count, all),
-                grouped(call.count),
-                grouped(call.errors),
-                each.map_or_else(|| DASH.to_owned(), |ns| grouped(ns.round() as u64)),
-            ]
-        };
-        calls.into_iter().map(cells).collect()
-    };
-    let grid = |run: &Run| {
-        let rows: Vec<Vec<String>> =
-            if counters_only(run) { Vec::new() } else { work(run).into_iter().flat_map(of_role).collect() };
-        (!rows.is_empty()).then(|| Grid { columns: columns(), rows, keys: 2 })
-    };
-    let table = together("calls", "System calls", runs, grid)?;
-    Some(table.with_notes([
-        "Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned(),
-    ]))
+    let mut rows = Vec::new();
+    for (at, named) in runs.iter().enumerate().filter(|(_, named)| !counters_only(&named.run)) {
+        for (number, of) in work(&named.run).into_iter().enumerate() {
+            let Ok(role) = of.role else { continue };
+            let all = role.syscalls.values().map(|call| call.count).sum();
+            let mut calls: Vec<(&String, &Syscall)> = role.syscalls.iter().collect();
+            calls.sort_by_key(|(_, call)| Reverse(call.count));
+            let is_rare = |call: &Syscall| per_operation(call.count, of.operations).is_some_and(|calls| calls < RARE);
+            let frequent = calls.iter().filter(|(_, call)| !is_rare(call)).count();
+            // One row for one call would hide its name for nothing.
+            let (shown, rare) = calls.split_at(if calls.len() - frequent > 1 { frequent } else { calls.len() });
+            let row = |cells: Vec<String>| {
+                let cells = [of.label.clone()].into_iter().chain(cells);
+                PageRow { cells: run_cell(runs, named).into_iter().chain(cells).collect(), detail: None }
+            };
+            let cells = |name: String, call: &Syscall| [vec![name], call_cells(call, of.operations, all)].concat();
+            rows.extend(shown.iter().map(|(name, call)| row(cells(clean(name), call))));
+            if !rare.is_empty() {
+                let name = format!("{} others", rare.len());
+                let id = format!("calls-{at}-{number}");
+                let each = rare.iter().map(|(name, call)| cells(clean(name), call)).collect();
+                let title = format!("Less than {RARE} times per operation, {}", of.label);
+                let table =
+                    PageTable { id: format!("{id}-0"), ..detail::titled(&title, &["call"], &CALL_FIGURES, each) };
+                let cell = usize::from(runs.len() > 1) + 1;
+                let detail = RowDetail { id, cell, name: name.clone(), sides: Vec::new(), tables: vec![table] };
+                rows.push(PageRow { detail: Some(detail), ..row(cells(name, &sum(rare))) });
+            }
+        }
+    }
+    let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right));
+    let columns: Vec<PageColumn> = columns.map(|column| PageColumn::of(&column)).collect();
+    (!rows.is_empty()).then(|| PageTable {
+        id: "calls".to_owned(),
+        title: "System calls".to_owned(),
+        columns: run_column(runs).into_iter().chain(columns).collect(),
+        rows,
+        notes: vec![
+            "Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned(),
+        ],
+        folded: false,
+    })
+}
+
+/// Returns the figures of a system call.
+fn call_cells(call: &Syscall, operations: u64, all: u64) -> Vec<String> {
+    let each = call.ns.value().and_then(|ns| per_operation(*ns, call.count));
+    let calls = per_operation(call.count, operations);
+    vec![
+        calls.map_or_else(|| DASH.to_owned(), |calls| with_digits(calls, 3)),
+        percent(call.count, all),
+        grouped(call.count),
+        grouped(call.errors),
+        each.map_or_else(|| DASH.to_owned(), |ns| grouped(ns.round() as u64)),
+    ]
+}
+
+/// Returns the sums over calls; their time is known where that of each is.
+fn sum(calls: &[(&String, &Syscall)]) -> Syscall {
+    let calls = || calls.iter().map(|(_, call)| *call);
+    let ns: Option<u64> = calls().map(|call| call.ns.value().copied()).sum();
+    Syscall {
+        count: calls().map(|call| call.count).sum(),
+        errors: calls().map(|call| call.errors).sum(),
+        ns: ns.map_or_else(|| Measured::unavailable("the time of some of them is not known"), Measured::Value),
+    }
 }
 
 fn sampled(runs: &[NamedRun]) -> Option<PageTable> {

@@ -8,8 +8,8 @@ use crate::run::NamedRun;
 use crate::summary::{both_sides, per_operation, workload};
 use crate::text::number::decimal;
 use crate::text::{self, Columns, Style};
-use overhead_model::record::{SideRow, StatementRow, StatementSide};
-use overhead_model::{Account, Amounts, Class, Run};
+use overhead_model::record::{SideRow, StatementRow, StatementSide, Syscall};
+use overhead_model::{Account, Amounts, Class, Measured, Run};
 use records::Shown;
 
 fn page_of(runs: &[NamedRun]) -> String {
@@ -158,6 +158,32 @@ fn wire_bytes(csv: &str, name: &str) -> u64 {
     let cells = lines.map(|line| line.split(',').collect::<Vec<_>>());
     let of = cells.filter(|cells| cells[at("row")] == "operation" && cells[at("operation")] == name);
     of.map(|cells| cells[at("wire_bytes")].parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn system_calls_that_are_rare_are_one_row_that_unfolds_to_all_of_them() {
+    let runs = fixture::databases(true);
+    let mut with = runs[0].clone();
+    let Measured::Value(counters) = &mut with.run.counters else { panic!("no counters") };
+    let Measured::Value(server) = &mut counters.server else { panic!("no server") };
+    for (name, count, ns) in [("uname", 1, Measured::Value(300)), ("brk", 3, Measured::Value(500))] {
+        server.syscalls.insert(name.to_owned(), Syscall { count, errors: 1, ns });
+    }
+    let page = page_of(&[with, runs[1].clone()]);
+    let (headers, rows) = table_of(&page, "calls");
+    let others = rows.iter().find(|row| cell(&headers, row, "call").ends_with(" others")).unwrap();
+    let id = page.split_once("id=\"calls-0-0-0\"").map(|_| "calls-0-0-0").unwrap();
+    let bare = bare(&page);
+    let document = roxmltree::Document::parse(&bare).unwrap();
+    let table = document.descendants().find(|node| node.attribute("id") == Some(id)).unwrap();
+    let inner = table.descendants().filter(|node| node.has_tag_name("tr")).skip(1);
+    let inner: Vec<Vec<&str>> = inner.map(|row| row.children().filter_map(|cell| cell.text()).collect()).collect();
+    let number = |text: &str| text.replace(',', "").parse::<u64>().unwrap();
+    assert!(inner.iter().any(|row| row[0] == "brk" && row[3] == "3" && row[5] == "167"), "{inner:?}");
+    assert_eq!(cell(&headers, others, "call"), format!("{} others", inner.len()));
+    assert_eq!(number(cell(&headers, others, "calls")), inner.iter().map(|row| number(row[3])).sum::<u64>());
+    assert_eq!(number(cell(&headers, others, "errors")), inner.iter().map(|row| number(row[4])).sum::<u64>());
+    assert!(rows.iter().all(|row| cell(&headers, row, "call") != "brk"));
 }
 
 #[test]
