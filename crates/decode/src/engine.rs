@@ -3,6 +3,7 @@
 use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
 use crate::limits;
 use overhead_model::{Account, Outcome, Side};
+use std::hash::Hasher;
 
 /// Name of the rows for bytes that no message boundary is known for.
 const UNDECODED: &str = "(undecoded)";
@@ -69,6 +70,11 @@ impl<D: Decoder> Engine<D> {
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         if self.streams.is_settled() { self.decoder.quiet() } else { None }
+    }
+
+    /// See [`Decoder::feed_state`].
+    pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.decoder.feed_state(state)
     }
 
     /// See [`Decoder::resume`].

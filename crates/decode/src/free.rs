@@ -1,7 +1,7 @@
 //! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
 //! changed, turns are played again where the number says that they may be, or left out, and what the decoder says must stay the same.
 
-use super::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
+use super::{CountedText, Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -22,6 +22,8 @@ pub struct Checked {
     pub resumed: usize,
     /// Bytes that were changed, in one round.
     pub free: u64,
+    /// Texts that were made shorter or longer, in all rounds.
+    pub stretched: usize,
 }
 
 /// Plays `conversation` as it is, then with other bytes where they are free, and with earlier turns once more in between where
@@ -36,13 +38,18 @@ pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) ->
     for round in 0..ROUNDS {
         let mut dice = Dice(round + 1);
         let mut stage = Stage::new(new());
-        checked = Checked { turns: turns.len(), resumed: checked.resumed, ..Checked::default() };
+        checked = Checked {
+            turns: turns.len(),
+            resumed: checked.resumed,
+            stretched: checked.stretched,
+            ..Checked::default()
+        };
         let mut played = 0;
         for (index, turn) in turns.iter().enumerate() {
             stage.play(conversation.get(played..turn.pieces.start).unwrap_or_default());
             let earlier: Vec<_> = turns.iter().take(index).filter(|it| it.is_repeatable(turn.before)).collect();
             if let Some(again) = earlier.get(dice.below(earlier.len().max(1))) {
-                stage.repeat(again, conversation, &mut dice);
+                checked.stretched += stage.repeat(again, conversation, &mut dice);
                 checked.repeated += 1;
             }
             if round % 2 == 1 {
@@ -51,10 +58,10 @@ pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) ->
             if round % 2 == 1 && stage.leaves_out(turn, turns.get(..index).unwrap_or_default(), &mut dice) {
                 checked.resumed += 1;
             } else {
-                stage.repeat(turn, conversation, &mut dice);
+                checked.stretched += stage.repeat(turn, conversation, &mut dice);
             }
             checked.repeatable += usize::from(turn.is_repeatable(turn.before));
-            checked.free += turn.free.iter().map(|free| free.bytes.end - free.bytes.start).sum::<usize>() as u64;
+            checked.free += turn.heard.free.iter().map(|free| free.bytes.end - free.bytes.start).sum::<usize>() as u64;
             played = turn.pieces.end;
         }
     }
@@ -74,8 +81,16 @@ struct Turn {
     pieces: Range<usize>,
     before: u64,
     after: u64,
+    heard: Told,
+}
+
+/// What was heard in a turn: what the decoder said, and what of it is free.
+#[derive(Debug, Default)]
+struct Told {
     said: Vec<Said>,
     free: Vec<FreeBytes>,
+    /// Texts whose lengths are free, too. What is before them is counted from the start of the turn.
+    texts: Vec<(Side, CountedText)>,
 }
 
 impl Turn {
@@ -117,9 +132,9 @@ fn turns<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Turn> {
             break;
         }
         let Some(after) = stage.quiet() else { continue };
-        let (said, free) = stage.heard.take();
+        let heard = stage.heard.take();
         if let Some((start, before)) = begun {
-            turns.push(Turn { pieces: start..index + 1, before, after, said, free });
+            turns.push(Turn { pieces: start..index + 1, before, after, heard });
         }
         begun = Some((index + 1, after));
     }
@@ -144,16 +159,25 @@ impl<D: Decoder> Stage<D> {
         self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
     }
 
-    /// Plays `turn` with other bytes where they are free; it must come to what it came to before.
-    fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) {
-        let pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.free, dice);
+    /// Plays `turn` with other bytes where they are free, and texts of other lengths, of which it returns the number; it must come to
+    /// what it came to before.
+    fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) -> usize {
+        let mut pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.heard.free, dice);
+        let mut expected = turn.heard.said.clone();
+        // From the last one on, so that those before stay where they are; of many texts some, for all that is said is gone through.
+        let few = 2 + turn.heard.texts.len() / 4;
+        let is_chosen = |&&(side, text): &&(Side, CountedText)| {
+            dice.below(few) == 0 && stretch(&mut pieces, (side, text), &mut expected, dice)
+        };
+        let stretched = turn.heard.texts.iter().rev().filter(is_chosen).count();
         self.heard.take();
         assert_eq!(self.quiet(), Some(turn.before), "before {pieces:?}");
         let borrowed: Vec<(Side, &[u8])> = pieces.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
         assert!(self.play(&borrowed), "not taken: {pieces:?}");
-        let (said, _) = self.heard.take();
-        assert_eq!(said, turn.said, "said of {pieces:?}");
+        let Told { said, .. } = self.heard.take();
+        assert_eq!(said, expected, "said of {pieces:?}");
         assert_eq!(self.quiet(), Some(turn.after), "after {pieces:?}");
+        stretched
     }
 
     /// Goes to the state behind some earlier turn, where that can be, and back.
@@ -171,7 +195,9 @@ impl<D: Decoder> Stage<D> {
 
     /// Whether `turn` is left out, with the state gone to that it leads to: one of two that came to what an earlier one came to.
     fn leaves_out(&mut self, turn: &Turn, earlier: &[Turn], dice: &mut Dice) -> bool {
-        let is_like = |other: &Turn| (other.before, other.after, &other.said) == (turn.before, turn.after, &turn.said);
+        let is_like = |other: &Turn| {
+            (other.before, other.after, &other.heard.said) == (turn.before, turn.after, &turn.heard.said)
+        };
         assert_eq!(self.quiet(), Some(turn.before), "before a turn that may be left out");
         let goes = dice.below(2) == 0 && earlier.iter().any(is_like) && self.decoder.resume(turn.after);
         assert!(!goes || self.quiet() == Some(turn.after), "the state that was gone to");
@@ -214,8 +240,7 @@ impl<D: Decoder> Stage<D> {
 /// Keeps what is said since the last quiet moment.
 #[derive(Debug, Default)]
 struct Heard {
-    said: Vec<Said>,
-    free: Vec<FreeBytes>,
+    told: Told,
     opened: u64,
     /// Operations that were open at the last quiet moment or before.
     earlier: u64,
@@ -224,10 +249,10 @@ struct Heard {
 
 impl Heard {
     /// Returns what was heard since the last call.
-    fn take(&mut self) -> (Vec<Said>, Vec<FreeBytes>) {
+    fn take(&mut self) -> Told {
         self.earlier = self.opened;
         self.posted = [0; 2];
-        (std::mem::take(&mut self.said), std::mem::take(&mut self.free))
+        std::mem::take(&mut self.told)
     }
 
     fn number(&self, op: OpId) -> u64 {
@@ -237,48 +262,53 @@ impl Heard {
 
 impl Reader for Heard {
     fn open(&mut self) -> OpId {
-        self.said.push(Said::Open);
+        self.told.said.push(Said::Open);
         self.opened += 1;
         OpId(self.opened - 1)
     }
 
     fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         self.posted[side as usize] += len;
-        self.said.push(Said::Post(side, self.number(op), account, field, len));
+        self.told.said.push(Said::Post(side, self.number(op), account, field, len));
     }
 
     fn free(&mut self, side: Side, _op: OpId, ahead: u64, len: u64, how: Free) {
         let start = (self.posted[side as usize] + ahead) as usize;
-        self.free.push(FreeBytes { side, bytes: start..start + len as usize, how });
+        self.told.free.push(FreeBytes { side, bytes: start..start + len as usize, how });
+    }
+
+    fn free_counted(&mut self, side: Side, _op: OpId, text: &CountedText) {
+        let ahead = self.posted[side as usize] + text.ahead;
+        self.told.texts.push((side, CountedText { ahead, ..*text }));
     }
 
     fn enter(&mut self, side: Side, group: &'static str) {
-        self.said.push(Said::Enter(side, group));
+        self.told.said.push(Said::Enter(side, group));
     }
 
     fn leave(&mut self, side: Side) {
-        self.said.push(Said::Leave(side));
+        self.told.said.push(Said::Leave(side));
     }
 
     fn label(&mut self, op: OpId, label: Label<'_>) {
         let Label { class, name, via, statement } = label;
-        self.said.push(Said::Label(self.number(op), class, name.to_owned(), via, statement.to_owned()));
+        self.told.said.push(Said::Label(self.number(op), class, name.to_owned(), via, statement.to_owned()));
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {
-        self.said.push(Said::Close(self.number(op), outcome));
+        self.told.said.push(Said::Close(self.number(op), outcome));
     }
 
     fn software(&mut self, side: Side, name: &str) {
-        self.said.push(Said::Software(side, name.to_owned()));
+        self.told.said.push(Said::Software(side, name.to_owned()));
     }
 
     fn software_version(&mut self, side: Side, version: &str) {
-        self.said.push(Said::Version(side, version.to_owned()));
+        self.told.said.push(Said::Version(side, version.to_owned()));
     }
 
     fn note(&mut self, note: Note) {
-        self.said.push(Said::Note(note));
+        self.told.said.push(Said::Note(note));
     }
 }
 
@@ -303,6 +333,48 @@ fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec
     }
     let mut left = streams.map(VecDeque::from);
     pieces.iter().map(|(side, bytes)| (*side, left[*side as usize].drain(..bytes.len()).collect())).collect()
+}
+
+/// Gives a text of these pieces another length, and what is said of it. Returns whether it has; not where it is of several pieces.
+fn stretch(
+    pieces: &mut [(Side, Vec<u8>)],
+    (side, text): (Side, CountedText),
+    said: &mut Vec<Said>,
+    dice: &mut Dice,
+) -> bool {
+    const LENGTHS: [u64; 12] = [0, 1, 2, 9, 10, 11, 99, 100, 101, 512, 513, 1_000];
+    let (number, body) = (text.ahead, text.ahead + text.digits + text.between);
+    let end = body + text.len;
+    let mut start = 0;
+    let piece = pieces.iter_mut().filter(|(of, _)| *of == side).find_map(|(_, bytes)| {
+        let here = start;
+        start += bytes.len() as u64;
+        (here <= number && end <= start).then_some((here, bytes))
+    });
+    let least = text.kept + u64::from(text.free == Free::Digits);
+    let new = LENGTHS[dice.below(LENGTHS.len())];
+    let Some((start, bytes)) = piece.filter(|_| text.len > 0 && (least..=text.most).contains(&new)) else {
+        return false;
+    };
+    let place = |from: u64, to: u64| (from - start) as usize..(to - start) as usize;
+    let others = (0..new - text.kept).map(|_| if text.free == Free::Digits { dice.digit() } else { dice.byte() });
+    bytes.splice(place(body + text.kept, end), others.collect::<Vec<_>>());
+    let written = new.to_string();
+    bytes.splice(place(number, number + text.digits), written.bytes());
+    let mut posted = 0;
+    for said in said.iter_mut() {
+        let Said::Post(of, .., len) = said else { continue };
+        if *of == side {
+            let here = posted..posted + *len;
+            posted = here.end;
+            let changes = [(number, written.len() as u64, text.digits), (body, new, text.len)];
+            for (_, new, old) in changes.into_iter().filter(|(at, ..)| here.contains(at)) {
+                *len = *len + new - old;
+            }
+        }
+    }
+    said.retain(|said| !matches!(said, Said::Post(.., 0)));
+    true
 }
 
 /// Numbers that look random and are the same each time.
@@ -469,7 +541,7 @@ mod tests {
         let free = 4 * alike + pipelined + 2;
         let found = checked(Slip::Nothing);
         assert!(found.resumed > 0);
-        let expected = Checked { turns: 6, repeatable: 5, repeated: 4, resumed: found.resumed, free };
+        let expected = Checked { turns: 6, repeatable: 5, repeated: 4, resumed: found.resumed, free, stretched: 0 };
         assert_eq!(found, expected);
     }
 

@@ -37,12 +37,13 @@ pub use engine::Engine;
 pub use expansion::Expansion;
 pub use foreign::{Foreign, Look};
 pub use numbers::numbers;
-pub use out::{Field, Free, Label, Note, OpId, Out, Reader, cut_in_the_middle};
+pub use out::{CountedText, Field, Free, Label, Note, OpId, Out, Reader, cut_in_the_middle};
 pub use pro_rata::{Shares, Weigher};
 pub use split::Split;
 pub use versioned::Versioned;
 
 use overhead_model::Side;
+use std::hash::Hasher;
 
 /// A hash table for what is looked up for every segment or message. Its keys may be chosen by who is captured; seeds are random.
 pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
@@ -284,6 +285,13 @@ pub trait Decoder {
     /// keeps all this in a [`Versioned`] has the number from there.
     fn quiet(&self) -> Option<u64> {
         None
+    }
+
+    /// Feeds what the number of [`Decoder::quiet`] stands for to `state`, all of it, and returns whether it has; a decoder may not
+    /// where that would be much. As long as two connections of a protocol feed the same, equal bytes come to the same on both.
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        let _ = state;
+        false
     }
 
     /// Goes from a quiet state to the one that [`Decoder::quiet`] has returned `number` for before, as the messages would have

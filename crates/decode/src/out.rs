@@ -86,6 +86,35 @@ pub enum Free {
     Id(u8),
 }
 
+/// A text whose length is a decimal number before it. Text and number may be others, as long as the number counts the text:
+/// what is posted differs by the lengths of both, and by nothing else. See [`Out::free_counted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedText {
+    /// Bytes before the number, of those that are posted next.
+    pub ahead: u64,
+    /// Digits of the number, without zeros before them, and where they are posted.
+    pub digits: u64,
+    /// Account of the number.
+    pub number_account: Account,
+    /// Bytes between the number and the text, which stay as they are.
+    pub between: u64,
+    /// Bytes of the text.
+    pub len: u64,
+    /// Account of the text.
+    pub account: Account,
+    /// How many of its first bytes stay as they are.
+    pub kept: u64,
+    /// How those behind them may differ: in any way, or they are one digit or more.
+    pub free: Free,
+    /// Bytes that it may have at most.
+    pub most: u64,
+}
+
+impl CountedText {
+    /// Digits of the longest number, with eight of which there is no more to say of any text in a frame.
+    pub const DIGITS: usize = 8;
+}
+
 /// What is made of postings. Implemented by the ledger, by the explanation and by tests.
 pub trait Reader {
     /// Opens a new operation.
@@ -119,6 +148,13 @@ pub trait Reader {
     #[inline]
     fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
         let _ = (side, op, ahead, len, free);
+    }
+
+    /// The length of a text is free to differ, too, and the number that tells it. Both are posted to `op` next, behind what was
+    /// posted last on `side`. Said besides [`Reader::free`].
+    #[inline]
+    fn free_counted(&mut self, side: Side, op: OpId, text: &CountedText) {
+        let _ = (side, op, text);
     }
 
     /// Returns whether anything is made of [`Reader::free`] now. Decoders that would have to search for what is free do not,
@@ -323,6 +359,13 @@ impl<'r, R: Reader> Out<'r, R> {
     fn tell_free(&mut self, ahead: u64, len: u64, free: Free) {
         if let Some(op) = self.current.filter(|_| len > 0) {
             self.reader.free(self.side, op, ahead, len, free);
+        }
+    }
+
+    /// Says that a text which is posted next, and was said to be free, may be of any other length.
+    pub fn free_counted(&mut self, text: &CountedText) {
+        if let Some(op) = self.current.filter(|_| !self.is_read) {
+            self.reader.free_counted(self.side, op, text);
         }
     }
 

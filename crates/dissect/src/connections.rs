@@ -374,6 +374,9 @@ impl<T: Tally> Connections<T> {
             entry.announce(&mut self.tally);
             entry.flow.forget_turns(&mut self.tally);
         }
+        if let Some(turns) = &self.turns {
+            turns.clear();
+        }
         self.tally.shed_statements(limits::STATEMENTS / 2);
         for entry in self.flows.values_mut() {
             entry.flow.renumber(|row| self.tally.renumbered(row));

@@ -3,6 +3,7 @@
 use crate::tls::{ClearPart, KeyLog, Layered};
 use overhead_decode::{Decoder, Reader};
 use overhead_model::Side;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 /// Feeds one connection's bytes to its decoder, through TLS where the connection uses it.
@@ -68,6 +69,11 @@ impl<D: Decoder> Engine<D> {
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         self.0.quiet()
+    }
+
+    /// Feeds what that number stands for to `state`, where that can be: see [`Decoder::feed_state`].
+    pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.0.feed_state(state)
     }
 
     /// Goes to a state by its number: see [`Decoder::resume`].

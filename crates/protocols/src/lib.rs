@@ -28,6 +28,7 @@ pub use foreign::{Judgement, judge, judge_both, judge_so_far, look};
 
 use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// What the first bytes of a direction look like to one protocol.
@@ -184,6 +185,13 @@ macro_rules! registry {
             fn quiet(&self) -> Option<u64> {
                 match self {
                     $(Self::$variant(decoder) => decoder.quiet(),)+
+                }
+            }
+
+            fn feed_state(&self, state: &mut impl Hasher) -> bool {
+                std::mem::discriminant(self).hash(state);
+                match self {
+                    $(Self::$variant(decoder) => decoder.feed_state(state),)+
                 }
             }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A pattern holds no user data: numbers, hexadecimal, and what looks like a token rather than a name, become `#`. It does not
-//! change when a digit becomes another digit, which the memo relies on (`Free::Digits`).
+//! change when a digit becomes another digit, nor with the length of a number that is all of the last part, which the memo relies
+//! on (`Free::Digits`, `CountedText`).
 
 /// Stands for what differs from key to key.
 pub const ANY: char = '#';
@@ -100,6 +101,15 @@ fn leading_digits(text: &[u8]) -> usize {
     };
     let len = 8 * text.as_chunks().0.iter().take_while(are_digits).count();
     len + text[len..].iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Returns where a number begins that is all of a key's last part; `None` where there is none. With one of other digits, shorter or
+/// longer, the pattern of a key of at most [`LONGEST`] bytes is the same.
+pub fn last_number(key: &[u8]) -> Option<usize> {
+    let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let start = key.len() - digits;
+    let is_part = key[..start].last().is_none_or(|&before| KINDS[usize::from(before)] == SEPARATOR);
+    (digits > 0 && is_part && key.len() <= LONGEST).then_some(start)
 }
 
 /// Returns the pattern of a key, or of a path.
@@ -326,6 +336,17 @@ mod tests {
             let changed: String =
                 key.chars().zip(other.chars()).map(|(was, digit)| if was.is_ascii_digit() { digit } else { was }).collect();
             prop_assert_eq!(of(key.as_bytes()), of(changed.as_bytes()));
+        }
+
+        /// Nor is there a difference to it where a number at the end is shorter or longer.
+        #[test]
+        fn the_last_number_may_have_any_length(
+            before in "([a-f0-9A-Zxyz:@/._ -]{0,40}[:/])?", number in "[0-9]{1,60}", other in "[0-9]{1,400}",
+        ) {
+            let key = format!("{before}{number}");
+            let kept = last_number(key.as_bytes()).unwrap();
+            prop_assert_eq!(kept, before.len());
+            prop_assert_eq!(of(key.as_bytes()), of(format!("{before}{other}").as_bytes()));
         }
 
         #[test]

@@ -6,8 +6,8 @@
 //! their turn is complete, so that one that goes on otherwise can still go the general way.
 
 use super::counts::Counts;
-use super::turn::{Frames, Latency, Taken, Turn, turn};
-use super::turns::Turns;
+use super::turn::{Fit, Frames, Latency, Taken, Turn, turn};
+use super::turns::{State, Turns, looks};
 use crate::ledger::{Book, Recording};
 use crate::packet::Bare;
 use overhead_model::{Side, Tally};
@@ -30,6 +30,8 @@ const MOST_CREDIT: u32 = 64 * ATTEMPT;
 const SECOND_CREDIT: u32 = 6 * ATTEMPT;
 /// What a turn costs that is learnt, and what one earns that comes again; one that is looked for in vain costs 1.
 const ATTEMPT: u32 = 8;
+/// Turns that are learnt in vain for the sake of texts whose lengths differ.
+const HOPES: u8 = 4;
 /// Frames that are not looked at then.
 const REST: u32 = 8192;
 
@@ -83,13 +85,21 @@ pub struct Memo {
     pub quiet: Quiet,
     /// How often the first turn came again since the books took it in.
     due: u64,
+    /// How many bytes more than it that were, by direction; the sums wrap where they were fewer.
+    longer: [u64; 2],
     /// How far each direction was acknowledged when its last payload came, and at the end of the last turn.
     acked_before: [u64; 2],
     acked: [u64; 2],
     /// Lengths and directions of the frames that turns began with that were not learnt, the latest first.
     seen: [u32; TURNS],
+    /// How many turns may still be learnt in vain of which only some were about as long.
+    hopes: u8,
+    /// The turn being learnt is one of these: it is kept if its texts may have other lengths.
+    is_hope: bool,
     credit: u32,
     rest: u32,
+    /// The decoder's state in a version, where connections have such in common.
+    state: Option<(u64, Option<State>)>,
 }
 
 /// What became of a frame.
@@ -113,11 +123,15 @@ impl Memo {
             learning: None,
             quiet: Quiet::Unknown,
             due: 0,
+            longer: [0; 2],
             acked_before: [0; 2],
             acked: [0; 2],
             seen: [0; TURNS],
+            hopes: HOPES,
+            is_hope: false,
             credit: CREDIT,
             rest: 0,
+            state: None,
         }
     }
 
@@ -128,7 +142,7 @@ impl Memo {
 
     /// Returns whether frames wait for the rest of their turn.
     pub fn is_under_way(&self) -> bool {
-        self.learning.is_none() && !self.under_way.frames.is_empty()
+        self.learning.is_none() && !self.under_way.taken.is_empty()
     }
 
     /// Returns whether a turn is being learnt.
@@ -139,9 +153,11 @@ impl Memo {
     /// Looks for a turn that goes on, or begins, with this frame. What matches is to be added to the frames under way.
     #[inline]
     pub fn find(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
-        match self.turns.first() {
-            Some(known) if known.version == version && known.turn.goes_on(&self.under_way, side, bare) => {
-                known.with_next(self.under_way.frames.len())
+        let first = self.turns.first().filter(|known| known.version == version);
+        match first.map(|known| (known, known.turn.goes_on(&self.under_way, side, bare))) {
+            Some((known, fit @ (Fit::Exact | Fit::Stretched))) => {
+                self.under_way.is_stretched |= fit == Fit::Stretched;
+                known.with_next(self.under_way.taken.len())
             }
             _ => self.find_other(side, bare, version, book),
         }
@@ -149,13 +165,53 @@ impl Memo {
 
     fn find_other(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
         let before = &self.under_way;
-        let is_like = |known: &Known| {
-            known.version == version && known.turn.goes_on(before, side, bare) && known.turn.begins_with(before)
+        let fits = |known: &Known| {
+            if known.version != version {
+                return None;
+            }
+            match [known.turn.goes_on(before, side, bare), known.turn.begins_with(before)] {
+                [Fit::No, _] | [_, Fit::No] => None,
+                both => Some(both.contains(&Fit::Stretched)),
+            }
         };
-        let Some(index) = self.turns.iter().skip(1).position(is_like) else { return Match::None };
+        let mut others = self.turns.iter().enumerate().skip(1);
+        let Some((index, is_stretched)) = others.find_map(|(index, known)| Some((index, fits(known)?))) else {
+            return Match::None;
+        };
         self.catch_up(book);
-        self.turns.swap(0, index + 1);
-        self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.frames.len()))
+        self.under_way.is_stretched = is_stretched;
+        self.turns.swap(0, index);
+        self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
+    }
+
+    /// Looks for such a turn among those of other connections whose decoders are in the state that `feed` tells, and has it from
+    /// then on.
+    pub fn find_shared<T: Tally>(
+        &mut self,
+        (side, bare): (Side, &Bare<'_>),
+        (version, feed): (u64, impl FnOnce(&Turns) -> Option<State>),
+        book: &mut Book,
+        counts: &mut Counts,
+        tally: &mut T,
+    ) -> Match {
+        let state = || state_in(&mut self.state, version, || feed(&self.shared));
+        let Some(turn) = self.shared.like(&self.under_way, (side, bare), state) else { return Match::None };
+        self.catch_up(book);
+        self.under_way.is_stretched = false;
+        self.insert(Known { turn, version, after: version, count: 0 }, counts, tally);
+        self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
+    }
+
+    /// Keeps a turn as the one that came last.
+    fn insert<T: Tally>(&mut self, known: Known, counts: &mut Counts, tally: &mut T) {
+        if self.turns.len() >= TURNS
+            && let Some(mut last) = self.turns.pop()
+        {
+            last.tell(counts, tally);
+        }
+        // Most connections have one or two.
+        self.turns.reserve_exact(1);
+        self.turns.insert(0, known);
     }
 
     /// Payload of a direction came again, when that much of it was acknowledged.
@@ -164,15 +220,22 @@ impl Memo {
         self.acked_before[side as usize] = acked;
     }
 
-    /// The turn under way is whole with a frame of this time, and so much is acknowledged of both directions: it is counted, and
+    /// The turn under way is whole with this frame, and so much is acknowledged of both directions: it is counted, and
     /// the tally takes its latencies in.
     #[inline]
-    pub fn complete<T: Tally>(&mut self, last_ns: u64, acked: [u64; 2], tally: &mut T) {
+    pub fn complete<T: Tally>(&mut self, last: &Bare<'_>, acked: [u64; 2], counts: &mut Counts, tally: &mut T) {
         self.credit = MOST_CREDIT.min(self.credit + ATTEMPT);
         let Some(known) = self.turns.first_mut() else { return };
-        (known.count, self.due, self.acked) = (known.count + 1, self.due + 1, acked);
+        (self.due, self.acked) = (self.due + 1, acked);
+        if self.under_way.is_stretched {
+            let longer = known.turn.tell_stretched(&self.under_way, last, counts, tally);
+            self.longer = [0, 1].map(|side| self.longer[side].wrapping_add(longer[side]));
+            return self.under_way.clear();
+        }
+        let last_ns = last.time_ns;
+        known.count += 1;
         for &Latency { row, from, to, times } in &known.turn.latencies {
-            let time_of = |index: usize| self.under_way.frames.get(index).map_or(last_ns, |frame| frame.time_ns);
+            let time_of = |index: usize| self.under_way.taken.get(index).map_or(last_ns, |frame| frame.time_ns);
             // None where the clock was set back meanwhile.
             if let Some(latency_ns) = time_of(to).checked_sub(time_of(from)) {
                 tally.latency(row, latency_ns, times);
@@ -190,7 +253,7 @@ impl Memo {
         let Some(Known { turn, .. }) = self.turns.first().filter(|_| due > 0) else { return };
         for side in Side::BOTH {
             book.acknowledged(side, self.acked_before[side as usize]);
-            book.repeat(side, &turn.repeat, due);
+            book.repeat(side, &turn.repeat, due, std::mem::take(&mut self.longer[side as usize]));
             book.acknowledged(side, self.acked[side as usize]);
         }
         book.repeat_counts(&turn.repeat, due);
@@ -228,8 +291,11 @@ impl Memo {
         tally: &mut T,
     ) -> bool {
         // What comes for the first time may never come again: only its looks are remembered.
-        let looks = (payload_len as u32) << 1 | side as u32;
-        let is_new = !self.seen.contains(&looks);
+        let looks = looks(side, payload_len);
+        let about = |looks: u32| (looks.leading_zeros(), looks & 1);
+        let is_known = self.seen.contains(&looks);
+        self.is_hope = !is_known && self.hopes > 0 && self.seen.iter().any(|seen| about(*seen) == about(looks));
+        let is_new = !is_known && !self.is_hope;
         self.credit = self.credit.saturating_sub(if is_new { 1 } else { ATTEMPT });
         if self.credit == 0 {
             // What there is does not come again often enough to be looked for.
@@ -248,7 +314,7 @@ impl Memo {
 
     /// Adds a frame to the turn being learnt; false where it becomes too long.
     pub fn learn(&mut self, frame: Taken, payload: &[u8]) -> bool {
-        let fits = self.under_way.frames.len() < FRAMES && self.under_way.bytes.len() + payload.len() <= BYTES;
+        let fits = self.under_way.taken.len() < FRAMES && self.under_way.bytes.len() + payload.len() <= BYTES;
         if fits {
             self.under_way.push(frame, payload);
         }
@@ -261,21 +327,39 @@ impl Memo {
         self.under_way.clear();
     }
 
-    /// The turn being learnt is whole, and the decoder in this version: keeps it, where it can come again.
-    pub fn keep<T: Tally>(&mut self, after: u64, recording: &Recording, counts: &mut Counts, tally: &mut T) {
+    /// The turn being learnt is whole, and the decoder in this version, of which `feed` tells the state: keeps it, where it can come
+    /// again.
+    pub fn keep<T: Tally>(
+        &mut self,
+        (after, feed): (u64, impl FnOnce(&Turns) -> Option<State>),
+        recording: &Recording,
+        counts: &mut Counts,
+        tally: &mut T,
+    ) {
         if let Some(version) = self.learning.take()
-            && let Some(turn) = turn(&self.under_way, recording, tally.wants_each())
+            && let Some(turn) = self.learnt(recording, tally.wants_each())
         {
-            if self.turns.len() >= TURNS
-                && let Some(mut last) = self.turns.pop()
+            let turn = self.shared.share(turn);
+            if version == after
+                && let Some(state) = state_in(&mut self.state, version, || feed(&self.shared))
             {
-                last.tell(counts, tally);
+                self.shared.publish(state, &turn);
             }
-            // Most connections have one or two.
-            self.turns.reserve_exact(1);
-            self.turns.insert(0, Known { turn: self.shared.share(turn), version, after, count: 0 });
+            self.insert(Known { turn, version, after, count: 0 }, counts, tally);
         }
         self.under_way = Frames::default();
+    }
+
+    /// Returns the turn that was learnt, if it is to be kept.
+    fn learnt(&mut self, recording: &Recording, wants_each: bool) -> Option<Turn> {
+        let turn = turn(&self.under_way, recording, wants_each);
+        if turn.as_ref().is_some_and(Turn::is_elastic) {
+            self.hopes = HOPES;
+        } else if self.is_hope {
+            self.hopes -= 1;
+            return None;
+        }
+        turn
     }
 
     /// Tells the tally of all turns that came again, and adds them to the counts.
@@ -292,7 +376,19 @@ impl Memo {
     pub fn held(&self) -> usize {
         size_of::<Self>()
             + self.under_way.bytes.capacity()
-            + self.under_way.frames.capacity() * size_of::<Taken>()
+            + self.under_way.taken.capacity() * size_of::<Taken>()
             + self.turns.capacity() * size_of::<Known>()
+    }
+}
+
+/// Returns the decoder's state in a version, which `feed` tells where it is not `known`.
+fn state_in(
+    known: &mut Option<(u64, Option<State>)>,
+    version: u64,
+    feed: impl FnOnce() -> Option<State>,
+) -> Option<State> {
+    match *known {
+        Some((of, state)) if of == version => state,
+        _ => known.insert((version, feed())).1,
     }
 }

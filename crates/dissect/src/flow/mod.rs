@@ -2,11 +2,13 @@
 
 mod counts;
 mod half;
+mod mask;
 mod memo;
 mod probe;
 mod recall;
 mod recent;
 mod sniffing;
+mod stretch;
 mod turn;
 mod turns;
 

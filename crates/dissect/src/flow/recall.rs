@@ -2,7 +2,7 @@
 
 use super::half::{Acked, Half};
 use super::memo::{LEARN_AFTER, Match, Memo, Quiet};
-use super::turn::Taken;
+use super::turn::{Frames, Taken};
 use super::turns::Turns;
 use super::{Flow, Stage};
 use crate::ledger::Owner;
@@ -37,12 +37,29 @@ impl Flow {
     #[inline]
     pub fn recall<T: Tally>(&mut self, is_from_lesser: bool, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
         let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
-        match &self.memory {
-            Memory::On(memo) if !memo.is_learning() && !memo.is_resting() => {
-                self.follows(side, bare) && self.matches(side, bare, number, tally)
-            }
-            _ => false,
+        let begins = match &self.memory {
+            Memory::On(memo) if !memo.is_learning() && !memo.is_resting() => false,
+            Memory::Later(_) if !bare.payload.is_empty() && self.is_answered() => true,
+            _ => return false,
+        };
+        self.follows(side, bare)
+            && (!begins || self.begins_shared(side, bare))
+            && self.matches(side, bare, number, tally)
+    }
+
+    /// A connection that remembers nothing yet has a turn that others in its state know, and from then on remembers what it has itself.
+    #[inline(never)]
+    fn begins_shared(&mut self, side: Side, bare: &Bare<'_>) -> bool {
+        let (Memory::Later(turns), Stage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
+        let state = || turns.state(|state| decoding.engine.feed_state(state));
+        let begins = !self.unproven
+            && self.book.is_quiet()
+            && decoding.engine.quiet().is_some()
+            && turns.like(&Frames::default(), (side, bare), state).is_some();
+        if begins {
+            self.memory = Memory::On(Box::new(Memo::new(turns.clone())));
         }
+        begins
     }
 
     /// A segment goes the general way next. What waits of a turn goes first; and it may be part of one to be learnt.
@@ -110,7 +127,11 @@ impl Flow {
         if bare.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
-        let found = memo.find(side, bare, version, &mut self.book);
+        let mut found = memo.find(side, bare, version, &mut self.book);
+        if found == Match::None {
+            found = self.find_shared(side, bare, version, tally);
+        }
+        let Memory::On(memo) = &mut self.memory else { return false };
         match found {
             Match::None => return false,
             Match::Whole(after) if after != version => {
@@ -134,9 +155,17 @@ impl Flow {
         if found == Match::Part {
             memo.under_way.push(taken(side, bare, number, acked), bare.payload);
         } else {
-            memo.complete(bare.time_ns, self.halves.each_ref().map(Half::acked_bytes), tally);
+            memo.complete(bare, self.halves.each_ref().map(Half::acked_bytes), &mut self.counts, tally);
         }
         true
+    }
+
+    /// Looks for a turn that others in its state have learnt.
+    #[inline(never)]
+    fn find_shared<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, version: u64, tally: &mut T) -> Match {
+        let (Memory::On(memo), Stage::Decoding(decoding)) = (&mut self.memory, &self.stage) else { return Match::None };
+        let feed = |turns: &Turns| turns.state(|state| decoding.engine.feed_state(state));
+        memo.find_shared((side, bare), (version, feed), &mut self.book, &mut self.counts, tally)
     }
 
     /// The turn under way goes on otherwise than those before: what was taken in of it goes the general way. Returns whether it
@@ -156,7 +185,7 @@ impl Flow {
         if is_learning {
             self.book.record();
         }
-        for frame in &under_way.frames {
+        for frame in &under_way.taken {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
             if is_learning && let Memory::On(memo) = &mut self.memory {
@@ -221,7 +250,8 @@ impl Flow {
                     && let Some(version) = decoding.engine.quiet()
                 {
                     if let Some(recording) = self.book.recorded() {
-                        memo.keep(version, &recording, &mut self.counts, tally);
+                        let feed = |turns: &Turns| turns.state(|state| decoding.engine.feed_state(state));
+                        memo.keep((version, feed), &recording, &mut self.counts, tally);
                     }
                     memo.quiet = Quiet::In(version);
                 }

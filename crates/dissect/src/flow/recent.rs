@@ -1,6 +1,6 @@
 //! The bytes delivered last, as far as that needs no room: to tell whether a retransmission repeats or contradicts them.
 
-use super::turn::last_word;
+use super::mask::last_word;
 use crate::limits;
 
 /// An odd number without a pattern (the fractional part of the golden ratio).
@@ -47,7 +47,12 @@ impl Recent {
 fn digest(bytes: &[u8]) -> u32 {
     let mut digest = bytes.len() as u64;
     let mut add = |word: u64| digest = (digest.rotate_left(29) ^ word).wrapping_mul(KEY);
-    bytes.as_chunks::<8>().0.iter().for_each(|word| add(u64::from_le_bytes(*word)));
+    // Four words a round: the rounds themselves cost as much as what they do.
+    let (rounds, rest) = bytes.as_chunks::<32>();
+    for round in rounds {
+        round.as_chunks::<8>().0.iter().for_each(|word| add(u64::from_le_bytes(*word)));
+    }
+    rest.as_chunks::<8>().0.iter().for_each(|word| add(u64::from_le_bytes(*word)));
     add(last_word(bytes));
     (digest >> 32) as u32
 }

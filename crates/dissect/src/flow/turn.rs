@@ -1,6 +1,8 @@
 //! A turn: the frames that it is made of, each with a mask of the bytes that may differ, and what it came to.
 
 use super::counts::Counts;
+use super::mask::Pattern;
+use super::stretch::{Mask, Stretch};
 use crate::ledger::{FreeBytes, Recorded, Recording, Repeat};
 use crate::packet::{Bare, Headers};
 use overhead_decode::Free;
@@ -24,117 +26,32 @@ pub struct Taken {
 /// The frames of a turn so far.
 #[derive(Debug, Default)]
 pub struct Frames {
-    pub frames: Vec<Taken>,
+    pub taken: Vec<Taken>,
     pub bytes: Vec<u8>,
+    /// Texts of a frame are shorter or longer than in the turn that it matches.
+    pub is_stretched: bool,
 }
 
 impl Frames {
     pub fn clear(&mut self) {
-        self.frames.clear();
+        self.taken.clear();
         self.bytes.clear();
+        self.is_stretched = false;
     }
 
     /// Adds a frame behind the others.
     pub fn push(&mut self, frame: Taken, payload: &[u8]) {
-        if self.frames.capacity() == 0 {
+        if self.taken.capacity() == 0 {
             // Most turns have two frames, and the last one is not kept.
-            self.frames.reserve_exact(1);
+            self.taken.reserve_exact(1);
         }
-        self.frames.push(Taken { start: self.bytes.len(), len: payload.len(), ..frame });
+        self.taken.push(Taken { start: self.bytes.len(), len: payload.len(), ..frame });
         self.bytes.extend_from_slice(payload);
     }
 
     /// Returns the payload of a frame.
     pub fn payload(&self, frame: &Taken) -> &[u8] {
         self.bytes.get(frame.start..frame.start + frame.len).unwrap_or_default()
-    }
-}
-
-/// What a payload of a certain length is to be, in words of sixteen bytes of which bits may be free to differ.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
-struct Pattern {
-    /// Where no bit is fixed, there is none; those that are there may overlap.
-    words: Box<[Word]>,
-}
-
-/// What a word is to be, and the bits in which it is to be it. In halves, which vector instructions take together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Word {
-    value: [u64; 2],
-    mask: [u64; 2],
-    /// The low halves of bytes that are to be digits. Their high halves are in the mask.
-    digits: [u64; 2],
-    /// Where it begins.
-    at: usize,
-}
-
-/// Bytes of a word.
-const WORD: usize = 16;
-
-impl Pattern {
-    /// Of this payload, with these bits fixed, and the low halves of digits.
-    fn new(payload: &[u8], mask: &[u8], digits: &[u8]) -> Self {
-        let at_place = |at: usize| {
-            let [value, mask, digits] = [payload, mask, digits].map(|bytes| halves(bytes, at).unwrap_or(short(bytes)));
-            Word { value: [value[0] & mask[0], value[1] & mask[1]], mask, digits, at }
-        };
-        let (mut words, mut from) = (Vec::new(), 0);
-        while let Some(fixed) = mask.get(from..).and_then(|rest| rest.iter().position(|bits| *bits != 0)) {
-            let at = (from + fixed).min(payload.len().saturating_sub(WORD));
-            words.push(at_place(at));
-            from = at + WORD;
-        }
-        Self { words: words.into() }
-    }
-
-    /// Returns whether a payload of the same length is like it.
-    #[inline]
-    fn matches(&self, payload: &[u8]) -> bool {
-        if payload.len() < WORD {
-            return self.words.first().is_none_or(|word| are_like(&[*word], |_| Some(short(payload))));
-        }
-        are_like(&self.words, |at| halves(payload, at))
-    }
-}
-
-/// Returns whether words are what they are to be, which `found` gives by their places.
-#[inline]
-fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
-    // What is more than 9 comes to 16 and more where 6 is added.
-    let (mut differ, mut and_six) = ([0; 2], [0; 2]);
-    for word in words {
-        let Some(found) = found(word.at) else { return false };
-        for half in 0..2 {
-            differ[half] |= (found[half] & word.mask[half]) ^ word.value[half];
-            and_six[half] |= (found[half] & word.digits[half]) + 0x0606_0606_0606_0606;
-        }
-    }
-    differ == [0; 2] && (and_six[0] | and_six[1]) & 0x1010_1010_1010_1010 == 0
-}
-
-/// Returns the sixteen bytes from a place on, in halves.
-#[inline]
-fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
-    let word: &[u8; WORD] = bytes.get(at..)?.first_chunk()?;
-    let ([one, other], _) = word.as_chunks() else { return None };
-    Some([u64::from_le_bytes(*one), u64::from_le_bytes(*other)])
-}
-
-/// Returns all bytes, where they are fewer than those of a word.
-#[inline]
-fn short(bytes: &[u8]) -> [u64; 2] {
-    [bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)), last_word(bytes)]
-}
-
-/// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
-#[inline]
-pub fn last_word(bytes: &[u8]) -> u64 {
-    if let Some(last) = bytes.last_chunk() {
-        return u64::from_le_bytes(*last);
-    }
-    match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
-        _ => bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     }
 }
 
@@ -156,7 +73,22 @@ struct Step {
     pattern: Pattern,
     /// What else there is to its payload, where there is anything.
     rules: Option<Box<Rules>>,
+    /// What it may be with texts of other lengths, where it has any.
+    stretch: Option<Box<Stretch>>,
 }
+
+/// How a frame is like one that was learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    No,
+    /// As far as it must be.
+    Exact,
+    /// But for the lengths of its texts.
+    Stretched,
+}
+
+/// Payload of a frame whose texts have other lengths.
+const STRETCHED: usize = 16 << 10;
 
 /// What bytes are to be that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -168,12 +100,20 @@ struct Rules {
 
 impl Step {
     #[inline]
-    fn matches(&self, side: Side, headers: Headers, payload: &[u8], before: &Frames) -> bool {
-        payload.len() == self.len
-            && side == self.side
-            && headers == self.headers
+    fn fit(&self, side: Side, headers: Headers, payload: &[u8], before: &Frames) -> Fit {
+        if side != self.side || headers != self.headers {
+            return Fit::No;
+        }
+        if payload.len() == self.len
             && self.pattern.matches(payload)
             && self.rules.as_ref().is_none_or(|rules| rules.match_in(payload, before))
+        {
+            return Fit::Exact;
+        }
+        match &self.stretch {
+            Some(stretch) if payload.len() <= STRETCHED && stretch.matches(payload) => Fit::Stretched,
+            _ => Fit::No,
+        }
     }
 }
 
@@ -195,7 +135,7 @@ impl Rules {
 impl Echo {
     fn matches(&self, payload: &[u8], before: &Frames) -> bool {
         let Self { at, len, of_frame, of_at } = *self;
-        let of = before.frames.get(of_frame).map(|frame| before.payload(frame)).unwrap_or_default();
+        let of = before.taken.get(of_frame).map(|frame| before.payload(frame)).unwrap_or_default();
         payload.get(at..at + len) == of.get(of_at..of_at + len)
     }
 }
@@ -241,17 +181,33 @@ impl Turn {
         self.steps.len()
     }
 
-    /// Returns whether a segment from `side` is like its next frame, where those before are like its first ones.
-    #[inline]
-    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
-        let step = self.steps.get(before.frames.len());
-        step.is_some_and(|step| step.matches(side, bare.headers, bare.payload, before))
+    /// Returns the direction of its first frame, and the length of its payload.
+    pub fn start(&self) -> Option<(Side, usize)> {
+        self.steps.first().map(|step| (step.side, step.len))
     }
 
-    /// Returns whether these frames are like its first ones.
-    pub fn begins_with(&self, frames: &Frames) -> bool {
-        let mut before = self.steps.iter().zip(&frames.frames);
-        before.all(|(step, frame)| step.matches(frame.side, frame.headers, frames.payload(frame), frames))
+    /// Returns whether it has texts whose lengths may differ.
+    pub fn is_elastic(&self) -> bool {
+        self.steps.iter().any(|step| step.stretch.is_some())
+    }
+
+    /// Returns how a segment from `side` is like its next frame, where those before are like its first ones.
+    #[inline]
+    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> Fit {
+        let step = self.steps.get(before.taken.len());
+        step.map_or(Fit::No, |step| step.fit(side, bare.headers, bare.payload, before))
+    }
+
+    /// Returns how these frames are like its first ones.
+    pub fn begins_with(&self, frames: &Frames) -> Fit {
+        let before = self.steps.iter().zip(&frames.taken);
+        let mut fits = before.map(|(step, frame)| step.fit(frame.side, frame.headers, frames.payload(frame), frames));
+        let both = |one, other| match (one, other) {
+            (Fit::No, _) | (_, Fit::No) => None,
+            (Fit::Exact, Fit::Exact) => Some(Fit::Exact),
+            _ => Some(Fit::Stretched),
+        };
+        fits.try_fold(Fit::Exact, both).unwrap_or(Fit::No)
     }
 
     /// Tells the tally that it came so many times again, once at least, and adds that to the counts.
@@ -262,9 +218,40 @@ impl Turn {
         counts.add_turns(&self.counts, times);
     }
 
+    /// Tells the tally that it came once again with texts of other lengths, in these frames and a last one, and adds these to the
+    /// counts. Returns by how many bytes each direction was longer; the sums wrap where it was shorter.
+    pub fn tell_stretched<T: Tally>(
+        &self,
+        under_way: &Frames,
+        last: &Bare<'_>,
+        counts: &mut Counts,
+        tally: &mut T,
+    ) -> [u64; 2] {
+        let Some(&(row, mut operation, _)) = self.operations.first() else { return [0; 2] };
+        let mut longer = [0_u64; 2];
+        for (index, step) in self.steps.iter().enumerate() {
+            let payload = under_way.taken.get(index).map_or(last.payload, |frame| under_way.payload(frame));
+            if let Some(stretch) = &step.stretch {
+                stretch.add(payload, &mut operation.sides[step.side as usize].amounts);
+            }
+            let more = &mut longer[step.side as usize];
+            *more = more.wrapping_add(payload.len() as u64).wrapping_sub(step.len as u64);
+            counts.frame(step.headers, payload.len());
+            counts.recalled += 1;
+        }
+        let time_of = |index: usize| under_way.taken.get(index).map_or(last.time_ns, |frame| frame.time_ns);
+        let latency = self.latencies.first();
+        operation.latency_ns = latency.and_then(|latency| time_of(latency.to).checked_sub(time_of(latency.from)));
+        tally.operation(row, &operation);
+        if let Some(each) = self.each.first() {
+            tally.each(row, &operation, each.start.map(|index| time_of(index.into())));
+        }
+        longer
+    }
+
     /// Tells the tally of each operation, of a turn made up of these frames and a last one of this time.
     pub fn tell_each<T: Tally>(&self, under_way: &Frames, last_ns: u64, tally: &mut T) {
-        let time_of = |index: u8| under_way.frames.get(usize::from(index)).map_or(last_ns, |frame| frame.time_ns);
+        let time_of = |index: u8| under_way.taken.get(usize::from(index)).map_or(last_ns, |frame| frame.time_ns);
         for each in &self.each {
             let Some((row, operation, _)) = self.operations.get(each.kind as usize) else { continue };
             let start_ns = each.start.map(time_of);
@@ -285,7 +272,7 @@ impl Hash for Turn {
 /// Returns what is to be kept of a turn; `None` where it cannot be told again, by each of its operations if `wants_each`.
 pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Option<Turn> {
     let repeat = recording.repeat()?;
-    let frames = &under_way.frames;
+    let frames = &under_way.taken;
     let at = |side: Side, time_ns: Option<u64>| {
         let mut found = frames
             .iter()
@@ -322,7 +309,10 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
             each.push(Each { kind: kind as u32, start: first.or(last), end: operation.latency_ns.and(last) });
         }
     }
-    let steps: Vec<Step> = (0..frames.len()).map(|index| step(index, under_way, recording)).collect::<Option<_>>()?;
+    // What the lengths of texts come to is one operation's, or they are as they were learnt.
+    let is_elastic = recording.operations.len() == 1 && repeat.is_of_one();
+    let step = |index| step(index, under_way, recording, is_elastic);
+    let steps: Vec<Step> = (0..frames.len()).map(step).collect::<Option<_>>()?;
     // Ids are told apart within a frame.
     if steps.iter().filter(|step| step.rules.as_ref().is_some_and(|rules| !rules.ids.is_empty())).count() > 1 {
         return None;
@@ -337,10 +327,10 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
 }
 
 /// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
-fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
-    let frame = under_way.frames.get(index)?;
+fn step(index: usize, under_way: &Frames, recording: &Recording, is_elastic: bool) -> Option<Step> {
+    let frame = under_way.taken.get(index)?;
     let payload = under_way.payload(frame);
-    let start = start_of(frame.side, under_way.frames.get(..index)?);
+    let start = start_of(frame.side, under_way.taken.get(..index)?);
     let (mut mask, mut digits) = (vec![0xff_u8; payload.len()], vec![0; payload.len()]);
     let (mut echoes, mut ids) = (Vec::new(), Vec::new());
     for free in recording.free.iter().filter(|free| free.side == frame.side) {
@@ -361,7 +351,7 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
             Free::Id(bits) => {
                 match frame.side {
                     Side::Request => ids.push((from, to - from)),
-                    Side::Response => echoes.push(echo(free, from, under_way.frames.get(..index)?, recording)?),
+                    Side::Response => echoes.push(echo(free, from, under_way.taken.get(..index)?, recording)?),
                 }
                 let range = mask.get_mut(from..to).unwrap_or_default();
                 range.fill(0);
@@ -375,8 +365,11 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
     let (side, headers, len) = (frame.side, frame.headers, frame.len);
     let is_ruled = !(echoes.is_empty() && ids.is_empty());
     let rules = is_ruled.then(|| Box::new(Rules { echoes: echoes.into(), ids: ids.into() }));
-    let step = Step { side, headers, len, pattern, rules };
-    step.matches(side, headers, payload, under_way).then_some(step)
+    let texts = &recording.texts[side as usize];
+    let mask = Mask { payload, fixed: &mask, digits: &digits };
+    let stretch = if is_elastic && !is_ruled { Stretch::new(mask, texts, start).map(Box::new) } else { None };
+    let step = Step { side, headers, len, pattern, rules, stretch };
+    (step.fit(side, headers, payload, under_way) == Fit::Exact).then_some(step)
 }
 
 /// Returns where a frame of `side` begins, which comes behind these, in what was recorded of that side.
@@ -397,28 +390,4 @@ fn echo(id: &FreeBytes, at: usize, before: &[Taken], recording: &Recording) -> O
         let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
         (of_at + len <= frame.len).then_some(Echo { at, len, of_frame, of_at })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every byte in every place, of payloads shorter and longer than a word.
-    #[test]
-    fn digits_are_those_bytes_and_no_others() {
-        for len in 1..20 {
-            for place in 0..len {
-                let is_digit = |at: usize| at == place || at.is_multiple_of(3);
-                let text = |free: u8, fixed: u8| {
-                    (0..len).map(|at| if is_digit(at) { free } else { fixed }).collect::<Vec<u8>>()
-                };
-                let mut payload = text(b'7', b'x');
-                let pattern = Pattern::new(&payload, &text(0xf0, 0xff), &text(0x0f, 0));
-                for byte in 0..=u8::MAX {
-                    payload[place] = byte;
-                    assert_eq!(pattern.matches(&payload), byte.is_ascii_digit(), "{byte} at {place} of {len}");
-                }
-            }
-        }
-    }
 }

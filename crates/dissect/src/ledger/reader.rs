@@ -4,7 +4,7 @@
 
 use super::Book;
 use crate::limits;
-use overhead_decode::{Field, Free, Label, Note, OpId, Reader};
+use overhead_decode::{CountedText, Field, Free, Label, Note, OpId, Reader};
 use overhead_model::{Account, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
@@ -71,6 +71,11 @@ impl<'a, T: Tally> Ledger<'a, T> {
             self.sums.amounts = PayloadAmounts::ZERO;
         }
         (self.sums.op, self.sums.most, self.sums.room) = (NOBODY, 0, 0);
+    }
+
+    /// Returns how many bytes of a side are posted that are in no books yet.
+    fn ahead(&self, side: Side) -> u64 {
+        if self.sums.side == side { self.sums.len() } else { 0 }
     }
 
     /// Posts a field, wherever it ends, and tells the tally of it.
@@ -167,8 +172,16 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     #[inline]
     fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
         if self.book.is_recording() {
-            let ahead = ahead + if self.sums.side == side { self.sums.len() } else { 0 };
+            let ahead = ahead + self.ahead(side);
             self.book.free(side, op, ahead, len, free);
+        }
+    }
+
+    #[inline]
+    fn free_counted(&mut self, side: Side, _: OpId, text: &CountedText) {
+        if self.book.is_recording() {
+            let text = CountedText { ahead: text.ahead + self.ahead(side), ..*text };
+            self.book.free_counted(side, text);
         }
     }
 

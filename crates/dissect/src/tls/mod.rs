@@ -32,6 +32,7 @@ use overhead_model::{Class, Outcome, Side};
 use records::{APPLICATION_DATA, RecordHeader, Records};
 use session::{Content, Opened, Record, TlsSession};
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use std::sync::Arc;
 use weave::{OwnContent, Weave};
 
@@ -214,6 +215,10 @@ impl<D: Decoder> Decoder for Layered<D> {
     #[inline]
     fn quiet(&self) -> Option<u64> {
         if self.is_fresh || self.secured.is_some() || self.calls.is_some() { None } else { self.decoder.quiet() }
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.decoder.feed_state(state)
     }
 
     #[inline]

@@ -44,6 +44,7 @@ use pair::Session;
 use probe::message_begins;
 use segment::Format;
 use segmented::Gathering;
+use std::hash::Hasher;
 
 /// State of one connection.
 #[derive(Debug)]
@@ -147,6 +148,10 @@ impl Decoder for Cql {
         let Self { session, framing, format: _, rest, gathering: _, scratch: _ } = self;
         let is_plain = *framing == [Framing::Messages; 2] && rest.iter().all(Option::is_none);
         if is_plain { session.quiet() } else { None }
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.session.feed_state(state)
     }
 
     fn held(&self) -> usize {

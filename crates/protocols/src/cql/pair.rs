@@ -14,10 +14,14 @@ use overhead_decode::FastMap;
 use overhead_decode::{Malformed, OpId, Versioned};
 use overhead_model::Class;
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Entries of types that all prepared statements of a connection may hold together, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
+
+/// Prepared statements with which connections are compared by what they remember.
+const FED_STATEMENTS: usize = 64;
 
 /// Bytes of such an entry, and of a statement without any, about.
 const TYPE_ENTRY: usize = 12;
@@ -51,7 +55,7 @@ pub(super) struct Exchange {
 pub(super) struct StatementRef(u64);
 
 /// A prepared statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Prepared {
     pub id: Box<[u8]>,
     name: &'static str,
@@ -77,7 +81,7 @@ struct Waiting {
 }
 
 /// How bodies are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Compression {
     /// The handshake was not seen.
     NotSeen,
@@ -88,7 +92,7 @@ pub(super) enum Compression {
 }
 
 /// What a connection's client has sent, or may have before the capture began.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 struct Sent {
     startup: bool,
     /// A statement other than `USE`.
@@ -96,7 +100,7 @@ struct Sent {
 }
 
 /// What client and server agreed on in the handshake beyond the protocol of Cassandra.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Extensions {
     /// The server is `ScyllaDB`.
     pub scylla: bool,
@@ -161,6 +165,19 @@ impl Session {
         // also between a request and its response.
         let depends_on_others = memory.compresses || memory.asks_in_vain;
         (*outstanding == 0 && !depends_on_others).then(|| memory.version())
+    }
+
+    /// Feeds what is remembered; false where that are many statements.
+    pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        // What is left out follows from what is not, or is not so while there is a number.
+        let Memory { prepared, first_prepared, prepared_ids: _, type_entries: _, sent, .. } = &*self.memory;
+        let Memory { in_system_keyspace, compression, extensions, compresses: _, asks_in_vain: _, .. } = &*self.memory;
+        let is_little = prepared.len() <= FED_STATEMENTS;
+        if is_little {
+            (first_prepared, sent, in_system_keyspace, compression, extensions).hash(state);
+            prepared.hash(state);
+        }
+        is_little
     }
 
     /// Something was answered, or asked, that tells nothing for the next time: the ids of requests are not what they should be.

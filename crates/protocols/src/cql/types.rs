@@ -10,7 +10,7 @@ use overhead_model::Account;
 const NODES: usize = 64 << 10;
 
 /// A type, or the kind of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Type {
     /// No inner structure.
     Leaf,
@@ -29,7 +29,7 @@ pub(super) enum Type {
 }
 
 /// The types of a row's columns, or of a statement's bind markers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Types {
     nodes: Vec<Type>,
     /// Members of tuples, by node.

@@ -31,6 +31,7 @@ use decode::{Request, Response};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
 use pair::Pairing;
+use std::hash::{Hash, Hasher};
 
 /// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: Facts = Facts {
@@ -104,6 +105,12 @@ impl Decoder for Http {
         let Self { request, response, pairing } = self;
         let is_quiet = request.is_between() && response.is_between() && pairing.is_quiet();
         is_quiet.then(|| u64::from(request.knows_software()) | u64::from(response.knows_software()) << 1)
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        // The number says all of it.
+        self.quiet().hash(state);
+        true
     }
 
     fn held(&self) -> usize {

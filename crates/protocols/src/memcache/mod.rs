@@ -31,6 +31,7 @@ use crate::keys::Keys;
 use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 use pair::{Pairing, Target};
+use std::hash::{Hash, Hasher};
 
 pub use probe::sniff;
 
@@ -265,6 +266,12 @@ impl Decoder for Memcache {
         let stages = *request == Stage::Idle && *response == Stage::Idle;
         let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
         between.then_some(mode.map_or(0, |mode| 1 + mode as u64))
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        // The number says all of it.
+        self.quiet().hash(state);
+        true
     }
 
     fn held(&self) -> usize {

@@ -9,6 +9,7 @@ use overhead_decode::Expansion;
 use overhead_decode::{Cursor, Free, Input, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
 use overhead_model::Account::{self, Framing, Metadata};
 use overhead_model::{Class, Outcome, Side};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 /// Bytes of an `OP_COMPRESSED` before the compressed body.
@@ -101,6 +102,11 @@ impl Connection {
         // What a walk keeps is of the message being read.
         let between = halves.iter().all(|half| half.message.is_none());
         between.then(|| pairing.quiet()).flatten()
+    }
+
+    /// Feeds what decoding depends on then.
+    pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.pairing.feed_state(state)
     }
 
     /// Finds the operation of a message and posts its header. No message answers one of the server that `is_last`.

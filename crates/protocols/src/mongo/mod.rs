@@ -52,6 +52,7 @@ mod wire;
 use super::{Facts, Shared};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 pub use boundary::sniff;
@@ -106,6 +107,10 @@ impl Decoder for Mongo {
 
     fn quiet(&self) -> Option<u64> {
         self.connection.quiet()
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.connection.feed_state(state)
     }
 
     fn held(&self) -> usize {

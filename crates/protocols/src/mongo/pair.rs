@@ -7,6 +7,7 @@ use crate::{limits, pattern};
 use overhead_decode::{Label, OpId, Out, Reader, Versioned};
 use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 /// A request that was not answered yet, or not completely.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,7 @@ pub(super) struct Pairing {
 }
 
 /// What the messages so far say of those to come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct State {
     /// The connection has introduced itself.
@@ -83,6 +84,12 @@ impl Pairing {
     /// Returns the version of all that decoding depends on; `None` while a request waits.
     pub(super) fn quiet(&self) -> Option<u64> {
         self.waiting.is_empty().then(|| self.state.version())
+    }
+
+    /// Feeds all that decoding depends on while no request waits.
+    pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.state.hash(state);
+        true
     }
 
     /// The current message came to something that the same bytes would not always come to: its ids pair otherwise than those of a

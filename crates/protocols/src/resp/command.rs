@@ -2,10 +2,10 @@
 
 use super::pubsub::Family;
 use super::value::Leaves;
-use super::wire::{self, Begin, Find, REST, Word};
+use super::wire::{self, Begin, Bulk, Find, REST, Word};
 use crate::keys::Keys;
 use crate::pattern;
-use overhead_decode::{Free, OpId, Out, Reader};
+use overhead_decode::{CountedText, Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
 /// What an argument is.
@@ -75,6 +75,22 @@ impl Field {
         }
         let (account, name) = self.part.title();
         (account, name, len)
+    }
+
+    /// Says that it may be shorter or longer, which is posted as a whole next, and not looked at however long it is.
+    #[inline(never)]
+    pub fn free_length<R: Reader>(self, bulk: &Bulk<'_>, out: &mut Out<'_, R>) {
+        let (account, _) = self.part.title();
+        match self.free {
+            Some(Free::Any) => out.free_counted(&bulk.counted(account)),
+            Some(Free::Digits) if self.is_key() => {
+                if let Some(kept) = pattern::last_number(bulk.body) {
+                    let (kept, most) = (kept as u64, pattern::LONGEST as u64);
+                    out.free_counted(&CountedText { kept, most, free: Free::Digits, ..bulk.counted(account) });
+                }
+            }
+            _ => {}
+        }
     }
 }
 

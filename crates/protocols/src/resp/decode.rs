@@ -176,13 +176,17 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        while let Some(Bulk { header, body, rest }) = Bulk::of(input.bytes) {
+        while let Some(bulk @ Bulk { header, body, rest }) = Bulk::of(input.bytes) {
             let command = &mut self.request.command;
-            let word = (command.needs_content() && body.len() as u64 <= INSPECTED).then_some(body);
+            let is_looked_at = command.needs_content();
+            let word = (is_looked_at && body.len() as u64 <= INSPECTED).then_some(body);
             let field = command.argument(word);
             command.take_key(field, body);
             if let Some(word) = word {
                 command.content(word, out);
+            }
+            if !is_looked_at && out.wants_free() {
+                field.free_length(&bulk, out);
             }
             let (header, field) = (header as u64, field.announce(header as u64, body.len() as u64, out));
             out.post_all([(Account::Framing, "argument length", header), field, (Account::Framing, "CRLF", 2)]);

@@ -31,6 +31,7 @@ use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Outcome, Side};
 use pair::{Pairing, Target};
 use replication::Replication;
+use std::hash::Hasher;
 use value::Value;
 
 /// What there is to say of it beside how it is decoded.
@@ -119,6 +120,10 @@ impl Decoder for Resp {
         let Self { request, reply: _, target, pairing, replication } = self;
         let between = request.stage == Stage::Idle && target.is_none() && replication.is_none();
         between.then(|| pairing.quiet()).flatten()
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.pairing.feed_state(state)
     }
 
     fn held(&self) -> usize {

@@ -8,6 +8,7 @@ use crate::limits;
 use overhead_decode::{Label, Malformed, OpId, Out, Reader, Versioned};
 use overhead_model::{Account, Class, Outcome};
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 
 /// A command that waits for its reply.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ pub(super) struct Pairing {
 }
 
 /// What commands and their replies changed for those after them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 struct State {
     replies: Replies,
@@ -89,7 +90,7 @@ struct State {
 }
 
 /// Pub/sub commands in a transaction: `EXEC` answers with an array that has a place for each, and so many values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Queued {
     /// Subscriptions there will be, by family, where all those queued are new.
     counts: [u64; 3],
@@ -98,7 +99,7 @@ struct Queued {
 }
 
 /// What `CLIENT REPLY` asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Replies {
     #[default]
     On,
@@ -145,6 +146,13 @@ impl Pairing {
         let Self { pending, state, mid_stream: _, expects, confirms } = self;
         let waits = !pending.is_empty() || *expects != Expects::Nothing || confirms.is_some();
         (!waits && !state.monitoring && !state.replicates).then(|| state.version())
+    }
+
+    /// Feeds all that decoding depends on while no command waits.
+    pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        self.mid_stream.hash(state);
+        self.state.hash(state);
+        true
     }
 
     /// Returns whether what is sent next is what a primary sends its replica.

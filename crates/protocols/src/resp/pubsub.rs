@@ -25,7 +25,7 @@ pub(super) enum Family {
 }
 
 /// Subscriptions of a connection, as its confirmations say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Subscriptions {
     /// By [`Family`].
     counts: [u64; 3],

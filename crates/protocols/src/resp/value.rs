@@ -139,6 +139,7 @@ impl Value {
         let (header, len) = (header as u64, body.len() as u64);
         if leaves.free {
             out.free(header, len, Free::Any);
+            out.free_counted(&bulk.counted(leaves.data));
         }
         let (length, end) = ((Account::Framing, "length", header), (Account::Framing, "CRLF", 2));
         out.post_all([length, (leaves.data, "value", len), end]);

@@ -2,8 +2,9 @@
 
 use super::commands::COMMANDS;
 use crate::limits;
-use overhead_decode::Malformed;
 use overhead_decode::near;
+use overhead_decode::{CountedText, Free, Malformed};
+use overhead_model::Account;
 
 /// `proto-max-bulk-len`, the largest string that Redis takes by default.
 pub(super) const MAX_BULK: u64 = 512 << 20;
@@ -186,6 +187,21 @@ impl<'a> Bulk<'a> {
         let (body, behind) = bytes.get(header..)?.split_at_checked(len)?;
         let rest = behind.strip_prefix(b"\r\n")?;
         Some(Self { header, body, rest })
+    }
+
+    /// Returns how it may differ where its length is not looked at, nor what it says, which goes to this account.
+    pub fn counted(&self, account: Account) -> CountedText {
+        CountedText {
+            ahead: 1,
+            digits: self.header as u64 - 3,
+            number_account: Account::Framing,
+            between: 2,
+            len: self.body.len() as u64,
+            account,
+            kept: 0,
+            free: Free::Any,
+            most: MAX_BULK,
+        }
     }
 }
 

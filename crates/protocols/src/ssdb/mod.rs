@@ -22,6 +22,7 @@ use crate::limits::BOUNDARY_WINDOW;
 use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 use pair::{First, Pairing, Target};
+use std::hash::{Hash, Hasher};
 use wire::Next;
 
 /// What there is to say of it beside how it is decoded.
@@ -131,6 +132,12 @@ impl Decoder for Ssdb {
     fn quiet(&self) -> Option<u64> {
         let between = self.packets.iter().all(|packet| packet.stage == Stage::Line && packet.place == 0);
         (between && self.pairing.is_quiet()).then_some(0)
+    }
+
+    fn feed_state(&self, state: &mut impl Hasher) -> bool {
+        // The number says all of it.
+        self.quiet().hash(state);
+        true
     }
 
     fn held(&self) -> usize {

@@ -34,7 +34,7 @@ const LOOKED_AT: usize = 16 << 10;
 const LEFT_OUT: &str = "…";
 
 /// A statement without the values in it. Cheap to copy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Statement {
     /// Nothing was asked for, or nobody wants to know what.
     #[default]

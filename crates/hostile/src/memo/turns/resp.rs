@@ -32,11 +32,23 @@ pub(super) fn make(kind: u8, lengths: u8, words: &mut Words) -> Pair {
 }
 
 fn get(more: usize, words: &mut Words) -> Pair {
-    (command(&["GET", &key(more, words)]), bulk(&words.text(16 + more % 24)))
+    (command(&["GET", &key(more, words)]), bulk(&words.text(length(more))))
 }
 
 fn set(more: usize, words: &mut Words) -> Pair {
-    (command(&["SET", &key(more, words), &words.text(16 + more % 24)]), b"+OK\r\n".to_vec())
+    (command(&["SET", &key(more, words), &words.text(length(more))]), b"+OK\r\n".to_vec())
+}
+
+/// Of a value: mostly of two digits, else around where they become more, or where arguments are no longer looked at.
+fn length(more: usize) -> usize {
+    let (kind, off) = (more % 16, more / 16 % 3);
+    match kind {
+        0 => off,
+        1 => 9 + off,
+        2 => 99 + off,
+        3 => 511 + off,
+        _ => 16 + more % 24,
+    }
 }
 
 /// Several commands at once.
@@ -92,7 +104,14 @@ fn mode(more: usize, words: &mut Words) -> Pair {
 }
 
 fn key(more: usize, words: &mut Words) -> String {
-    format!("key:{}", words.digits(8 + more % 13))
+    let number = words.digits(8 + more % 13);
+    match more % 32 {
+        0 => number,
+        1 => words.text(9 + more / 32),
+        2 => format!("key:{}", words.digits(more / 32)),
+        3 => format!("key{number}"),
+        _ => format!("key:{number}"),
+    }
 }
 
 fn command(parts: &[&str]) -> Vec<u8> {

@@ -35,6 +35,21 @@ fn keys_values_and_numbers_are_free() {
     assert_eq!(free(&command(&["UNHEARDOF", "abc"]), "$-1\r\n"), 3);
 }
 
+/// Each text is stretched in every other turn or so, if its length is free.
+#[test]
+fn lengths_of_what_is_not_looked_at_are_free() {
+    let stretched = |request: &str, reply: &str| check(&[(C, request), (S, reply)].repeat(4)).stretched > 0;
+    assert!(stretched(&command(&["GET", "key:1"]), "$-1\r\n"));
+    assert!(stretched(&command(&["GET", "key"]), "$3\r\nabc\r\n"));
+    assert!(stretched(&command(&["SET", "key", "value"]), "+OK\r\n"));
+    assert!(stretched(&command(&["SET", "key", "value", "EX", "10"]), "+OK\r\n"));
+    assert!(stretched(&command(&["MGET", "a:1", "b"]), "*2\r\n$1\r\na\r\n$-1\r\n"));
+    // A name of another length is another name, and what may be an option is looked at.
+    assert!(!stretched(&command(&["GET", "key"]), "$-1\r\n"));
+    assert!(!stretched(&command(&["GET", "key1"]), "$-1\r\n"));
+    assert!(!stretched(&command(&["INFO"]), "$20\r\nredis_version:7.0.15\r\n"));
+}
+
 #[test]
 fn of_options_and_what_could_be_one_nothing_but_numbers_is_free() {
     assert_eq!(free(&commands(&["SET k v EX 60"]), "+OK\r\n"), 1 + 1 + 2);
