@@ -2,7 +2,8 @@
 //! `--format json`. It is the client's side of the same operations that a [`Run`](crate::Run) is the wire's side of.
 //!
 //! Times are nanoseconds, sizes bytes, counts integers. What a protocol does not have is `null`, never a default that looks
-//! like a choice. Readers ignore fields they do not know.
+//! like a choice. Readers ignore
+//! fields they do not know. `docs/bench.schema.json` and `docs/bench.md` are made of these types.
 
 mod csv;
 
@@ -10,11 +11,18 @@ use crate::record::{Latency, Tool};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Returns the JSON schema of the record, as `docs/bench.schema.json` has it.
+#[cfg(feature = "schema")]
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Load)
+}
+
 /// The only version of the record that this code writes and reads.
 pub const LOAD_VERSION: u32 = 1;
 
 /// One invocation of `overhead bench`: one driver, one or more servers, one result per combination of swept options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// [`LOAD_VERSION`].
     pub schema_version: u32,
@@ -44,6 +52,7 @@ pub struct Load {
 
 /// The client library of a [`Load`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadDriver {
     /// Name of the crate.
     pub name: String,
@@ -53,6 +62,7 @@ pub struct LoadDriver {
 
 /// One server of a [`Load`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadServer {
     /// `host:port`, or `unix:path`.
     pub address: String,
@@ -62,6 +72,7 @@ pub struct LoadServer {
 
 /// How operations were sent; `null` for what the protocol does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSettings {
     /// Statements were prepared once per connection.
     pub prepared: Option<bool>,
@@ -84,6 +95,7 @@ pub struct LoadSettings {
 
 /// The runs of one combination of swept options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadResult {
     /// `empty`, `read`, `insert`, `oltp-point`, `oltp-range`, `oltp-insert` or `mix`.
     pub operation: String,
@@ -106,6 +118,7 @@ pub struct LoadResult {
 
 /// One repetition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadRun {
     /// Start of the measurement, Unix time.
     pub started_ns: u64,
@@ -130,6 +143,7 @@ pub struct LoadRun {
 
 /// Time on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadCpu {
     /// In user mode.
     pub user: u64,
@@ -139,6 +153,7 @@ pub struct LoadCpu {
 
 /// What the runs of a [`LoadResult`] come to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSummary {
     /// The run with the median rate (of an even number of runs: the lower of the two), as an index into `runs`.
     pub median_run: usize,

@@ -1,4 +1,4 @@
-//! `docs/run.schema.json` and `docs/run.md`, and those of the sweep, are made of the documentation of the records' types, and
+//! `docs/run.schema.json` and `docs/run.md`, and those of the sweep and of the load, are made of the documentation of the records' types, and
 //! every record of a run fits them: those that are committed, and those of all fixtures. With `OVERHEAD_BLESS=1` the documents are
 //! written instead.
 
@@ -23,7 +23,7 @@ fn root() -> PathBuf {
 }
 
 /// The records: the name of its documents, that of its type, and its schema.
-fn records() -> [(&'static str, &'static str, Value); 2] {
+fn records() -> [(&'static str, &'static str, Value); 3] {
     let read = |mut schema: Value| {
         readable(&mut schema);
         schema
@@ -31,6 +31,7 @@ fn records() -> [(&'static str, &'static str, Value); 2] {
     [
         ("run", "Run", read(overhead_model::record::schema().to_value())),
         ("sweep", "Sweep", read(overhead_model::sweep::schema().to_value())),
+        ("bench", "Load", read(overhead_model::load::schema().to_value())),
     ]
 }
 
@@ -268,8 +269,8 @@ fn recorded() -> Vec<(String, Value)> {
     records
 }
 
-/// The records below `docs`, with counters of real runs.
-fn committed() -> Vec<(String, Value)> {
+/// The records of this name below `docs`, of real runs.
+fn committed(name: &str) -> Vec<(String, Value)> {
     let mut records = Vec::new();
     let mut folders = vec![root().join("docs/comparison")];
     while let Some(folder) = folders.pop() {
@@ -277,7 +278,7 @@ fn committed() -> Vec<(String, Value)> {
         for path in paths {
             if path.is_dir() {
                 folders.push(path);
-            } else if path.ends_with("run.json") {
+            } else if path.ends_with(name) {
                 records.push((path.display().to_string(), serde_json::from_slice(&fs::read(&path).unwrap()).unwrap()));
             }
         }
@@ -291,7 +292,7 @@ fn every_record_fits_the_published_schema() {
         return;
     }
     let schema = published();
-    let records: Vec<(String, Value)> = recorded().into_iter().chain(committed()).collect();
+    let records: Vec<(String, Value)> = recorded().into_iter().chain(committed("run.json")).collect();
     assert!(records.len() > 60, "{} records", records.len());
     for (name, record) in &records {
         let unfit = unfit(record, &schema);
@@ -299,11 +300,27 @@ fn every_record_fits_the_published_schema() {
     }
 }
 
+#[test]
+fn every_record_of_a_load_fits_its_published_schema() {
+    let [.., (_, _, schema)] = records();
+    let records = committed("bench.json");
+    assert!(records.len() > 20, "{} records", records.len());
+    for (name, record) in &records {
+        let unfit = unfit(record, &schema);
+        assert!(unfit.is_empty(), "{name}: {unfit:?}");
+    }
+    let mut broken = records[0].1.clone();
+    broken["results"][0]["clients"] = Value::from("one");
+    assert_eq!(unfit(&broken, &schema).len(), 1);
+}
+
 /// The record of a sweep of runs that are committed, and of one that failed.
 #[test]
 fn a_sweep_fits_its_published_schema() {
-    let runs =
-        committed().into_iter().filter(|(_, record)| !record["operations"].as_array().unwrap().is_empty()).take(3);
+    let runs = committed("run.json")
+        .into_iter()
+        .filter(|(_, record)| !record["operations"].as_array().unwrap().is_empty())
+        .take(3);
     let of = |(folder, record): (String, Value)| PointRun {
         folder,
         record: serde_json::from_value(record).map_err(|error| panic!("{error}")),
@@ -324,7 +341,7 @@ fn a_sweep_fits_its_published_schema() {
         points: points.iter().map(|(at, runs)| point(vec![(*at).to_owned()], (*at).to_owned(), runs)).collect(),
         partial: Some("3 of 8 runs were made so far".to_owned()),
     };
-    let [_, (_, _, schema)] = records();
+    let [_, (_, _, schema), _] = records();
     let record = serde_json::to_value(&sweep).unwrap();
     assert_eq!(sweep.points[0].reported[0].per_second.value().map(|spread| spread.runs), Some(3));
     assert_eq!(unfit(&record, &schema), Vec::<String>::new());
@@ -346,7 +363,7 @@ fn what_is_no_record_does_not_fit_the_published_schema() {
     let schema = published();
     // A run that counted without packets has no operations to damage.
     let has_operations = |record: &Value| !record["operations"].as_array().unwrap().is_empty();
-    let (_, record) = committed().into_iter().find(|(_, record)| has_operations(record)).unwrap();
+    let (_, record) = committed("run.json").into_iter().find(|(_, record)| has_operations(record)).unwrap();
     assert!(unfit(&record, &schema).is_empty());
     let damages: [fn(&mut Map<String, Value>); 5] = [
         |record| drop(record.remove("ledger")),
