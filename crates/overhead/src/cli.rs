@@ -53,6 +53,9 @@ pub enum CliCommand {
     /// Say what wastes bytes or time, by which setting it is mended, and what that would save
     Advise(advise::Advise),
     /// Put the reference workload on a database, and measure it from the client's side
+    ///
+    /// A program of its own, overhead-bench, with the databases' drivers: `make bench` builds it from source, and a
+    /// release does not have it. Its options are in `overhead bench --help`.
     Bench(crate::bench::BenchArgs),
     /// Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames
     Export(crate::export::ExportArgs),
