@@ -7,7 +7,8 @@ use crate::plan::{Length, Mix, Operation, Phase, Sweep, duration};
 use crate::target::{Named, Target, without_password};
 use crate::tls::Tls;
 use anyhow::Result;
-use clap::{ArgAction, Args, Parser, ValueEnum};
+use clap::builder::PossibleValuesParser;
+use clap::{ArgAction, Args, Command, CommandFactory, Parser, ValueEnum};
 use overhead_model::System;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,6 +63,17 @@ Examples:
   sudo overhead capture -i lo --db scylla -- overhead bench scylla --no-setup --ops 1000    after --setup-only
 
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
+
+/// The command line as pages and completions have it: there DB stands among the arguments.
+pub fn described() -> Command {
+    let names = System::ALL.iter().map(|system| system.name);
+    Cli::command().mut_arg("db", |db| {
+        db.hide(false)
+            .help("The database, or one that speaks like it")
+            .value_parser(PossibleValuesParser::new(names))
+            .hide_possible_values(true)
+    })
+}
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
@@ -336,7 +348,6 @@ fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn job(arguments: &str) -> Result<Job> {
         let words = std::iter::once("bench").chain(arguments.split_whitespace());

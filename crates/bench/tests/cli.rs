@@ -1,6 +1,8 @@
 //! The program as a whole, as far as it needs no server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
@@ -18,6 +20,35 @@ fn help_fits_a_screen() {
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().count() <= 60 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+/// The long options that a text names.
+fn options(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
+        .filter(|word| word.len() > 2 && word.starts_with("--"))
+        .collect()
+}
+
+#[test]
+fn pages_and_completions_have_all_options() {
+    let made = tempfile::tempdir().unwrap();
+    let output = bench(&["--generate", made.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let help = String::from_utf8(bench(&["--help"]).stdout).unwrap();
+    let listed: String = help.lines().filter(|line| line.trim_start().starts_with('-')).collect::<Vec<_>>().join("\n");
+    let mut wanted = options(&listed);
+    // Another name of --database.
+    wanted.remove("--keyspace");
+    assert!(wanted.len() > 20 && wanted.contains("--setup-only"), "{wanted:?}");
+    for place in
+        ["man1/overhead-bench.1", "bash/overhead-bench.bash", "zsh/_overhead-bench", "fish/overhead-bench.fish"]
+    {
+        let text = fs::read_to_string(made.path().join(place)).unwrap();
+        // Pages have fonts and escapes; Fish has the names of long options behind -l.
+        let text = text.replace("\\fB", " ").replace("\\fR", " ").replace('\\', "").replace("-l ", "--");
+        let missing: Vec<_> = wanted.difference(&options(&text)).copied().collect();
+        assert!(missing.is_empty(), "{place} has no {missing:?}");
+    }
 }
 
 #[test]
