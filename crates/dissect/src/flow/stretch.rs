@@ -187,6 +187,50 @@ mod tests {
         }
     }
 
+    /// Of `$LENGTH\r\nTEXT\r\n`, learnt with this text: two bytes of it are kept, others are digits, and there are twelve at most.
+    fn counted(text: &str) -> Stretch {
+        let payload = format!("${}\r\n{text}\r\n", text.len());
+        let digits = text.len().to_string().len() as u64;
+        let text = CountedText {
+            ahead: 1,
+            digits,
+            number_account: Account::Framing,
+            between: 2,
+            len: text.len() as u64,
+            account: Account::Query,
+            kept: 2,
+            free: Free::Digits,
+            most: 12,
+        };
+        let (fixed, digits) = (vec![0xff; payload.len()], vec![0; payload.len()]);
+        let mask = Mask { payload: payload.as_bytes(), fixed: &fixed, digits: &digits };
+        Stretch::new(mask, &[text], 0).unwrap()
+    }
+
+    #[test]
+    fn a_text_keeps_its_beginning_its_bytes_and_the_longest_that_it_may_be() {
+        let stretch = counted("k:123");
+        for payload in ["$3\r\nk:9\r\n", "$5\r\nk:456\r\n", "$12\r\nk:0123456789\r\n"] {
+            assert!(stretch.matches(payload.as_bytes()), "{payload:?}");
+        }
+        for payload in [
+            "$13\r\nk:01234567890\r\n",
+            "$2\r\nk:\r\n",
+            "$1\r\nk\r\n",
+            "$5\r\nq:456\r\n",
+            "$5\r\nk:4x6\r\n",
+            "$5\r\nk:4567\r\n",
+            "$6\r\nk:456\r\n",
+            "$05\r\nk:456\r\n",
+            "$5\r\nk:456\r\n+",
+        ] {
+            assert!(!stretch.matches(payload.as_bytes()), "{payload:?}");
+        }
+        let mut amounts = Amounts::default();
+        assert!(stretch.add(b"$12\r\nk:0123456789\r\n", &mut amounts));
+        assert_eq!((amounts[Account::Framing], amounts[Account::Query]), (1, 7));
+    }
+
     proptest! {
         #[test]
         fn digits_are_told_from_all_other_bytes(

@@ -110,6 +110,8 @@ fn key(more: usize, words: &mut Words) -> String {
         1 => words.text(9 + more / 32),
         2 => format!("key:{}", words.digits(more / 32)),
         3 => format!("key{number}"),
+        // Around the length from which on a key has no pattern.
+        4 => format!("key:{}", words.digits(505 + more / 32)),
         _ => format!("key:{number}"),
     }
 }
