@@ -45,7 +45,7 @@ struct Part {
     /// Numbers of connections begin with this one, and go on with that one in the next part.
     first: u64,
     next: u64,
-    /// Its end is at hand: what is open is cut.
+    /// It is about to end: what is open is cut.
     is_at_end: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::figure::{FigureOptions, ImageFormat, Look, NARROW, draw, draw_inline,
 use crate::folder::OutputFolder;
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
-use crate::page::{self, PAGE_FILE, PAGE_START, PageExtras, PageFigure};
+use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
 use crate::run::NamedRun;
 use crate::summary::{
     CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
@@ -79,13 +79,7 @@ pub const REPORT_FILES: [&str; 8] = [
 
 /// Returns the first file that [`write_report`] would replace and that no earlier report has left there.
 pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
-    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
-        return Some(PAGE_FILE);
-    }
-    if [format!("# {TITLE}\n"), MARK.to_owned()].iter().any(|start| folder.holds_start("report.md", start.as_bytes())) {
-        return None;
-    }
-    REPORT_FILES.into_iter().find(|name| folder.holds(name))
+    page::replaced(folder, "report.md", &[&format!("# {TITLE}\n"), MARK], &REPORT_FILES)
 }
 
 /// Writes the figures, `report.md` and `index.html` into `folder`, over what is there of these names; a figure of an earlier report

@@ -5,9 +5,7 @@ use super::tables::{label, repetitions, results};
 use crate::error::ReportError;
 use crate::figure::{ImageFormat, draw_lines};
 use crate::folder::OutputFolder;
-use crate::page::{
-    Conditions, Doubt, Fact, PAGE_FILE, PAGE_START, PageExtras, PageFigure, PageTable, WebPage, embedded,
-};
+use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, replaced};
 use crate::report::ReportOptions;
 use crate::text::markdown::github_table;
 use crate::text::number::{duration, grouped, with_digits};
@@ -25,13 +23,7 @@ pub const LOAD_FILES: [&str; 6] = [TABLES, PAGE_FILE, "rate.svg", "rate.png", "l
 
 /// Returns the first file that [`write_load`] would replace and that no earlier report of a load has left there.
 pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
-    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
-        return Some(PAGE_FILE);
-    }
-    if folder.holds_start(TABLES, HEADING.as_bytes()) {
-        return None;
-    }
-    LOAD_FILES.into_iter().find(|name| folder.holds(name))
+    replaced(folder, TABLES, &[HEADING], &LOAD_FILES)
 }
 
 /// Writes tables, page and figures into `folder`, over what is there of these names; a figure of an earlier report that this load

@@ -12,6 +12,7 @@ mod words;
 
 use crate::error::ReportError;
 use crate::figure::fonts;
+use crate::folder::OutputFolder;
 pub(crate) use content::{Conditions, Doubt, Fact, PageFigure, PageTable, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
@@ -26,7 +27,24 @@ pub(crate) use runs::of_runs;
 pub(crate) const PAGE_FILE: &str = "index.html";
 
 /// Begins every page, so that one is told from a file of the user's.
-pub(crate) const PAGE_START: &[u8] = b"<!doctype html>\n<!-- made by overhead report -->\n";
+const PAGE_START: &[u8] = b"<!doctype html>\n<!-- made by overhead report -->\n";
+
+/// Returns the first of a report's `files` that would be replaced and that no earlier report has left there: one of ours has tables
+/// that begin with one of `starts`, and a page that says what has made it.
+pub(crate) fn replaced(
+    folder: &OutputFolder,
+    tables: &str,
+    starts: &[&str],
+    files: &[&'static str],
+) -> Option<&'static str> {
+    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
+        return Some(PAGE_FILE);
+    }
+    if starts.iter().any(|start| folder.holds_start(tables, start.as_bytes())) {
+        return None;
+    }
+    files.iter().copied().find(|name| folder.holds(name))
+}
 
 /// Bytes of a page at most, where shortening its lists can do it: what is sent by mail and opens at once.
 const PAGE_BYTES: usize = 1_000_000;

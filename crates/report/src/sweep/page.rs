@@ -7,7 +7,7 @@ use crate::error::ReportError;
 use crate::figure::{ImageFormat, draw_lines};
 use crate::folder::OutputFolder;
 use crate::page::{
-    Conditions, Doubt, Fact, PAGE_FILE, PAGE_START, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts,
+    Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts, replaced,
 };
 use crate::report::ReportOptions;
 use crate::text::grid::Grid;
@@ -44,13 +44,7 @@ pub const SWEEP_FILES: [&str; 16] = [
 
 /// Returns the first file that [`write_sweep`] would replace and that no earlier report of a sweep has left there.
 pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
-    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
-        return Some(PAGE_FILE);
-    }
-    if folder.holds_start(PAGE, HEADING.as_bytes()) {
-        return None;
-    }
-    SWEEP_FILES.into_iter().find(|name| folder.holds(name))
+    replaced(folder, PAGE, &[HEADING], &SWEEP_FILES)
 }
 
 /// Writes the page and the figures into `folder`, over what is there of these names; a figure of an earlier report that this
