@@ -158,12 +158,17 @@ static __always_inline int wanted_of(struct unix_sock *unix)
 }
 
 /* Makes a socket the server's end of a connection. */
-static __always_inline struct end *serve(struct sock *sk, __u32 wanted, __u32 is_old)
+static __always_inline struct end *serve(struct sock *sk, __u32 wanted)
 {
-	struct end fresh = {.kind = END_SERVER, .wanted = wanted, .is_old = is_old};
-	struct end *end = bpf_sk_storage_get(&ends, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	struct end fresh = {.kind = END_SERVER, .wanted = wanted};
+	struct stream_settings *set;
+	struct end *end;
+	__u32 zero = 0;
 	__u64 id;
 
+	set = bpf_map_lookup_elem(&settings, &zero);
+	fresh.is_old = set && !set->marked;
+	end = bpf_sk_storage_get(&ends, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!end)
 		return 0;
 	if (!end->id) {
@@ -187,7 +192,7 @@ static __noinline struct end *judge(struct sock *sk)
 	if (BPF_CORE_READ(sk, sk_type) == SOCK_STREAM) {
 		wanted = wanted_of(unix);
 		if (wanted >= 0)
-			return serve(sk, wanted, 0);
+			return serve(sk, wanted);
 		peer = BPF_CORE_READ(unix, peer);
 		if (peer && wanted_of((struct unix_sock *)peer) >= 0)
 			fresh.kind = END_CLIENT;
@@ -221,7 +226,7 @@ static __always_inline struct end *connection_of(struct sock *sk, __u32 *directi
 	{
 		int wanted = wanted_of((struct unix_sock *)peer);
 
-		return wanted >= 0 ? serve(peer, wanted, 0) : 0;
+		return wanted >= 0 ? serve(peer, wanted) : 0;
 	}
 }
 
@@ -523,6 +528,9 @@ int sock_send_length(__u64 *ctx)
 	if (early_ns) {
 		if (early_ns < piece->time_ns)
 			piece->time_ns = early_ns;
+		/* What came after its bytes were read can be the answer, read by another thread: it did not come before. */
+		if (end->early_seen[direction] < piece->seen)
+			piece->seen = end->early_seen[direction];
 		if (end->received[direction] <= piece->offset + length)
 			end->early_ns[direction] = 0;
 	}
@@ -558,8 +566,10 @@ int sock_recv_length(__u64 *ctx)
 	direction = !direction;
 	direction &= 1;
 	received = __sync_fetch_and_add(&end->received[direction], length) + length;
-	if (received > end->sent[direction] && !end->early_ns[direction])
+	if (received > end->sent[direction] && !end->early_ns[direction]) {
+		end->early_seen[direction] = end->received[!direction];
 		end->early_ns[direction] = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 
@@ -577,12 +587,12 @@ int read_connections(struct bpf_iter__unix *ctx)
 	set = bpf_map_lookup_elem(&settings, &zero);
 	if (!unix || !set)
 		return 0;
-	if (set->marking) {
+	if (!set->marked) {
 		if (BPF_CORE_READ(unix, sk.sk_type) != SOCK_STREAM || BPF_CORE_READ(unix, sk.__sk_common.skc_state) != TCP_ESTABLISHED)
 			return 0;
 		wanted = wanted_of(unix);
 		if (wanted >= 0)
-			serve(&unix->sk, wanted, 1);
+			serve(&unix->sk, wanted);
 		return 0;
 	}
 	end = bpf_sk_storage_get(&ends, &unix->sk, 0, 0);

@@ -58,6 +58,8 @@ struct end {
 	__u64 received[2];
 	/* When bytes were first read whose call had not returned yet; 0 where all have. */
 	__u64 early_ns[2];
+	/* What their writer's end had read of the other direction then. */
+	__u64 early_seen[2];
 };
 
 enum end_kind {
@@ -106,8 +108,11 @@ struct stream_sums {
 struct stream_settings {
 	/* Bytes that are copied of each call, at most. */
 	__u64 limit;
-	/* 1 while the iterator marks the connections that it finds as older than the capture. */
-	__u64 marking;
+	/*
+	 * 0 until the iterator has passed over the connections that are there when the programs run: those, and all that
+	 * is seen until then, are older than the capture.
+	 */
+	__u64 marked;
 };
 
 /* A live connection, as the iterator writes it. */

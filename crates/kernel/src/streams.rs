@@ -34,8 +34,13 @@ unsafe impl Plain for types::stream_alive {}
 
 /// Records that are taken out of the ring at once.
 const AT_ONCE: usize = 4096;
-/// A piece waits so long for what its writer had read of the other direction: calls return within this time.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// A piece waits so long for what its writer had read of the other direction: a call whose bytes were read returns once its thread
+/// runs again, which on a loaded machine can take long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// It waits no longer than so where a piece was lost.
+const PATIENCE_AFTER_LOSS: Duration = Duration::from_millis(100);
+/// It is looked so often what has waited too long.
+const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a record before those of the call.
 const HEADER: usize = size_of::<types::piece>();
 
@@ -118,9 +123,10 @@ pub struct Streams {
     /// What came out of the ring and was not looked at yet.
     taken: Arc<Mutex<Vec<StreamBytes>>>,
     order: Order,
+    /// When it was looked last what has waited too long, and how many pieces had.
+    looked: Instant,
+    early: u64,
     clock: Stamp,
-    /// Bytes that are kept of each call.
-    limit: Option<u32>,
     connections: Option<Link>,
     links: Vec<Link>,
 }
@@ -148,6 +154,8 @@ impl Streams {
         for (index, socket) in options.sockets.iter().enumerate() {
             want(&object, index as u32, socket)?;
         }
+        let limit = options.limit.map_or(u64::MAX, u64::from);
+        set(&object, limit, false)?;
         let clock = Stamp::now();
         let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
         let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
@@ -162,24 +170,12 @@ impl Streams {
                 Err(error) => return Err(error),
             }
         }
-        let mut streams =
-            Self { object, ring, taken, order: Order::default(), clock, limit: options.limit, connections, links };
-        streams.mark()?;
+        let (order, looked) = (Order::default(), Instant::now());
+        let streams = Self { object, ring, taken, order, looked, early: 0, clock, connections, links };
+        // The kernel notes which connections are there already.
+        streams.read_connections()?;
+        set(&streams.object, limit, true)?;
         Ok(streams)
-    }
-
-    /// Has the kernel note which connections are there already.
-    fn mark(&mut self) -> Result<(), Error> {
-        self.set(true)?;
-        let marked = self.read_connections();
-        self.set(false)?;
-        marked.map(|_| ())
-    }
-
-    fn set(&self, marking: bool) -> Result<(), Error> {
-        let limit = self.limit.map_or(u64::MAX, u64::from);
-        let settings = [limit.to_ne_bytes(), u64::from(marking).to_ne_bytes()].concat();
-        Ok(map(&self.object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
     }
 
     /// Returns the processes that had connected before the capture began and are connected still.
@@ -232,11 +228,25 @@ impl Streams {
         // The vector's room is used again.
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
         if all && count == 0 {
-            self.order.release(None, &mut take);
-        } else {
-            self.order.release(now.checked_sub(PATIENCE), &mut take);
+            self.early += self.order.release(None, &mut take);
+        } else if now.duration_since(self.looked) >= LOOK && self.order.waits_from(u64::MAX) {
+            self.looked = now;
+            let patience = if self.counts()?.lost > 0 { PATIENCE_AFTER_LOSS } else { PATIENCE };
+            if let Some(before) = now.checked_sub(patience) {
+                self.early += self.order.release(Some(before), &mut take);
+            }
         }
         Ok(count)
+    }
+
+    /// Returns whether anything that was written by this time, Unix nanoseconds, waits for a call that has not returned.
+    pub fn waits_from(&self, time_ns: u64) -> bool {
+        self.order.waits_from(time_ns)
+    }
+
+    /// Returns how many pieces were handed on although something that their writers had read before had not come.
+    pub fn early(&self) -> u64 {
+        self.early
     }
 
     /// Takes nothing more; what was taken can still be polled.
@@ -283,6 +293,11 @@ fn check_tracepoints() -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn set(object: &Object, limit: u64, marked: bool) -> Result<(), Error> {
+    let settings = [limit.to_ne_bytes(), u64::from(marked).to_ne_bytes()].concat();
+    Ok(map(object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
 }
 
 fn load(options: &StreamOptions) -> Result<Object, Error> {
@@ -387,6 +402,14 @@ impl Waiting for StreamBytes {
 
     fn seen(&self) -> u64 {
         self.seen
+    }
+
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+
+    fn is_old(&self) -> bool {
+        self.is_old
     }
 }
 

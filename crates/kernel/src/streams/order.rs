@@ -3,7 +3,7 @@
 //! A piece comes when its call returns, which may be after the other end has read, and even answered, its bytes. What its writer
 //! had read of the other direction therefore comes first, however late.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 /// A piece of a direction of a connection.
@@ -16,14 +16,18 @@ pub(super) trait Waiting {
     fn end(&self) -> u64;
     /// Bytes of the other direction that its writer had read.
     fn seen(&self) -> u64;
+    /// When it was written, or at the latest when the other end began to read it, Unix nanoseconds.
+    fn time_ns(&self) -> u64;
+    /// Its connection was there before the capture: bytes can have been under way then that come in no piece.
+    fn is_old(&self) -> bool;
 }
 
 /// What waits, by connection.
 #[derive(Debug)]
 pub(super) struct Order<P = super::StreamBytes> {
     connections: HashMap<u64, Connection<P>>,
-    /// Connections of which something waits, in the order in which that began.
-    waiting: VecDeque<(Instant, u64)>,
+    /// Connections of which something waits.
+    waiting: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -31,17 +35,21 @@ struct Connection<P> {
     /// How far each direction was handed on.
     handed: [u64; 2],
     held: [VecDeque<P>; 2],
+    /// Bytes of each direction that are in no piece, and that the other end has read.
+    missing: [u64; 2],
+    /// Since when nothing of it was handed on that waited.
+    since: Option<Instant>,
 }
 
 impl<P> Default for Connection<P> {
     fn default() -> Self {
-        Self { handed: [0; 2], held: [VecDeque::new(), VecDeque::new()] }
+        Self { handed: [0; 2], held: [VecDeque::new(), VecDeque::new()], missing: [0; 2], since: None }
     }
 }
 
 impl<P> Default for Order<P> {
     fn default() -> Self {
-        Self { connections: HashMap::new(), waiting: VecDeque::new() }
+        Self { connections: HashMap::new(), waiting: BTreeSet::new() }
     }
 }
 
@@ -50,43 +58,65 @@ impl<P: Waiting> Order<P> {
     pub(super) fn push(&mut self, piece: P, now: Instant, take: &mut impl FnMut(P)) {
         let id = piece.connection();
         let connection = self.connections.entry(id).or_default();
-        if connection.held.iter().all(VecDeque::is_empty) {
+        if connection.is_empty() {
             if connection.is_due(&piece) {
                 connection.hand(piece, take);
                 return;
             }
-            self.waiting.push_back((now, id));
+            self.waiting.insert(id);
+            connection.since = Some(now);
         }
         connection.held[piece.direction()].push_back(piece);
-        connection.settle(take);
+        if connection.settle(take) {
+            connection.since = Some(now);
+        }
+        if connection.is_empty() {
+            self.waiting.remove(&id);
+        }
     }
 
-    /// Hands on all that waits since `before`, or all, whatever it waits for: that was lost.
-    pub(super) fn release(&mut self, before: Option<Instant>, take: &mut impl FnMut(P)) {
-        while let Some((since, id)) = self.waiting.front().copied() {
-            let Some(connection) = self.connections.get_mut(&id) else {
-                self.waiting.pop_front();
-                continue;
-            };
-            if connection.held.iter().any(|held| !held.is_empty()) {
-                if before.is_some_and(|before| since > before) {
-                    return;
-                }
-                connection.release(take);
+    /// Hands on what waits in connections of which nothing has come on since `before`, or all, whatever it waits for. Returns how
+    /// many pieces were handed on without what their writers had read before.
+    pub(super) fn release(&mut self, before: Option<Instant>, take: &mut impl FnMut(P)) -> u64 {
+        let (connections, mut early) = (&mut self.connections, 0);
+        self.waiting.retain(|id| {
+            let Some(connection) = connections.get_mut(id) else { return false };
+            if before.is_some_and(|before| connection.since.is_some_and(|since| since > before)) {
+                return true;
             }
-            self.waiting.pop_front();
-        }
+            early += connection.release(take);
+            false
+        });
+        early
+    }
+
+    /// Returns whether anything waits that was written by `time_ns`.
+    pub(super) fn waits_from(&self, time_ns: u64) -> bool {
+        let connections = self.waiting.iter().filter_map(|id| self.connections.get(id));
+        let mut first = connections.flat_map(|connection| connection.held.iter().filter_map(VecDeque::front));
+        first.any(|piece| piece.time_ns() <= time_ns)
     }
 
     /// Forgets a connection.
     pub(super) fn forget(&mut self, id: u64) {
         self.connections.remove(&id);
+        self.waiting.remove(&id);
     }
 }
 
 impl<P: Waiting> Connection<P> {
+    fn is_empty(&self) -> bool {
+        self.held.iter().all(VecDeque::is_empty)
+    }
+
+    /// Returns how many bytes its writer had read before that were not handed on.
+    fn missing(&self, piece: &P) -> u64 {
+        let other = 1 - piece.direction();
+        piece.seen().saturating_sub(self.handed[other] + self.missing[other])
+    }
+
     fn is_due(&self, piece: &P) -> bool {
-        self.handed[1 - piece.direction()] >= piece.seen()
+        self.missing(piece) == 0
     }
 
     fn hand(&mut self, piece: P, take: &mut impl FnMut(P)) {
@@ -95,31 +125,47 @@ impl<P: Waiting> Connection<P> {
         take(piece);
     }
 
-    /// Hands on what no longer has to wait.
-    fn settle(&mut self, take: &mut impl FnMut(P)) {
-        let is_due =
-            |this: &Self, direction: usize| this.held[direction].front().is_some_and(|piece| this.is_due(piece));
-        while let Some(direction) = (0..2).find(|direction| is_due(self, *direction)) {
-            if let Some(piece) = self.held[direction].pop_front() {
-                self.hand(piece, take);
+    /// Hands on what no longer has to wait; returns whether there was any. Where both directions wait for one another, bytes were
+    /// read that are in no piece: nothing that comes later settles that.
+    fn settle(&mut self, take: &mut impl FnMut(P)) -> bool {
+        let mut any = false;
+        loop {
+            let due = |direction: &usize| self.held[*direction].front().is_some_and(|piece| self.is_due(piece));
+            match (0..2).find(due) {
+                Some(direction) => {
+                    if let Some(piece) = self.held[direction].pop_front() {
+                        self.hand(piece, take);
+                    }
+                }
+                None if self.held.iter().all(|held| !held.is_empty()) => self.hand_first(take),
+                None => return any,
             }
+            any = true;
         }
     }
 
-    /// Hands on everything: what is waited for does not come. Of two that wait for one another, the one that had seen less is
-    /// the earlier.
-    fn release(&mut self, take: &mut impl FnMut(P)) {
-        loop {
-            self.settle(take);
-            let missing = |this: &Self, direction: usize| {
-                let piece = this.held[direction].front()?;
-                Some((piece.seen().saturating_sub(this.handed[1 - direction]), direction))
-            };
-            let Some((_, direction)) = (0..2).filter_map(|direction| missing(self, direction)).min() else { return };
-            if let Some(piece) = self.held[direction].pop_front() {
-                self.hand(piece, take);
-            }
+    /// Hands on the earlier of what comes next: the time of a piece is never after that of one whose writer had read it.
+    fn hand_first(&mut self, take: &mut impl FnMut(P)) {
+        let first = |direction: &usize| self.held[*direction].front().map_or(u64::MAX, Waiting::time_ns);
+        let direction = (0..2).min_by_key(first).unwrap_or_default();
+        let Some(piece) = self.held[direction].pop_front() else { return };
+        if piece.is_old() {
+            self.missing[1 - direction] += self.missing(&piece);
         }
+        self.hand(piece, take);
+    }
+
+    /// Hands on everything: what is waited for does not come. Returns of how many pieces something had to have come before.
+    fn release(&mut self, take: &mut impl FnMut(P)) -> u64 {
+        let mut early = 0;
+        while !self.is_empty() {
+            let is_new = self.held.iter().filter_map(VecDeque::front).any(|piece| !piece.is_old());
+            early += u64::from(is_new);
+            self.hand_first(take);
+            self.settle(take);
+        }
+        self.since = None;
+        early
     }
 }
 
@@ -127,9 +173,34 @@ impl<P: Waiting> Connection<P> {
 mod tests {
     use super::*;
 
-    /// Direction, offset, length, and what was seen of the other direction.
+    /// Direction, offset, length, and what was seen of the other direction; written as late as so much had gone both ways.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Piece(usize, u64, u64, u64);
+
+    /// A piece of a connection from before the capture, of which one end had read so many bytes more than there are pieces of.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Old(Piece, u64);
+
+    impl Waiting for Old {
+        fn connection(&self) -> u64 {
+            1
+        }
+        fn direction(&self) -> usize {
+            self.0.direction()
+        }
+        fn end(&self) -> u64 {
+            self.0.end()
+        }
+        fn seen(&self) -> u64 {
+            self.0.seen() + self.1
+        }
+        fn time_ns(&self) -> u64 {
+            self.0.time_ns()
+        }
+        fn is_old(&self) -> bool {
+            true
+        }
+    }
 
     impl Waiting for Piece {
         fn connection(&self) -> u64 {
@@ -143,6 +214,12 @@ mod tests {
         }
         fn seen(&self) -> u64 {
             self.3
+        }
+        fn time_ns(&self) -> u64 {
+            self.1 + self.3
+        }
+        fn is_old(&self) -> bool {
+            false
         }
     }
 
@@ -182,7 +259,7 @@ mod tests {
     #[test]
     fn what_waits_for_what_was_lost_is_handed_on_at_last() {
         let (answer, next) = (Piece(1, 0, 5, 10), Piece(0, 10, 10, 5));
-        assert_eq!(ordered(&[answer, next]), [next, answer], "the lost question ends where the next one begins");
+        assert_eq!(ordered(&[answer, next]), [answer, next], "the next question is later than the answer");
         assert_eq!(ordered(&[answer]), [answer]);
     }
 
@@ -195,5 +272,44 @@ mod tests {
         assert!(found.is_empty(), "there is time");
         order.release(Some(now), &mut |piece| found.push(piece));
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn what_comes_on_has_time_anew() {
+        let (mut order, mut found) = (Order::default(), Vec::new());
+        let began = Instant::now();
+        let at = |ms: u64| began + std::time::Duration::from_millis(ms);
+        order.push(Piece(1, 0, 5, 10), at(0), &mut |piece| found.push(piece));
+        order.push(Piece(0, 0, 10, 0), at(90), &mut |piece| found.push(piece));
+        order.push(Piece(1, 5, 5, 20), at(95), &mut |piece| found.push(piece));
+        assert_eq!(order.release(Some(at(90)), &mut |piece| found.push(piece)), 0);
+        assert_eq!(found.len(), 2, "the second answer has waited for 5 ms, not for 95");
+        order.push(Piece(0, 10, 10, 5), at(110), &mut |piece| found.push(piece));
+        assert_eq!(found, [Piece(0, 0, 10, 0), Piece(1, 0, 5, 10), Piece(0, 10, 10, 5), Piece(1, 5, 5, 20)]);
+        assert!(!order.waits_from(u64::MAX));
+    }
+
+    #[test]
+    fn what_is_handed_on_too_early_is_counted() {
+        let mut order = Order::default();
+        order.push(Piece(1, 0, 5, 10), Instant::now(), &mut |_| ());
+        order.push(Piece(1, 5, 5, 10), Instant::now(), &mut |_| ());
+        assert!(order.waits_from(10) && !order.waits_from(9), "the first was written at 10");
+        assert_eq!(order.release(None, &mut |_| ()), 2);
+        assert!(!order.waits_from(u64::MAX));
+    }
+
+    #[test]
+    fn bytes_that_were_under_way_before_the_capture_hold_nothing_up() {
+        // Before the capture, 7 bytes were on their way to direction 1's writer.
+        let talk =
+            [Piece(1, 0, 5, 0), Piece(0, 0, 10, 5), Piece(1, 5, 5, 10), Piece(0, 10, 10, 10), Piece(1, 10, 5, 20)];
+        let (mut order, mut found) = (Order::default(), Vec::new());
+        for piece in talk {
+            let old = Old(piece, if piece.0 == 1 { 7 } else { 0 });
+            order.push(old, Instant::now(), &mut |piece: Old| found.push(piece.0));
+        }
+        assert_eq!(found, talk, "what waited for one another is settled at once, and not waited for again");
+        assert_eq!(order.release(None, &mut |_| ()), 0);
     }
 }

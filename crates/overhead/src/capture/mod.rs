@@ -385,7 +385,7 @@ impl CaptureArgs {
     /// says where to capture; `None` where only packets are captured.
     fn sockets(&self, selection: &Selection) -> Result<Option<Sockets>> {
         if self.unix.is_empty() {
-            return Ok(if self.finds_sockets() { Self::sockets_of_databases(selection) } else { None });
+            return Ok(if self.finds_sockets() { self.sockets_of_databases(selection) } else { None });
         }
         if self.project.model().is_some() {
             let why =
@@ -403,10 +403,11 @@ impl CaptureArgs {
         !(is_elsewhere || is_of_packets || self.project.model().is_some() || self.which.selected().db.is_empty())
     }
 
-    fn sockets_of_databases(selection: &Selection) -> Option<Sockets> {
+    fn sockets_of_databases(&self, selection: &Selection) -> Option<Sockets> {
         let protocols: Vec<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
         let databases = databases::listening(&container::containers_now()).ok()?;
-        Sockets::beside(&databases, &protocols, &port_list(selection), own_network_namespace())
+        let is_named = !self.which.selected().ports.is_empty();
+        Sockets::beside(&databases, &protocols, &port_list(selection), is_named, own_network_namespace())
     }
 
     /// Opens sockets and file, and starts the capture.

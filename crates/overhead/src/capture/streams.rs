@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_millis(20);
 /// It is looked so often which connections have ended.
 const LOOK: Duration = Duration::from_secs(1);
+/// After a stop, calls whose bytes were read before have so long to return.
+const RETURN: Duration = Duration::from_secs(2);
 
 /// The sockets of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,17 +68,19 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Finds the sockets of the servers of these protocols that also listen on one of these ports, or on none, outside of
-    /// containers and of other network namespaces; `None` where there are none.
+    /// Finds the sockets of the servers of these protocols that also listen on one of these ports, or on none where no port was
+    /// named, outside of containers and of other network namespaces; `None` where there are none.
     pub fn beside(
         databases: &[Database],
         protocols: &[Protocol],
         ports: &[u16],
+        is_named: bool,
         network_namespace: u32,
     ) -> Option<Self> {
         let is_meant = |database: &&Database| {
             let is_here = database.network_namespace.is_none_or(|namespace| namespace == network_namespace);
-            let listens = database.addresses.is_empty() || database.ports().iter().any(|port| ports.contains(port));
+            let listens = (database.addresses.is_empty() && !is_named)
+                || database.ports().iter().any(|port| ports.contains(port));
             protocols.contains(&database.system.protocol) && is_here && listens && database.container.is_none()
         };
         let mut sockets = Self { are_beside: true, ..Self::default() };
@@ -189,6 +193,8 @@ pub struct StreamSource {
     /// Number of the interface that pieces are of.
     interface: u32,
     stop: StopHandle,
+    /// Since when it is known that a stop was asked for.
+    stopped: Option<Instant>,
     stopping: bool,
     /// All was taken that there was before the stop.
     drained: bool,
@@ -235,6 +241,7 @@ impl StreamSource {
             port: only.and_then(|protocol| protocol.ports().first()).copied().unwrap_or_default(),
             interface: u32::from(sockets.are_beside),
             stop,
+            stopped: None,
             stopping: false,
             drained: false,
             ready: VecDeque::new(),
@@ -255,15 +262,19 @@ impl StreamSource {
 
     /// Takes in what has come; returns how many pieces that were.
     pub fn fill(&mut self) -> Result<usize, SourceError> {
-        if !self.stopping && self.stop.requested_ns().is_some() {
-            self.stopping = true;
-            self.streams.stop();
-            self.look();
-        }
         let ready = &mut self.ready;
         let taken = self.streams.poll(self.stopping, |bytes| ready.push_back(bytes)).map_err(|error| failed(&error))?;
         if taken == 0 {
             self.end_connections();
+        }
+        if let Some(stopped_ns) = self.stop.requested_ns().filter(|_| !self.stopping) {
+            let since = *self.stopped.get_or_insert_with(Instant::now);
+            // The call that wrote what was answered may not have returned yet.
+            if !self.streams.waits_from(stopped_ns) || since.elapsed() >= RETURN {
+                self.stopping = true;
+                self.streams.stop();
+                self.look();
+            }
         }
         Ok(taken)
     }
@@ -423,7 +434,13 @@ impl LiveInput for StreamSource {
                 call_name(*call)
             )),
         };
-        self.absent.iter().filter_map(of).collect()
+        let early = Some(self.streams.early()).filter(|early| *early > 0).map(|early| {
+            format!(
+                "{} had to be taken before what their writers had read, as the calls that wrote that were not seen to return: answers can stand before their questions there",
+                counted(early, "piece of a UNIX socket")
+            )
+        });
+        self.absent.iter().filter_map(of).chain(early).collect()
     }
 }
 
