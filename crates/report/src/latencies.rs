@@ -65,7 +65,11 @@ fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> String {
 }
 
 fn more(left_out: usize) -> String {
-    if left_out > 0 { format!(" {left_out} more operations are in the table alone.") } else { String::new() }
+    match left_out {
+        0 => String::new(),
+        1 => " One more operation is in the table alone.".to_owned(),
+        more => format!(" {more} more operations are in the table alone."),
+    }
 }
 
 fn by_percentile(runs: &[NamedRun]) -> LineFigure {

@@ -20,7 +20,11 @@ pub(super) fn figures(load: &Load) -> Vec<(&'static str, LineFigure)> {
 }
 
 fn note(load: &Load, left_out: usize) -> String {
-    let left_out = if left_out > 0 { format!(" {left_out} more lines are in the table alone.") } else { String::new() };
+    let left_out = match left_out {
+        0 => String::new(),
+        1 => " One more line is in the table alone.".to_owned(),
+        more => format!(" {more} more lines are in the table alone."),
+    };
     format!("by {} {}, as the client saw it.{left_out}", clean(&load.driver.name), clean(&load.driver.version))
 }
 

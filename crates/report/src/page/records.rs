@@ -3,6 +3,7 @@
 use super::content::Record;
 use crate::error::ReportError;
 use crate::run::NamedRun;
+use crate::text;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, StatementRow, StatementSide};
 use serde::Serialize;
@@ -16,17 +17,36 @@ pub(super) struct Shown {
     pub peers: usize,
     /// Operations of a run that unfold, the largest of each class.
     pub details: usize,
+    /// Operations of a run that have a row, the largest of each class.
+    pub rows: usize,
+    /// The records are part of the page.
+    pub records: bool,
+    /// Characters of a name or a command.
+    pub chars: usize,
 }
 
 impl Shown {
     /// From the longest lists to the shortest: the first that make a page small enough are taken.
-    pub(super) const LEVELS: [Self; 5] = [
-        Self { statements: 30, peers: 100, details: usize::MAX },
-        Self { statements: 15, peers: 20, details: usize::MAX },
-        Self { statements: 5, peers: 5, details: 8 },
-        Self { statements: 1, peers: 0, details: 2 },
-        Self { statements: 1, peers: 0, details: 0 },
+    pub(super) const LEVELS: [Self; 8] = [
+        Self { statements: 30, peers: 100, ..Self::ALL },
+        Self { statements: 15, peers: 20, ..Self::ALL },
+        Self { statements: 5, peers: 5, details: 8, ..Self::ALL },
+        Self { statements: 1, peers: 0, details: 2, ..Self::ALL },
+        Self { statements: 1, peers: 0, details: 0, ..Self::ALL },
+        Self { statements: 1, peers: 0, details: 0, rows: 100, records: false, chars: 2_000 },
+        Self { statements: 1, peers: 0, details: 0, rows: 20, records: false, chars: 400 },
+        Self { statements: 1, peers: 0, details: 0, rows: 5, records: false, chars: 200 },
     ];
+
+    /// What is not shortened.
+    const ALL: Self = Self {
+        statements: usize::MAX,
+        peers: usize::MAX,
+        details: usize::MAX,
+        rows: usize::MAX,
+        records: true,
+        chars: usize::MAX,
+    };
 }
 
 /// Name of what statements and peers beyond the shown are added up in, as in the record.
@@ -48,6 +68,18 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
     let mut run: Run = named.run.clone();
     for row in &mut run.operations {
         shorten_statements(row, shown.statements);
+        cut(&mut row.name, shown);
+        cut(&mut row.via, shown);
+    }
+    run.warnings.iter_mut().for_each(|warning| cut(warning, shown));
+    if let Some(machine) = &mut run.environment {
+        let commands = machine.workload.iter_mut().flat_map(|workload| &mut workload.command);
+        // A command has many words: all of them together are as long as a name may be.
+        let mut room = shown.chars;
+        for word in machine.command_line.iter_mut().chain(commands) {
+            *word = text::shortened(word, room.max(1));
+            room = room.saturating_sub(word.chars().count());
+        }
     }
     let connections = run.connections.len();
     run.connections.truncate(shown.peers);
@@ -55,6 +87,13 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
     // What was asked of a table on a terminal is not what the page shows.
     (run.view, run.peers) = (None, None);
     NamedRun::new(named.name.clone(), run)
+}
+
+/// Shortens a text that has more characters than are shown.
+fn cut(name: &mut String, shown: Shown) {
+    if name.len() > shown.chars {
+        *name = text::shortened(name, shown.chars);
+    }
 }
 
 fn shorten_statements(row: &mut OperationRow, most: usize) {

@@ -1,7 +1,7 @@
 //! The page of runs side by side.
 
 use super::content::{
-    Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, RowDetail, WebPage,
+    Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage,
 };
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
@@ -11,7 +11,7 @@ use crate::run::NamedRun;
 use crate::summary::{RoleName, counters_only, data_difference, per_operation, ranked, work};
 use crate::text::columns::{LatencyFigure, OperationColumn};
 use crate::text::grid::{Column, Grid};
-use crate::text::number::{DASH, grouped, percent, with_digits};
+use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
 use crate::text::{absolute, clean, distribution, facts, kernel, legend, projection, table};
 use crate::view::{ViewOptions, view};
@@ -38,7 +38,13 @@ pub(crate) fn of_runs(
     let mut text = String::new();
     for shown in Shown::LEVELS {
         let runs: Vec<NamedRun> = runs.iter().map(|named| shortened(named, shown)).collect();
-        let page = WebPage { theme, extras: extras.clone(), ..page(title, &runs, figures, shown.details)? };
+        let records =
+            runs.iter().filter(|_| shown.records).map(|named| embedded(&clean(&named.name), "run", &named.run));
+        let records: Vec<Record> = records.collect::<Result<_, _>>()?;
+        if records.iter().map(|record| record.json.len()).sum::<usize>() >= PAGE_BYTES {
+            continue;
+        }
+        let page = WebPage { theme, extras: extras.clone(), records, ..page(title, &runs, figures, shown) };
         text = page.render()?;
         if text.len() < PAGE_BYTES {
             break;
@@ -47,20 +53,19 @@ pub(crate) fn of_runs(
     Ok(text)
 }
 
-fn page(title: &str, runs: &[NamedRun], figures: &[PageFigure], details: usize) -> Result<WebPage, ReportError> {
-    let records = runs.iter().map(|named| embedded(&clean(&named.name), "run", &named.run));
-    Ok(WebPage {
+fn page(title: &str, runs: &[NamedRun], figures: &[PageFigure], shown: Shown) -> WebPage {
+    WebPage {
         title: title.to_owned(),
         sentences: words::sentences(runs),
         doubts: doubts(runs),
         figures: figures.to_vec(),
-        tables: tables(runs, details),
+        tables: tables(runs, shown),
         conditions: runs.iter().map(conditions).collect(),
-        records: records.collect::<Result<_, _>>()?,
+        records: Vec::new(),
         theme: None,
         extras: PageExtras::default(),
         tool: runs.first().map_or_else(String::new, |named| made_by(&named.run)),
-    })
+    }
 }
 
 fn made_by(run: &Run) -> String {
@@ -102,16 +107,16 @@ fn of_run(run: &Run) -> Vec<String> {
     doubts
 }
 
-fn tables(runs: &[NamedRun], details: usize) -> Vec<PageTable> {
+fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     let mut tables = Vec::new();
-    tables.extend(operations(runs, true, details));
+    tables.extend(operations(runs, true, shown));
     tables.extend(work_table(runs));
     tables.extend(calls(runs));
     tables.extend(sampled(runs));
     tables.extend(within(runs));
     tables.extend(modelled(runs));
     tables.extend(absolute_tables(runs));
-    tables.extend(operations(runs, false, details));
+    tables.extend(operations(runs, false, shown));
     tables
 }
 
@@ -133,24 +138,28 @@ fn by_name(run: &Run) -> Run {
 }
 
 /// Returns the operations of the workload, or those beside it; `None` without any.
-fn operations(all: &[NamedRun], workload: bool, details: usize) -> Option<PageTable> {
+fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable> {
     let runs: Vec<Run> = all.iter().map(|named| by_name(&named.run)).collect();
     let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
     let columns = columns(&tables, workload);
     let first = tables.first()?;
     let headers = columns.iter().map(|column| PageColumn::of(&column.header(first)));
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), 0);
     for (at, (named, table)) in all.iter().zip(&tables).enumerate() {
         let mut unfolding = 0;
         for (number, (shown, row)) in table.rows.iter().zip(ranked(table.run)).enumerate() {
             if (row.class == Class::Workload) != workload {
                 continue;
             }
+            if unfolding >= most.rows {
+                left_out += 1;
+                continue;
+            }
             let cells = columns.iter().map(|column| column.cell(shown, table));
             let id = format!("operation-{at}-{number}");
             rows.push(PageRow {
                 cells: run_cell(all, named).into_iter().chain(cells).collect(),
-                detail: (unfolding < details).then(|| {
+                detail: (unfolding < most.details).then(|| {
                     let detail = detail::of(row, id, table.bounds);
                     RowDetail { cell: usize::from(all.len() > 1), ..detail }
                 }),
@@ -158,7 +167,14 @@ fn operations(all: &[NamedRun], workload: bool, details: usize) -> Option<PageTa
             unfolding += 1;
         }
     }
-    let notes = legend::legend(first, &columns);
+    let mut notes = legend::legend(first, &columns);
+    if left_out > 0 {
+        let operations = counted(left_out, "operation");
+        notes.insert(
+            0,
+            format!("{operations} with fewer bytes left out, so that the page stays small: the record has all."),
+        );
+    }
     (!rows.is_empty()).then(|| PageTable {
         id: if workload { "operations" } else { "beside" }.to_owned(),
         title: if workload { "Operations" } else { "Setup, background and other traffic" }.to_owned(),
@@ -171,7 +187,14 @@ fn operations(all: &[NamedRun], workload: bool, details: usize) -> Option<PageTa
 
 /// Returns the columns of the table: of those that are seldom needed, the ones that some row has a figure in.
 fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
-    let rows = || tables.iter().flat_map(|table| table.rows.iter());
+    let of_table = |table: &TableRows<'_>| {
+        let rows = table.rows.iter().zip(ranked(table.run));
+        rows.filter(|(_, row)| (row.class == Class::Workload) == workload)
+            .map(|(shown, _)| shown.clone())
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = tables.iter().flat_map(of_table).collect();
+    let rows = || rows.iter();
     let has_price = tables.iter().any(|table| table.price.is_some());
     let used: BTreeSet<Account> = rows()
         .flat_map(|row| {
@@ -233,6 +256,9 @@ fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
 /// Calls per operation below which system calls are added up in one row, which unfolds.
 const RARE: f64 = 0.01;
 
+/// Rows from which on the table of system calls is folded away.
+const LONG: usize = 40;
+
 const CALL_FIGURES: [&str; 5] = ["calls/op", "share", "calls", "errors", "ns a call"];
 
 /// Returns the system calls of both roles: the frequent ones each, the others together.
@@ -273,11 +299,11 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
         id: "calls".to_owned(),
         title: "System calls".to_owned(),
         columns: run_column(runs).into_iter().chain(columns).collect(),
+        folded: rows.len() > LONG,
         rows,
         notes: vec![
             "Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned(),
         ],
-        folded: false,
     })
 }
 

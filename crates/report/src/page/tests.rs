@@ -272,6 +272,43 @@ fn ten_large_runs_make_less_than_a_megabyte_and_sums_stay() {
     }
 }
 
+/// A page is small whatever came from the wire: then it says what it lacks.
+#[test]
+fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
+    let row = fixture::redis_live().run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
+    let rows = |class| {
+        let row = row.clone();
+        move |number: u64| {
+            let mut row = row.clone();
+            row.class = class;
+            row.name = format!("{number} {}", "é<&\" ".repeat(1_000));
+            row.request.accounts += Amounts::of(Account::Data, number);
+            row
+        }
+    };
+    let runs: Vec<NamedRun> = (0..10)
+        .map(|number| {
+            let mut named = fixture::redis_live();
+            named.name = format!("run {number}");
+            named.run.operations = (0..60).map(rows(Class::Workload)).chain((0..60).map(rows(Class::Setup))).collect();
+            if let Some(machine) = &mut named.run.environment {
+                machine.command_line = vec!["x".repeat(1_000); 100];
+            }
+            named
+        })
+        .collect();
+    let page = page_of(&runs);
+    assert!(page.len() < PAGE_BYTES, "{}", page.len());
+    assert!(records_of(&page).is_empty() && page.contains("The records of these runs have no room on a page"));
+    let (headers, rows) = table_of(&page, "operations");
+    let shown = |run: &str| rows.iter().filter(|row| cell(&headers, row, "run") == run).count();
+    let shown: Vec<usize> = runs.iter().map(|named| shown(&named.name)).collect();
+    assert!(shown.iter().all(|count| (5..60).contains(count)), "{shown:?}");
+    let left_out = 600 - shown.iter().sum::<usize>();
+    let note = format!("{left_out} operations with fewer bytes left out");
+    assert!(page.contains(&note), "{note}");
+}
+
 #[test]
 fn doubts_are_said_on_top_and_what_runs_share_once() {
     let page = page_of(&[fixture::warned()]);
