@@ -137,10 +137,26 @@ impl Axis {
     }
 }
 
+/// Writes what the lines are of, on two lines where one has no room for it. Returns where the last of them is.
+fn quantity(scene: &mut Scene, text: &str, top: f64) -> f64 {
+    let width = scene.width - 2.0 * MARGIN;
+    let fits = |text: &str| HEADING.width(text) <= width;
+    let mut spaces = text.rmatch_indices(' ').map(|(at, _)| at);
+    let cut = if fits(text) { None } else { spaces.find(|at| fits(&text[..*at])) };
+    let Some(cut) = cut else {
+        scene.text(&HEADING.fitted(text, width), (MARGIN, top), Anchor::Start, HEADING);
+        return top;
+    };
+    let (first, second) = text.split_at(cut);
+    scene.text(first, (MARGIN, top), Anchor::Start, HEADING);
+    scene.text(&HEADING.fitted(second.trim_start(), width), (MARGIN, top + 16.0), Anchor::Start, HEADING);
+    top + 16.0
+}
+
 fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
     let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
     let head = head(&mut scene, title).max(MARGIN);
-    scene.text(&figure.y_title, (MARGIN, head), Anchor::Start, HEADING);
+    let head = quantity(&mut scene, &figure.y_title, head);
     let entries: Vec<(String, Rgb)> =
         figure.lines.iter().zip(palette::LINES).map(|((name, _), color)| (name.clone(), color)).collect();
     let legend_bottom = {
@@ -356,5 +372,17 @@ mod tests {
         let mut empty = figure(true);
         empty.lines = vec![("nothing".to_owned(), vec![None, Some(0.0), None])];
         assert!(draw_lines(&empty).is_err());
+    }
+
+    #[test]
+    fn a_long_quantity_has_two_lines_and_stays_inside() {
+        let mut scene = Scene { width: 340.0, ..Scene::default() };
+        let text = "µs on a CPU per operation (no hardware counters on this machine)";
+        assert!(quantity(&mut scene, text, 20.0) > 20.0);
+        let line = |mark: &Mark| if let Mark::Text(text) = mark { Some(text.line.clone()) } else { None };
+        let lines: Vec<String> = scene.marks.iter().filter_map(line).collect();
+        assert_eq!(lines.join(" "), text);
+        assert!(lines.iter().all(|line| HEADING.width(line) <= 340.0 - 2.0 * MARGIN), "{lines:?}");
+        assert!((quantity(&mut scene, "µs", 20.0) - 20.0).abs() < f64::EPSILON);
     }
 }
