@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::fs;
 use std::hint::black_box;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A forked process. It is killed when it is dropped.
@@ -21,7 +22,12 @@ pub struct Usage {
     /// By the process's own clock, just before it ended.
     pub cpu_ns: u64,
     pub switches: u64,
+    /// It ended by itself, with status 0.
+    pub ended_well: bool,
 }
+
+/// How long a child may take for one step. Generous: it is there so that a test fails and does not wait for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
 struct Pipe {
@@ -40,6 +46,22 @@ impl Pipe {
     fn give(self) {
         // SAFETY: one byte is read from a valid place.
         assert_eq!(unsafe { libc::write(self.write, [1_u8].as_ptr().cast(), 1) }, 1);
+    }
+
+    /// Waits for what process `pid` gives. Fails where it has ended instead or takes longer than [`PATIENCE`]: the end of
+    /// the pipe cannot tell, because whoever was forked beside has it open too.
+    fn take_from(self, pid: u32) {
+        let end = Instant::now() + PATIENCE;
+        let mut ready = libc::pollfd { fd: self.read, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor is looked at, which outlives the call.
+        while unsafe { libc::poll(&raw mut ready, 1, 20) } != 1 {
+            assert!(
+                !has_ended(pid) || is_ready(self.read),
+                "child {pid} ended before it was ready: its own message is above"
+            );
+            assert!(Instant::now() < end, "child {pid} was not ready after {PATIENCE:?}");
+        }
+        self.take();
     }
 
     fn take(self) {
@@ -64,8 +86,9 @@ impl Child {
             go.take();
             work(prepared);
         });
-        done.take();
-        Self { pid, go, done }
+        let child = Self { pid, go, done };
+        done.take_from(pid);
+        child
     }
 
     /// One whose threads wait with it and work first.
@@ -129,7 +152,7 @@ impl Child {
     /// Lets it work once, and waits for that.
     pub fn step(&mut self) {
         self.go.give();
-        self.done.take();
+        self.done.take_from(self.pid);
     }
 
     /// Lets it work.
@@ -138,10 +161,18 @@ impl Child {
         self
     }
 
-    /// Waits for its end.
+    /// Waits for its end, which must be a good one.
     pub fn join(mut self) -> Usage {
+        let end = Instant::now() + PATIENCE;
+        while !has_ended(self.pid) {
+            // The child is killed when `self` is dropped.
+            assert!(Instant::now() < end, "child {} had not ended after {PATIENCE:?}", self.pid);
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let pid = std::mem::take(&mut self.pid);
-        wait(pid)
+        let usage = wait(pid);
+        assert!(usage.ended_well, "child {pid} failed: its own message is above");
+        usage
     }
 
     /// Lets it work and waits for its end.
@@ -202,9 +233,28 @@ fn wait(pid: u32) -> Usage {
     let cpu_ns = cpu_ns(pid);
     // SAFETY: plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut status = 0;
     // SAFETY: `usage` has room for what is written.
-    unsafe { libc::wait4(pid.cast_signed(), std::ptr::null_mut(), 0, &raw mut usage) };
-    Usage { cpu_ns, switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64 }
+    unsafe { libc::wait4(pid.cast_signed(), &raw mut status, 0, &raw mut usage) };
+    let ended_well = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+    Usage { cpu_ns, switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64, ended_well }
+}
+
+/// True for a child that has ended and was not waited for.
+fn has_ended(pid: u32) -> bool {
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` has room for what is written; the child stays to be waited for.
+    let found = unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, libc::WEXITED | libc::WNOWAIT | libc::WNOHANG) };
+    // SAFETY: `waitid` fills this field, or leaves its zero.
+    found == 0 && unsafe { info.si_pid() } != 0
+}
+
+/// True where there is something to read.
+fn is_ready(fd: i32) -> bool {
+    let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor is looked at, which outlives the call.
+    unsafe { libc::poll(&raw mut ready, 1, 0) == 1 }
 }
 
 fn cpu_ns(pid: u32) -> u64 {
@@ -223,9 +273,20 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A port that was free a moment ago.
+/// A port that is free, and that nobody else is given: neither another test of this program nor, as the system's own choice
+/// for a connection, any other process. (Ports that the system chooses begin at 32768.)
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Programs that run at the same time begin at different places.
+        let number = std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = (FIRST + number % COUNT) as u16;
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn getppid(times: u64) {
