@@ -27,7 +27,7 @@ pub struct Usage {
 }
 
 /// How long a child may take for one step. Generous: it is there so that a test fails and does not wait for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy)]
 struct Pipe {
