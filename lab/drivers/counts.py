@@ -230,7 +230,8 @@ def cql_direction(stream, compression, counts):
 
 # memcached's opcodes, by the names of their commands.
 MEMCACHED = ("get set add replace delete incr decr quit flush_all getq noop version getk getkq append prepend stats setq addq "
-             "replaceq deleteq incrq decrq quitq flush_allq appendq prependq verbosity touch gat gatq").split()
+             "replaceq deleteq incrq decrq quitq flush_allq appendq prependq verbosity touch gat gatq (31) "
+             "sasl_list sasl_auth sasl_step gatk gatkq").split()
 # Where in a line the length of the value behind it stands.
 STORED = {**dict.fromkeys(("set", "add", "replace", "append", "prepend", "cas"), 4), "ms": 2}
 
