@@ -157,6 +157,36 @@ static __always_inline int wanted_of(struct unix_sock *unix)
 	return found ? (int)*found : -1;
 }
 
+static __always_inline struct stream_sums *own_sums(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sums, &zero);
+}
+
+/* Where both ends of a connection see it for the first time at once, on two CPUs, one of them is refused: it asks so often. */
+#define TRIES 8
+
+/*
+ * What is kept of a socket, made where there is none. Null, which counts as lost, where that fails: what was written would be
+ * missing, and nothing would tell.
+ */
+static __always_inline struct end *keep(struct sock *sk, struct end *fresh)
+{
+	struct stream_sums *sum;
+	struct end *end;
+
+	for (int tries = 0; tries < TRIES; tries++) {
+		end = bpf_sk_storage_get(&ends, sk, fresh, BPF_SK_STORAGE_GET_F_CREATE);
+		if (end)
+			return end;
+	}
+	sum = own_sums();
+	if (sum)
+		sum->lost++;
+	return 0;
+}
+
 /* Makes a socket the server's end of a connection. */
 static __always_inline struct end *serve(struct sock *sk, __u32 wanted)
 {
@@ -168,7 +198,7 @@ static __always_inline struct end *serve(struct sock *sk, __u32 wanted)
 
 	set = bpf_map_lookup_elem(&settings, &zero);
 	fresh.is_old = set && !set->marked;
-	end = bpf_sk_storage_get(&ends, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	end = keep(sk, &fresh);
 	if (!end)
 		return 0;
 	if (!end->id) {
@@ -197,7 +227,7 @@ static __noinline struct end *judge(struct sock *sk)
 		if (peer && wanted_of((struct unix_sock *)peer) >= 0)
 			fresh.kind = END_CLIENT;
 	}
-	return bpf_sk_storage_get(&ends, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+	return keep(sk, &fresh);
 }
 
 /* The server's end of the connection that a socket is of, and the direction in which it writes; null for all others. */
@@ -231,13 +261,6 @@ static __always_inline struct end *connection_of(struct sock *sk, __u32 *directi
 }
 
 /* ---- what was written ---- */
-
-static __always_inline struct stream_sums *own_sums(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&sums, &zero);
-}
 
 /* Hands over what is in the scratch as a piece of so many bytes. */
 static __always_inline void hand_over(struct scratch *scratch, __u32 filled, __u32 length)
