@@ -32,7 +32,7 @@ test-containers: ## servers in containers of real engines, captured by name: pod
 	lab/test-containers
 	lab/test-containers --engines
 
-test-page: ## pages of `overhead report` in headless Chromium: three widths, light, dark, printed, by keyboard, axe-core; two minutes
+test-page: ## pages of `overhead report` in headless Chromium: three widths, light, dark, printed, by keyboard, axe-core; a quarter of an hour
 	lab/install build page
 	cargo build --locked -p overhead
 	lab/test-page

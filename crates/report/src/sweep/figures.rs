@@ -109,7 +109,11 @@ impl<'a> Lines<'a> {
 fn left_out<T>(lines: &mut Vec<T>) -> String {
     let more = lines.len().saturating_sub(LINES);
     lines.truncate(LINES);
-    if more > 0 { format!(" {more} more lines have no room: the table has them.") } else { String::new() }
+    match more {
+        0 => String::new(),
+        1 => " One more line has no room: the table has it.".to_owned(),
+        more => format!(" {more} more lines have no room: the table has them."),
+    }
 }
 
 /// Operations that are shown at some point, by protocol and name, in the order in which they appear. How they are sent may be
