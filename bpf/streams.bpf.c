@@ -187,28 +187,21 @@ static __always_inline struct end *keep(struct sock *sk, struct end *fresh)
 	return 0;
 }
 
-/* Makes a socket the server's end of a connection. */
+/*
+ * Makes a socket the server's end of a connection. All that is known of it is there before anybody else can find it: both ends may
+ * see a connection for the first time at once, and then a number goes unused.
+ */
 static __always_inline struct end *serve(struct sock *sk, __u32 wanted)
 {
 	struct end fresh = {.kind = END_SERVER, .wanted = wanted};
 	struct stream_settings *set;
-	struct end *end;
 	__u32 zero = 0;
-	__u64 id;
 
 	set = bpf_map_lookup_elem(&settings, &zero);
 	fresh.is_old = set && !set->marked;
-	end = keep(sk, &fresh);
-	if (!end)
-		return 0;
-	if (!end->id) {
-		id = __sync_fetch_and_add(&connections, 1) + 1;
-		/* Both ends may see a connection for the first time at once. */
-		__sync_val_compare_and_swap(&end->id, 0, id);
-	}
-	if (!end->client_pid)
-		end->client_pid = BPF_CORE_READ(sk, sk_peer_pid, numbers[0].nr);
-	return end;
+	fresh.id = __sync_fetch_and_add(&connections, 1) + 1;
+	fresh.client_pid = BPF_CORE_READ(sk, sk_peer_pid, numbers[0].nr);
+	return keep(sk, &fresh);
 }
 
 /* Finds out what a socket is that has not been seen before. */
