@@ -32,6 +32,9 @@ unsafe impl Plain for types::stream_sums {}
 // SAFETY: as above.
 unsafe impl Plain for types::stream_alive {}
 
+/// Bytes of the list of connections that are asked for at once. Where a read ends, the kernel goes on by counting from the start
+/// of its bucket of sockets, and passes over some where others were closed meanwhile: the fewer reads, the better.
+const AT_A_READ: usize = 1 << 18;
 /// Records that are taken out of the ring at once.
 const AT_ONCE: usize = 4096;
 /// A piece waits so long for what its writer had read of the other direction: a call whose bytes were read returns once its thread
@@ -187,7 +190,8 @@ impl Streams {
         Ok(self.alive()?.into_iter().map(|alive| alive.client_pid as u32).filter(|pid| *pid > 0).collect())
     }
 
-    /// Returns the numbers of the connections that are open.
+    /// Returns the numbers of the connections that are open. Where others are opened and closed meanwhile, the kernel may leave some
+    /// out.
     ///
     /// # Errors
     ///
@@ -203,9 +207,14 @@ impl Streams {
 
     fn read_connections(&self) -> Result<Vec<u8>, Error> {
         let Some(link) = &self.connections else { return Ok(Vec::new()) };
-        let mut bytes = Vec::new();
-        libbpf_rs::Iter::new(link)?.read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let (mut bytes, mut part) = (Vec::new(), vec![0; AT_A_READ]);
+        let mut iterator = libbpf_rs::Iter::new(link)?;
+        loop {
+            match iterator.read(&mut part)? {
+                0 => return Ok(bytes),
+                read => bytes.extend_from_slice(part.get(..read).unwrap_or_default()),
+            }
+        }
     }
 
     /// Hands what was written since the last time to `take`: of each connection in the order in which it can have been

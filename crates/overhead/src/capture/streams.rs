@@ -16,6 +16,7 @@ use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, Sy
 use overhead_report::Aggregate;
 use overhead_report::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -203,9 +204,11 @@ pub struct StreamSource {
     frame: Vec<u8>,
     totals: Totals,
     open: HashMap<u64, OpenStream>,
-    /// When it was looked last which connections are open, and which of ours had ended then.
+    /// When it was looked last which connections are open, which of ours were not among them, and which of these not the time before
+    /// either: those have ended.
     looked: Instant,
-    ended: Vec<u64>,
+    gone: BTreeSet<u64>,
+    ended: BTreeSet<u64>,
     /// Bytes that were not copied, by why.
     absent: BTreeMap<AbsentBytes, u64>,
     idle_since: Option<Instant>,
@@ -215,6 +218,7 @@ pub struct StreamSource {
 #[derive(Clone, Debug)]
 struct OpenStream {
     client: String,
+    addresses: [SocketAddr; 2],
     socket: usize,
     client_pid: u32,
     is_old: bool,
@@ -249,7 +253,8 @@ impl StreamSource {
             totals: Totals::default(),
             open: HashMap::new(),
             looked: Instant::now(),
-            ended: Vec::new(),
+            gone: BTreeSet::new(),
+            ended: BTreeSet::new(),
             absent: BTreeMap::new(),
             idle_since: None,
         })
@@ -273,6 +278,7 @@ impl StreamSource {
             if !self.streams.waits_from(stopped_ns) || since.elapsed() >= RETURN {
                 self.stopping = true;
                 self.streams.stop();
+                self.look();
                 self.look();
             }
         }
@@ -303,8 +309,10 @@ impl StreamSource {
     fn look(&mut self) {
         self.looked = Instant::now();
         if let Ok(open) = self.streams.open_connections() {
-            self.ended = self.open.keys().filter(|id| !open.contains(id)).copied().collect();
-            self.ended.sort_unstable();
+            let gone = self.open.keys().filter(|id| !open.contains(id)).copied().collect();
+            // The kernel leaves some out that are open, but hardly the same ones twice.
+            self.ended = self.gone.intersection(&gone).copied().collect();
+            self.gone = gone;
         }
     }
 
@@ -314,6 +322,7 @@ impl StreamSource {
         let pid = bytes.client_pid;
         let stream = self.open.entry(bytes.id).or_insert_with(|| OpenStream {
             client: format!("pid:{pid}"),
+            addresses: unix_ends(pid, name, bytes.id, self.port),
             socket: bytes.socket,
             client_pid: pid,
             is_old: bytes.is_old,
@@ -328,7 +337,7 @@ impl StreamSource {
             ends: bytes.length == 0,
             client: &stream.client,
             server: name,
-            addresses: unix_ends(pid, name, bytes.id, self.port),
+            addresses: stream.addresses,
         };
         self.frame.clear();
         piece.write(&mut self.frame);
