@@ -9,7 +9,7 @@
 //!        "tls 1 announced": such packets are to be expected from here on
 //! ```
 
-use crate::stream::{Tags, put, put_text};
+use crate::stream::{Tags, column_text, put, put_text};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
@@ -52,6 +52,8 @@ pub struct CallPart<'a> {
 impl<'a> CallPacket<'a> {
     /// Reads a packet; `None` for other packets of the link type, and where it was not captured whole.
     pub fn read(packet: &'a [u8]) -> Option<Self> {
+        // Most packets are pieces of streams.
+        column_text(packet).filter(|(text, _)| text.starts_with(FORMAT.as_bytes()))?;
         let (tags, at) = Tags::read(packet)?;
         let text = tags.text?.strip_prefix(FORMAT)?;
         if text == ANNOUNCED {

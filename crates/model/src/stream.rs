@@ -16,6 +16,7 @@ use crate::frame::Frame;
 use crate::frame::LinkType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 const END: u16 = 0;
@@ -35,6 +36,8 @@ const COLUMN_TEXT: u16 = 36;
 const TCP: u32 = 2;
 /// First words of the text of a stream, with the version of its format.
 const FORMAT: &str = "stream 1 ";
+/// Bytes of a tag before its value.
+const TAG: usize = 4;
 /// More tags than a packet of ours has.
 const MOST_TAGS: usize = 32;
 /// Unique local addresses (RFC 4193) that stand for processes, and for paths.
@@ -152,7 +155,15 @@ impl<'a> StreamPiece<'a> {
         Tags::write_ends(self.direction(), self.addresses[1].port(), out);
         let (to, marks) = (if self.to_server { '>' } else { '<' }, marks(self.begins, self.ends));
         let Self { transport, id, offset, client, server, .. } = self;
-        put_text(out, &format!("{FORMAT}{transport} {id} {to} {offset} {marks} {client} {server}"));
+        // Written in place: there is one for each call of a server.
+        let tag = out.len();
+        put(out, COLUMN_TEXT, FORMAT.as_bytes());
+        // A vector takes all that is written.
+        let _ = write!(out, "{transport} {id} {to} {offset} {marks} {client} {server}");
+        let length = (out.len() - tag - TAG) as u16;
+        if let Some(place) = out.get_mut(tag + 2..tag + TAG) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
         put(out, END, &[]);
     }
 }
@@ -170,7 +181,7 @@ impl<'a> Tags<'a> {
         let (mut at, mut tags) = (0, Self::default());
         for _ in 0..MOST_TAGS {
             let (kind, value) = tag(bytes, at)?;
-            at += 4 + value.len();
+            at += TAG + value.len();
             match kind {
                 END => return Some((tags, at)),
                 COLUMN_TEXT => tags.text = std::str::from_utf8(value).ok(),
@@ -243,7 +254,7 @@ const fn marks(begins: bool, ends: bool) -> &'static str {
 fn tag(bytes: &[u8], at: usize) -> Option<(u16, &[u8])> {
     let [kind_high, kind_low, high, low] = *bytes.get(at..)?.first_chunk()?;
     let length = usize::from(u16::from_be_bytes([high, low]));
-    Some((u16::from_be_bytes([kind_high, kind_low]), bytes.get(at + 4..at + 4 + length)?))
+    Some((u16::from_be_bytes([kind_high, kind_low]), bytes.get(at + TAG..at + TAG + length)?))
 }
 
 pub(crate) fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
@@ -285,23 +296,29 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Returns how many bytes of a frame are no part of what it stands for: the tags of a stream's piece, which were on no
 /// wire. For frames of [`LinkType::UPPER_PDU`]; 0 where they are of another program.
-#[cold]
 pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
-    if CallPacket::read(frame.bytes).is_some() {
+    match column_text(frame.bytes) {
+        Some((text, at)) if text.starts_with(FORMAT.as_bytes()) => at as u32,
         // What was in a call was on the wire, too, and is in frames of the capture.
-        return frame.bytes.len() as u32;
+        Some(_) if CallPacket::read(frame.bytes).is_some() => frame.bytes.len() as u32,
+        _ => 0,
     }
-    let (mut at, mut is_ours) = (0, false);
+}
+
+/// Returns the last text for the column of information, and where the tags end. `None` where they were not captured whole, or
+/// have no such text.
+pub(crate) fn column_text(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let (mut at, mut text) = (0, None);
     for _ in 0..MOST_TAGS {
-        let Some((kind, value)) = tag(frame.bytes, at) else { return 0 };
-        at += 4 + value.len();
+        let (kind, value) = tag(bytes, at)?;
+        at += TAG + value.len();
         match kind {
-            END => return if is_ours { at as u32 } else { 0 },
-            COLUMN_TEXT => is_ours = value.starts_with(FORMAT.as_bytes()),
+            END => return Some((text?, at)),
+            COLUMN_TEXT => text = Some(value),
             _ => {}
         }
     }
-    0
+    None
 }
 
 #[cfg(test)]
