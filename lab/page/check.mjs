@@ -221,6 +221,10 @@ for (const [name, url] of pages) {
   check(`${name}, printed: text`, await page.evaluate(textFaults));
   const paper = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   check(`${name}, printed: on white`, paper === "rgb(255, 255, 255)" ? [] : [`the paper is ${paper}`]);
+  const folded = await page.evaluate(() => [...document.querySelectorAll("details")]
+    .filter((details) => [...details.children].some((child) => child.tagName !== "SUMMARY" && !child.getBoundingClientRect().height))
+    .map((details) => `${details.querySelector("summary").textContent} is folded`));
+  check(`${name}, printed: all of it`, folded);
   await page.screenshot({ path: `${shots}/${name}-print.png`, fullPage: true });
   await page.pdf({ path: `${shots}/${name}.pdf`, preferCSSPageSize: true, printBackground: false });
   await context.close();
