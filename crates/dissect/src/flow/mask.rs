@@ -41,7 +41,9 @@ impl Pattern {
     #[inline]
     pub fn matches(&self, payload: &[u8]) -> bool {
         if payload.len() < WORD {
-            return self.words.first().is_none_or(|word| are_like(&[*word], |_| Some(short(payload))));
+            // There is one word at most.
+            let short = short(payload);
+            return are_like(&self.words, |_| Some(short));
         }
         are_like(&self.words, |at| halves(payload, at))
     }

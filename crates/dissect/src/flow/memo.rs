@@ -6,7 +6,8 @@
 //! their turn is complete, so that one that goes on otherwise can still go the general way.
 
 use super::counts::Counts;
-use super::turn::{Fit, Frames, Latency, Taken, Turn, turn};
+use super::stretch::TextFound;
+use super::turn::{Frames, Latency, Taken, Turn, turn};
 use super::turns::{State, Turns, looks};
 use crate::ledger::{Book, Recording};
 use crate::packet::Bare;
@@ -80,6 +81,8 @@ pub struct Memo {
     shared: Turns,
     /// The frames of the turn under way that matched so far, or of one that is being learnt.
     pub under_way: Frames,
+    /// Texts of the frames that matched whose lengths are others than those that were learnt.
+    stretched: Vec<TextFound>,
     /// The turn being learnt began with the decoder in this version.
     learning: Option<u64>,
     pub quiet: Quiet,
@@ -120,6 +123,7 @@ impl Memo {
             turns: Vec::new(),
             shared,
             under_way: Frames::default(),
+            stretched: Vec::new(),
             learning: None,
             quiet: Quiet::Unknown,
             due: 0,
@@ -151,12 +155,12 @@ impl Memo {
     }
 
     /// Looks for a turn that goes on, or begins, with this frame. What matches is to be added to the frames under way.
-    #[inline]
+    #[inline(always)]
     pub fn find(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
-        let first = self.turns.first().filter(|known| known.version == version);
-        match first.map(|known| (known, known.turn.goes_on(&self.under_way, side, bare))) {
-            Some((known, fit @ (Fit::Exact | Fit::Stretched))) => {
-                self.under_way.is_stretched |= fit == Fit::Stretched;
+        match self.turns.first() {
+            Some(known)
+                if known.version == version && known.turn.goes_on(&self.under_way, side, bare, &mut self.stretched) =>
+            {
                 known.with_next(self.under_way.taken.len())
             }
             _ => self.find_other(side, bare, version, book),
@@ -164,22 +168,19 @@ impl Memo {
     }
 
     fn find_other(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
-        let before = &self.under_way;
-        let fits = |known: &Known| {
-            if known.version != version {
-                return None;
-            }
-            match [known.turn.goes_on(before, side, bare), known.turn.begins_with(before)] {
-                [Fit::No, _] | [_, Fit::No] => None,
-                both => Some(both.contains(&Fit::Stretched)),
-            }
+        let (before, stretched) = (&self.under_way, &mut self.stretched);
+        let mut fits = |known: &Known| {
+            stretched.clear();
+            known.version == version
+                && known.turn.goes_on(before, side, bare, stretched)
+                && known.turn.begins_with(before, stretched)
         };
         let mut others = self.turns.iter().enumerate().skip(1);
-        let Some((index, is_stretched)) = others.find_map(|(index, known)| Some((index, fits(known)?))) else {
+        let Some((index, _)) = others.find(|(_, known)| fits(known)) else {
+            self.stretched.clear();
             return Match::None;
         };
         self.catch_up(book);
-        self.under_way.is_stretched = is_stretched;
         self.turns.swap(0, index);
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
     }
@@ -197,7 +198,6 @@ impl Memo {
         let state = || state_in(&mut self.state, version, || feed(&self.shared));
         let Some(turn) = self.shared.like(&self.under_way, (side, bare), state) else { return Match::None };
         self.catch_up(book);
-        self.under_way.is_stretched = false;
         self.insert(Known { turn, version, after: version, count: 0 }, counts, tally);
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
     }
@@ -227,9 +227,10 @@ impl Memo {
         self.credit = MOST_CREDIT.min(self.credit + ATTEMPT);
         let Some(known) = self.turns.first_mut() else { return };
         (self.due, self.acked) = (self.due + 1, acked);
-        if self.under_way.is_stretched {
-            let longer = known.turn.tell_stretched(&self.under_way, last, counts, tally);
+        if !self.stretched.is_empty() {
+            let longer = known.turn.tell_stretched(&self.under_way, &self.stretched, last, counts, tally);
             self.longer = [0, 1].map(|side| self.longer[side].wrapping_add(longer[side]));
+            self.stretched.clear();
             return self.under_way.clear();
         }
         let last_ns = last.time_ns;
@@ -261,6 +262,7 @@ impl Memo {
 
     /// Takes the frames under way out, to go the general way.
     pub fn take_under_way(&mut self) -> Frames {
+        self.stretched.clear();
         std::mem::take(&mut self.under_way)
     }
 
@@ -377,6 +379,7 @@ impl Memo {
         size_of::<Self>()
             + self.under_way.bytes.capacity()
             + self.under_way.taken.capacity() * size_of::<Taken>()
+            + self.stretched.capacity() * size_of::<TextFound>()
             + self.turns.capacity() * size_of::<Known>()
     }
 }

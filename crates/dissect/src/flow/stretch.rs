@@ -35,6 +35,15 @@ struct Text {
     accounts: [Account; 2],
 }
 
+/// A text in a frame that is like one with such texts.
+#[derive(Clone, Copy, Debug)]
+pub struct TextFound {
+    /// Which frame of the turn, from 0.
+    pub frame: usize,
+    /// Digits of the number, and bytes of the text.
+    lengths: [u64; 2],
+}
+
 /// The bits of a payload that are fixed, and the low halves of bytes that are to be digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask<'a> {
@@ -105,32 +114,34 @@ impl Stretch {
         }
         let stretch = Self { rest: Fixed::new(mask, end..mask.payload.len())?, texts: stretches.into() };
         // What does not keep the rules itself has likes that are unknown.
-        (!stretch.texts.is_empty() && stretch.matches(mask.payload)).then_some(stretch)
+        (!stretch.texts.is_empty() && stretch.find(mask.payload, 0, &mut Vec::new())).then_some(stretch)
     }
 
-    /// Returns whether a payload is like it.
-    pub fn matches(&self, payload: &[u8]) -> bool {
-        self.each(payload, |_, _| {})
+    /// Returns whether the payload of a turn's frame with this number is like it; if so, the lengths of its texts are added to `texts`.
+    #[inline]
+    pub fn find(&self, payload: &[u8], frame: usize, texts: &mut Vec<TextFound>) -> bool {
+        let before = texts.len();
+        let mut rest = payload;
+        let is_like = self.texts.iter().all(|text| {
+            let found = text.pass(&mut rest);
+            texts.extend(found.map(|lengths| TextFound { frame, lengths }));
+            found.is_some()
+        }) && self.rest.pass(&mut rest)
+            && rest.is_empty();
+        if !is_like {
+            texts.truncate(before);
+        }
+        is_like
     }
 
     /// Adds by how much more the number and the text of each come to than those that were learnt; the sums wrap where that is less.
-    /// Returns whether the payload is like it.
-    pub fn add(&self, payload: &[u8], amounts: &mut Amounts) -> bool {
-        self.each(payload, |text, found| {
-            for ((account, found), learnt) in text.accounts.into_iter().zip(found).zip(text.learnt) {
+    /// Of a frame like the one that was learnt, none was found.
+    pub fn add<'a>(&self, found: impl Iterator<Item = &'a TextFound>, amounts: &mut Amounts) {
+        for (text, found) in self.texts.iter().zip(found) {
+            for ((account, found), learnt) in text.accounts.into_iter().zip(found.lengths).zip(text.learnt) {
                 amounts[account] = amounts[account].wrapping_add(found).wrapping_sub(learnt);
             }
-        })
-    }
-
-    #[inline]
-    fn each(&self, payload: &[u8], mut found: impl FnMut(&Text, [u64; 2])) -> bool {
-        let mut rest = payload;
-        for text in &self.texts {
-            let Some(lengths) = text.pass(&mut rest) else { return false };
-            found(text, lengths);
         }
-        self.rest.pass(&mut rest) && rest.is_empty()
     }
 }
 
@@ -210,8 +221,12 @@ mod tests {
     #[test]
     fn a_text_keeps_its_beginning_its_bytes_and_the_longest_that_it_may_be() {
         let stretch = counted("k:123");
+        let found = |payload: &str| {
+            let mut texts = Vec::new();
+            stretch.find(payload.as_bytes(), 0, &mut texts).then_some(texts)
+        };
         for payload in ["$3\r\nk:9\r\n", "$5\r\nk:456\r\n", "$12\r\nk:0123456789\r\n"] {
-            assert!(stretch.matches(payload.as_bytes()), "{payload:?}");
+            assert!(found(payload).is_some(), "{payload:?}");
         }
         for payload in [
             "$13\r\nk:01234567890\r\n",
@@ -224,10 +239,10 @@ mod tests {
             "$05\r\nk:456\r\n",
             "$5\r\nk:456\r\n+",
         ] {
-            assert!(!stretch.matches(payload.as_bytes()), "{payload:?}");
+            assert!(found(payload).is_none(), "{payload:?}");
         }
         let mut amounts = Amounts::default();
-        assert!(stretch.add(b"$12\r\nk:0123456789\r\n", &mut amounts));
+        stretch.add(found("$12\r\nk:0123456789\r\n").unwrap().iter(), &mut amounts);
         assert_eq!((amounts[Account::Framing], amounts[Account::Query]), (1, 7));
     }
 

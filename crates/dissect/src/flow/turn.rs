@@ -2,7 +2,7 @@
 
 use super::counts::Counts;
 use super::mask::Pattern;
-use super::stretch::{Mask, Stretch};
+use super::stretch::{Mask, Stretch, TextFound};
 use crate::ledger::{FreeBytes, Recorded, Recording, Repeat};
 use crate::packet::{Bare, Headers};
 use overhead_decode::Free;
@@ -28,15 +28,12 @@ pub struct Taken {
 pub struct Frames {
     pub taken: Vec<Taken>,
     pub bytes: Vec<u8>,
-    /// Texts of a frame are shorter or longer than in the turn that it matches.
-    pub is_stretched: bool,
 }
 
 impl Frames {
     pub fn clear(&mut self) {
         self.taken.clear();
         self.bytes.clear();
-        self.is_stretched = false;
     }
 
     /// Adds a frame behind the others.
@@ -47,6 +44,11 @@ impl Frames {
         }
         self.taken.push(Taken { start: self.bytes.len(), len: payload.len(), ..frame });
         self.bytes.extend_from_slice(payload);
+    }
+
+    fn sent(&self) -> impl Iterator<Item = Sent<'_>> {
+        let sent = |frame: &Taken| Sent { side: frame.side, headers: frame.headers, payload: self.payload(frame) };
+        self.taken.iter().map(sent)
     }
 
     /// Returns the payload of a frame.
@@ -77,14 +79,19 @@ struct Step {
     stretch: Option<Box<Stretch>>,
 }
 
-/// How a frame is like one that was learnt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    No,
-    /// As far as it must be.
-    Exact,
-    /// But for the lengths of its texts.
-    Stretched,
+/// What of a frame tells whether it is like another.
+#[derive(Clone, Copy, Debug)]
+struct Sent<'a> {
+    side: Side,
+    headers: Headers,
+    payload: &'a [u8],
+}
+
+impl<'a> Sent<'a> {
+    #[inline]
+    fn of(side: Side, bare: &Bare<'a>) -> Self {
+        Self { side, headers: bare.headers, payload: bare.payload }
+    }
 }
 
 /// Payload of a frame whose texts have other lengths.
@@ -99,21 +106,30 @@ struct Rules {
 }
 
 impl Step {
+    /// Returns whether the frame with this number in a turn, from 0, is like it. Where its texts have other lengths, these are added
+    /// to `texts`.
     #[inline]
-    fn fit(&self, side: Side, headers: Headers, payload: &[u8], before: &Frames) -> Fit {
-        if side != self.side || headers != self.headers {
-            return Fit::No;
+    fn fits(&self, frame: usize, sent: Sent<'_>, before: &Frames, texts: &mut Vec<TextFound>) -> bool {
+        if sent.side != self.side || sent.headers != self.headers {
+            return false;
         }
-        if payload.len() == self.len
+        self.has_exactly(sent.payload, before)
+            || self
+                .stretch
+                .as_ref()
+                .is_some_and(|stretch| sent.payload.len() <= STRETCHED && stretch.find(sent.payload, frame, texts))
+    }
+
+    /// The same where texts are to have the lengths that were learnt.
+    fn fits_exactly(&self, sent: Sent<'_>, before: &Frames) -> bool {
+        sent.side == self.side && sent.headers == self.headers && self.has_exactly(sent.payload, before)
+    }
+
+    #[inline(always)]
+    fn has_exactly(&self, payload: &[u8], before: &Frames) -> bool {
+        payload.len() == self.len
             && self.pattern.matches(payload)
             && self.rules.as_ref().is_none_or(|rules| rules.match_in(payload, before))
-        {
-            return Fit::Exact;
-        }
-        match &self.stretch {
-            Some(stretch) if payload.len() <= STRETCHED && stretch.matches(payload) => Fit::Stretched,
-            _ => Fit::No,
-        }
     }
 }
 
@@ -191,23 +207,25 @@ impl Turn {
         self.steps.iter().any(|step| step.stretch.is_some())
     }
 
-    /// Returns how a segment from `side` is like its next frame, where those before are like its first ones.
+    /// Returns whether a segment from `side` is like its next frame, where those before are like its first ones. Where texts of it
+    /// have other lengths, these are added to `texts`.
     #[inline]
-    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> Fit {
-        let step = self.steps.get(before.taken.len());
-        step.map_or(Fit::No, |step| step.fit(side, bare.headers, bare.payload, before))
+    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>, texts: &mut Vec<TextFound>) -> bool {
+        let frame = before.taken.len();
+        self.steps.get(frame).is_some_and(|step| step.fits(frame, Sent::of(side, bare), before, texts))
     }
 
-    /// Returns how these frames are like its first ones.
-    pub fn begins_with(&self, frames: &Frames) -> Fit {
-        let before = self.steps.iter().zip(&frames.taken);
-        let mut fits = before.map(|(step, frame)| step.fit(frame.side, frame.headers, frames.payload(frame), frames));
-        let both = |one, other| match (one, other) {
-            (Fit::No, _) | (_, Fit::No) => None,
-            (Fit::Exact, Fit::Exact) => Some(Fit::Exact),
-            _ => Some(Fit::Stretched),
-        };
-        fits.try_fold(Fit::Exact, both).unwrap_or(Fit::No)
+    /// Returns whether these frames are like its first ones, and adds as [`Turn::goes_on`] does.
+    pub fn begins_with(&self, frames: &Frames, texts: &mut Vec<TextFound>) -> bool {
+        frames.sent().zip(&self.steps).enumerate().all(|(frame, (sent, step))| step.fits(frame, sent, frames, texts))
+    }
+
+    /// Returns whether these frames, and then a segment from `side`, are like its first ones, with texts as long as those that were
+    /// learnt.
+    pub fn has_exactly(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
+        let next = self.steps.get(before.taken.len());
+        next.is_some_and(|step| step.fits_exactly(Sent::of(side, bare), before))
+            && before.sent().zip(&self.steps).all(|(sent, step)| step.fits_exactly(sent, before))
     }
 
     /// Tells the tally that it came so many times again, once at least, and adds that to the counts.
@@ -218,11 +236,12 @@ impl Turn {
         counts.add_turns(&self.counts, times);
     }
 
-    /// Tells the tally that it came once again with texts of other lengths, in these frames and a last one, and adds these to the
-    /// counts. Returns by how many bytes each direction was longer; the sums wrap where it was shorter.
+    /// Tells the tally that it came once again, in these frames and a last one, with texts of other lengths as they were found, and
+    /// adds these to the counts. Returns by how many bytes each direction was longer; the sums wrap where it was shorter.
     pub fn tell_stretched<T: Tally>(
         &self,
         under_way: &Frames,
+        texts: &[TextFound],
         last: &Bare<'_>,
         counts: &mut Counts,
         tally: &mut T,
@@ -230,13 +249,16 @@ impl Turn {
         let Some(&(row, mut operation, _)) = self.operations.first() else { return [0; 2] };
         let mut longer = [0_u64; 2];
         for (index, step) in self.steps.iter().enumerate() {
-            let payload = under_way.taken.get(index).map_or(last.payload, |frame| under_way.payload(frame));
+            let len = under_way.taken.get(index).map_or(last.payload.len(), |frame| frame.len);
             if let Some(stretch) = &step.stretch {
-                stretch.add(payload, &mut operation.sides[step.side as usize].amounts);
+                stretch.add(
+                    texts.iter().filter(|text| text.frame == index),
+                    &mut operation.sides[step.side as usize].amounts,
+                );
             }
             let more = &mut longer[step.side as usize];
-            *more = more.wrapping_add(payload.len() as u64).wrapping_sub(step.len as u64);
-            counts.frame(step.headers, payload.len());
+            *more = more.wrapping_add(len as u64).wrapping_sub(step.len as u64);
+            counts.frame(step.headers, len);
             counts.recalled += 1;
         }
         let time_of = |index: usize| under_way.taken.get(index).map_or(last.time_ns, |frame| frame.time_ns);
@@ -369,7 +391,7 @@ fn step(index: usize, under_way: &Frames, recording: &Recording, is_elastic: boo
     let mask = Mask { payload, fixed: &mask, digits: &digits };
     let stretch = if is_elastic && !is_ruled { Stretch::new(mask, texts, start).map(Box::new) } else { None };
     let step = Step { side, headers, len, pattern, rules, stretch };
-    (step.fit(side, headers, payload, under_way) == Fit::Exact).then_some(step)
+    step.has_exactly(payload, under_way).then_some(step)
 }
 
 /// Returns where a frame of `side` begins, which comes behind these, in what was recorded of that side.

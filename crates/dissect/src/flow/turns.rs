@@ -1,6 +1,6 @@
 //! The turns that connections have learnt, each kept once: those of a service's connections are mostly the same.
 
-use super::turn::{Fit, Frames, Turn};
+use super::turn::{Frames, Turn};
 use crate::packet::Bare;
 use overhead_decode::FastMap;
 use overhead_model::Side;
@@ -96,8 +96,7 @@ impl Turns {
             Some(first) => looks(first.side, first.len),
             None => looks(side, bare.payload.len()),
         };
-        let fits =
-            |turn: &Turn| turn.goes_on(before, side, bare) == Fit::Exact && turn.begins_with(before) == Fit::Exact;
+        let fits = |turn: &Turn| turn.has_exactly(before, side, bare);
         let store = self.store();
         let mut alike = store.by_start.get(&looks)?.iter().filter(|(_, turn)| fits(turn)).peekable();
         alike.peek()?;
