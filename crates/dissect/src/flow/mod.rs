@@ -59,6 +59,9 @@ pub struct Flow {
     /// Of a port of one protocol, and no bytes have shown yet that they are of it.
     unproven: bool,
     memory: Memory,
+    /// After the last segment that went the general way, and so until the next: nothing is held or was given up, no byte probes
+    /// a window, both ends have room, and neither has said that it is done.
+    is_settled: bool,
     /// Of a stream that was in no frames.
     stream: Option<Box<Stream>>,
 }
@@ -140,6 +143,7 @@ impl Flow {
             server_port: verdict.server_port,
             seen: [false; 2],
             memory: Memory::new(turns),
+            is_settled: false,
             stream: segment.stream.map(|piece| Box::new(Stream::of(piece))),
         }
     }
@@ -270,6 +274,8 @@ impl Flow {
         if segment.flags.fin {
             self.halves[side as usize].fin();
         }
+        let is_settled = |half: &Half| half.is_orderly() && !half.fin_seen();
+        self.is_settled = self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none);
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
         if self.counts.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {

@@ -103,13 +103,9 @@ impl Flow {
     #[inline]
     fn follows(&self, side: Side, bare: &Bare<'_>) -> bool {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
-        half.is_next_seq(bare.seq)
+        self.is_settled
+            && half.is_next_seq(bare.seq)
             && (!bare.payload.is_empty() || other.is_acknowledged_by(bare.ack))
-            && half.is_orderly()
-            && other.is_orderly()
-            && !half.fin_seen()
-            && !other.fin_seen()
-            && self.probes.iter().all(Option::is_none)
     }
 
     /// Returns whether the segment goes on with a turn that is known, or begins one; if so, takes it in.
