@@ -312,7 +312,7 @@ impl Half {
     }
 
     /// `len` bytes at `next` are being delivered, of which these were captured.
-    #[inline]
+    #[inline(always)]
     pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
         if bytes.len() as u64 == len {
             self.recent.remember(self.next, bytes);
