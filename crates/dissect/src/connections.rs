@@ -200,7 +200,7 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Takes in the segment of a frame with the usual headers.
-    #[inline]
+    #[inline(always)]
     pub fn plain(&mut self, plain: &Plain<'_>, at: Moment) {
         self.take(Key::of_words(plain.ends()), plain.bare(), || plain.segment(), at);
     }
@@ -236,7 +236,7 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Takes in a segment between ends of which the sender's is the lesser, or is not.
-    #[inline]
+    #[inline(always)]
     fn take<'a>(
         &mut self,
         (key, is_from_lesser): (Key, bool),

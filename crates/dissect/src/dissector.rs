@@ -36,25 +36,49 @@ struct Frames {
     is_selected: bool,
 }
 
+/// What a frame is at first sight.
+enum Sight<'a> {
+    /// One with the usual headers.
+    Usual(Plain<'a>),
+    /// The second copy of one.
+    Copy,
+    /// One with other headers, or none at all.
+    Other,
+}
+
 impl Frames {
     /// Takes in one frame; a TCP segment that it holds or completes is handed to `take`.
-    #[inline]
     fn frame(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
-        if frame.link == LinkType::UPPER_PDU
-            && let Some(call) = CallPacket::read(frame.bytes)
-        {
-            self.totals.calls += 1;
-            return take(Found::Call(&call), self.moment());
+        match self.look_at(frame) {
+            Sight::Usual(plain) => take(Found::Plain(&plain), self.moment()),
+            Sight::Copy => {}
+            Sight::Other => self.rare(frame, take),
         }
+    }
+
+    /// Takes in a frame if it has the usual headers, or is a copy. Any other is for [`Frames::rare`].
+    #[inline(always)]
+    fn look_at<'a>(&mut self, frame: &Frame<'a>) -> Sight<'a> {
+        if frame.link == LinkType::UPPER_PDU {
+            return Sight::Other;
+        }
+        self.count(frame);
+        match Plain::of(frame) {
+            Some(plain) if self.copies.has_plain(frame, &plain) => {
+                self.copy(frame);
+                Sight::Copy
+            }
+            Some(plain) => Sight::Usual(plain),
+            None => Sight::Other,
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, frame: &Frame<'_>) {
         self.totals.frame(frame);
         if self.last_link != Some(frame.link) {
             self.last_link = Some(frame.link);
             self.totals.link_types.insert(frame.link);
-        }
-        match &Plain::of(frame) {
-            Some(plain) if self.copies.has_plain(frame, plain) => self.copy(frame),
-            Some(plain) => take(Found::Plain(plain), self.moment()),
-            None => self.rare(frame, take),
         }
     }
 
@@ -73,6 +97,11 @@ impl Frames {
     #[inline(never)]
     fn rare(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
         if frame.link == LinkType::UPPER_PDU {
+            if let Some(call) = CallPacket::read(frame.bytes) {
+                self.totals.calls += 1;
+                return take(Found::Call(&call), self.moment());
+            }
+            self.count(frame);
             return self.piece(frame, take);
         }
         match packet::parse_any(frame) {
@@ -217,28 +246,38 @@ impl<T: Tally> Dissector<T> {
         self.connections.tally_mut()
     }
 
-    /// Takes in one frame.
-    #[inline]
+    /// Takes in one frame. One call for each: all that a frame with the usual headers goes through is inlined here, up to the memo.
+    #[inline(never)]
     pub fn frame(&mut self, frame: &Frame<'_>) {
         if self.model.is_some() {
             return self.model_frame(frame);
         }
         let Self { frames, connections, share, .. } = self;
-        frames.frame(frame, |found, at| {
-            let is_own = match (share, found) {
-                (None, _) | (Some(_), Found::Call(CallPacket::Announcement)) => true,
-                (Some(share), Found::Plain(plain)) => share.has_plain(plain),
-                (Some(share), Found::Segment(segment)) => share.has(segment),
-                (Some(share), Found::Call(CallPacket::Part(part))) => share.has_ends([part.sender, part.receiver]),
-            };
-            if !is_own {
-                return;
+        match frames.look_at(frame) {
+            Sight::Usual(plain) => {
+                if share.as_ref().is_none_or(|share| share.has_plain(&plain)) {
+                    connections.plain(&plain, frames.moment());
+                }
             }
-            match found {
-                Found::Plain(plain) => connections.plain(plain, at),
-                Found::Segment(segment) => connections.segment(segment, at),
-                Found::Call(call) => connections.call(call, at),
-            }
+            Sight::Copy => {}
+            Sight::Other => self.rare(frame),
+        }
+    }
+
+    /// A frame with other headers than most have.
+    fn rare(&mut self, frame: &Frame<'_>) {
+        let Self { frames, connections, share, .. } = self;
+        let is_own = |found: &Found<'_>| match (share, *found) {
+            (None, _) | (Some(_), Found::Call(CallPacket::Announcement)) => true,
+            (Some(share), Found::Plain(plain)) => share.has_plain(plain),
+            (Some(share), Found::Segment(segment)) => share.has(segment),
+            (Some(share), Found::Call(CallPacket::Part(part))) => share.has_ends([part.sender, part.receiver]),
+        };
+        frames.rare(frame, |found, at| match found {
+            found if !is_own(&found) => {}
+            Found::Plain(plain) => connections.plain(plain, at),
+            Found::Segment(segment) => connections.segment(segment, at),
+            Found::Call(call) => connections.call(call, at),
         });
     }
 

@@ -118,7 +118,7 @@ impl Totals {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.wire_bytes += u64::from(frame.wire_len());

@@ -19,7 +19,7 @@ use overhead_model::Measured;
 use overhead_model::record::{By, Input, Run, Selected, SourceKind};
 use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -284,16 +284,13 @@ impl Reading {
         let tally = Aggregate::new().with_rows_by(self.by);
         let tally = if self.no_statements { tally.without_statements() } else { tally };
         let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), (tally, !self.no_memo));
-        let inputs = self.read(&mut division, &keys, warnings)?;
-        division.catch_up();
-        if division.is_over() {
-            return Ok(None);
-        }
-        let (aggregate, totals) = division.finish()?;
-        if aggregate.is_over() {
-            return Ok(None);
-        }
-        Ok(Some(Dissected { keys, inputs, aggregate, totals, sampled: None }))
+        // Told apart here and not for each frame.
+        let inputs = match &mut division {
+            Division::Whole(dissector) => self.read(&mut **dissector, &keys, warnings)?,
+            Division::Parts(parts) => self.read(&mut **parts, &keys, warnings)?,
+        };
+        let finished = division.finish()?.filter(|(aggregate, _)| !aggregate.is_over());
+        Ok(finished.map(|(aggregate, totals)| Dissected { keys, inputs, aggregate, totals, sampled: None }))
     }
 
     /// Returns what takes the frames of windows alone: those that were asked for, or that the files were captured in.
@@ -351,7 +348,7 @@ impl Reading {
             if left == 0 || dissection.is_over() {
                 return ControlFlow::Break(());
             }
-            if !is_all && !window.get_or_insert_with(|| self.window.of(frame.time_ns)).contains(&frame.time_ns) {
+            if !is_all && !self.is_within(&mut window, frame.time_ns) {
                 outside += 1;
                 return ControlFlow::Continue(());
             }
@@ -360,8 +357,7 @@ impl Reading {
                 input.wire_bytes += u64::from(frame.wire_len());
             }
             if keys.has_brought() {
-                dissection.catch_up();
-                keys.commit();
+                take_keys(dissection, keys);
             }
             dissection.frame(frame);
             left -= 1;
@@ -371,6 +367,19 @@ impl Reading {
         warnings.outside(outside, self.window.options());
         Ok(inputs)
     }
+
+    /// Returns whether a frame is of the time that is asked for, which may be told relative to the first one.
+    #[inline(never)]
+    fn is_within(&self, window: &mut Option<(Bound<u64>, Bound<u64>)>, time_ns: u64) -> bool {
+        window.get_or_insert_with(|| self.window.of(time_ns)).contains(&time_ns)
+    }
+}
+
+/// Keys came between two frames: they hold for those behind.
+#[cold]
+fn take_keys(dissection: &mut impl Dissect, keys: &KeyReader) {
+    dissection.catch_up();
+    keys.commit();
 }
 
 /// Returns what a table calls the result: the file's name, or the first and how many more.

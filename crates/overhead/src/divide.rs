@@ -66,36 +66,16 @@ impl Division {
         Self::Parts(Box::new(Parts::start(shares, dissector)))
     }
 
-    /// The sums over all frames.
-    pub fn finish(self) -> Result<(Aggregate, Totals)> {
+    /// The sums over all frames; `None` where several threads may have reached a bound of the run together. What is given up at
+    /// a bound depends on the order of all frames: the whole is to be dissected again by one.
+    pub fn finish(self) -> Result<Option<(Aggregate, Totals)>> {
         match self {
-            Self::Whole(dissector) => Ok(dissector.finish()),
-            Self::Parts(parts) => parts.finish(),
+            Self::Whole(dissector) => Ok(Some(dissector.finish())),
+            Self::Parts(mut parts) => {
+                parts.catch_up();
+                if parts.is_over() { Ok(None) } else { parts.finish().map(Some) }
+            }
         }
-    }
-}
-
-impl Dissect for Division {
-    #[inline]
-    fn frame(&mut self, frame: &Frame<'_>) {
-        match self {
-            Self::Whole(dissector) => dissector.frame(frame),
-            Self::Parts(parts) => parts.frame(frame),
-        }
-    }
-
-    fn catch_up(&mut self) {
-        if let Self::Parts(parts) = self {
-            parts.catch_up();
-        }
-    }
-
-    /// Returns whether a bound of the run may have been reached by several threads together, as far as was seen when frames
-    /// were handed over last. What is given up at a bound depends on the order of all frames: the whole is to be dissected
-    /// again by one.
-    #[inline]
-    fn is_over(&self) -> bool {
-        matches!(self, Self::Parts(parts) if parts.is_over)
     }
 }
 
@@ -106,6 +86,29 @@ pub struct Parts {
     /// That of any thread.
     share: Option<Share>,
     is_over: bool,
+}
+
+impl Dissect for Parts {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        let filling = self.inlet.filling();
+        filling.push(frame);
+        if filling.is_full() {
+            self.hand_over();
+        }
+    }
+
+    fn catch_up(&mut self) {
+        self.hand_over();
+        self.inlet.catch_up();
+        self.note_bounds();
+    }
+
+    /// As far as was seen when frames were handed over last.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
 }
 
 impl Parts {
@@ -123,23 +126,12 @@ impl Parts {
         Self { inlet, threads, share, is_over: false }
     }
 
-    #[inline]
-    fn frame(&mut self, frame: &Frame<'_>) {
-        let filling = self.inlet.filling();
-        filling.push(frame);
-        if filling.is_full() {
-            self.hand_over();
-        }
-    }
-
     fn hand_over(&mut self) {
         self.inlet.hand_over();
-        self.is_over = self.share.as_ref().is_some_and(Share::is_over);
+        self.note_bounds();
     }
 
-    fn catch_up(&mut self) {
-        self.inlet.hand_over();
-        self.inlet.catch_up();
+    fn note_bounds(&mut self) {
         self.is_over = self.share.as_ref().is_some_and(Share::is_over);
     }
 

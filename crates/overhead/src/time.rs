@@ -2,7 +2,7 @@
 
 use crate::exit::StatusFault;
 use clap::Args;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 use std::time::Duration;
 #[cfg(feature = "live")]
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -80,7 +80,7 @@ impl TimeWindow {
     }
 
     /// Returns what it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
-    pub fn of(&self, first_ns: u64) -> impl RangeBounds<u64> + use<> {
+    pub fn of(&self, first_ns: u64) -> (Bound<u64>, Bound<u64>) {
         let absolute = |moment: TimePoint| match moment {
             TimePoint::At(ns) => ns,
             TimePoint::After(ns) => first_ns.saturating_add(ns),
@@ -134,6 +134,7 @@ fn after(text: &str) -> Result<TimePoint, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::RangeBounds;
 
     #[test]
     fn durations_take_units() {
