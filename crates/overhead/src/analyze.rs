@@ -4,6 +4,7 @@ use crate::anonymise::{self, AnonymiseArgs};
 use crate::cli::{Output, Which};
 use crate::divide::{Dissect, Division};
 use crate::exit::StatusFault;
+use crate::inputs::Take;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::project::ProjectArgs;
 use crate::runs::KeptRun;
@@ -15,8 +16,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use overhead_dissect::explain::FieldSums;
 use overhead_dissect::{Dissector, Selection, Totals};
-use overhead_model::Measured;
 use overhead_model::record::{By, Input, Run, Selected, SourceKind};
+use overhead_model::{Frame, Measured};
 use overhead_report::{Aggregate, NamedRun};
 use std::num::NonZero;
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -341,45 +342,75 @@ impl Reading {
     fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, warnings: &mut Warnings) -> Result<Vec<Input>> {
         self.window.check()?;
         let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
-        let mut inputs: Vec<Input> = self.files.iter().map(input).collect();
-        let (is_all, mut window) = (self.window.is_all(), None);
-        let (mut left, mut outside) = (self.count.unwrap_or(u64::MAX), 0);
-        let findings = inputs::read(&self.files, keys, |file, frame| {
-            if left == 0 || dissection.is_over() {
-                return ControlFlow::Break(());
-            }
-            if !is_all && !self.is_within(&mut window, frame.time_ns) {
-                outside += 1;
-                return ControlFlow::Continue(());
-            }
-            if let Some(input) = inputs.get_mut(file) {
-                input.frames += 1;
-                input.wire_bytes += u64::from(frame.wire_len());
-            }
-            if keys.has_brought() {
-                take_keys(dissection, keys);
-            }
-            dissection.frame(frame);
-            left -= 1;
-            ControlFlow::Continue(())
-        })?;
+        let mut intake = Intake {
+            dissection,
+            keys,
+            wanted: &self.window,
+            is_all: self.window.is_all(),
+            window: None,
+            left: self.count.unwrap_or(u64::MAX),
+            outside: 0,
+            inputs: self.files.iter().map(input).collect(),
+        };
+        let findings = inputs::read(&self.files, keys, &mut intake)?;
         findings.report(warnings);
-        warnings.outside(outside, self.window.options());
-        Ok(inputs)
-    }
-
-    /// Returns whether a frame is of the time that is asked for, which may be told relative to the first one.
-    #[inline(never)]
-    fn is_within(&self, window: &mut Option<(Bound<u64>, Bound<u64>)>, time_ns: u64) -> bool {
-        window.get_or_insert_with(|| self.window.of(time_ns)).contains(&time_ns)
+        warnings.outside(intake.outside, self.window.options());
+        Ok(intake.inputs)
     }
 }
 
-/// Keys came between two frames: they hold for those behind.
-#[cold]
-fn take_keys(dissection: &mut impl Dissect, keys: &KeyReader) {
-    dissection.catch_up();
-    keys.commit();
+/// Hands the frames that are asked for to a dissection.
+struct Intake<'a, D> {
+    dissection: &'a mut D,
+    keys: &'a KeyReader,
+    wanted: &'a TimeWindow,
+    /// Whatever their time.
+    is_all: bool,
+    /// What is wanted, which may be told relative to the first frame.
+    window: Option<(Bound<u64>, Bound<u64>)>,
+    /// Frames to come at most.
+    left: u64,
+    /// Frames of other times.
+    outside: u64,
+    /// What each file had of those that were asked for.
+    inputs: Vec<Input>,
+}
+
+impl<D: Dissect> Take for &mut Intake<'_, D> {
+    #[inline(always)]
+    fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
+        if self.left == 0 || self.dissection.is_over() {
+            return ControlFlow::Break(());
+        }
+        if !self.is_all && !self.is_within(frame.time_ns) {
+            self.outside += 1;
+            return ControlFlow::Continue(());
+        }
+        if let Some(input) = self.inputs.get_mut(file) {
+            input.frames += 1;
+            input.wire_bytes += u64::from(frame.wire_len());
+        }
+        if self.keys.has_brought() {
+            self.bring_keys();
+        }
+        self.dissection.frame(frame);
+        self.left -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+impl<D: Dissect> Intake<'_, D> {
+    #[inline(never)]
+    fn is_within(&mut self, time_ns: u64) -> bool {
+        self.window.get_or_insert_with(|| self.wanted.of(time_ns)).contains(&time_ns)
+    }
+
+    /// Keys came between two frames: they hold for those behind.
+    #[cold]
+    fn bring_keys(&mut self) {
+        self.dissection.catch_up();
+        self.keys.commit();
+    }
 }
 
 /// Returns what a table calls the result: the file's name, or the first and how many more.

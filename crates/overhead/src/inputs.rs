@@ -32,9 +32,33 @@ const SLACK_BYTES: usize = 32 << 20;
 
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
-/// What becomes of a frame; the number is that of its file, in the order given. Breaking off ends the reading.
-pub trait Take: FnMut(usize, &Frame<'_>) -> ControlFlow<()> {}
-impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {}
+/// What becomes of frames.
+pub trait Take {
+    /// Takes the next one; the number is that of its file, in the order given. Breaking off ends the reading.
+    fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {
+    #[inline]
+    fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
+        self(file, frame)
+    }
+}
+
+/// Looks at the clock of each frame before it is taken.
+struct Clocked<T> {
+    clocks: Clocks,
+    take: T,
+}
+
+impl<T: Take> Take for Clocked<T> {
+    // Part of the loop over a file's frames: as a call of its own it would cost a tenth of what most frames do.
+    #[inline(always)]
+    fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
+        self.clocks.frame(file, frame);
+        self.take.take(file, frame)
+    }
+}
 
 /// What there is to say of files that were read, in whole sentences without a full stop.
 #[derive(Debug, Default)]
@@ -55,21 +79,17 @@ impl Findings {
 
 /// Reads all files; gives what is wrong with their ends, and what they hold alike. Secrets of TLS that lie in a file are
 /// brought to `keys` before the frames behind them are taken.
-pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<Findings> {
+pub fn read(paths: &[PathBuf], keys: &KeyReader, take: impl Take) -> Result<Findings> {
     let (waiting, repeats) = (VecDeque::new(), Repeats::default());
     let mut reading = Reading { paths, keys, waiting, repeats, is_one_set: false, findings: Findings::default() };
-    let mut clocks = Clocks::default();
-    let mut take = |file: usize, frame: &Frame<'_>| {
-        clocks.frame(file, frame);
-        take(file, frame)
-    };
+    let mut clocked = Clocked { clocks: Clocks::default(), take };
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
-        if file.rest(|frame| take(0, frame))?.is_continue() {
+        if file.rest(|frame| clocked.take(0, frame))?.is_continue() {
             reading.note_end(&file);
         }
-        reading.findings.partial.extend(clocks.set_back());
+        reading.findings.partial.extend(clocked.clocks.set_back());
         return Ok(reading.findings);
     }
     let mut twins = Twins::default();
@@ -79,17 +99,17 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, mut take: impl Take) -> Result<
         if !is_one_set {
             twins.frame(file, frame);
         }
-        take(file, frame)
+        clocked.take(file, frame)
     })?;
     reading.note_repeats();
     reading.note_twins(&twins);
-    reading.findings.partial.extend(clocks.set_back());
+    reading.findings.partial.extend(clocked.clocks.set_back());
     Ok(reading.findings)
 }
 
 /// Reads all files to their ends into `frame`, the secrets that each frame may need before it.
 pub fn frames(paths: &[PathBuf], keys: &KeyReader, mut frame: impl FnMut(&Frame<'_>)) -> Result<Findings> {
-    read(paths, keys, |_, next| {
+    read(paths, keys, |_: usize, next: &Frame<'_>| {
         keys.commit();
         frame(next);
         ControlFlow::Continue(())
@@ -238,7 +258,7 @@ impl<'a> Reading<'a> {
             let is_near = next_ns.is_some_and(|next| frame.time_ns.saturating_add(SLACK_NS) >= next);
             let late = next_ns.map_or(0, |next| frame.time_ns.saturating_sub(next));
             if late == 0 && held.is_empty() {
-                return if self.repeats.has(index, frame, is_near) { GO_ON } else { take(index, frame) };
+                return if self.repeats.has(index, frame, is_near) { GO_ON } else { take.take(index, frame) };
             }
             held_bytes += frame.bytes.len();
             held.push_back(Kept::of(frame));
@@ -255,7 +275,7 @@ impl<'a> Reading<'a> {
         }
         for kept in held {
             let frame = kept.frame();
-            if !self.repeats.has(file.index, &frame, true) && take(file.index, &frame).is_break() {
+            if !self.repeats.has(file.index, &frame, true) && take.take(file.index, &frame).is_break() {
                 return Ok(Flow::Stop);
             }
         }
@@ -282,7 +302,7 @@ impl<'a> Reading<'a> {
             let index = file.index;
             if let Some(frame) = file.next()?
                 && !self.repeats.has(index, &frame, true)
-                && take(index, &frame).is_break()
+                && take.take(index, &frame).is_break()
             {
                 return Ok(ControlFlow::Break(()));
             }

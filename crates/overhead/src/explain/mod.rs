@@ -17,7 +17,7 @@ use overhead_dissect::explain::{
     Explained, Finder, FoundOperation, FrameFinder, Kind, OperationRecorder, Reading, Wanted,
 };
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{Class, FrameFacts};
+use overhead_model::{Class, Frame, FrameFacts};
 use overhead_report::PageExample;
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
@@ -260,7 +260,7 @@ impl RereadCapture<'_> {
     /// Dissects the file until the reading is done; says where the file was cut, if it was.
     fn read(&self, reading: &mut dyn Reading) -> Result<Findings> {
         let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
-        let findings = inputs::read(self.file, self.keys, |_, frame| {
+        let findings = inputs::read(self.file, self.keys, |_: usize, frame: &Frame<'_>| {
             self.keys.commit();
             if dissector.tally().is_done() {
                 return ControlFlow::Break(());

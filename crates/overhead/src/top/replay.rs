@@ -135,7 +135,7 @@ impl Replay {
         let keys = KeyReader::read(keys, &mut warnings)?;
         let tally = Aggregate::new().with_rows_by(By::Connection);
         let mut dissector = Dissector::new(selection, tally).with_keys(keys.log());
-        let findings = inputs::read(files, &keys, |_, frame| {
+        let findings = inputs::read(files, &keys, |_: usize, frame: &Frame<'_>| {
             keys.commit();
             if self.wait(frame, &mut dissector).is_break() {
                 return ControlFlow::Break(());
