@@ -33,12 +33,16 @@ const FIRST_MAJOR: u16 = 2;
 /// The link type; above it stand the length of the frame check sequence and reserved bits.
 const LINK_TYPE_MASK: u32 = 0xffff;
 
+/// Length of a record's header but in the modified format.
+const USUAL_HEADER: usize = 16;
+
 type Parsed<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]>>;
 
 pub(super) struct LegacyReader {
     parse: fn(&[u8]) -> Parsed<'_>,
     record_header: usize,
-    big_endian: bool,
+    /// Records have the usual header of four little-endian words.
+    is_usual: bool,
     /// Nanoseconds per unit of the fraction.
     fraction_ns: u64,
     interface: [FileInterface; 1],
@@ -58,35 +62,35 @@ impl LegacyReader {
         let (parse, record_header): (fn(&[u8]) -> Parsed<'_>, _) = if header.is_modified_format() {
             (parse_pcap_frame_modified, 24)
         } else if header.is_bigendian() {
-            (parse_pcap_frame_be, 16)
+            (parse_pcap_frame_be, USUAL_HEADER)
         } else {
-            (parse_pcap_frame, 16)
+            (parse_pcap_frame, USUAL_HEADER)
         };
         let link = LinkType((header.network.0.cast_unsigned() & LINK_TYPE_MASK) as u16);
         let fraction_ns = if header.is_nanosecond_precision() { 1 } else { 1_000 };
         window.consume(HEADER_BYTES);
         let interface = [FileInterface { name: None, link, snaplen: header.snaplen }];
-        Ok(Self { parse, record_header, big_endian: header.is_bigendian(), fraction_ns, interface })
+        let is_usual = record_header == USUAL_HEADER && !header.is_bigendian();
+        Ok(Self { parse, record_header, is_usual, fraction_ns, interface })
     }
 
     pub(super) fn interfaces(&self) -> &[FileInterface] {
         &self.interface
     }
 
-    /// Returns the record at the beginning of these bytes where they hold all of it, which is the rule.
+    /// Returns the record at the beginning of these bytes where they hold all of it and it has the usual header, which is the rule.
     #[inline]
     pub(super) fn buffered(&self, bytes: &[u8]) -> Option<FrameAt> {
         let fields: &[[u8; 4]; 4] = bytes.as_chunks().0.first_chunk()?;
-        let [seconds, fraction, captured, original_len] =
-            if self.big_endian { fields.map(u32::from_be_bytes) } else { fields.map(u32::from_le_bytes) };
-        let record = self.record_header.checked_add(captured as usize)?;
-        (self.record_header == 16 && captured <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
+        let [seconds, fraction, captured, original_len] = fields.map(u32::from_le_bytes);
+        let record = USUAL_HEADER + captured as usize;
+        (self.is_usual && captured <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
             time_ns: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns,
             link: self.interface[0].link,
             interface: 0,
             original_len,
             record,
-            data: self.record_header..record,
+            data: USUAL_HEADER..record,
         })
     }
 

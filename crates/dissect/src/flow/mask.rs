@@ -38,7 +38,7 @@ impl Pattern {
     }
 
     /// Returns whether a payload of the same length is like it.
-    #[inline]
+    #[inline(always)]
     pub fn matches(&self, payload: &[u8]) -> bool {
         if payload.len() < WORD {
             // There is one word at most.

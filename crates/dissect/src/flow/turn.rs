@@ -37,6 +37,7 @@ impl Frames {
     }
 
     /// Adds a frame behind the others.
+    #[inline(always)]
     pub fn push(&mut self, frame: Taken, payload: &[u8]) {
         if self.taken.capacity() == 0 {
             // Most turns have two frames, and the last one is not kept.
