@@ -55,7 +55,7 @@ impl<'a> CallPacket<'a> {
         // Most packets are pieces of streams.
         column_text(packet).filter(|(text, _)| text.starts_with(FORMAT.as_bytes()))?;
         let (tags, at) = Tags::read(packet)?;
-        let text = tags.text?.strip_prefix(FORMAT)?;
+        let text = std::str::from_utf8(tags.text?).ok()?.strip_prefix(FORMAT)?;
         if text == ANNOUNCED {
             return Some(Self::Announcement);
         }

@@ -40,6 +40,22 @@ const FORMAT: &str = "stream 1 ";
 const TAG: usize = 4;
 /// More tags than a packet of ours has.
 const MOST_TAGS: usize = 32;
+/// Types and lengths of the tags before the text, and where they are, in packets of a protocol with a port between addresses of IPv6:
+/// all that are written of UNIX sockets, but for those of unknown protocols.
+const USUAL: [(usize, u16, u16); 7] = [
+    (0, DISSECTOR_TABLE, TABLE.len() as u16),
+    (12, TABLE_NUMBER, 4),
+    (20, IPV6_SOURCE, 16),
+    (40, IPV6_DESTINATION, 16),
+    (60, PORT_TYPE, 4),
+    (68, SOURCE_PORT, 4),
+    (76, DESTINATION_PORT, 4),
+];
+/// Where the text's tag is then.
+const USUAL_TEXT: usize = 84;
+const TABLE: &[u8; 8] = b"tcp.port";
+/// Digits of the largest offset.
+const MOST_DIGITS: usize = 20;
 /// Unique local addresses (RFC 4193) that stand for processes, and for paths.
 const PROCESSES: u64 = 0xfd6f_7665_7268_0000;
 const PATHS: u64 = 0xfd6f_7665_7268_0001;
@@ -120,71 +136,127 @@ impl<'a> StreamPiece<'a> {
         Some((Self::of_text(tags.text?, tags.ends)?, at))
     }
 
-    fn of_text(text: &'a str, ends: Ends) -> Option<Self> {
-        let mut words = text.strip_prefix(FORMAT)?.splitn(7, ' ');
-        let mut word = || words.next().filter(|word| !word.is_empty());
+    fn of_text(text: &'a [u8], ends: Ends) -> Option<Self> {
+        let mut rest = text.strip_prefix(FORMAT.as_bytes())?;
+        let mut word = || {
+            let (word, others) = rest.split_at_checked(rest.iter().position(|byte| *byte == b' ')?)?;
+            rest = others.get(1..)?;
+            (!word.is_empty()).then_some(word)
+        };
         let transport = match word()? {
-            "unix" => Transport::Unix,
-            "tls-plaintext" => Transport::TlsPlaintext,
+            b"unix" => Transport::Unix,
+            b"tls-plaintext" => Transport::TlsPlaintext,
             _ => return None,
         };
-        let id = word()?.parse().ok()?;
+        let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse().ok();
+        let id = number(word()?)?;
         let to_server = match word()? {
-            ">" => true,
-            "<" => false,
+            b">" => true,
+            b"<" => false,
             _ => return None,
         };
-        let offset = word()?.parse().ok()?;
+        let offset = number(word()?)?;
         let marks = word()?;
+        let client = std::str::from_utf8(word()?).ok()?;
+        let server = std::str::from_utf8(rest).ok().filter(|server| !server.is_empty())?;
         let [source, destination] = ends.addresses()?;
         Some(Self {
             transport,
             id,
             to_server,
             offset,
-            begins: marks.contains('s'),
-            ends: marks.contains('e'),
-            client: word()?,
-            server: word()?,
+            begins: marks.contains(&b's'),
+            ends: marks.contains(&b'e'),
+            client,
+            server,
             addresses: if to_server { [source, destination] } else { [destination, source] },
         })
     }
 
     /// Appends the tags to `out`; the bytes of the piece are to follow.
     pub fn write(&self, out: &mut Vec<u8>) {
-        Tags::write_ends(self.direction(), self.addresses[1].port(), out);
-        let (to, marks) = (if self.to_server { '>' } else { '<' }, marks(self.begins, self.ends));
-        let Self { transport, id, offset, client, server, .. } = self;
-        // Written in place: there is one for each call of a server.
-        let tag = out.len();
-        put(out, COLUMN_TEXT, FORMAT.as_bytes());
+        PieceTags::new(self).write(self.offset, self.ends, out);
+    }
+}
+
+/// The tags of the pieces of one direction of a connection, but for what differs among them: there is a piece for each call that
+/// writes, so they are put together once.
+#[derive(Clone, Debug)]
+pub struct PieceTags {
+    /// Up to the offset, and where the tag of the text is.
+    head: Vec<u8>,
+    text: usize,
+    begins: bool,
+    /// Client and server, and the last tag.
+    tail: Vec<u8>,
+}
+
+impl PieceTags {
+    /// Returns those of the pieces that differ from this one in where they are and in whether they are the last.
+    pub fn new(piece: &StreamPiece<'_>) -> Self {
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        Tags::write_ends(piece.direction(), piece.addresses[1].port(), &mut head);
+        let text = head.len();
+        put(&mut head, COLUMN_TEXT, FORMAT.as_bytes());
+        let to = if piece.to_server { '>' } else { '<' };
         // A vector takes all that is written.
-        let _ = write!(out, "{transport} {id} {to} {offset} {marks} {client} {server}");
-        let length = (out.len() - tag - TAG) as u16;
-        if let Some(place) = out.get_mut(tag + 2..tag + TAG) {
+        let _ = write!(head, "{} {} {to} ", piece.transport, piece.id);
+        let _ = write!(tail, " {} {}", piece.client, piece.server);
+        put(&mut tail, END, &[]);
+        Self { head, text, begins: piece.begins, tail }
+    }
+
+    /// Appends the tags of the piece at this offset to `out`; its bytes are to follow.
+    pub fn write(&self, offset: u64, ends: bool, out: &mut Vec<u8>) {
+        let text = out.len() + self.text;
+        out.extend_from_slice(&self.head);
+        put_number(out, offset);
+        out.push(b' ');
+        out.extend_from_slice(marks(self.begins, ends).as_bytes());
+        out.extend_from_slice(&self.tail);
+        // The last tag is not of the text.
+        let length = (out.len() - text - 2 * TAG) as u16;
+        if let Some(place) = out.get_mut(text + 2..text + TAG) {
             place.copy_from_slice(&length.to_be_bytes());
         }
-        put(out, END, &[]);
     }
+}
+
+/// Appends a number in decimal digits.
+fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; MOST_DIGITS];
+    let mut from = MOST_DIGITS;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        from -= 1;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(from..).unwrap_or_default());
 }
 
 /// What the tags of a packet of ours say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tags<'a> {
-    pub(crate) text: Option<&'a str>,
+    pub(crate) text: Option<&'a [u8]>,
     pub(crate) ends: Ends,
 }
 
 impl<'a> Tags<'a> {
     /// Reads them, and where they end; `None` where they were not captured whole.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        if let Some((head, text, at)) = usual(bytes) {
+            return Some((Self { text: Some(text), ends: Ends::usual(head)? }, at));
+        }
         let (mut at, mut tags) = (0, Self::default());
         for _ in 0..MOST_TAGS {
             let (kind, value) = tag(bytes, at)?;
             at += TAG + value.len();
             match kind {
                 END => return Some((tags, at)),
-                COLUMN_TEXT => tags.text = std::str::from_utf8(value).ok(),
+                COLUMN_TEXT => tags.text = Some(value),
                 _ => tags.ends.tag(kind, value)?,
             }
         }
@@ -194,7 +266,7 @@ impl<'a> Tags<'a> {
     /// Appends those of sender and receiver, and of whose dissector is to be used: that of the server's port, where it has one.
     pub(crate) fn write_ends((source, destination): (SocketAddr, SocketAddr), server_port: u16, out: &mut Vec<u8>) {
         if server_port > 0 {
-            put(out, DISSECTOR_TABLE, b"tcp.port");
+            put(out, DISSECTOR_TABLE, TABLE);
             put(out, TABLE_NUMBER, &u32::from(server_port).to_be_bytes());
         } else {
             put(out, DISSECTOR, b"data");
@@ -220,6 +292,15 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
+    /// Returns those of tags in their usual places.
+    fn usual(head: &[u8; USUAL_TEXT]) -> Option<Self> {
+        let address = |at: usize| Some(IpAddr::from(*head.get(at + TAG..)?.first_chunk::<16>()?));
+        let port = |at: usize| u16::try_from(u32::from_be_bytes(*head.get(at + TAG..)?.first_chunk()?)).ok();
+        let [_, _, (source, ..), (destination, ..), _, (from, ..), (to, ..)] = USUAL;
+        let addresses = [address(source), address(destination)];
+        Some(Self { addresses, ports: [Some(port(from)?), Some(port(to)?)] })
+    }
+
     /// Takes in one tag; `None` where its value is not as long as it has to be.
     fn tag(&mut self, kind: u16, value: &[u8]) -> Option<()> {
         let port = |value: &[u8]| u16::try_from(u32::from_be_bytes(value.try_into().ok()?)).ok();
@@ -305,9 +386,32 @@ pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
     }
 }
 
+/// Returns what is before the text, the text, and where the tags end, where they are in their usual places.
+#[inline]
+fn usual(bytes: &[u8]) -> Option<(&[u8; USUAL_TEXT], &[u8], usize)> {
+    let (head, rest) = bytes.split_first_chunk::<USUAL_TEXT>()?;
+    let is_there = |&(at, kind, length): &(usize, u16, u16)| {
+        let [kind, length] = [kind, length].map(u16::to_be_bytes);
+        head.get(at..at + TAG) == Some(&[kind[0], kind[1], length[0], length[1]])
+    };
+    if !USUAL.iter().all(is_there) {
+        return None;
+    }
+    let (kind, text) = tag(rest, 0)?;
+    let end = TAG + text.len();
+    match (kind, tag(rest, end)?) {
+        (COLUMN_TEXT, (END, last)) => Some((head, text, USUAL_TEXT + end + TAG + last.len())),
+        _ => None,
+    }
+}
+
 /// Returns the last text for the column of information, and where the tags end. `None` where they were not captured whole, or
 /// have no such text.
+#[inline]
 pub(crate) fn column_text(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    if let Some((_, text, at)) = usual(bytes) {
+        return Some((text, at));
+    }
     let (mut at, mut text) = (0, None);
     for _ in 0..MOST_TAGS {
         let (kind, value) = tag(bytes, at)?;
@@ -355,6 +459,23 @@ mod tests {
             let link = LinkType::UPPER_PDU;
             let frame = Frame { time_ns: 0, link, original_len: bytes.len() as u32, interface: 0, bytes: &bytes };
             assert_eq!(frame.wire_len(), 5, "tags are on no wire");
+        }
+    }
+
+    #[test]
+    fn pieces_are_read_alike_wherever_their_tags_are() {
+        for (offset, port) in [(0, 6_379), (9, 6_379), (10, 6_379), (u64::MAX, 6_379), (7, 0)] {
+            let addresses = unix_ends(4_711, "/run/a b.sock", 70_000, port);
+            let piece = StreamPiece { offset, addresses, ..piece() };
+            let (mut bytes, mut others) = (Vec::new(), Vec::new());
+            piece.write(&mut bytes);
+            assert_eq!(usual(&bytes).is_some(), port > 0);
+            // An option of Wireshark's that says nothing of the stream.
+            put(&mut others, 33, b"x");
+            others.extend(&bytes);
+            assert!(usual(&others).is_none());
+            assert_eq!(StreamPiece::read(&bytes), Some((piece, bytes.len())));
+            assert_eq!(StreamPiece::read(&others), Some((piece, others.len())));
         }
     }
 

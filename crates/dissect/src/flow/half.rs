@@ -314,7 +314,8 @@ impl Half {
     /// `len` bytes at `next` are being delivered, of which these were captured.
     #[inline(always)]
     pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
-        if bytes.len() as u64 == len {
+        // What was in no frames is not sent again.
+        if bytes.len() as u64 == len && self.base.is_none() {
             self.recent.remember(self.next, bytes);
         }
         self.deliver(len);
