@@ -3,6 +3,7 @@
 //! A piece comes when its call returns, which may be after the other end has read, and even answered, its bytes. What its writer
 //! had read of the other direction therefore comes first, however late.
 
+use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ pub(super) trait Waiting {
 /// What waits, by connection.
 #[derive(Debug)]
 pub(super) struct Order<P = super::StreamBytes> {
-    connections: HashMap<u64, Connection<P>>,
+    connections: HashMap<u64, Connection<P>, RandomState>,
     /// Connections of which something waits.
     waiting: BTreeSet<u64>,
 }
@@ -49,7 +50,7 @@ impl<P> Default for Connection<P> {
 
 impl<P> Default for Order<P> {
     fn default() -> Self {
-        Self { connections: HashMap::new(), waiting: BTreeSet::new() }
+        Self { connections: HashMap::default(), waiting: BTreeSet::new() }
     }
 }
 
