@@ -42,7 +42,8 @@ pub struct Compare {
     #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement")]
     by: PairedBy,
     /// End with 4 where a figure is more than so much above the reference's; repeatable. Figures are request and response with
-    /// .wire, .payload, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and client.cycles
+    /// .wire, .payload, .headers, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and
+    /// client.cycles
     #[arg(long, value_name = "FIGURE>+N[%]")]
     fail_on: Vec<ChangeLimit>,
     /// Form of the result on standard output

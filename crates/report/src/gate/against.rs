@@ -42,7 +42,7 @@ impl FromStr for ChangeLimit {
 fn absolute(figure: Figure, text: &str) -> Option<f64> {
     let unit = match figure {
         Figure::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
-        Figure::Wire(_) | Figure::Payload(_) | Figure::Account(..) => {
+        Figure::Wire(_) | Figure::Payload(_) | Figure::Headers(_) | Figure::Account(..) => {
             text.strip_suffix('B').map(|number| (number, 1.0))
         }
         Figure::Frames(_) | Figure::Syscalls(_) | Figure::Cycles(_) => None,

@@ -19,6 +19,9 @@ pub enum Figure {
     Payload(Side),
     /// `request.frames`: frames of a direction.
     Frames(Side),
+    /// `request.headers`: headers of a direction's frames with payload. An acknowledgment that travels alone, which depends on the time,
+    /// has none of them.
+    Headers(Side),
     /// `response.schema`: bytes of one account of a direction.
     Account(Side, Account),
     /// `latency.p99`: a percentile of the latency in nanoseconds, by its place among those that are compared.
@@ -28,6 +31,9 @@ pub enum Figure {
     /// `cycles`, `client.cycles`: CPU cycles per workload operation, of all together.
     Cycles(Process),
 }
+
+/// The accounts of headers.
+const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 
 /// A percentile that a limit can be set on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +51,7 @@ pub enum Process {
 /// A name that is no figure's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0}: no such figure; there are request and response with .wire, .payload, .frames or an account (response.schema), \
+    "{0}: no such figure; there are request and response with .wire, .payload, .headers, .frames or an account (response.schema), \
      latency.p50, latency.p90, latency.p99, latency.p999, syscalls, client.syscalls, cycles and client.cycles"
 )]
 pub struct FigureError(String);
@@ -69,7 +75,11 @@ impl Figure {
     /// Returns the direction whose bytes or frames it is of.
     pub(crate) const fn side(self) -> Option<Side> {
         match self {
-            Self::Wire(side) | Self::Payload(side) | Self::Frames(side) | Self::Account(side, _) => Some(side),
+            Self::Wire(side)
+            | Self::Payload(side)
+            | Self::Frames(side)
+            | Self::Headers(side)
+            | Self::Account(side, _) => Some(side),
             Self::Latency(_) | Self::Syscalls(_) | Self::Cycles(_) => None,
         }
     }
@@ -79,6 +89,7 @@ impl Figure {
         match self {
             Self::Wire(_) => true,
             Self::Payload(_) => account.is_payload(),
+            Self::Headers(_) => HEADERS.contains(&account),
             Self::Account(_, of) => account == of,
             Self::Frames(_) | Self::Latency(_) | Self::Syscalls(_) | Self::Cycles(_) => false,
         }
@@ -91,6 +102,7 @@ impl Figure {
             Self::Wire(side) => Some(sum.wire(side)),
             Self::Payload(side) => Some(sum.payload(side)),
             Self::Frames(side) => Some(sum.per_operation(sum.sides[side as usize].frames)),
+            Self::Headers(side) => Some(HEADERS.iter().map(|account| sum.bytes(side, *account)).sum()),
             Self::Account(side, account) => Some(sum.bytes(side, account)),
             Self::Latency(percentile) => crate::compare::mean(&sum.latencies(percentile.of())),
             Self::Syscalls(_) | Self::Cycles(_) => None,
@@ -100,7 +112,9 @@ impl Figure {
     /// Returns a value of it with its unit: `155 B`, `2.01 calls`.
     pub(crate) fn with_unit(self, value: f64) -> String {
         match self {
-            Self::Wire(_) | Self::Payload(_) | Self::Account(..) => format!("{} B", bytes_label(value)),
+            Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
+                format!("{} B", bytes_label(value))
+            }
             Self::Frames(_) => format!("{} frames", significant(value)),
             Self::Latency(_) => format!("{} µs", decimal(value / 1e3)),
             Self::Syscalls(_) => format!("{} calls", significant(value)),
@@ -127,6 +141,7 @@ impl fmt::Display for Figure {
             Self::Wire(side) => write!(f, "{}.wire", side.name()),
             Self::Payload(side) => write!(f, "{}.payload", side.name()),
             Self::Frames(side) => write!(f, "{}.frames", side.name()),
+            Self::Headers(side) => write!(f, "{}.headers", side.name()),
             Self::Account(side, account) => write!(f, "{}.{account}", side.name()),
             Self::Latency(Percentile(at)) => write!(f, "latency.{}", PERCENTILES[*at].0),
             Self::Syscalls(Process::Server) => f.write_str("syscalls"),
@@ -164,6 +179,7 @@ impl FromStr for Figure {
             "wire" => Ok(Self::Wire(side)),
             "payload" => Ok(Self::Payload(side)),
             "frames" => Ok(Self::Frames(side)),
+            "headers" => Ok(Self::Headers(side)),
             account => Account::from_name(account).map(|account| Self::Account(side, account)).ok_or_else(unknown),
         }
     }
@@ -189,7 +205,9 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for name in ["request.wire", "response.payload", "request.frames", "latency.p50", "latency.p999", "syscalls"] {
+        for name in
+            ["request.wire", "response.payload", "request.frames", "response.headers", "latency.p50", "syscalls"]
+        {
             assert_eq!(name.parse::<Figure>().unwrap().to_string(), name);
         }
         for account in Account::ALL {
