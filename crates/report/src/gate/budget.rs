@@ -20,9 +20,24 @@ pub struct Budget {
     /// Limits of all operations together, setting up included, per workload operation.
     #[serde(default)]
     pub run: BTreeMap<Figure, Allowed>,
+    /// What all operations together were made of when it was written.
+    #[serde(default)]
+    pub made_of: Option<MadeOf>,
     /// Limits of operations.
     #[serde(default, rename = "operation")]
     pub operations: Vec<OperationBudget>,
+}
+
+/// What the bytes of all operations together were made of, per workload operation.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeOf {
+    /// By figures of accounts.
+    #[serde(default)]
+    pub accounts: BTreeMap<Figure, f64>,
+    /// The payload by operation: `request.payload setup PREPARE`.
+    #[serde(default)]
+    pub operations: BTreeMap<String, f64>,
 }
 
 /// What operations of one name or statement may cost.

@@ -1,6 +1,6 @@
 //! A run held against a budget.
 
-use super::budget::{Allowed, Budget, OperationBudget, Unlisted};
+use super::budget::{Allowed, Budget, MadeOf, OperationBudget, Unlisted};
 use super::finding::{Changes, Judged};
 use super::{Figure, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
@@ -9,6 +9,7 @@ use crate::run::NamedRun;
 use crate::summary::{failed_command, present, workload_count};
 use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
 use overhead_model::{Account, Class, Run, Side, exit};
+use std::collections::BTreeMap;
 
 /// What all operations of a run are called.
 pub(super) const ALL: &str = "all operations";
@@ -18,7 +19,7 @@ pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     let sums = RunSums::of(named);
     let mut findings: Vec<Finding> = partial(named).into_iter().collect();
     for (figure, allowed) in &budget.run {
-        findings.extend(sums.check_run(*figure, *allowed));
+        findings.extend(sums.check_run(*figure, *allowed, budget.made_of.as_ref()));
     }
     for operation in &budget.operations {
         findings.extend(sums.check_operation(operation));
@@ -174,13 +175,48 @@ impl<'a> RunSums<'a> {
         OperationSum { key, count: operations, samples: operations, sides, fields: None, runs: Vec::new() }
     }
 
-    fn check_run(&self, figure: Figure, allowed: Allowed) -> Option<Finding> {
+    /// Returns the payload of a direction by operation, per workload operation, each by class and name; all operations together and
+    /// what they come to.
+    pub(super) fn made_of(&self, side: Side) -> Option<(OperationSum, BTreeMap<String, f64>)> {
+        let workload = workload_count(&self.named.run);
+        let mut parts = BTreeMap::new();
+        for sum in self.names.iter().filter(|_| workload > 0) {
+            let SumKey { class, name, .. } = &sum.key;
+            let label = if *class == Class::Workload { name.clone() } else { format!("{} {name}", class.name()) };
+            *parts.entry(label).or_default() += sum.payload(side) * sum.samples as f64 / workload as f64;
+        }
+        (workload > 0).then(|| (self.whole(workload), parts))
+    }
+
+    /// Returns in what all operations together differ from what they were made of.
+    fn changes(&self, figure: Figure, made_of: Option<&MadeOf>) -> Option<Changes> {
+        let (side, before) = (figure.side()?, made_of?);
+        let (whole, mut parts) = self.made_of(side)?;
+        let account = |account| {
+            let key = Figure::Account(side, account);
+            (!before.accounts.is_empty()).then(|| before.accounts.get(&key).copied().unwrap_or(0.0))
+        };
+        let changes = Changes::of(figure, &whole, account, None);
+        if figure != Figure::Payload(side) {
+            return Some(changes);
+        }
+        let prefix = format!("{figure} ");
+        for (name, bytes) in &before.operations {
+            if let Some(name) = name.strip_prefix(&prefix) {
+                *parts.entry(name.to_owned()).or_default() -= bytes;
+            }
+        }
+        Some(changes.with_operations(parts))
+    }
+
+    fn check_run(&self, figure: Figure, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
         let run = &self.named.name;
         match self.of_run(figure) {
             Err(why) => Some(Finding::unjudged(run, ALL, figure, &why)),
             Ok(measured) => {
                 let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
-                judged.is_above().then(|| Finding::breach(run, ALL, figure, judged, Changes::default()))
+                let changes = || self.changes(figure, made_of).unwrap_or_default();
+                judged.is_above().then(|| Finding::breach(run, ALL, figure, judged, changes()))
             }
         }
     }

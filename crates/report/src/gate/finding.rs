@@ -4,6 +4,7 @@ use super::Figure;
 use crate::sums::OperationSum;
 use overhead_model::{Account, exit};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Changes of accounts, and of fields, that a finding names in words; JSON has all.
 const NAMED: usize = 4;
@@ -47,6 +48,9 @@ pub struct Finding {
     pub accounts: Vec<Change>,
     /// Fields that changed, likewise.
     pub fields: Vec<Change>,
+    /// Of all operations together: those whose part changed, with their class where it is not the workload's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<Change>,
     /// All of it but the run, in a line without a full stop.
     pub message: String,
 }
@@ -82,6 +86,7 @@ impl Finding {
             allowed: None,
             accounts: Vec::new(),
             fields: Vec::new(),
+            operations: Vec::new(),
             message: if operation.is_empty() { message } else { format!("{operation}: {message}") },
         }
     }
@@ -104,7 +109,7 @@ impl Finding {
             figure.with_unit(allowed),
             figure.with_unit(by),
         );
-        for (word, changes) in [(": ", &changes.accounts), ("; ", &changes.fields)] {
+        for (word, changes) in [(": ", &changes.accounts), ("; ", &changes.fields), ("; ", &changes.operations)] {
             let named = changes.iter().take(NAMED).map(Change::text).collect::<Vec<_>>().join(", ");
             if !named.is_empty() {
                 message.extend([word, &named]);
@@ -119,6 +124,7 @@ impl Finding {
             allowed: Some(allowed),
             accounts: changes.accounts,
             fields: changes.fields,
+            operations: changes.operations,
             ..finding
         }
     }
@@ -144,6 +150,7 @@ impl Judged {
 pub(super) struct Changes {
     pub accounts: Vec<Change>,
     pub fields: Vec<Change>,
+    pub operations: Vec<Change>,
 }
 
 impl Changes {
@@ -161,7 +168,14 @@ impl Changes {
             let by = sum.bytes(side, of) - account(of)?;
             Some(Change { name: of.name().to_owned(), by })
         });
-        Self { accounts: sorted(by_account.collect()), fields: field_changes(figure, sum, field).unwrap_or_default() }
+        let (accounts, fields) = (sorted(by_account.collect()), field_changes(figure, sum, field));
+        Self { accounts, fields: fields.unwrap_or_default(), operations: Vec::new() }
+    }
+
+    /// Adds by how much the parts of operations differ.
+    pub(super) fn with_operations(self, parts: BTreeMap<String, f64>) -> Self {
+        let operations = parts.into_iter().map(|(name, by)| Change { name, by });
+        Self { operations: sorted(operations.collect()), ..self }
     }
 }
 

@@ -48,6 +48,23 @@ fn a_byte_more_in_a_response_is_a_breach_that_names_account_and_field() {
 }
 
 #[test]
+fn a_run_that_sets_up_more_says_which_operations_grew() {
+    let mut run = postgres();
+    let mut prepare = run.run.operations.iter().find(|row| row.name == "SELECT").unwrap().clone();
+    (prepare.class, prepare.name) = (Class::Setup, "PREPARE".to_owned());
+    run.run.operations.push(prepare);
+    let findings = check(&budget(&[postgres()]), &run);
+    let finding = findings.iter().find(|finding| finding.figure == Some(Figure::Payload(Side::Request))).unwrap();
+    assert_eq!(finding.operation, "all operations");
+    let [grown] = finding.operations.as_slice() else { panic!("{finding:?}") };
+    assert_eq!(grown.name, "setup PREPARE");
+    assert!((grown.by - (finding.measured.unwrap() - finding.reference.unwrap())).abs() < 1e-6, "{finding:?}");
+    let accounts: f64 = finding.accounts.iter().map(|change| change.by).sum();
+    assert!((accounts - grown.by).abs() < 1e-6, "{finding:?}");
+    assert!(finding.message.contains("; setup PREPARE +"), "{}", finding.message);
+}
+
+#[test]
 fn bytes_are_exact_however_many_operations_there_were() {
     let mut run = postgres();
     for row in &mut run.run.operations {

@@ -56,6 +56,32 @@ fn of_runs(sums: &[RunSums<'_>]) -> String {
             limit(&mut out, figure, most, tolerance);
         }
     }
+    out.push_str(&all_made_of(sums));
+    out
+}
+
+/// What all operations together were made of: means of the runs.
+fn all_made_of(sums: &[RunSums<'_>]) -> String {
+    let (mut accounts, mut operations) = (BTreeMap::new(), BTreeMap::new());
+    for side in Side::BOTH {
+        for (whole, parts) in sums.iter().filter_map(|sums| sums.made_of(side)) {
+            for account in Account::ALL {
+                *accounts.entry(Figure::Account(side, account)).or_insert(0.0) += whole.bytes(side, account);
+            }
+            for (name, bytes) in parts {
+                *operations.entry(format!("{} {name}", Figure::Payload(side))).or_insert(0.0) += bytes;
+            }
+        }
+    }
+    let mut out = String::new();
+    let mut table = |title: &str, rows: &mut dyn Iterator<Item = (String, f64)>| {
+        let _ = writeln!(out, "\n[made_of.{title}]");
+        for (name, bytes) in rows.filter(|(_, bytes)| *bytes > 0.0) {
+            let _ = writeln!(out, "{} = {}", key(&name), number(bytes / sums.len().max(1) as f64));
+        }
+    };
+    table("accounts", &mut accounts.into_iter().map(|(figure, bytes)| (figure.to_string(), bytes)));
+    table("operations", &mut operations.into_iter());
     out
 }
 
@@ -140,6 +166,11 @@ fn largest(values: &[f64]) -> Option<f64> {
 /// Returns a number that reads back as the same one.
 fn number(value: f64) -> String {
     format!("{value:?}")
+}
+
+/// Returns a key of TOML: a string of one line, which JSON's is but for the last of the control characters.
+fn key(value: &str) -> String {
+    serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007F")
 }
 
 /// Returns a string of TOML.
