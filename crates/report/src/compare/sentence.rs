@@ -83,12 +83,17 @@ impl<'a> Direction<'a> {
         causes.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
         let all: f64 = causes.iter().map(|cause| cause.1.abs()).sum();
         let mut told = 0.0;
-        let main = causes.iter().take_while(|cause| {
+        let is_main = |cause: &&(&str, f64)| {
             let more = told < all * TOLD;
             told += cause.1.abs();
             more
-        });
-        main.map(|(name, by)| format!("{name} {}", signed_whole(*by))).collect::<Vec<_>>().join(", ")
+        };
+        let main = causes.iter().take_while(is_main).count();
+        // Where one is left it is named too, so that they come to the difference.
+        let named = if main + 1 == causes.len() { causes.len() } else { main };
+        let text = |(name, by): &(&str, f64)| format!("{name} {}", signed_whole(*by));
+        let text = causes.iter().take(named).map(text).collect::<Vec<_>>().join(", ");
+        if named < causes.len() { text + ", …" } else { text }
     }
 
     /// Returns the fields that make most of it, or what their names have in common: ` (rows.metadata.column)`.
@@ -146,4 +151,31 @@ fn percent([first, second]: [f64; 2]) -> Option<String> {
     let percent = (second - first) / first * 100.0;
     let sign = if percent < 0.0 { '−' } else { '+' };
     percent.is_finite().then(|| format!("{sign}{:.1}%", percent.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(differences: &[(Account, f64)]) -> String {
+        let account = |&(account, difference): &(Account, f64)| AccountDifference {
+            side: Side::Request,
+            account,
+            bytes: [0.0, difference],
+            difference,
+        };
+        let accounts: Vec<AccountDifference> = differences.iter().map(account).collect();
+        let direction =
+            Direction { side: Side::Request, bytes: [0.0; 2], accounts: accounts.iter().collect(), fields: Vec::new() };
+        direction.causes()
+    }
+
+    #[test]
+    fn causes_come_to_the_difference_or_say_that_there_are_more() {
+        let (query, framing, metadata) = ((Account::Query, -55.9), (Account::Framing, 29.0), (Account::Metadata, 9.0));
+        let (data, status) = ((Account::Data, 4.9), (Account::Status, 1.0));
+        assert_eq!(causes(&[data, query, metadata, framing]), "query −55.9, framing +29, metadata +9, data +4.9");
+        assert_eq!(causes(&[query, framing, metadata, data, status]), "query −55.9, framing +29, metadata +9, …");
+        assert_eq!(causes(&[framing]), "framing +29");
+    }
 }
