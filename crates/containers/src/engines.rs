@@ -2,7 +2,7 @@
 //!
 //! | engine | files | names |
 //! |---|---|---|
-//! | Docker | `/var/lib/docker/containers/ID/config.v2.json` | `Name`, labels of Kubernetes (`cri-dockerd`) |
+//! | Docker | `/var/lib/docker/containers/ID/config.v2.json`, or where the daemon was told to keep it | `Name`, labels of Kubernetes (`cri-dockerd`) |
 //! | podman, CRI-O | `…/containers/storage/DRIVER-containers/containers.json`, `…/ID/userdata/config.json` | `names`, annotations |
 //! | containerd | `/run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json`, `init.pid` | annotations of Kubernetes and of nerdctl |
 //! | runc | `/run/runc/ID/state.json` | the id |
@@ -14,11 +14,14 @@ use crate::files::{Files, Host};
 use crate::{Pod, SHOWN};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Docker keeps containers, unless `data-root` in its settings says otherwise.
+/// Where Docker keeps containers, unless `data-root` in its settings or on its command line says otherwise.
 const DOCKER: &str = "/var/lib/docker";
 const DOCKER_SETTINGS: &str = "/etc/docker/daemon.json";
+const DOCKER_DAEMON: &str = "dockerd";
+const DOCKER_OPTION: &str = "--data-root";
 /// Where containerd keeps what it runs: its own folder, and that of the one in k3s.
 const CONTAINERD: [&str; 2] =
     ["/run/containerd/io.containerd.runtime.v2.task", "/run/k3s/containerd/io.containerd.runtime.v2.task"];
@@ -93,9 +96,10 @@ pub(crate) fn short(id: &str) -> &str {
 /// Returns what all engines say, of each container once, and the folders that may not be read.
 pub(crate) fn entries(host: &Host) -> (Vec<Entry>, Vec<PathBuf>) {
     let (mut all, mut unreadable, mut seen) = (Vec::<Entry>::new(), Vec::new(), BTreeSet::new());
+    let told = docker_folders(host);
     for root in &host.roots {
         let files = Files::below(root);
-        for entries in [docker(&files), storage(&files), containerd(&files), runc(&files), crun(&files)] {
+        for entries in [docker(&files, &told), storage(&files), containerd(&files), runc(&files), crun(&files)] {
             all.extend(entries.into_iter().filter(|entry| seen.insert(entry.id.clone())));
         }
         // Where the files of this root can be read, those of another one are not missed.
@@ -106,9 +110,25 @@ pub(crate) fn entries(host: &Host) -> (Vec<Entry>, Vec<PathBuf>) {
     (all, unreadable)
 }
 
-fn docker(files: &Files<'_>) -> Vec<Entry> {
+/// Returns the folders that running daemons of Docker were told on their command lines, as the one of snap is.
+fn docker_folders(host: &Host) -> BTreeSet<PathBuf> {
+    let processes = fs::read_dir(&host.proc).into_iter().flatten().flatten();
+    let of = |process: fs::DirEntry| {
+        let line = fs::read(process.path().join("cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+        words.next().filter(|program| program.rsplit('/').next() == Some(DOCKER_DAEMON))?;
+        let told = words.find_map(|word| word.strip_prefix(DOCKER_OPTION).map(ToOwned::to_owned))?;
+        // `--data-root FOLDER`, or `--data-root=FOLDER`.
+        let folder = if told.is_empty() { words.next()? } else { told.strip_prefix('=')?.to_owned() };
+        Some(PathBuf::from(folder))
+    };
+    processes.filter_map(of).collect()
+}
+
+fn docker(files: &Files<'_>, told: &BTreeSet<PathBuf>) -> Vec<Entry> {
     let settings = files.json(Path::new(DOCKER_SETTINGS));
     let moved = settings.as_ref().and_then(|settings| settings.get("data-root")?.as_str());
+    let folders = told.iter().map(PathBuf::as_path).chain([Path::new(moved.unwrap_or(DOCKER))]);
     let of = |folder: &PathBuf| {
         let config = files.json(&folder.join("config.v2.json"))?;
         let mut entry = Entry::new("docker", config.get("ID")?.as_str()?);
@@ -121,7 +141,7 @@ fn docker(files: &Files<'_>) -> Vec<Entry> {
             None => entry,
         })
     };
-    files.list(&Path::new(moved.unwrap_or(DOCKER)).join("containers")).iter().filter_map(of).collect()
+    folders.flat_map(|folder| files.list(&folder.join("containers"))).filter_map(|folder| of(&folder)).collect()
 }
 
 fn storage(files: &Files<'_>) -> Vec<Entry> {

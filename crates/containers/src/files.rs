@@ -62,11 +62,11 @@ impl<'host> Files<'host> {
         }
     }
 
-    /// Returns the text of a file; `None` where it cannot be read, is too long or no UTF-8.
+    /// Returns the text of a file, a mark in place of what is no UTF-8; `None` where it cannot be read or is too long.
     pub(crate) fn text(&self, file: &Path) -> Option<String> {
-        let mut text = String::new();
-        let length = fs::File::open(self.path(file)).ok()?.take(MOST_BYTES + 1).read_to_string(&mut text).ok()?;
-        (length as u64 <= MOST_BYTES).then_some(text)
+        let mut bytes = Vec::new();
+        let length = fs::File::open(self.path(file)).ok()?.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        (length as u64 <= MOST_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns what is in a file; `None` where it cannot be read or is no JSON.

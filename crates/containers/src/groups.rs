@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Digits of the number that Docker, podman, containerd (for Kubernetes) and CRI-O give a container: a SHA-256 in hexadecimal.
 const DIGITS: usize = 64;
@@ -58,13 +59,18 @@ pub(crate) fn processes(host: &Host) -> io::Result<Vec<Process>> {
     for entry in fs::read_dir(&host.proc)?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         // It may have ended meanwhile.
-        let Ok(groups) = fs::read_to_string(entry.path().join("cgroup")) else { continue };
+        let Ok(groups) = text(&entry.path().join("cgroup")) else { continue };
         let pid_namespace = fs::metadata(entry.path().join("ns/pid")).ok().map(|namespace| namespace.ino());
-        let parent = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| parent(&stat)).unwrap_or(0);
+        let parent = text(&entry.path().join("stat")).ok().and_then(|stat| parent(&stat)).unwrap_or(0);
         all.push(Process { pid, parent, pid_namespace, paths: groups.lines().filter_map(path).collect() });
     }
     all.sort_by_key(|process| process.pid);
     Ok(all)
+}
+
+/// Returns the text of a file. Groups and processes may be called by any bytes; those that are no UTF-8 are in no name that is looked for.
+fn text(file: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
 }
 
 /// Returns the number of a process's network namespace; `None` where it may not be seen.

@@ -21,6 +21,10 @@ impl Lab {
     }
 
     fn put(&self, path: &str, text: &str) {
+        self.put_bytes(path, text.as_bytes());
+    }
+
+    fn put_bytes(&self, path: &str, text: &[u8]) {
         let path = self.0.path().join(path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -63,6 +67,36 @@ fn docker_with_the_driver_of_groups_of_version_1_and_another_root() {
     let containers = lab.containers();
     assert_eq!(containers.of_process(26_560).unwrap().in_words(), "dcache (docker 40a021d090fa)");
     assert_eq!(containers.of_process(26_500), None);
+}
+
+#[test]
+fn docker_with_a_root_that_its_daemon_was_told() {
+    for words in [&b"/snap/docker/1/bin/dockerd\0--data-root=/srv/d\0"[..], b"dockerd\0-D\0--data-root\0/srv/d\0"] {
+        let lab = Lab::new();
+        lab.put_bytes("proc/50/cmdline", words);
+        lab.put_bytes("proc/51/cmdline", b"other\0--data-root\0/srv/other\0");
+        lab.docker("srv/d", ONE, "cache", 70, "{}");
+        lab.docker("srv/other", TWO, "none", 71, "{}");
+        lab.process(70, 1, &format!("/docker/{ONE}"));
+        assert_eq!(lab.found(), [("cache".into(), Some("docker"), vec![70])]);
+    }
+}
+
+#[test]
+fn names_that_are_no_utf_8_hide_no_container() {
+    let lab = Lab::new();
+    lab.docker("var/lib/docker", ONE, "cache", 70, "{}");
+    lab.process(70, 1, "/");
+    let mut groups = format!("0::/docker/{ONE}\n1:name=mine:/").into_bytes();
+    groups.extend(b"\xff\xfe\n");
+    lab.put_bytes("proc/70/cgroup", &groups);
+    lab.put_bytes("proc/70/stat", b"70 (\xff\xfe) S 1 70 70 0 -1");
+    let mut config = format!(r#"[{{"id":"{TWO}","names":["ca"#).into_bytes();
+    config.extend(b"\xffche\"]}]");
+    lab.put_bytes("var/lib/containers/storage/overlay-containers/containers.json", &config);
+    lab.process(71, 1, &format!("/libpod_parent/libpod-{TWO}"));
+    let wanted = [("cache".into(), Some("docker"), vec![70]), ("ca\u{fffd}che".into(), Some("podman"), vec![71])];
+    assert_eq!(lab.found(), wanted);
 }
 
 #[test]
