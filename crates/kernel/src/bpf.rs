@@ -2,7 +2,7 @@
 
 use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
-use crate::discover::in_initial_pid_namespace;
+use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use crate::object::has_tracepoint;
 use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
@@ -69,9 +69,7 @@ impl Programs {
     pub(crate) fn start(options: &CounterOptions) -> Result<Self, Error> {
         // The library would print to standard error; what matters is in its errors.
         libbpf_rs::set_print(None);
-        if !in_initial_pid_namespace() {
-            return Err(Error::PidNamespace);
-        }
+        check_pid_namespace()?;
         let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
         let cycles = CycleEvents::open(options.cycles);
         let mut missing = BTreeMap::new();

@@ -33,6 +33,10 @@ pub(crate) const TO_SEE: [Privilege; 2] = [SYS_PTRACE, DAC_READ_SEARCH];
 /// Says whether the open files of other users' processes can be seen; yes, where there are no such processes.
 pub(crate) fn try_to_see() -> io::Result<()> {
     let own = fs::metadata("/proc/self/status")?.uid();
+    // There is always a first process; it is not there for those who are not to see it.
+    if fs::metadata("/proc/1").is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Err(io::Error::other("/proc hides them, by its option hidepid"));
+    }
     let mut seen = Ok(());
     for entry in fs::read_dir("/proc")?.flatten() {
         let is_process = entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
@@ -74,9 +78,10 @@ pub(crate) fn network_namespace(pid: u32) -> u32 {
     fs::metadata(format!("/proc/{pid}/ns/net")).map_or(0, |namespace| namespace.ino() as u32)
 }
 
-/// Returns whether process numbers here are those of the kernel.
-pub(crate) fn in_initial_pid_namespace() -> bool {
-    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PID_NAMESPACE)
+/// Refuses to go on where process numbers here are not those of the kernel, or are not to be had.
+pub(crate) fn check_pid_namespace() -> Result<(), Error> {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| Error::NoProc(error.to_string()))?;
+    if namespace.ino() == INITIAL_PID_NAMESPACE { Ok(()) } else { Err(Error::PidNamespace) }
 }
 
 /// Owners of the sockets on `ports`, in all network namespaces, this process excluded.

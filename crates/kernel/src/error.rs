@@ -21,6 +21,9 @@ pub enum Error {
          in a container with the host's PID namespace (--pid=host)"
     )]
     PidNamespace,
+    /// There is no file system of processes.
+    #[error("the processes cannot be told ({0}): mount /proc")]
+    NoProc(String),
     /// The kernel refuses a program that nothing works without.
     #[error("the kernel refuses the BPF programs: {0}")]
     Load(String),

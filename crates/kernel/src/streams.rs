@@ -6,7 +6,7 @@
 mod order;
 
 use crate::clock::Stamp;
-use crate::discover::in_initial_pid_namespace;
+use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use crate::object::{has_tracepoint, map, ring_size};
 use crate::skeleton::stream_types as types;
@@ -158,13 +158,11 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] where this
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or [`Error::Attach`] where this
     /// machine cannot do it; [`Error::Tables`] where a name is longer than a socket's can be.
     pub fn start(options: &StreamOptions) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
-        if !in_initial_pid_namespace() {
-            return Err(Error::PidNamespace);
-        }
+        check_pid_namespace()?;
         check_tracepoints()?;
         let object = load(options)?;
         for (index, socket) in options.sockets.iter().enumerate() {

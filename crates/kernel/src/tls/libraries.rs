@@ -5,7 +5,8 @@
 
 use crate::skeleton::tls_types::tls_function;
 use object::{Object, ObjectSection, ObjectSymbol};
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::FromBufRead;
+use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -67,13 +68,14 @@ impl Finder {
     /// The process is gone, or another user's.
     pub(super) fn of_process(&mut self, pid: u32) -> io::Result<Encryption> {
         let process = Process::new(pid.cast_signed()).map_err(io::Error::other)?;
-        let maps = process.maps().map_err(io::Error::other)?;
+        let maps = maps(pid)?;
         let mut found = Encryption::default();
         let mut seen = BTreeSet::new();
         let program = process.exe().ok();
+        let program = program.as_ref().map(|program| program.to_string_lossy());
         for map in &maps {
             let MMapPath::Path(name) = &map.pathname else { continue };
-            let is_program = program.as_ref() == Some(name);
+            let is_program = program.as_deref() == name.to_str();
             let is_code = map.perms.contains(MMPermissions::EXECUTE);
             if !is_program && other_by_name(name).is_none() && !may_be_openssl(name) && !is_code {
                 continue;
@@ -117,6 +119,12 @@ impl Finder {
         }
         found.others.extend(others.iter());
     }
+}
+
+/// Returns what a process maps. A file may be called by any bytes: what is no UTF-8 in a name is replaced by a mark.
+fn maps(pid: u32) -> io::Result<MemoryMaps> {
+    let table = fs::read(format!("/proc/{pid}/maps"))?;
+    MemoryMaps::from_buf_read(String::from_utf8_lossy(&table).as_bytes()).map_err(io::Error::other)
 }
 
 /// Returns how a mapped file is opened from here: by its name in the process's mount namespace, or, of a process that has changed its

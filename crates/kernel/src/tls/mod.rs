@@ -6,7 +6,7 @@
 mod libraries;
 
 use crate::clock::Stamp;
-use crate::discover::{self, families, in_initial_pid_namespace, owners};
+use crate::discover::{self, check_pid_namespace, families, owners};
 use crate::error::Error;
 use crate::object::{map, ring_size};
 use crate::options::ProcessSelection;
@@ -189,9 +189,7 @@ impl TlsCalls {
     /// [`Error::NoSuchProcess`] where a named process is not there.
     pub fn start(options: &TlsOptions) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
-        if !in_initial_pid_namespace() {
-            return Err(Error::PidNamespace);
-        }
+        check_pid_namespace()?;
         let Roots { pids, adopts, serves } = roots(options)?;
         let mut object = load(options)?;
         let links = attach_tracepoints(&mut object)?;

@@ -61,6 +61,7 @@ impl Counting {
                 error @ (Error::NoBtf(_)
                 | Error::Permission(_)
                 | Error::PidNamespace
+                | Error::NoProc(_)
                 | Error::Load(_)
                 | Error::Attach { .. }),
             ) => Ok(Self::Off(error.to_string())),
