@@ -228,6 +228,33 @@ int tls_received(__u64 *ctx)
 	return 0;
 }
 
+/*
+ * In place of these two where the kernel has no such tracepoints (before Linux 6.3): the functions that they are about. Their first
+ * arguments are sock, message, length and, of the second, flags; what else there is differs.
+ */
+static __always_inline void returned(__u64 *ctx, __u32 sent)
+{
+	__u64 result;
+
+	if (!bpf_get_func_ret(ctx, &result))
+		moved((struct sock *)ctx[0], (int)result, sent);
+}
+
+SEC("fexit/tcp_sendmsg")
+int tcp_sendmsg(__u64 *ctx)
+{
+	returned(ctx, 1);
+	return 0;
+}
+
+SEC("fexit/tcp_recvmsg")
+int tcp_recvmsg(__u64 *ctx)
+{
+	if (!((int)ctx[3] & MSG_PEEK))
+		returned(ctx, 0);
+	return 0;
+}
+
 /* ---- calls ---- */
 
 SEC("uprobe")

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{MapCore, MapHandle, Object};
+use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
+use libbpf_rs::{MapCore, MapHandle, Object, ReferencesType};
 
 /// The least that a ring buffer can be: a page of any architecture.
 const LEAST_RING_BYTES: u32 = 64 << 10;
@@ -27,4 +27,11 @@ pub(crate) fn ring_size(bytes: u32) -> u32 {
 /// Returns whether the kernel has a tracepoint of this name that programs with BTF can be attached to.
 pub(crate) fn has_tracepoint(btf: &Btf<'_>, tracepoint: &str) -> bool {
     btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+}
+
+/// Returns how many arguments a function of the kernel has; `None` where there is no such function.
+pub(crate) fn arguments_of(btf: &Btf<'_>, function: &str) -> Option<usize> {
+    let function: Func<'_> = btf.type_by_name(function)?;
+    let prototype: FuncProto<'_> = function.referenced_type().try_into().ok()?;
+    Some(prototype.iter().len())
 }

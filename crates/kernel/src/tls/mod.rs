@@ -8,11 +8,12 @@ mod libraries;
 use crate::clock::Stamp;
 use crate::discover::{self, check_pid_namespace, families, owners};
 use crate::error::Error;
-use crate::object::{map, ring_size};
+use crate::object::{arguments_of, has_tracepoint, map, ring_size};
 use crate::options::ProcessSelection;
 use crate::ownership::end;
 use crate::skeleton::tls_types;
 use crate::snapshot::{Plain, plain};
+use libbpf_rs::btf::Btf;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder, UprobeOpts,
 };
@@ -20,6 +21,7 @@ use libraries::{Encryption, FREE, FUNCTIONS, FileId, Finder, Library};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,12 +58,14 @@ pub struct TlsOptions {
     pub program: Option<PathBuf>,
     /// Bytes of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
+    /// What goes through a socket is told by the kernel's functions of TCP instead of by tracepoints, as it is where there are none.
+    pub by_functions: bool,
 }
 
 impl TlsOptions {
     /// Takes the calls of these processes about these ports.
     pub fn new(processes: TlsProcesses, ports: impl Into<Vec<u16>>) -> Self {
-        Self { processes, ports: ports.into(), program: None, ring_bytes: RING_BYTES }
+        Self { processes, ports: ports.into(), program: None, ring_bytes: RING_BYTES, by_functions: false }
     }
 }
 
@@ -185,14 +189,15 @@ impl TlsCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] where this machine cannot do it;
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or [`Error::Attach`] where this machine cannot
+    /// do it;
     /// [`Error::NoSuchProcess`] where a named process is not there.
     pub fn start(options: &TlsOptions) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
         let Roots { pids, adopts, serves } = roots(options)?;
         let mut object = load(options)?;
-        let links = attach_tracepoints(&mut object)?;
+        let links = attach_to_kernel(&mut object)?;
         let taken = Arc::<Mutex<Vec<u8>>>::default();
         let ring = ring(&map(&object, "events")?, Arc::clone(&taken))?;
         let mut calls = Self {
@@ -388,7 +393,13 @@ fn roots(options: &TlsOptions) -> Result<Roots, Error> {
 
 fn load(options: &TlsOptions) -> Result<Object, Error> {
     let failed = |error: libbpf_rs::Error| Error::loading(&error);
+    let unused = if by_functions(options)? { TRACEPOINTS } else { FUNCTIONS_OF_TCP.map(|(name, _)| name) };
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
+    for mut program in open.progs_mut() {
+        if unused.iter().any(|name| program.name() == *name) {
+            program.set_autoload(false);
+        }
+    }
     for mut map in open.maps_mut().filter(|map| map.name() == "events") {
         map.set_max_entries(ring_size(options.ring_bytes)).map_err(failed)?;
     }
@@ -402,10 +413,35 @@ fn load(options: &TlsOptions) -> Result<Object, Error> {
     Ok(object)
 }
 
-/// Attaches the programs at tracepoints, all of which are needed.
-fn attach_tracepoints(object: &mut Object) -> Result<Vec<Link>, Error> {
-    let at_tracepoints = object.progs_mut().filter(|program| is_tracepoint(program));
-    at_tracepoints
+/// The programs at the tracepoints of sockets, which Linux has since 6.3.
+const TRACEPOINTS: [&str; 2] = ["tls_sent", "tls_received"];
+/// The programs in their place, named after the functions that they are at, with the fewest and the most arguments of these: since Linux 5.19
+/// the fourth one of the second has the flags.
+const FUNCTIONS_OF_TCP: [(&str, RangeInclusive<usize>); 2] = [("tcp_sendmsg", 3..=3), ("tcp_recvmsg", 4..=5)];
+
+/// Returns whether functions tell of sockets, because that is asked for or this kernel has no tracepoints for it.
+fn by_functions(options: &TlsOptions) -> Result<bool, Error> {
+    let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+    let has_tracepoints = has_tracepoint(&btf, "sock_send_length") && has_tracepoint(&btf, "sock_recv_length");
+    if has_tracepoints && !options.by_functions {
+        return Ok(false);
+    }
+    let is_other = |(name, expected): &(&str, RangeInclusive<usize>)| {
+        !arguments_of(&btf, name).is_some_and(|arguments| expected.contains(&arguments))
+    };
+    match FUNCTIONS_OF_TCP.into_iter().find(is_other) {
+        None => Ok(true),
+        Some((name, _)) => Err(Error::Attach {
+            program: name.to_owned(),
+            reason: "this kernel's function is another one: calls of TLS libraries need Linux 5.19 or later".to_owned(),
+        }),
+    }
+}
+
+/// Attaches the programs that tell of processes and sockets, all of which are needed.
+fn attach_to_kernel(object: &mut Object) -> Result<Vec<Link>, Error> {
+    let in_kernel = object.progs_mut().filter(|program| is_in_kernel(program) && program.autoload());
+    in_kernel
         .map(|program| {
             let name = program.name().to_string_lossy().into_owned();
             program.attach().map_err(|error| Error::Attach { program: name, reason: format!("{error:#}") })
@@ -413,8 +449,9 @@ fn attach_tracepoints(object: &mut Object) -> Result<Vec<Link>, Error> {
         .collect()
 }
 
-fn is_tracepoint(program: &ProgramMut<'_>) -> bool {
-    program.section().to_string_lossy().starts_with("tp_btf/")
+fn is_in_kernel(program: &ProgramMut<'_>) -> bool {
+    let section = program.section().to_string_lossy();
+    section.starts_with("tp_btf/") || section.starts_with("fexit/")
 }
 
 /// A ring buffer that adds what comes out to `taken`.
