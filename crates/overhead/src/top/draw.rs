@@ -95,20 +95,23 @@ fn title(screen: &Screen, view: Option<&View>, width: usize) -> TextLine {
 
 fn figures(view: &View, width: usize) -> TextLine {
     let rate = |value: u64| view.per_second(value).map_or_else(|| "-".to_owned(), scaled);
-    let text = format!(
-        " {} ops/s  {} bytes/s in all, {} beside  {} frames/s",
-        rate(view.operations),
-        rate(view.wire_bytes),
-        rate(view.bytes_beside()),
-        rate(view.frames)
-    );
-    let mut line = vec![(Look::Plain, cut(&text, width))];
-    let mut alarm = |what: String| line.push((Look::Alarm, what));
-    if view.errors > 0 {
-        alarm(format!("  {}", counted(view.errors, "error")));
-    }
-    if view.dropped > 0 {
-        alarm(format!("  {} dropped", counted(view.dropped, "frame")));
+    let figures = [
+        format!("{} ops/s", rate(view.operations)),
+        format!("{} bytes/s in all, {} beside", rate(view.wire_bytes), rate(view.bytes_beside())),
+        format!("{} frames/s", rate(view.frames)),
+    ];
+    // What is wrong comes first: where there is no room for all, it is the last figures that are left out.
+    let dropped = (view.dropped > 0).then(|| format!("{} dropped", counted(view.dropped, "frame")));
+    let errors = (view.errors > 0).then(|| counted(view.errors, "error"));
+    let alarms = [dropped, errors].into_iter().flatten().map(|text| (Look::Alarm, text));
+    let (mut line, mut room) = (Vec::new(), width);
+    for (look, text) in alarms.chain(figures.into_iter().map(|text| (Look::Plain, text))) {
+        let text = format!("{}{text}", if line.is_empty() { " " } else { "  " });
+        if text.width() > room {
+            break;
+        }
+        room -= text.width();
+        line.push((look, text));
     }
     line
 }
@@ -307,6 +310,14 @@ mod tests {
         let buffer = terminal.backend().buffer();
         let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
         (0..height).map(line).collect()
+    }
+
+    #[test]
+    fn what_was_lost_is_not_cut() {
+        let mut view = screen(kinds()).view().unwrap();
+        (view.dropped, view.errors) = (1_234_567, 12_345);
+        let line: String = figures(&view, 80).into_iter().map(|(_, part)| part).collect();
+        assert_eq!(line, " 1,234,567 frames dropped  12,345 errors  2.01k ops/s");
     }
 
     #[test]

@@ -8,7 +8,11 @@ use crate::print;
 use anyhow::{Context, Result};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stdin};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +38,32 @@ impl EndFlag {
     }
 }
 
+/// The terminal that keys come from: standard input, or, where that is something else, the one that this process belongs to.
+enum Keyboard {
+    Input(Stdin),
+    Controlling(File),
+}
+
+impl Keyboard {
+    fn open() -> io::Result<Self> {
+        let input = io::stdin();
+        if input.is_terminal() { Ok(Self::Input(input)) } else { File::open("/dev/tty").map(Self::Controlling) }
+    }
+
+    /// Waits until something comes from it, and returns whether it is gone: the window is closed, or the connection that it was at the
+    /// end of has broken. The library that reads the keys does not come back from there.
+    fn is_gone(&self, wait: Duration) -> bool {
+        let fd = match self {
+            Self::Input(input) => input.as_fd(),
+            Self::Controlling(file) => file.as_fd(),
+        };
+        let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        // A signal ends the wait: that of a window that has changed its size, or of somebody who wants the end.
+        let _ = poll(&mut watched, Timespec::try_from(wait).ok().as_ref());
+        watched.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
+    }
+}
+
 /// The terminal is as before when this goes away. A panic gives it back first, so that what it says can be read.
 struct Restored;
 
@@ -46,6 +76,7 @@ impl Drop for Restored {
 /// Shows the screen until somebody ends it.
 pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     let ends = EndFlag::new()?;
+    let keyboard = Keyboard::open().context("there is no terminal that keys could come from")?;
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let _restored = Restored;
     let has_colour = !no_color();
@@ -62,7 +93,13 @@ pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
         let rows = page(usize::from(terminal.size()?.height));
         // Several keys may come before there is anything to draw.
         let mut wait = due.saturating_duration_since(Instant::now()).min(PATIENCE);
-        while event::poll(wait)? {
+        loop {
+            if keyboard.is_gone(wait) {
+                return Ok(());
+            }
+            if !event::poll(Duration::ZERO)? {
+                break;
+            }
             wait = Duration::ZERO;
             let Event::Key(key) = event::read()? else { continue };
             if key.kind == KeyEventKind::Release {
