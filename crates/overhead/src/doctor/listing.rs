@@ -6,7 +6,7 @@ use crate::databases::{self, Database};
 use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{Containers, Host};
 use overhead_kernel::{ProcessTls, process_tls, tcp_connections};
-use overhead_report::text::{clean, wrapped};
+use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
 
 /// Columns of a terminal that shows it all.
@@ -151,13 +151,36 @@ fn commands(database: &Database, place: &Place) -> Vec<String> {
     let what = format!("--db {system}{ports}");
     let of_packets = match place {
         Place::Here(interface) => Some(format!("{sudo}overhead capture -i {interface} {what}")),
-        Place::Container { name, .. } => Some(format!("{sudo}overhead capture --container {name} {what}")),
+        Place::Container { name, .. } => {
+            typed(name).map(|name| format!("{sudo}overhead capture --container {name} {what}"))
+        }
         Place::Apart { pid, interface } => {
             Some(format!("{sudo}nsenter -t {pid} -n overhead capture -i {interface} {what}"))
         }
         Place::Nowhere => None,
     };
-    let of_unix =
-        database.unix.first().map(|socket| format!("{sudo}overhead capture --unix {} --db {system}", clean(socket)));
+    let of_unix = database.unix.iter().find_map(|socket| typed(socket));
+    let of_unix = of_unix.map(|socket| format!("{sudo}overhead capture --unix {socket} --db {system}"));
     of_packets.into_iter().chain(of_unix).collect()
+}
+
+/// Returns a name as it is typed into a shell: whoever chose it chooses nothing else that the shell does. `None` for one that cannot
+/// be typed, for characters that are not shown or are no text.
+fn typed(name: &str) -> Option<String> {
+    (clean(name) == name && !name.contains(char::REPLACEMENT_CHARACTER)).then(|| quoted(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_to_a_shell_or_is_not_typed() {
+        assert_eq!(typed("/run/redis.sock").as_deref(), Some("/run/redis.sock"));
+        assert_eq!(typed("shop/basket-0/redis").as_deref(), Some("shop/basket-0/redis"));
+        assert_eq!(typed("/run/a b;reboot").as_deref(), Some("'/run/a b;reboot'"));
+        assert_eq!(typed("$(reboot)'").as_deref(), Some(r"'$(reboot)'\'''"));
+        assert_eq!(typed("a\nb"), None);
+        assert_eq!(typed("ca\u{fffd}che"), None);
+    }
 }

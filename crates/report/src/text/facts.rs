@@ -180,7 +180,7 @@ pub(crate) fn command(run: &Run) -> Option<String> {
 }
 
 /// Returns a word as a shell would need it.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

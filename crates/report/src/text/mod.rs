@@ -24,6 +24,7 @@ pub use table::table;
 
 pub use clean::{clean, middle_cut};
 pub(crate) use clean::{markdown_cell, shortened};
+pub use facts::quoted;
 pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
 pub use grid::wrapped;
 
