@@ -11,7 +11,7 @@ use overhead_kernel::{TcpConnection, tcp_connections};
 use overhead_model::record::{self, Counters};
 use overhead_model::{Measured, say};
 use overhead_report::text::{clean, counted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// The interface that engines give a container.
@@ -144,8 +144,14 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
     let of =
         |ip: IpAddr| interfaces.iter().find(|interface| has(interface, ip)).map(|interface| interface.name.clone());
     let mut used = BTreeMap::<String, u64>::new();
-    for connection in connections {
-        // What a namespace sends to an address of its own goes by loopback; both ends of it are in the list.
+    // Of what goes by loopback both ends may be in the list: it is one connection all the same.
+    let mut seen = BTreeSet::new();
+    let ends = |connection: &&TcpConnection| {
+        let TcpConnection { local, remote } = **connection;
+        (local.min(remote), local.max(remote))
+    };
+    for connection in connections.iter().filter(|connection| seen.insert(ends(connection))) {
+        // What a namespace sends to an address of its own goes by loopback.
         let is_within = connection.remote.ip().is_loopback() || of(connection.remote.ip()).is_some();
         let interface = if is_within { Some(LOOPBACK.to_owned()) } else { of(connection.local.ip()) };
         *used.entry(interface.unwrap_or_else(|| USUAL.to_owned())).or_default() += 1;
@@ -225,8 +231,23 @@ mod tests {
         let near = connection("10.88.0.4:6379", "10.88.0.4:40000");
         assert_eq!(name(&interfaces, &[far], false), "eth1");
         assert_eq!(name(&interfaces, &[near], false), "lo");
-        let chosen = choose(&interfaces, &[far, far, near], false).unwrap();
+        let farther = connection("10.89.0.4:6379", "10.89.0.9:40001");
+        let chosen = choose(&interfaces, &[far, farther, near], false).unwrap();
         assert_eq!(chosen, ChosenInterface { name: "eth1".into(), elsewhere: BTreeMap::from([("lo".into(), 1)]) });
+    }
+
+    #[test]
+    fn a_connection_of_which_both_ends_are_here_counts_once() {
+        let interfaces = [interface("lo", "127.0.0.1"), interface("eth0", "10.88.0.4")];
+        let far = |port: u16| connection("10.88.0.4:6379", &format!("10.88.0.9:{port}"));
+        let near = |port: u16| format!("127.0.0.1:{port}");
+        let (server, first, second) = (near(6379), near(40_000), near(40_001));
+        let mut all = vec![far(50_000), far(50_001), far(50_002)];
+        for client in [&first, &second] {
+            all.extend([connection(&server, client), connection(client, &server)]);
+        }
+        let chosen = choose(&interfaces, &all, false).unwrap();
+        assert_eq!(chosen, ChosenInterface { name: "eth0".into(), elsewhere: BTreeMap::from([("lo".into(), 2)]) });
     }
 
     #[test]
