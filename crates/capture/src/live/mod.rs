@@ -10,6 +10,7 @@ mod error;
 mod facts;
 mod interfaces;
 mod link_state;
+mod memory;
 mod namespace;
 mod ring;
 mod stop;
@@ -17,6 +18,7 @@ mod stop;
 pub use background::Background;
 pub use facts::interface_facts;
 pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
+pub use memory::return_large_blocks;
 pub use namespace::NetworkNamespace;
 pub use stop::{Stop, StopHandle};
 

@@ -12,7 +12,7 @@ use crate::sample::{Sampled, Sampler, Windows};
 use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
-use overhead_capture::live::{LiveSource, StopHandle};
+use overhead_capture::live::{LiveSource, StopHandle, return_large_blocks};
 use overhead_capture::{KernelStats, Next, Source, SourceError, WriteError};
 use overhead_dissect::{Dissector, Totals};
 use overhead_kernel::WorkListener;
@@ -260,6 +260,8 @@ impl Capturing {
         limits: Limits,
         work: Option<SharedWorkListener>,
     ) -> Self {
+        // Packet files and batches come and go as long as it runs.
+        return_large_blocks();
         let stop = source.stop_handle();
         let progress = Shared::default();
         let questions = Arc::<Questions>::default();
