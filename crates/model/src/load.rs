@@ -32,7 +32,7 @@ pub struct Load {
     pub command_line: Vec<String>,
     /// The database as it was named on the command line (`redis`, `cassandra`, …).
     pub db: String,
-    /// The protocol's name, as in the run record (`resp`, `pgwire`, `cql`, `mongo`).
+    /// The protocol's name, as in the run record (`resp`, `pgwire`, `cql`, `mongo`, `mysql`, `http`, `memcache`).
     pub protocol: String,
     /// The client library.
     pub driver: LoadDriver,
