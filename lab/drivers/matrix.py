@@ -30,6 +30,7 @@ SYSTEMS = {
     "mongo": ("mongodb", ["ferretdb"], witness.FerretDB),
     "memcache": ("memcached", ["memcached"], witness.Memcached),
     "mysql": ("mysql", ["mariadb", "mysql"], witness.Mysql),
+    "http": ("http", ["httpkv"], witness.Httpkv),
 }
 # Programs that run more than once, under these arguments each.
 ARGUMENTS = {
@@ -38,12 +39,16 @@ ARGUMENTS = {
     ("cql", "python"): [(), ("v4",)],
     ("mysql", "connector-j"): [(), ("compress",)],
     ("mysql", "go-sql-driver"): [(), ("compress",)],
+    ("mysql", "mariadb-node"): [(), ("compress",), ("pipelining",)],
+    ("mysql", "mysql2"): [(), ("compress",)],
     ("pgwire", "psycopg"): [(), ("direct",)],
 }
 # What a driver asks of a server on its own, or a server counts on its own, beside what the program says.
 BESIDE = {
     # Whether the session reads only, which it asks MySQL from version 8 on before it writes.
     ("mysql/connector-j", "mysql"): ("asked", "SELECT", 7),
+    # MySQL knows no bulk request, and is asked 500 times instead of once.
+    ("mysql/mariadb-node", "mysql"): ("asked", "INSERT", 499),
     # A statement that the server prepares again (Com_stmt_reprepare).
     ("mysql/go-sql-driver", "mysql"): ("server", "Com_stmt_prepare", 1),
 }

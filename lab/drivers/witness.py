@@ -2,6 +2,7 @@
 capture leaves out. Each class has `port`, the local port of that connection (0 where it has none), and gives rows
 (what, overhead's figure, the server's) for a record once the program is done."""
 
+import json
 import socket
 import struct
 import subprocess
@@ -186,9 +187,37 @@ MYSQL_COUNTERS = {
        for verb in ("SELECT", "INSERT", "UPDATE", "DELETE", "COMMIT", "ROLLBACK")},
     "Com_begin": lambda word, via: word in ("BEGIN", "START"),
     "Com_stmt_prepare": lambda word, via: word == "PREPARE" and via == "prepared",
-    "Com_stmt_execute": lambda word, via: via == "prepared" and word not in ("PREPARE", "CLOSE", "STMT", "FETCH", "LONG"),
+    "Com_stmt_execute": lambda word, via: via == "bulk" or via == "prepared" and word not in ("PREPARE", "CLOSE", "STMT", "FETCH", "LONG"),
     "Com_stmt_close": lambda word, via: word == "CLOSE" and via == "prepared",
 }
+
+
+class Httpkv(Server):
+    """The lab's store over HTTP: `/stats`, with the bytes of its sockets and requests by what they ask for."""
+
+    def counters(self):
+        question = b"GET /stats HTTP/1.1\r\nHost: witness\r\n\r\n"
+        self.connection.sendall(question)
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += read(self.connection, 1)
+        body = read(self.connection, int(head.lower().partition(b"content-length:")[2].split()[0]))
+        self.asked, self.answered = len(question), len(head) + len(body)
+        return json.loads(body)
+
+    def finish(self):
+        self.first_answer = self.answered
+        super().finish()
+
+    def rows(self, record, streams, said):
+        grown = self.grown()
+        # The second question was counted before its answer said so, and the second answer had not been sent.
+        for side, count in (("request", grown["bytes_read"] - self.asked), ("response", grown["bytes_written"] - self.first_answer)):
+            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
+            yield f"stats: payload, {side}", mine, count
+        yield "stats: requests", total(record, lambda row: row["name"] != "CONNECT"), grown["requests"] - 1
+        for counter, path in (("gets", "/get"), ("multi_gets", "/mget")):
+            yield f"stats: {counter}", total(record, lambda row: row["name"].endswith(" " + path)), grown.get(counter, 0)
 
 
 class Cassandra(Server):
