@@ -10,4 +10,4 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
     Target::named(&name).unwrap_or_else(|| panic!("FUZZ_TARGET is '{name}', and none of {known}"))
 });
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| TARGET.run(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| TARGET.run_quickly(input));

@@ -7,14 +7,15 @@ use overhead_decode::{Label, Note, OpId, Reader, free};
 use overhead_dissect::Engine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
 use overhead_protocols::{AnyDecoder, Shared};
+use std::ops::Range;
 
 /// STARTUP and READY of CQL version 5, after which both sides send segments; without and with `COMPRESSION` lz4.
 const STARTUP: &[u8] = b"\x05\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0";
 const STARTUP_LZ4: &[u8] = b"\x05\0\0\0\x01\0\0\0\x28\0\x02\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\x03lz4";
 const READY: &[u8] = b"\x85\0\0\0\x02\0\0\0\0";
 
-/// Reads `input` as a conversation, twice where it says so.
-pub(crate) fn run(protocol: Protocol, input: &[u8]) {
+/// Reads `input` as a conversation, twice where it says so, and again with other content: in all ways, or in those that it names.
+pub(crate) fn run(protocol: Protocol, input: &[u8], thorough: bool) {
     let mut conversation = Conversation::decode(input);
     if let Some(segments) = conversation.segments.filter(|_| protocol == Protocol::Cql) {
         wrap(&mut conversation.turns, segments);
@@ -31,17 +32,18 @@ pub(crate) fn run(protocol: Protocol, input: &[u8]) {
         assert_eq!(cut.software, whole.software, "software by how the stream is cut");
         assert!(cut.fields == whole.fields, "fields by how the stream is cut");
     }
-    differ(protocol, &conversation);
+    let rounds = if thorough { 0..free::ROUNDS } else { conversation.rounds() };
+    differ(protocol, &conversation, rounds);
 }
 
 /// Says the same again with other content wherever that is free, up to what cannot be read.
-fn differ(protocol: Protocol, conversation: &Conversation) {
+fn differ(protocol: Protocol, conversation: &Conversation, rounds: Range<u64>) {
     let said = conversation.turns.iter().map_while(|turn| match turn {
         Turn::Bytes(side, bytes) => Some((*side, bytes.as_slice())),
         Turn::Opaque(..) => None,
     });
     let new = || AnyDecoder::new(protocol, conversation.mid_stream, &Shared::default());
-    free::check(new, &said.collect::<Vec<_>>());
+    free::check_rounds(new, &said.collect::<Vec<_>>(), rounds);
 }
 
 fn wrap(turns: &mut Vec<Turn>, segments: Segments) {

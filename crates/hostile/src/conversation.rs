@@ -4,13 +4,15 @@
 //! options  turn  turn  …
 //! turn:    F5 control [length]  bytes up to the next F5 (F5 F5 is the byte F5)
 //! options: bit 0 mid-stream, bits 1-2 how the second reading is cut, bit 3 turns in CQL v5 segments,
-//!          bit 4 segments with the header for compression, bit 5 not self-contained
+//!          bit 4 segments with the header for compression, bit 5 not self-contained,
+//!          bits 6-7 with what other content it is read again
 //! control: bit 0 side, bits 1-2 length of a gap before the bytes: none, u8, u16 LE, 2^33
 //! ```
 //!
 //! A mark between turns, and not their lengths, keeps the rest in place when a fuzzer inserts or deletes a byte.
 
 use overhead_model::Side;
+use std::ops::Range;
 
 const MARK: u8 = 0xf5;
 
@@ -68,6 +70,8 @@ pub(crate) struct Conversation {
     pub cut: Cut,
     /// Turns of CQL are to go in v5 segments.
     pub segments: Option<Segments>,
+    /// Which of four ways a fuzzer reads it again in, with other content.
+    pub other_content: u8,
     pub turns: Vec<Turn>,
 }
 
@@ -105,7 +109,14 @@ impl Conversation {
         }
         end_turn(&mut turns, side, &mut bytes);
         let segments = Segments { compression: options & 16 != 0, self_contained: options & 32 == 0 };
-        Self { mid_stream: options & 1 != 0, cut, segments: (options & 8 != 0).then_some(segments), turns }
+        let segments = (options & 8 != 0).then_some(segments);
+        Self { mid_stream: options & 1 != 0, cut, segments, other_content: options >> 6, turns }
+    }
+
+    /// The two rounds of `overhead_decode::free` that its way of reading it again stands for.
+    pub fn rounds(&self) -> Range<u64> {
+        let first = 2 * u64::from(self.other_content);
+        first..first + 2
     }
 
     /// The bytes that [`Conversation::decode`] makes this of. Gaps are of less than 64 KiB.
@@ -118,7 +129,7 @@ impl Conversation {
         };
         let segments =
             self.segments.map_or(0, |of| 8 | u8::from(of.compression) << 4 | u8::from(!of.self_contained) << 5);
-        let mut input = vec![u8::from(self.mid_stream) | cut | segments];
+        let mut input = vec![u8::from(self.mid_stream) | cut | segments | self.other_content << 6];
         for turn in &self.turns {
             match turn {
                 Turn::Opaque(side, gap) => {
@@ -192,6 +203,7 @@ mod tests {
             mid_stream: true,
             cut: Cut::Seven,
             segments: Some(Segments { compression: true, self_contained: false }),
+            other_content: 3,
             turns: vec![
                 Turn::Bytes(Side::Request, vec![1, MARK, 2, MARK]),
                 Turn::Opaque(Side::Response, 700),

@@ -71,8 +71,22 @@ impl Target {
     ///
     /// Where what must hold does not.
     pub fn run(self, input: &[u8]) {
+        self.try_input(input, true);
+    }
+
+    /// Tries one input as a fuzzer does, who tries millions: a conversation is read again with a quarter of the other contents, which
+    /// the input names.
+    ///
+    /// # Panics
+    ///
+    /// As [`Target::run`] does.
+    pub fn run_quickly(self, input: &[u8]) {
+        self.try_input(input, false);
+    }
+
+    fn try_input(self, input: &[u8], thorough: bool) {
         match self {
-            Self::Conversation(protocol) => check::run(protocol, input),
+            Self::Conversation(protocol) => check::run(protocol, input, thorough),
             Self::Reassembler => reassembler::run(input),
             Self::CaptureFile => capture_file::run(input),
             Self::Memo => drop(memo::run(input)),

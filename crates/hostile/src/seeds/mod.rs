@@ -85,7 +85,7 @@ fn encode(exchanges: &[Vec<(Side, Vec<u8>)>], segments: Option<Segments>) -> Vec
         .zip(cuts.iter().cycle())
         .map(|(turns, &cut)| {
             let turns = turns.iter().map(|(side, bytes)| Turn::Bytes(*side, bytes.clone())).collect();
-            Conversation { mid_stream: false, cut, segments, turns }.encode()
+            Conversation { mid_stream: false, cut, segments, other_content: 0, turns }.encode()
         })
         .collect()
 }

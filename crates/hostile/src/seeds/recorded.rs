@@ -140,7 +140,9 @@ fn pieces(turns: Vec<Turn>) -> Vec<Vec<u8>> {
     }
     let short = pieces.into_iter().filter(|turns| turns.iter().map(Turn::len).sum::<u64>() <= LONGEST as u64);
     let numbered = short.take(PIECES).zip(cuts.iter().cycle()).enumerate();
-    let encode = |(index, (turns, &cut))| Conversation { mid_stream: index > 0, cut, segments: None, turns }.encode();
+    let encode = |(index, (turns, &cut))| {
+        Conversation { mid_stream: index > 0, cut, segments: None, other_content: index as u8 & 3, turns }.encode()
+    };
     numbered.map(encode).collect()
 }
 
