@@ -1,15 +1,17 @@
-//! What only the packets say, for the page of a report: what could be saved, and operations byte by byte.
+//! What only the packets say, for the page of a report: what could be saved, what was when, and operations byte by byte.
 
 use crate::cli::Which;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::report::LoadedRun;
 use crate::runs::KeptRun;
+use crate::time::duration;
 use crate::warnings::Warnings;
 use crate::{advise, explain, print};
 use anyhow::Result;
-use overhead_model::{Class, record::OperationRow};
+use overhead_advise::Finding;
+use overhead_model::{Class, Run, record::OperationRow};
 use overhead_report::text::{clean, counted};
-use overhead_report::{PageExample, PageExtras, PageFinding};
+use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
 use std::path::{Path, PathBuf};
 
 /// Bytes of packets that a report reads again of its own accord: some seconds.
@@ -22,17 +24,24 @@ const EXAMPLES: usize = 6;
 pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool) -> Result<PageExtras> {
     let mut extras = PageExtras::default();
     let mut shown = false;
+    // One length of the steps of time, so that the lines of all runs can be set against each other.
+    let lengths = runs.iter().map(|loaded| length_ns(&loaded.run.run));
+    let step_ns = RunSeries::step_ns(lengths.max().unwrap_or(0));
     for loaded in runs {
         let Some(capture) = packets(&loaded.path, which) else { continue };
         let size: u64 = capture.files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         if size > PACKETS {
             let path = loaded.path.display();
             print::warn(&[format!(
-                "{path}: its packets are too many to look for savings in a report: overhead advise {path}"
+                "{path}: its packets are too many to read them again for a report, which has nothing of them over time and no \
+                 savings: overhead advise {path}"
             )]);
         } else {
             let run = if runs.len() > 1 { clean(&loaded.run.name) } else { String::new() };
-            extras.findings.extend(findings(&run, &capture, keys)?);
+            let mut series = series(&run, &loaded.run.run, step_ns);
+            extras.findings.extend(findings(&run, &capture, keys, &mut series)?);
+            // Between windows of a sample nothing is known.
+            extras.series.extend(Some(series).filter(|_| loaded.run.run.sample.is_none()));
         }
         if examples {
             shown = true;
@@ -43,6 +52,31 @@ pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool
         print::warn(&["--bytes: of no run are the packets there".to_owned()]);
     }
     Ok(extras)
+}
+
+fn length_ns(run: &Run) -> u64 {
+    run.source.last_ns.saturating_sub(run.source.first_ns)
+}
+
+/// Returns the series of a run without operations yet.
+fn series(name: &str, run: &Run, step_ns: u64) -> RunSeries {
+    let mut series = RunSeries::new(name, run.source.first_ns, run.source.last_ns, step_ns);
+    let command = run.environment.as_ref().map(|machine| machine.command_line.as_slice());
+    series.warmup_ns = command.and_then(warmup_ns).unwrap_or(0);
+    series
+}
+
+/// Returns how long a capture's warm-up was, as its command line has it.
+fn warmup_ns(command: &[String]) -> Option<u64> {
+    const OPTION: &str = "--warmup";
+    // What comes after `--` is another program's.
+    let own = command.split(|word| word == "--").next()?;
+    let at = own
+        .iter()
+        .position(|word| word.strip_prefix(OPTION).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))?;
+    let length =
+        own[at].split_once('=').map(|(_, length)| length).or_else(|| own.get(at + 1).map(|length| &**length))?;
+    u64::try_from(duration(length).ok()?.as_nanos()).ok()
 }
 
 /// Packets, and how they are read.
@@ -60,19 +94,38 @@ fn packets(path: &Path, which: &Which) -> Option<Packets> {
     }
 }
 
-fn findings(run: &str, capture: &Packets, keys: &KeyFiles) -> Result<Vec<PageFinding>> {
+fn findings(run: &str, capture: &Packets, keys: &KeyFiles, series: &mut RunSeries) -> Result<Vec<PageFinding>> {
     // What there is to say of the packets, the record says.
     let mut warnings = Warnings::default();
     let keys = KeyReader::read(keys, &mut warnings)?;
-    let advice = advise::read(&capture.files, &capture.which, &keys, &mut warnings)?;
-    let told = advice.findings.iter().map(|finding| PageFinding {
+    let advice = advise::read(&capture.files, &capture.which, &keys, &mut warnings, series)?;
+    Ok(advice.findings.iter().map(|finding| told(run, finding)).collect())
+}
+
+fn told(run: &str, finding: &Finding) -> PageFinding {
+    let saving = finding.saving;
+    let [evidence, example] = advise::shown_by(finding);
+    let known = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
+    let has_bytes = (saving.bytes != 0).then_some(());
+    PageFinding {
         run: run.to_owned(),
         subject: advise::subject(finding),
+        rule: finding.rule,
         title: clean(&finding.title),
         saves: advise::saving(finding),
+        cost: [
+            known(has_bytes.map(|()| format!("{:.1}", saving.bytes_per_operation))),
+            known(has_bytes.map(|()| format!("{:.1}%", saving.percent_of_wire))),
+            known(saving.ms_per_operation.map(|ms| format!("{ms:.3}"))),
+            known(saving.percent_of_waiting.map(|percent| format!("{percent:.1}%"))),
+        ],
+        certainty: advise::certainty(finding),
         remedies: finding.remedies.iter().map(|remedy| format!("{}: {}", remedy.at, remedy.setting)).collect(),
-    });
-    Ok(told.collect())
+        evidence,
+        computed: finding.computed.clone(),
+        unknown: finding.unknown.to_owned(),
+        example,
+    }
 }
 
 /// Returns the first operation of each of the largest kinds of a run.
@@ -102,4 +155,19 @@ fn of_run(loaded: &LoadedRun, several: bool, capture: &Packets, keys: &KeyFiles)
         }
     }
     Ok(examples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warm_up_is_that_of_the_capture_and_not_of_what_runs_under_it() {
+        let told = |command: &str| warmup_ns(&command.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(told("overhead capture -i lo --warmup 2s -- redis-benchmark"), Some(2_000_000_000));
+        assert_eq!(told("overhead capture --warmup=500ms -i lo"), Some(500_000_000));
+        assert_eq!(told("overhead capture -i lo -- bench --warmup 2s"), None);
+        assert_eq!(told("overhead capture --warmup-runs 3 -i lo"), None);
+        assert_eq!(told("overhead capture -i lo --warmup"), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::figure::LineFigure;
 use crate::run::NamedRun;
-use crate::summary::workload;
+use crate::summary::{noteworthy, workload};
 use crate::text::clean;
 use crate::text::distribution::{self, bounds, count_within};
 use overhead_model::record::{Latency, OperationRow, Within};
@@ -30,7 +30,7 @@ const PERCENTILES: [Percentile; 6] = [
 ];
 
 /// Where a latency begins and ends.
-const MEASURED: &str = "from the frame with the first byte of the request to the frame with the last byte of the response, at the \
+pub(crate) const MEASURED: &str = "from the frame with the first byte of the request to the frame with the last byte of the response, at the \
 capture point, not the client's";
 
 /// Returns the figures of latencies, those left out that there is nothing to draw in.
@@ -42,8 +42,9 @@ pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
 /// Returns the operations of the workload that are drawn, the largest of each run before the second of any, and how many more there
 /// are.
 fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String, &OperationRow)>, usize) {
-    let rows: Vec<Vec<&OperationRow>> =
-        runs.iter().map(|named| workload(&named.run).into_iter().filter(|row| has(row)).collect()).collect();
+    // What a benchmark asks once at its start is not what it measures.
+    let of_run = |named| noteworthy(&workload(named), usize::MAX).into_iter().filter(|row| has(row)).collect();
+    let rows: Vec<Vec<&OperationRow>> = runs.iter().map(|named| of_run(&named.run)).collect();
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut all = Vec::new();
     for at in 0..longest {
@@ -58,7 +59,7 @@ fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String
     (all, left_out)
 }
 
-fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> String {
+pub(crate) fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> String {
     let via = if row.via.is_empty() { String::new() } else { format!(" ({})", clean(&row.via)) };
     let of = format!("{}{via}", clean(&row.name));
     if runs.len() > 1 { format!("{}: {of}", clean(&named.name)) } else { of }
@@ -74,9 +75,12 @@ fn more(left_out: usize) -> String {
 
 fn by_percentile(runs: &[NamedRun]) -> LineFigure {
     let (rows, left_out) = drawn(runs, |row| row.latency_ns.count > 0 && row.latency_ns.max > 0);
-    let values = |latency: &Latency| {
-        let of = PERCENTILES.map(|(_, least, of)| Some(of(latency) as f64 / 1e3).filter(|_| latency.count >= least));
-        of.to_vec()
+    // Percentiles that none of them has take no place.
+    let most = rows.iter().map(|(_, row)| row.latency_ns.count).max().unwrap_or(0);
+    let places: Vec<Percentile> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
+    let values = |latency: &Latency| -> Vec<Option<f64>> {
+        let of = |(_, least, of): &Percentile| Some(of(latency) as f64 / 1e3).filter(|_| latency.count >= *least);
+        places.iter().map(of).collect()
     };
     LineFigure {
         title: "Latency by percentile".to_owned(),
@@ -85,7 +89,7 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
         x_title: "of the operations were answered within".to_owned(),
         y_title: "µs, logarithmic".to_owned(),
         logarithmic: true,
-        places: PERCENTILES.map(|(name, ..)| name.to_owned()).to_vec(),
+        places: places.iter().map(|(name, ..)| (*name).to_owned()).collect(),
         lines: rows.into_iter().map(|(name, row)| (name, values(&row.latency_ns))).collect(),
         note: format!("{MEASURED}.{}", more(left_out)),
         ..LineFigure::default()
@@ -128,7 +132,8 @@ mod tests {
         named.run.operations.iter_mut().for_each(|row| row.latency_ns.count = 500);
         let figure = &figures(&[named.clone()])[0].1;
         let values = &figure.lines[0].1;
-        assert_eq!(values.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, false, false, true]);
+        assert!(values.iter().all(Option::is_some), "{values:?}");
+        assert_eq!(figure.places, ["50%", "90%", "99%", "all"]);
         named.run.operations.iter_mut().for_each(|row| row.latency_ns.count = 0);
         assert!(figures(&[named]).is_empty());
     }

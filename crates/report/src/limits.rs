@@ -58,3 +58,9 @@ pub const OVERVIEW_CHARS: usize = 32;
 
 /// Statements of a run that a report draws, the largest: as many bars as can be compared in one figure. Those of a run with fewer are all drawn.
 pub const REPORT_STATEMENTS: usize = 10;
+
+/// Steps of a run's time in a report: as many points as a line can be read by, each with its own distribution of latencies.
+pub const SERIES_STEPS: usize = 60;
+
+/// Rows of ranges in a report: as many as stand on one screen.
+pub const RANGE_ROWS: usize = 24;

@@ -2,12 +2,14 @@
 
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
-use crate::figure::{FigureOptions, ImageFormat, Look, NARROW, draw, draw_inline, draw_lines};
+use crate::figure::{FigureOptions, ImageFormat, Look, NARROW, Plot, draw, draw_inline};
 use crate::folder::OutputFolder;
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
+use crate::ranges;
 use crate::run::NamedRun;
+use crate::series;
 use crate::summary::{
     CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
     workload, workload_count,
@@ -65,16 +67,23 @@ impl ReportOptions {
     }
 }
 
-/// The files of a report; latencies are drawn where there are any.
-pub const REPORT_FILES: [&str; 8] = [
+/// The files of a report; latencies are drawn where there are any, ranges where there are several, and what was when where the packets
+/// say it.
+pub const REPORT_FILES: [&str; 14] = [
     "overhead.svg",
     "overhead.png",
     "report.md",
     PAGE_FILE,
+    "ranges.svg",
+    "ranges.png",
     "latency.svg",
     "latency.png",
     "distribution.svg",
     "distribution.png",
+    "rate-over-time.svg",
+    "rate-over-time.png",
+    "latency-over-time.svg",
+    "latency-over-time.png",
 ];
 
 /// Returns the first file that [`write_report`] would replace and that no earlier report has left there.
@@ -141,13 +150,12 @@ fn contents(
         width: options.look.width,
     }];
     let mut images = Vec::new();
-    for (name, mut figure) in latencies::figures(runs) {
-        figure.look = options.look;
-        inline.push(PageFigure::of_lines(name, &figure)?);
-        for (format, bytes) in draw_lines(&figure)? {
-            let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
-            images.push((format!("{name}.{suffix}"), bytes));
-        }
+    let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
+    let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
+    for (name, plot) in plots.chain(lines.map(|(name, figure)| (name, Plot::Lines(figure)))) {
+        let plot = plot.looking(options.look);
+        inline.push(PageFigure::of(name, &plot)?);
+        images.extend(plot.files(name)?);
     }
     let [svg, png, tables, page] = ["overhead.svg", "overhead.png", "report.md", PAGE_FILE].map(str::to_owned);
     let mut contents = vec![
@@ -289,6 +297,7 @@ fn cycles(run: &Run) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::series::RunSeries;
     use std::fs;
 
     /// Returns a run of `rows` workload operations, each of a name of its own.
@@ -323,13 +332,16 @@ mod tests {
         let mut runs = fixture::files();
         let within = vec![overhead_model::record::Within { ns: 1_000_000, count: 1_000 }];
         runs[0].run.operations.iter_mut().for_each(|row| row.latency_within = Some(within.clone()));
-        let files = write_report(&runs, &folder).unwrap();
+        let mut series = RunSeries::new("", 0, 1_000_000, RunSeries::step_ns(1_000_000));
+        (0..1_000).for_each(|at| series.add(at * 1_000, Some(100_000)));
+        let extras = PageExtras { series: vec![series], ..PageExtras::default() };
+        let files = write_report_as(&runs, &folder, &ReportOptions::default(), &extras).unwrap();
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
         assert_eq!(names, REPORT_FILES);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
         assert_eq!(replaced_by_report(&folder), None);
         // What the next one has not is taken away.
-        assert_eq!(write_report(&fixture::files(), &folder).unwrap().len(), 6);
+        assert_eq!(write_report(&fixture::files(), &folder).unwrap().len(), 8);
         assert!(!path.join("deep/distribution.svg").exists());
         fs::write(path.join("deep/report.md"), "# My own notes\n").unwrap();
         assert_eq!(replaced_by_report(&folder), Some("overhead.svg"));

@@ -1,6 +1,7 @@
 //! Figures that every output derives from a record in the same way: rolled-up accounts, means per operation, work per
 //! operation.
 
+use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::run::NamedRun;
 use crate::text::number::decimal;
 use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
@@ -79,6 +80,14 @@ pub fn workload_count(run: &Run) -> u64 {
 pub(crate) fn failed_command(run: &Run) -> Option<i32> {
     let workload = run.environment.as_ref()?.workload.as_ref()?;
     workload.exit_code.filter(|code| *code != 0 && !workload.was_ended)
+}
+
+/// Returns the operations that matter to the run's bytes, or that there are many of; the largest where there is no room for all.
+pub(crate) fn noteworthy<'a>(all: &[&'a OperationRow], room: usize) -> Vec<&'a OperationRow> {
+    let bytes = all.iter().map(|row| both_sides(row).total()).sum::<u64>() / FIGURE_NEGLIGIBLE;
+    let count = all.iter().map(|row| row.samples()).sum::<u64>() / FIGURE_COMMON;
+    let matters = |row: &&&OperationRow| both_sides(row).total() >= bytes || row.samples() >= count;
+    all.iter().filter(matters).take(room).copied().collect()
 }
 
 /// Length of the window: that of the counters, else from the first frame to the last.

@@ -60,6 +60,12 @@ impl Tally for &mut dyn Reading {
     fn operation(&mut self, row: RowId, operation: &Operation) {
         (**self).operation(row, operation);
     }
+    fn wants_each(&self) -> bool {
+        (**self).wants_each()
+    }
+    fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
+        (**self).each(row, operation, start_ns);
+    }
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
         (**self).late(row, side, totals);
     }

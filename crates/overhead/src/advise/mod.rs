@@ -13,6 +13,9 @@ use clap::{Args, ValueEnum};
 use overhead_advise::{Advice, Certainty, Compressor, Finding, Observer, Seen, Suppositions, WhatIf, all};
 use overhead_dissect::explain::Reading;
 use overhead_dissect::{Dissector, Totals};
+use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_report::RunSeries;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -141,9 +144,18 @@ impl Advise {
     }
 }
 
-/// Returns what packets show.
-pub fn read(files: &[PathBuf], which: &Which, keys: &KeyReader, warnings: &mut Warnings) -> Result<Advice> {
-    Ok(observed(files, which, keys, Suppositions::default(), warnings)?.0)
+/// Returns what packets show, and tells a series of each operation of the workload, in one reading.
+pub fn read(
+    files: &[PathBuf],
+    which: &Which,
+    keys: &KeyReader,
+    warnings: &mut Warnings,
+    series: &mut RunSeries,
+) -> Result<Advice> {
+    let mut both =
+        OverTime { observer: Observer::new(all(Suppositions::default())), series, workload: BTreeSet::new() };
+    read_by(&mut both, files, which, keys, warnings)?;
+    Ok(both.observer.into_advice().0)
 }
 
 fn observed(
@@ -154,18 +166,78 @@ fn observed(
     warnings: &mut Warnings,
 ) -> Result<(Advice, Seen, Totals)> {
     let mut observer = Observer::new(all(suppositions));
-    let reading: &mut dyn Reading = &mut observer;
+    let totals = read_by(&mut observer, files, which, keys, warnings)?;
+    let (advice, seen) = observer.into_advice();
+    Ok((advice, seen, totals))
+}
+
+fn read_by(
+    reading: &mut dyn Reading,
+    files: &[PathBuf],
+    which: &Which,
+    keys: &KeyReader,
+    warnings: &mut Warnings,
+) -> Result<Totals> {
     let mut dissector = Dissector::new(which.selection()?, reading).with_keys(keys.log());
     let findings = inputs::frames(files, keys, |frame| dissector.frame(frame))?;
     findings.report(warnings);
-    let (_, totals) = dissector.finish();
-    let (advice, seen) = observer.into_advice();
-    Ok((advice, seen, totals))
+    Ok(dissector.finish().1)
+}
+
+/// An observer, and beside it the series that hears when each operation of the workload began.
+struct OverTime<'a> {
+    observer: Observer,
+    series: &'a mut RunSeries,
+    /// Rows of the workload, as the observer numbers them.
+    workload: BTreeSet<RowId>,
+}
+
+impl Reading for OverTime<'_> {}
+
+impl Tally for OverTime<'_> {
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        let is_workload = key.class == Class::Workload;
+        let row = self.observer.row(key);
+        if is_workload {
+            self.workload.insert(row);
+        }
+        row
+    }
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        self.observer.operation(row, operation);
+    }
+    fn wants_each(&self) -> bool {
+        true
+    }
+    fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
+        if let Some(start_ns) = start_ns.filter(|_| self.workload.contains(&row)) {
+            self.series.add(start_ns, operation.latency_ns);
+        }
+    }
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        self.observer.late(row, side, totals);
+    }
+    fn connection(&mut self, summary: ConnectionSummary) {
+        self.observer.connection(summary);
+    }
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        self.observer.listener()
+    }
 }
 
 /// Returns the operations that a finding is about.
 pub fn subject(finding: &Finding) -> String {
     text::label(&finding.subject)
+}
+
+/// Returns what shows it, and how to look at one of the operations; both may be empty.
+pub fn shown_by(finding: &Finding) -> [String; 2] {
+    text::shown_by(finding)
+}
+
+/// Returns how far a finding can be relied on, in a word or two.
+pub fn certainty(finding: &Finding) -> &'static str {
+    text::certainty(finding)
 }
 
 /// Returns what a finding would save, in words.

@@ -46,20 +46,9 @@ fn finding(out: &mut String, number: usize, finding: &Finding, style: AdviceStyl
     }
     style.line(out, "", &clean(&finding.title));
     style.line(out, "saves", &saving(finding));
-    if let Some(example) = finding.example {
-        let example = format!(
-            "operation {} (overhead explain FILE --op {}), frame {}",
-            grouped(example.operation),
-            example.operation,
-            grouped(example.frame)
-        );
-        style.line(out, "example", &example);
-    }
-    let evidence: Vec<String> = finding.evidence.iter().take(EVIDENCE).map(evidence).collect();
-    if !evidence.is_empty() {
-        let rest = finding.evidence.len().saturating_sub(EVIDENCE);
-        let more = (rest > 0).then(|| format!("{rest} more"));
-        style.line(out, "evidence", &evidence.into_iter().chain(more).collect::<Vec<_>>().join("; "));
+    let [evidence, example] = shown_by(finding);
+    for (name, text) in [("example", example), ("evidence", evidence)].iter().filter(|(_, text)| !text.is_empty()) {
+        style.line(out, name, text);
     }
     for remedy in &finding.remedies {
         style.line(out, "remedy", &format!("{}: {}", remedy.at, remedy.setting));
@@ -79,8 +68,32 @@ fn evidence(evidence: &Evidence) -> String {
     format!("{} {account} {} {} B", side.name(), clean(field), grouped(*bytes))
 }
 
-/// Returns what a finding saves, in a sentence.
-/// Returns what a finding would save.
+/// Returns what shows a finding, and how to look at one of its operations; both may be empty.
+pub fn shown_by(finding: &Finding) -> [String; 2] {
+    let evidence = finding.evidence.iter().take(EVIDENCE).map(evidence);
+    let rest = finding.evidence.len().saturating_sub(EVIDENCE);
+    let evidence: Vec<String> = evidence.chain((rest > 0).then(|| format!("{rest} more"))).collect();
+    let example = finding.example.map(|example| {
+        format!(
+            "operation {} (overhead explain FILE --op {}), frame {}",
+            grouped(example.operation),
+            example.operation,
+            grouped(example.frame)
+        )
+    });
+    [evidence.join("; "), example.unwrap_or_default()]
+}
+
+/// Returns how far a finding can be relied on.
+pub fn certainty(finding: &Finding) -> &'static str {
+    match finding.certainty {
+        Certainty::Exact => "exactly",
+        Certainty::Modelled => "by a model",
+        Certainty::AtMost => "at most",
+    }
+}
+
+/// Returns what a finding would save, in a sentence.
 pub fn saving(finding: &Finding) -> String {
     let Saving { bytes, bytes_per_operation, percent_of_wire, ns, ms_per_operation, percent_of_waiting } =
         finding.saving;

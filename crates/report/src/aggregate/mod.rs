@@ -17,6 +17,8 @@ mod within;
 pub use kind::{KindKey, KindSums, OperationKind};
 pub use record::{RunFacts, balance, build_run};
 
+pub(crate) use distribution::Values;
+
 use by_peer::ByPeer;
 use connections::Largest;
 use overhead_model::record::{By, Connection, OperationRow, PeerRows};

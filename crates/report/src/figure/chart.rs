@@ -4,9 +4,9 @@ use super::palette;
 use super::panels;
 use crate::bounds::LowerBounds;
 use crate::compare::kind;
-use crate::limits::{FIGURE_COMMON, FIGURE_NAME_CHARS, FIGURE_NEGLIGIBLE, FIGURE_ROWS};
+use crate::limits::{FIGURE_NAME_CHARS, FIGURE_NEGLIGIBLE, FIGURE_ROWS};
 use crate::run::NamedRun;
-use crate::summary::{both_sides, per_operation, workload};
+use crate::summary::{both_sides, noteworthy, per_operation, workload};
 use crate::text::number::{bytes_label, counted, grouped, percent};
 use crate::text::{clean, shortened};
 use overhead_model::record::OperationRow;
@@ -155,14 +155,6 @@ impl Panel {
 /// Returns whether an operation has one of these names, in any letter case.
 pub(crate) fn is_named(row: &OperationRow, names: &[String]) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(&row.name))
-}
-
-/// Operations that matter to the run's bytes, or that there are many of; the largest where there is no room for all.
-fn noteworthy<'a>(all: &[&'a OperationRow], room: usize) -> Vec<&'a OperationRow> {
-    let bytes = all.iter().map(|row| both_sides(row).total()).sum::<u64>() / FIGURE_NEGLIGIBLE;
-    let count = all.iter().map(|row| row.samples()).sum::<u64>() / FIGURE_COMMON;
-    let matters = |row: &&&OperationRow| both_sides(row).total() >= bytes || row.samples() >= count;
-    all.iter().filter(matters).take(room).copied().collect()
 }
 
 fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a OperationRow]) -> Vec<Drawn<'a>> {

@@ -3,7 +3,7 @@
 
 use super::caption::{self, Paragraph};
 use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, UNIT, head, legend, paragraphs};
-use super::palette::{self, AXIS, GRID, Rgb};
+use super::palette::{self, ABSENT, AXIS, GRID, Rgb};
 use super::scene::{Anchor, Scene};
 use super::{ImageFormat, Look, inline, paint};
 use crate::error::ReportError;
@@ -37,14 +37,40 @@ pub struct LineFigure {
     pub note: String,
     /// Its width, and what it is drawn on.
     pub look: Look,
+    /// The places are times, which `positions` has; the axis is named by round ones, and points are not marked.
+    pub time: Option<TimeAxis>,
+}
+
+/// An axis of time, in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct TimeAxis {
+    /// Its left end.
+    pub from: f64,
+    /// Its right end.
+    pub to: f64,
+    /// Parts of it in which nothing was measured.
+    pub bands: Vec<Band>,
+}
+
+/// A part of an axis, and what it is.
+#[derive(Clone, Debug)]
+pub struct Band {
+    /// Its left end.
+    pub from: f64,
+    /// Its right end.
+    pub to: f64,
+    /// What it is called.
+    pub name: String,
 }
 
 /// Height of the field that lines are drawn in.
 const HEIGHT: f64 = 300.0;
-/// Room left of it for the labels of the axis.
+/// Room left of it for the labels of the axis, where they are not longer.
 const LABELS: f64 = 52.0;
 /// Room on either side of the first and of the last place.
 const INSET: f64 = 28.0;
+/// From the legend to the field, where what stands between them are names of its parts.
+const BANDS: f64 = 34.0;
 const THICKNESS: f64 = 2.0;
 /// Side of the square at a value.
 const POINT: f64 = 6.0;
@@ -89,12 +115,12 @@ fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene, ReportErr
     Ok(scene(figure, title, &axis))
 }
 
-/// The vertical axis.
-struct Axis {
+/// The axis of a quantity.
+pub(super) struct Axis {
     from: f64,
     to: f64,
     logarithmic: bool,
-    ticks: Vec<f64>,
+    pub(super) ticks: Vec<f64>,
 }
 
 impl Axis {
@@ -102,11 +128,15 @@ impl Axis {
     fn of(figure: &LineFigure) -> Option<Self> {
         let values = figure.lines.iter().flat_map(|(_, values)| values).flatten().copied();
         let ends = figure.spreads.iter().flatten().flatten().flat_map(|spread| [spread.min, spread.max]);
-        let values: Vec<f64> =
-            values.chain(ends).filter(|value| value.is_finite() && (!figure.logarithmic || *value > 0.0)).collect();
+        Self::over(values.chain(ends), figure.logarithmic)
+    }
+
+    /// Returns the axis on which these values lie, those left out that it cannot show; `None` without any.
+    pub(super) fn over(values: impl Iterator<Item = f64>, logarithmic: bool) -> Option<Self> {
+        let values: Vec<f64> = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0)).collect();
         let max = values.iter().copied().max_by(f64::total_cmp)?;
         let min = values.iter().copied().min_by(f64::total_cmp)?;
-        Some(if figure.logarithmic { Self::of_ratios(min, max) } else { Self::of_amounts(max) })
+        Some(if logarithmic { Self::of_ratios(min, max) } else { Self::of_amounts(max) })
     }
 
     fn of_amounts(max: f64) -> Self {
@@ -127,8 +157,14 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks: all.into_iter().filter(|tick| (from..=to).contains(tick)).collect() }
     }
 
-    /// Returns how far up a value lies, from 0 to 1; `None` for what this axis cannot show.
-    fn height(&self, value: f64) -> Option<f64> {
+    /// Returns where the field begins: right of the labels.
+    fn left(&self) -> f64 {
+        let longest = self.ticks.iter().map(|tick| TICK.width(&tick_label(*tick))).fold(0.0, f64::max);
+        MARGIN + LABELS.max(longest + 8.0)
+    }
+
+    /// Returns how far along a value lies, from 0 to 1; `None` for what this axis cannot show.
+    pub(super) fn height(&self, value: f64) -> Option<f64> {
         if !value.is_finite() || (self.logarithmic && value <= 0.0) {
             return None;
         }
@@ -137,8 +173,8 @@ impl Axis {
     }
 }
 
-/// Writes what the lines are of, on two lines where one has no room for it. Returns where the last of them is.
-fn quantity(scene: &mut Scene, text: &str, top: f64) -> f64 {
+/// Writes what is drawn, on two lines where one has no room for it. Returns where the last of them is.
+pub(super) fn quantity(scene: &mut Scene, text: &str, top: f64) -> f64 {
     let width = scene.width - 2.0 * MARGIN;
     let fits = |text: &str| HEADING.width(text) <= width;
     let mut spaces = text.rmatch_indices(' ').map(|(at, _)| at);
@@ -163,26 +199,33 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
         let right = scene.width - MARGIN;
         legend(&mut scene, &entries, (MARGIN, right), head + 20.0)
     };
-    let top = legend_bottom + 18.0;
+    let has_bands = figure.time.as_ref().is_some_and(|time| !time.bands.is_empty());
+    let top = legend_bottom + if has_bands { BANDS } else { 18.0 };
     let bottom = top + HEIGHT;
+    let left = axis.left();
+    if let Some(time) = &figure.time {
+        bands(&mut scene, time, left, top);
+    }
     grid(&mut scene, axis, top);
-    let (first, apart) = places(figure, scene.width);
+    let (first, apart) = places(figure, left, scene.width);
     let parts = parts(&figure.positions);
     let span = apart * figure.places.len().saturating_sub(1) as f64;
-    let x_of = |at: usize| first + parts.get(at).map_or(at as f64 * apart, |part| part * span);
-    let mut free = f64::NEG_INFINITY;
-    for (at, name) in figure.places.iter().enumerate() {
-        scene.line((x_of(at), bottom), (x_of(at), bottom + 4.0), AXIS);
-        // Of places that stand as they will, those are named that there is room for.
-        let is_long = parts.is_empty() && TICK.width(name) > 2.0 * apart - 8.0;
-        let name = if is_long { TICK.fitted(name, apart - 6.0) } else { name.clone() };
-        let half = TICK.width(&name) / 2.0;
-        if x_of(at) - half > free {
-            scene.text(&name, (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
-            free = x_of(at) + half + 4.0;
+    let width = scene.width;
+    let x_of = |at: usize| match &figure.time {
+        Some(time) => time.x(figure.positions.get(at).copied().unwrap_or(time.to), left, width),
+        None => first + parts.get(at).map_or(at as f64 * apart, |part| part * span),
+    };
+    let ends = match &figure.time {
+        Some(time) => {
+            round_times(&mut scene, time, left, bottom);
+            [left, width - MARGIN]
         }
-    }
-    let middle = f64::midpoint(x_of(0), x_of(figure.places.len().saturating_sub(1)));
+        None => {
+            named_places(&mut scene, figure, apart, !parts.is_empty(), bottom, x_of);
+            [x_of(0), x_of(figure.places.len().saturating_sub(1))]
+        }
+    };
+    let middle = f64::midpoint(ends[0], ends[1]);
     scene.text(&figure.x_title, (middle, bottom + 34.0), Anchor::Middle, UNIT);
     let place = |at: usize, value: f64| axis.height(value).map(|part| (x_of(at), bottom - part * HEIGHT));
     lines(&mut scene, figure, aside(figure, apart), place);
@@ -191,9 +234,67 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
     scene
 }
 
+impl TimeAxis {
+    /// Returns where a time stands in a figure of some width, whose field begins somewhere.
+    fn x(&self, time: f64, left: f64, width: f64) -> f64 {
+        let right = width - MARGIN;
+        left + (time - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE) * (right - left)
+    }
+}
+
+/// Grey fields behind the lines, each with its name above it, where no line comes.
+fn bands(scene: &mut Scene, time: &TimeAxis, left: f64, top: f64) {
+    for band in &time.bands {
+        let (from, to) = (time.x(band.from, left, scene.width), time.x(band.to, left, scene.width));
+        scene.rect((from, top), (to - from, HEIGHT), ABSENT);
+        scene.line((to, top), (to, top + HEIGHT), AXIS);
+        scene.text(&UNIT.fitted(&band.name, scene.width - MARGIN - from), (from, top - 5.0), Anchor::Start, UNIT);
+    }
+}
+
+/// Round times below the field.
+fn round_times(scene: &mut Scene, time: &TimeAxis, left: f64, bottom: f64) {
+    let step = super::layout::step(time.to - time.from, if scene.width < 500.0 { 4.0 } else { 8.0 });
+    let first = (time.from / step).ceil() as i64;
+    let last = (time.to / step + 1e-9).floor() as i64;
+    for number in first..=last {
+        let at = number as f64 * step;
+        let x = time.x(at, left, scene.width);
+        scene.line((x, bottom), (x, bottom + 4.0), AXIS);
+        let label = if number < 0 { format!("-{}", tick_label(-at)) } else { tick_label(at) };
+        let half = TICK.width(&label) / 2.0;
+        // The last must not leave the figure.
+        let x = x.min(scene.width - half - 1.0);
+        scene.text(&label, (x, bottom + 17.0), Anchor::Middle, TICK);
+    }
+}
+
+/// Names of places below the field.
+fn named_places(
+    scene: &mut Scene,
+    figure: &LineFigure,
+    apart: f64,
+    stand_as_they_will: bool,
+    bottom: f64,
+    x_of: impl Fn(usize) -> f64,
+) {
+    let mut free = f64::NEG_INFINITY;
+    for (at, name) in figure.places.iter().enumerate() {
+        scene.line((x_of(at), bottom), (x_of(at), bottom + 4.0), AXIS);
+        // Of places that stand as they will, those are named that there is room for.
+        let is_long = !stand_as_they_will && TICK.width(name) > 2.0 * apart - 8.0;
+        let name = if is_long { TICK.fitted(name, apart - 6.0) } else { name.clone() };
+        let half = TICK.width(&name) / 2.0;
+        if x_of(at) - half > free {
+            scene.text(&name, (x_of(at), bottom + 17.0), Anchor::Middle, TICK);
+            free = x_of(at) + half + 4.0;
+        }
+    }
+}
+
 /// Where the first place stands, and how far they are apart. Places without an order each have a field of their own width.
-fn places(figure: &LineFigure, width: f64) -> (f64, f64) {
-    let (from, field) = (MARGIN + LABELS, width - 2.0 * MARGIN - LABELS);
+fn places(figure: &LineFigure, from: f64, width: f64) -> (f64, f64) {
+    let field = width - MARGIN - from;
     if figure.is_unordered {
         let apart = field / figure.places.len().max(1) as f64;
         return (from + apart / 2.0, apart);
@@ -234,7 +335,13 @@ fn lines(scene: &mut Scene, figure: &LineFigure, aside: f64, place: impl Fn(usiz
             let [min, q1, q3, max] = [spread.min, spread.q1, spread.q3, spread.max].map(|value| place(at, value));
             whisker(scene, [min, q1, q3, max], color);
         }
-        for (x, y) in points.into_iter().flatten() {
+        // On an axis of time the line is enough, where there is one.
+        let is_alone = |at: usize| {
+            let has = |at: Option<usize>| at.and_then(|at| points.get(at)).is_some_and(Option::is_some);
+            !has(at.checked_sub(1)) && !has(Some(at + 1))
+        };
+        let marked = points.iter().enumerate().filter(|(at, _)| figure.time.is_none() || is_alone(*at));
+        for &(x, y) in marked.filter_map(|(_, point)| point.as_ref()) {
             scene.rect((x - POINT / 2.0, y - POINT / 2.0), (POINT, POINT), color);
         }
     }
@@ -259,13 +366,13 @@ fn grid(scene: &mut Scene, axis: &Axis, top: f64) {
         let Some(part) = axis.height(*tick) else { continue };
         let y = top + HEIGHT * (1.0 - part);
         let color = if part == 0.0 { AXIS } else { GRID };
-        scene.line((MARGIN + LABELS, y), (scene.width - MARGIN, y), color);
-        scene.text(&tick_label(*tick), (MARGIN + LABELS - 6.0, y + 3.5), Anchor::End, TICK);
+        scene.line((axis.left(), y), (scene.width - MARGIN, y), color);
+        scene.text(&tick_label(*tick), (axis.left() - 6.0, y + 3.5), Anchor::End, TICK);
     }
 }
 
 /// As many digits as it takes: a tick is 1, 2 or 5 times a power of ten, or a multiple of one.
-fn tick_label(tick: f64) -> String {
+pub(super) fn tick_label(tick: f64) -> String {
     let digits = (0..6).find(|digits| (tick * 10_f64.powi(*digits)).fract().abs() < 1e-6).unwrap_or(6);
     with_digits(tick, digits as usize)
 }
@@ -291,7 +398,7 @@ mod tests {
             ],
             spreads: Vec::new(),
             note: "made up.".to_owned(),
-            look: Look::default(),
+            ..LineFigure::default()
         }
     }
 
@@ -339,7 +446,7 @@ mod tests {
         let mut figure = figure(false);
         figure.is_unordered = true;
         figure.spreads = vec![vec![Spread::of(&[1.0]); 3]; 2];
-        let (first, apart) = places(&figure, 800.0);
+        let (first, apart) = places(&figure, MARGIN + LABELS, 800.0);
         let squares = points(&figure);
         assert!((squares[3].0 - squares[0].0 - apart * CLUSTER / 2.0).abs() < 0.01);
         assert!(first + 2.5 * apart <= 800.0 - MARGIN + 0.01 && first - apart / 2.0 >= MARGIN + LABELS - 0.01);
@@ -384,5 +491,52 @@ mod tests {
         assert_eq!(lines.join(" "), text);
         assert!(lines.iter().all(|line| HEADING.width(line) <= 340.0 - 2.0 * MARGIN), "{lines:?}");
         assert!((quantity(&mut scene, "µs", 20.0) - 20.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn an_axis_of_time_has_round_times_and_a_field_for_what_was_left_out() {
+        let positions: Vec<f64> = (0..40).map(|at| f64::from(at) * 0.05 + 0.025).collect();
+        for width in [340, 800, 1_600] {
+            let figure = LineFigure {
+                places: vec![String::new(); 40],
+                lines: vec![("workload".to_owned(), positions.iter().map(|at| Some(at + 1.0)).collect())],
+                positions: positions.clone(),
+                time: Some(TimeAxis {
+                    from: -0.5,
+                    to: 2.0,
+                    bands: vec![Band { from: -0.5, to: 0.0, name: "warm-up, 500 ms: left out".to_owned() }],
+                }),
+                look: Look { width, dark: false },
+                ..figure(false)
+            };
+            let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
+            assert!(points(&figure).is_empty(), "points that are joined are not marked");
+            let texts =
+                scene.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None });
+            let texts: Vec<(&str, f64, f64)> =
+                texts.map(|text| (&*text.line, text.left(), text.left() + text.face.width(&text.line))).collect();
+            for wanted in ["0", "1", "2", "warm-up, 500 ms: left out"] {
+                assert!(texts.iter().any(|(text, ..)| *text == wanted), "{wanted} of {texts:?} at {width}");
+            }
+            assert!(texts.iter().all(|(_, left, right)| *left >= 0.0 && *right <= scene.width), "{texts:?}");
+            let grey = scene.marks.iter().find_map(|mark| match mark {
+                Mark::Rect { x, width, fill, .. } if *fill == ABSENT => Some((*x, *width)),
+                _ => None,
+            });
+            let field = scene.width - 2.0 * MARGIN - LABELS;
+            assert!(grey.is_some_and(|(x, of)| x == MARGIN + LABELS && (of - field * 0.2).abs() < 0.1), "{grey:?}");
+        }
+    }
+
+    #[test]
+    fn long_labels_of_the_axis_stay_within_the_margin() {
+        for scale in [1.0, 1e4, 1e7] {
+            let mut figure = figure(true);
+            figure.lines.iter_mut().flat_map(|(_, values)| values).flatten().for_each(|value| *value *= scale);
+            let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
+            let texts =
+                scene.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None });
+            assert!(texts.clone().count() > 5 && texts.into_iter().all(|text| text.left() >= MARGIN - 0.1), "{scale}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod caption;
 mod chart;
+mod dots;
 mod font;
 mod inline;
 mod layout;
@@ -10,17 +11,19 @@ mod lines;
 mod paint;
 mod palette;
 mod panels;
+mod plot;
 mod scene;
 mod stacks;
 
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
-pub(crate) use lines::draw_lines_inline;
-pub use lines::{LineFigure, draw_lines};
+pub use dots::{DotFigure, DotRow, draw_dots};
+pub use lines::{Band, LineFigure, TimeAxis, draw_lines};
 use overhead_model::Account;
 use palette::Rgb;
 pub(crate) use palette::THEMED;
+pub(crate) use plot::Plot;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow, draw_stacks};
 
@@ -31,6 +34,16 @@ pub enum ImageFormat {
     Svg,
     /// 1,600 pixels wide: twice the logical size.
     Png,
+}
+
+impl ImageFormat {
+    /// Returns how the names of such files end.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Png => "png",
+        }
+    }
 }
 
 /// What a caller may choose about a figure.

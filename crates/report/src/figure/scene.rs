@@ -154,25 +154,57 @@ impl Scene {
     }
 }
 
-/// Returns a word, in parts no wider than a line.
+/// Returns a word, in parts no wider than a line: cut behind what stands between words, where the line has any of that in its second
+/// half.
 fn pieces(word: &str, face: Face, width: f64) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut taken = 0.0;
-    for character in word.chars() {
-        let advance = face.width(character.encode_utf8(&mut [0; 4]));
-        if taken + advance > width && taken > 0.0 {
-            pieces.push(String::new());
-            taken = 0.0;
-        }
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(character);
-        }
-        taken += advance;
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    loop {
+        let mut taken = 0.0;
+        let fits = rest.char_indices().find(|(at, character)| {
+            taken += face.width(character.encode_utf8(&mut [0; 4]));
+            taken > width && *at > 0
+        });
+        let Some((end, _)) = fits else {
+            pieces.push(rest.to_owned());
+            return pieces;
+        };
+        let between = rest[..end].rfind(['-', '/', '_', '.', ':', ',']).map(|at| at + 1);
+        let (piece, more) = rest.split_at(between.filter(|at| at * 2 > end).unwrap_or(end));
+        pieces.push(piece.to_owned());
+        rest = more;
     }
-    pieces
 }
 
 /// Returns the words of a sentence in one face.
 pub(crate) fn words(text: &str, face: Face) -> impl Iterator<Item = (String, Face)> {
     text.split_whitespace().map(move |word| (word.to_owned(), face))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::palette::INK;
+    use super::*;
+
+    #[test]
+    fn a_long_word_is_cut_between_its_parts_and_nothing_of_it_is_lost() {
+        let face = Face::new(12.0, Weight::Regular, INK);
+        for (word, ends) in [
+            ("/translations-that-wait-for-a-second-reader-or-for-the-author", "-"),
+            ("WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW", "W"),
+            ("/x-WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW", "W"),
+        ] {
+            for width in [1.0, 40.0, 150.0, 10_000.0] {
+                let pieces = pieces(word, face, width);
+                assert_eq!(pieces.concat(), word);
+                assert!(
+                    pieces.iter().all(|piece| face.width(piece) <= width || piece.chars().count() == 1),
+                    "{pieces:?}"
+                );
+            }
+            let cut = pieces(word, face, 150.0);
+            assert!(cut[..cut.len() - 1].iter().all(|piece| piece.ends_with(ends)), "{cut:?}");
+        }
+        assert_eq!(pieces("", face, 10.0), [""]);
+    }
 }

@@ -1,8 +1,10 @@
 //! A load in lines: rates against what varies, and latencies by percentile.
 
 use super::tables::label;
-use crate::figure::{LineFigure, Look};
+use crate::figure::{DotFigure, DotRow, LineFigure, Plot};
+use crate::limits::RANGE_ROWS;
 use crate::text::clean;
+use crate::text::number::grouped;
 use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
 use std::collections::BTreeSet;
@@ -14,9 +16,68 @@ const LINES: usize = 8;
 pub(super) const NAMES: [&str; 2] = ["rate", "latency"];
 
 /// Returns the figures of a load, those left out that nothing was measured of.
-pub(super) fn figures(load: &Load) -> Vec<(&'static str, LineFigure)> {
-    let all = [rate(load), latency(load)];
-    NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
+pub(super) fn figures(load: &Load) -> Vec<(&'static str, Plot)> {
+    let latency = Some(latency(load)).filter(|figure| !figure.lines.is_empty()).map(Plot::Lines);
+    NAMES.into_iter().zip([rate(load), latency]).filter_map(|(name, plot)| Some((name, plot?))).collect()
+}
+
+/// Returns operations per second: lines where one thing varies, else ranges below each other.
+fn rate(load: &Load) -> Option<Plot> {
+    let places: BTreeSet<Setting> = load.results.iter().map(setting).collect();
+    let pipelines: BTreeSet<u32> = places.iter().map(|(_, pipeline)| *pipeline).collect();
+    let varies = |result: &LoadResult| result.rate.is_some();
+    if places.len() > 1 && pipelines.len() == 1 && !load.results.iter().any(varies) {
+        return Some(rate_by_clients(load, &places)).filter(|figure| !figure.lines.is_empty()).map(Plot::Lines);
+    }
+    Some(rate_ranges(load)).filter(|figure| !figure.rows.is_empty()).map(Plot::Dots)
+}
+
+/// Returns the rates of a result's complete runs, in their order.
+fn rates(result: &LoadResult) -> Vec<f64> {
+    result.runs.iter().filter(|run| run.partial.is_none() && run.operations > 0).map(|run| run.per_second).collect()
+}
+
+/// A row for each result, with a point for each of its runs.
+fn rate_ranges(load: &Load) -> DotFigure {
+    let row = |result: &LoadResult| {
+        let rates = rates(result);
+        let spread = Spread::of(&rates)?;
+        let whole = |rate: f64| grouped(rate.round() as u64);
+        let figures = match rates.len() {
+            1 => format!("{}, of one run", whole(spread.median)),
+            _ => format!("{}, from {} to {}", whole(spread.median), whole(spread.min), whole(spread.max)),
+        };
+        Some(DotRow {
+            name: label(load, result),
+            figures,
+            mark: spread.median,
+            bar: (spread.q1, spread.q3),
+            line: (spread.min, spread.max),
+            points: rates,
+        })
+    };
+    let mut rows: Vec<DotRow> = load.results.iter().filter_map(row).collect();
+    let left_out = rows.len().saturating_sub(RANGE_ROWS);
+    rows.truncate(RANGE_ROWS);
+    let ends = |row: &DotRow| [row.line.0, row.line.1];
+    let least = rows.iter().flat_map(ends).fold(f64::INFINITY, f64::min);
+    let most = rows.iter().flat_map(ends).fold(0.0, f64::max);
+    // Values that span decades.
+    let logarithmic = least > 0.0 && most / least > 20.0;
+    DotFigure {
+        title: "Operations per second".to_owned(),
+        description: "A row for each combination: the rate of each of its runs, their median, and how far they go."
+            .to_owned(),
+        x_title: if logarithmic { "operations per second, logarithmic" } else { "operations per second" }.to_owned(),
+        logarithmic,
+        legend: ["median of the runs", "the half in the middle", "slowest to quickest"].map(str::to_owned),
+        rows,
+        note: format!(
+            "a point is a run; where lines of two rows overlap, these have no order. Measured {}",
+            note(load, left_out)
+        ),
+        ..DotFigure::default()
+    }
 }
 
 fn note(load: &Load, left_out: usize) -> String {
@@ -35,10 +96,8 @@ fn setting(result: &LoadResult) -> Setting {
     (result.clients, result.pipeline)
 }
 
-/// Operations per second: a place for each number of clients and length of pipeline, a line for each operation.
-fn rate(load: &Load) -> LineFigure {
-    let places: BTreeSet<Setting> = load.results.iter().map(setting).collect();
-    let several = places.iter().map(|(_, pipeline)| pipeline).collect::<BTreeSet<_>>().len() > 1;
+/// Operations per second: a place for each number of clients, a line for each operation.
+fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
     let mut operations: Vec<&str> = Vec::new();
     for result in &load.results {
         if !operations.contains(&&*result.operation) {
@@ -47,37 +106,31 @@ fn rate(load: &Load) -> LineFigure {
     }
     let spread = |operation: &str, place: &Setting| {
         let result = load.results.iter().find(|result| result.operation == operation && setting(result) == *place)?;
-        let complete = result.runs.iter().filter(|run| run.partial.is_none() && run.operations > 0);
-        Spread::of(&complete.map(|run| run.per_second).collect::<Vec<_>>())
+        Spread::of(&rates(result))
     };
-    let spreads: Vec<Vec<Option<Spread>>> = operations
+    let spreads = operations
         .iter()
-        .take(LINES)
-        .map(|operation| places.iter().map(|place| spread(operation, place)).collect())
-        .collect();
-    let lines = operations.iter().zip(&spreads).filter(|(_, spreads)| spreads.iter().any(Option::is_some));
-    let lines: Vec<(String, Vec<Option<f64>>)> = lines
-        .map(|(operation, spreads)| (clean(operation), spreads.iter().map(|of| of.map(|of| of.median)).collect()))
-        .collect();
+        .map(|operation| (*operation, places.iter().map(|place| spread(operation, place)).collect::<Vec<_>>()));
+    let mut lines: Vec<(&str, Vec<Option<Spread>>)> =
+        spreads.filter(|(_, spreads)| spreads.iter().any(Option::is_some)).collect();
+    let left_out = lines.len().saturating_sub(LINES);
+    lines.truncate(LINES);
     LineFigure {
         title: "Operations per second".to_owned(),
         description: "Lines: the median rate of each operation, with its spread over the runs, by clients.".to_owned(),
-        x_title: if several { "clients x pipeline" } else { "clients" }.to_owned(),
+        x_title: "clients".to_owned(),
         y_title: "operations per second".to_owned(),
-        logarithmic: false,
-        places: places
-            .iter()
-            .map(|(clients, pipeline)| if several { format!("{clients} x {pipeline}") } else { clients.to_string() })
+        places: places.iter().map(|(clients, _)| clients.to_string()).collect(),
+        spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
+        lines: lines
+            .into_iter()
+            .map(|(operation, spreads)| (clean(operation), spreads.iter().map(|of| of.map(|of| of.median)).collect()))
             .collect(),
-        positions: Vec::new(),
-        look: Look::default(),
-        is_unordered: several,
-        spreads: spreads.into_iter().filter(|spreads| spreads.iter().any(Option::is_some)).collect(),
-        lines,
         note: format!(
             "points are medians over the runs, thick bars the middle half, thin ones the range; {}",
-            note(load, operations.len().saturating_sub(LINES))
+            note(load, left_out)
         ),
+        ..LineFigure::default()
     }
 }
 
@@ -100,11 +153,8 @@ fn latency(load: &Load) -> LineFigure {
         y_title: "µs, logarithmic".to_owned(),
         logarithmic: true,
         places: ["50%", "90%", "99%", "99.9%", "99.99%", "all"].map(str::to_owned).to_vec(),
-        positions: Vec::new(),
-        look: Look::default(),
-        is_unordered: false,
         lines: lines.into_iter().take(LINES).collect(),
-        spreads: Vec::new(),
         note: format!("latencies of the median run of each combination; {}", note(load, left_out)),
+        ..LineFigure::default()
     }
 }

@@ -3,7 +3,6 @@
 use super::figures::{NAMES, figures};
 use super::tables::{label, repetitions, results};
 use crate::error::ReportError;
-use crate::figure::{ImageFormat, draw_lines};
 use crate::folder::OutputFolder;
 use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, replaced};
 use crate::report::ReportOptions;
@@ -44,13 +43,10 @@ pub fn write_load(load: &Load, folder: &OutputFolder) -> Result<Vec<PathBuf>, Re
 pub fn write_load_as(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
     let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
     let mut inline = Vec::new();
-    for (name, mut figure) in figures(load) {
-        figure.look = options.look();
-        inline.push(PageFigure::of_lines(name, &figure)?);
-        for (format, bytes) in draw_lines(&figure)? {
-            let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
-            contents.push((format!("{name}.{suffix}"), bytes));
-        }
+    for (name, plot) in figures(load) {
+        let plot = plot.looking(options.look());
+        inline.push(PageFigure::of(name, &plot)?);
+        contents.extend(plot.files(name)?);
     }
     let tables = markdown(load, &inline);
     contents.insert(
@@ -131,6 +127,7 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
         records: vec![embedded("bench", "bench", load)?],
         tool,
         theme: None,
+        found: None,
         extras: PageExtras::default(),
     })
 }

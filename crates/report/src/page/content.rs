@@ -1,7 +1,8 @@
 //! What a page says, as the template sees it.
 
 use crate::error::ReportError;
-use crate::figure::{LineFigure, Look, NARROW, draw_lines_inline};
+use crate::figure::{Look, NARROW, Plot};
+use crate::series::RunSeries;
 use crate::text::grid::{Column, Grid};
 use serde::Serialize;
 
@@ -15,6 +16,8 @@ pub(crate) struct WebPage {
     pub doubts: Vec<Doubt>,
     pub figures: Vec<PageFigure>,
     pub tables: Vec<PageTable>,
+    /// What could be saved, as a table; what there is to say of each is in `extras`.
+    pub found: Option<PageTable>,
     /// Machine, commands and integrity of each run.
     pub conditions: Vec<Conditions>,
     pub records: Vec<Record>,
@@ -26,12 +29,15 @@ pub(crate) struct WebPage {
 }
 
 /// What only the packets say of runs, for their page.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct PageExtras {
     /// What could be saved.
     pub findings: Vec<PageFinding>,
     /// Operations byte by byte.
     pub examples: Vec<PageExample>,
+    /// Operations over time: they are drawn, and stand in a table.
+    #[serde(skip)]
+    pub series: Vec<RunSeries>,
 }
 
 /// Something that could be saved.
@@ -41,12 +47,44 @@ pub struct PageFinding {
     pub run: String,
     /// The operations that it is about.
     pub subject: String,
+    /// The rule that found it, as `advise --what-if` takes it.
+    pub rule: &'static str,
     /// What it is.
     pub title: String,
-    /// How much.
+    /// How much, in words.
     pub saves: String,
+    /// Bytes of an operation, the part of the bytes on the wire, milliseconds of an operation, the part of the time that was waited;
+    /// `-` where it is not known.
+    pub cost: [String; 4],
+    /// How far that can be relied on.
+    pub certainty: &'static str,
     /// Settings that mend it.
     pub remedies: Vec<String>,
+    /// What shows it.
+    pub evidence: String,
+    /// How it was computed.
+    pub computed: String,
+    /// What is not known.
+    pub unknown: String,
+    /// How to look at one of the operations; empty where none is an example.
+    pub example: String,
+}
+
+impl PageExtras {
+    /// Returns what is found as a table; `None` where nothing is.
+    pub(super) fn findings_table(&self) -> Option<PageTable> {
+        let several = self.findings.iter().any(|finding| !finding.run.is_empty());
+        let keys = several.then_some("run").into_iter().chain(["what", "of"]).map(Column::left);
+        let figures = ["saves B/op", "of the wire", "saves ms/op", "of the waiting"].map(Column::right);
+        let columns = keys.chain(figures).chain([Column::left("certainty")]).collect();
+        let row = |finding: &PageFinding| {
+            let run = several.then(|| finding.run.clone()).into_iter();
+            let keys = run.chain([finding.rule.to_owned(), finding.subject.clone()]);
+            keys.chain(finding.cost.clone()).chain([finding.certainty.to_owned()]).collect()
+        };
+        let rows: Vec<Vec<String>> = self.findings.iter().map(row).collect();
+        (!rows.is_empty()).then(|| PageTable::of_grid("found", "What could be saved", Grid { columns, rows, keys: 1 }))
+    }
 }
 
 /// One operation byte by byte. It has user data.
@@ -106,19 +144,19 @@ pub(crate) struct PageFigure {
 }
 
 impl PageFigure {
-    /// Returns a figure of lines, in both widths.
+    /// Returns a figure in both widths.
     ///
     /// # Errors
     ///
     /// Those of drawing.
-    pub(crate) fn of_lines(name: &str, figure: &LineFigure) -> Result<Self, ReportError> {
-        let narrow = LineFigure { look: Look { width: NARROW, dark: false }, ..figure.clone() };
+    pub(crate) fn of(name: &str, plot: &Plot) -> Result<Self, ReportError> {
+        let narrow = plot.clone().looking(Look { width: NARROW, dark: false });
         Ok(Self {
             name: name.to_owned(),
-            title: figure.title.clone(),
-            svg: draw_lines_inline(figure, name)?,
-            narrow: draw_lines_inline(&narrow, &format!("{name}-narrow"))?,
-            width: figure.look.width,
+            title: plot.title().to_owned(),
+            svg: plot.inline(name)?,
+            narrow: narrow.inline(&format!("{name}-narrow"))?,
+            width: plot.width(),
         })
     }
 }

@@ -8,6 +8,7 @@ use super::{PAGE_BYTES, detail, words};
 use crate::bounds::lower_bounds;
 use crate::error::ReportError;
 use crate::run::NamedRun;
+use crate::series::{self, RunSeries};
 use crate::summary::{RoleName, counters_only, data_difference, per_operation, ranked, work};
 use crate::text::columns::{LatencyFigure, OperationColumn};
 use crate::text::grid::{Column, Grid};
@@ -44,7 +45,14 @@ pub(crate) fn of_runs(
         if records.iter().map(|record| record.json.len()).sum::<usize>() >= PAGE_BYTES {
             continue;
         }
-        let page = WebPage { theme, extras: extras.clone(), records, ..page(title, &runs, figures, shown) };
+        let mut page = WebPage {
+            theme,
+            found: extras.findings_table(),
+            extras: extras.clone(),
+            records,
+            ..page(title, &runs, figures, shown)
+        };
+        page.tables.extend(over_time(&extras.series));
         text = page.render()?;
         if text.len() < PAGE_BYTES {
             break;
@@ -63,6 +71,7 @@ fn page(title: &str, runs: &[NamedRun], figures: &[PageFigure], shown: Shown) ->
         conditions: runs.iter().map(conditions).collect(),
         records: Vec::new(),
         theme: None,
+        found: None,
         extras: PageExtras::default(),
         tool: runs.first().map_or_else(String::new, |named| made_by(&named.run)),
     }
@@ -105,6 +114,12 @@ fn of_run(run: &Run) -> Vec<String> {
     doubts.extend(lower_bounds(run).map(|bounds| format!("Marked {bounds}.")));
     doubts.extend(run.warnings.iter().map(|warning| clean(warning)));
     doubts
+}
+
+/// Returns operations over time; it is long, and the figure says most of it.
+fn over_time(all: &[RunSeries]) -> Option<PageTable> {
+    let table = PageTable::of_grid("over-time", "Operations over time", series::grid(all)?);
+    Some(PageTable { folded: true, ..table })
 }
 
 fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {

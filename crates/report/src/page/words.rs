@@ -4,8 +4,8 @@ use super::runs::without_counters;
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, counters_only, of_whole_run, per_operation, syscalls_per_operation, window_ns,
-    workload, workload_count,
+    CpuUnit, RoleName, both_sides, counters_only, noteworthy, of_whole_run, per_operation, syscalls_per_operation,
+    window_ns, workload, workload_count,
 };
 use crate::text::clean;
 use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
@@ -15,6 +15,9 @@ use std::collections::BTreeSet;
 
 /// Names of runs and operations that a sentence lists.
 const LISTED: usize = 4;
+
+/// Times of single runs that differ by less than this factor are not called different: runs of one thing do, too.
+const CLOSE: f64 = 1.25;
 
 /// Returns the sentences about these runs.
 pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
@@ -127,18 +130,22 @@ fn capitalised(text: &str) -> String {
 fn latency(run: &Run) -> Option<String> {
     let row = workload(run).into_iter().next().filter(|row| row.latency_ns.count > 0)?;
     let latency = &row.latency_ns;
-    Some(format!(
-        "Half of all {} were answered within {}, 99% within {}",
-        name_of(row),
-        duration(latency.p50),
-        duration(latency.p99)
-    ))
+    // A percentile that so few operations do not have is their largest.
+    let most = match latency.count {
+        100.. => format!("99% within {}", duration(latency.p99)),
+        10..100 => format!("90% within {}", duration(latency.p90)),
+        _ => format!("all within {}", duration(latency.max)),
+    };
+    Some(format!("Half of all {} were answered within {}, {most}", name_of(row), duration(latency.p50)))
 }
 
 fn subjects(runs: &[NamedRun]) -> String {
     let names: Vec<String> = runs.iter().map(|named| clean(&named.name)).collect();
-    let kinds: BTreeSet<String> =
-        runs.iter().flat_map(|named| workload(&named.run)).map(|row| clean(&row.name)).collect();
+    let kinds: BTreeSet<String> = runs
+        .iter()
+        .flat_map(|named| noteworthy(&workload(&named.run), usize::MAX))
+        .map(|row| clean(&row.name))
+        .collect();
     let kinds: Vec<String> = kinds.into_iter().collect();
     let count = runs.iter().map(|named| workload_count(&named.run)).sum();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", listed(&kinds)) };
@@ -193,6 +200,13 @@ fn work_range(runs: &[NamedRun]) -> Option<String> {
         per_operation(user + kernel, workload_count(run))
     };
     let told = |ns: f64| duration(ns.round() as u64);
+    if let Some([least, most]) = ends(runs, on_cpu).filter(|[least, most]| most.1 < least.1 * CLOSE) {
+        return Some(format!(
+            "The server's CPU time for an operation is {} to {}, which one run each does not tell apart.",
+            told(least.1),
+            told(most.1)
+        ));
+    }
     if let Some([least, most]) = ends(runs, on_cpu) {
         return Some(format!(
             "The server's CPU time for an operation is shortest in {} ({}) and longest in {} ({}{}).",

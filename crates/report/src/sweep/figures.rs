@@ -88,6 +88,7 @@ impl<'a> Lines<'a> {
             places: parameter.iter().flat_map(|parameter| &parameter.values).map(|value| clean(value)).collect(),
             positions: Vec::new(),
             look: Look::default(),
+            time: None,
             is_unordered: false,
             spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
             lines: lines
@@ -273,6 +274,7 @@ fn distribution(sweep: &Sweep) -> LineFigure {
         places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
         positions: Vec::new(),
         look: Look::default(),
+        time: None,
         is_unordered: false,
         lines: found
             .into_iter()

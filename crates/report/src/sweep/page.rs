@@ -4,7 +4,7 @@ use super::figures::{NAMES, figures};
 use super::render::{command, markdown, remarks, title};
 use super::sections::{CELLS, Section, sections};
 use crate::error::ReportError;
-use crate::figure::{ImageFormat, draw_lines};
+use crate::figure::Plot;
 use crate::folder::OutputFolder;
 use crate::page::{
     Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts, replaced,
@@ -69,14 +69,11 @@ pub fn write_sweep_as(
 ) -> Result<Vec<PathBuf>, ReportError> {
     let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
     let (mut drawn, mut inline) = (Vec::new(), Vec::new());
-    for (name, mut figure) in figures(sweep) {
-        figure.look = options.look();
+    for (name, figure) in figures(sweep) {
         drawn.push((name, figure.y_title.clone()));
-        inline.push(PageFigure::of_lines(name, &figure)?);
-        for (format, bytes) in draw_lines(&figure)? {
-            let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
-            contents.push((format!("{name}.{suffix}"), bytes));
-        }
+        let plot = Plot::Lines(figure).looking(options.look());
+        inline.push(PageFigure::of(name, &plot)?);
+        contents.extend(plot.files(name)?);
     }
     contents.insert(
         0,
@@ -135,6 +132,7 @@ fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) ->
         records: vec![embedded("sweep", "sweep", sweep)?],
         tool,
         theme: None,
+        found: None,
         extras: PageExtras::default(),
     })
 }

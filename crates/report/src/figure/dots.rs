@@ -1,0 +1,249 @@
+//! A figure of ranges: a row for each of several things, on it a mark for the middle, a bar and a line for how far it goes.
+
+use super::caption::{self, Paragraph};
+use super::font::Weight;
+use super::layout::{CAPTION_LEADING, MARGIN, TICK, UNIT, head, paragraphs};
+use super::lines::{Axis, quantity, tick_label};
+use super::palette::{AXIS, GRID, INK, LINES, Rgb};
+use super::scene::{Anchor, Face, Scene, words};
+use super::{ImageFormat, Look, inline, paint};
+use crate::error::ReportError;
+
+/// What is drawn.
+#[derive(Clone, Debug, Default)]
+pub struct DotFigure {
+    /// Heading.
+    pub title: String,
+    /// What it shows, for those who do not see it.
+    pub description: String,
+    /// The quantity with its unit.
+    pub x_title: String,
+    /// Equal distances are equal ratios; rows with values that are not above zero are left out.
+    pub logarithmic: bool,
+    /// What the mark, the bar and the line of a row are.
+    pub legend: [String; 3],
+    /// Rows, from top to bottom.
+    pub rows: Vec<DotRow>,
+    /// How it was measured, below the figure.
+    pub note: String,
+    /// Its width, and what it is drawn on.
+    pub look: Look,
+}
+
+/// A row: what it is of, and how far its values go.
+#[derive(Clone, Debug, Default)]
+pub struct DotRow {
+    /// What it is called.
+    pub name: String,
+    /// Its figures in words, behind the name.
+    pub figures: String,
+    /// Where the mark stands.
+    pub mark: f64,
+    /// Ends of the bar.
+    pub bar: (f64, f64),
+    /// Ends of the line.
+    pub line: (f64, f64),
+    /// Values of their own, each a point.
+    pub points: Vec<f64>,
+}
+
+const NAME: Face = Face::new(12.5, Weight::Bold, INK);
+/// The middle, and how far values go.
+const MARK_COLOR: Rgb = LINES[1];
+const RANGE_COLOR: Rgb = LINES[0];
+const MARK: f64 = 9.0;
+const POINT: f64 = 4.0;
+const BAR: f64 = 5.0;
+/// Half the length of the strokes at the ends of a line.
+const STROKE: f64 = 4.0;
+/// Between base lines of a name, from the last of them to the middle of the track, and from there to the next name.
+const LEADING: f64 = 15.5;
+const TRACK: f64 = 13.0;
+const ROW_GAP: f64 = 25.0;
+/// Room on either side of the track, for half a label of the axis, where that is not longer.
+const INSET: f64 = 14.0;
+/// From the middle of the track down to points of their own: the mark would hide them.
+const BELOW: f64 = 9.0;
+
+/// Returns the figure as SVG and as PNG.
+///
+/// # Errors
+///
+/// [`ReportError::NoRuns`] without any row to draw, and those of drawing.
+pub fn draw_dots(figure: &DotFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
+    let scene = figure.look.painted(laid_out(figure, Some(&figure.title))?);
+    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
+    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
+}
+
+/// Returns the figure as an element of a page that has its title.
+///
+/// # Errors
+///
+/// Those of [`draw_dots`].
+pub(crate) fn draw_dots_inline(figure: &DotFigure, id: &str) -> Result<String, ReportError> {
+    Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
+}
+
+/// Returns all values of a row.
+fn values(row: &DotRow) -> impl Iterator<Item = f64> {
+    [row.mark, row.bar.0, row.bar.1, row.line.0, row.line.1].into_iter().chain(row.points.iter().copied())
+}
+
+fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene, ReportError> {
+    let can_be_shown =
+        |row: &&DotRow| values(row).all(|value| value.is_finite() && (!figure.logarithmic || value > 0.0));
+    let rows: Vec<&DotRow> = figure.rows.iter().filter(can_be_shown).collect();
+    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic).ok_or(ReportError::NoRuns)?;
+    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let top = head(&mut scene, title).max(MARGIN);
+    let top = quantity(&mut scene, &figure.x_title, top);
+    let top = legend(&mut scene, &figure.legend, top + 20.0) + 26.0;
+    let halves = axis.ticks.iter().map(|tick| TICK.width(&tick_label(*tick)) / 2.0);
+    let inset = MARGIN + halves.fold(INSET, f64::max);
+    let width = scene.width;
+    let place = |value: f64| inset + axis.height(value).unwrap_or(0.0) * (width - 2.0 * inset);
+    let ticks = ticks(&axis, place);
+    for (x, label) in ticks.iter().filter_map(|(x, label)| Some((x, label.as_ref()?))) {
+        scene.text(label, (*x, top), Anchor::Middle, TICK);
+    }
+    let mut baseline = top + 22.0;
+    for row in rows {
+        let said: Vec<_> = words(&row.name, NAME).chain(words(&row.figures, UNIT)).collect();
+        let below = scene.paragraph(&said, (MARGIN, baseline), scene.width - 2.0 * MARGIN, LEADING);
+        let middle = below - LEADING + TRACK;
+        draw_row(&mut scene, row, &ticks, place, middle);
+        baseline = middle + ROW_GAP + if row.points.is_empty() { 0.0 } else { BELOW - 4.0 };
+    }
+    let note: Paragraph = caption::note("How to read:", &figure.note);
+    scene.height = paragraphs(&mut scene, &[note], baseline + 16.0) + MARGIN - CAPTION_LEADING;
+    Ok(scene)
+}
+
+/// Returns where the lines of the grid stand, with the labels that there is room for.
+fn ticks(axis: &Axis, place: impl Fn(f64) -> f64) -> Vec<(f64, Option<String>)> {
+    let mut free = f64::NEG_INFINITY;
+    let tick = |value: &f64| {
+        let (x, label) = (place(*value), tick_label(*value));
+        let half = TICK.width(&label) / 2.0;
+        let fits = x - half > free;
+        if fits {
+            free = x + half + 6.0;
+        }
+        (x, fits.then_some(label))
+    };
+    axis.ticks.iter().map(tick).collect()
+}
+
+fn draw_row(scene: &mut Scene, row: &DotRow, ticks: &[(f64, Option<String>)], place: impl Fn(f64) -> f64, middle: f64) {
+    for (x, _) in ticks {
+        scene.line((*x, middle - 7.0), (*x, middle + 7.0), GRID);
+    }
+    scene.line((MARGIN, middle), (scene.width - MARGIN, middle), GRID);
+    let ends = (place(row.line.0), place(row.line.1));
+    scene.thick_line((ends.0, middle), (ends.1, middle), 1.5, RANGE_COLOR);
+    for x in [ends.0, ends.1] {
+        scene.thick_line((x, middle - STROKE), (x, middle + STROKE), 1.5, RANGE_COLOR);
+    }
+    scene.thick_line((place(row.bar.0), middle), (place(row.bar.1), middle), BAR, RANGE_COLOR);
+    square(scene, place(row.mark), middle, MARK, MARK_COLOR);
+    for point in &row.points {
+        square(scene, place(*point), middle + BELOW, POINT, INK);
+    }
+}
+
+fn square(scene: &mut Scene, x: f64, y: f64, side: f64, color: Rgb) {
+    scene.rect((x - side / 2.0, y - side / 2.0), (side, side), color);
+}
+
+/// What the mark, the bar and the line are, each with what it looks like. Returns the base line of the last of them.
+fn legend(scene: &mut Scene, [mark, bar, line]: &[String; 3], baseline: f64) -> f64 {
+    let (mut x, mut y) = (MARGIN, baseline);
+    for (at, label) in [mark, bar, line].into_iter().enumerate().filter(|(_, label)| !label.is_empty()) {
+        let sample = if at == 0 { MARK } else { 18.0 };
+        let width = sample + 5.0 + TICK.width(label);
+        if x > MARGIN && x + width > scene.width - MARGIN {
+            (x, y) = (MARGIN, y + 16.0);
+        }
+        let middle = y - 4.0;
+        match at {
+            0 => square(scene, x + MARK / 2.0, middle, MARK, MARK_COLOR),
+            1 => scene.thick_line((x, middle), (x + sample, middle), BAR, RANGE_COLOR),
+            _ => scene.thick_line((x, middle), (x + sample, middle), 1.5, RANGE_COLOR),
+        }
+        scene.text(label, (x + sample + 5.0, y), Anchor::Start, TICK);
+        x += width + 14.0;
+    }
+    scene.line((MARGIN, y + 8.0), (scene.width - MARGIN, y + 8.0), AXIS);
+    y
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Mark;
+    use super::*;
+
+    fn figure(width: u32, logarithmic: bool) -> DotFigure {
+        let row = |name: &str, scale: f64| DotRow {
+            name: name.to_owned(),
+            figures: format!("{scale} µs, 99%: {} µs", scale * 3.0),
+            mark: scale,
+            bar: (scale, scale * 3.0),
+            line: (scale / 2.0, scale * 90.0),
+            points: vec![scale * 2.0],
+        };
+        DotFigure {
+            title: "Latency".to_owned(),
+            description: "Ranges".to_owned(),
+            x_title: "µs, logarithmic".to_owned(),
+            logarithmic,
+            legend: ["median", "to 99%", "from the quickest to the slowest"].map(str::to_owned),
+            rows: vec![
+                row("Redis 7: GET", 80.0),
+                row("a system with a name that goes on and on: an operation, too", 900.0),
+            ],
+            note: "made up.".to_owned(),
+            look: Look { width, dark: false },
+        }
+    }
+
+    #[test]
+    fn marks_stand_where_their_values_are_and_nothing_leaves_the_figure() {
+        for (width, logarithmic) in [(340, true), (340, false), (800, true), (1_600, false)] {
+            let scene = laid_out(&figure(width, logarithmic), None).unwrap();
+            let marks: Vec<f64> = scene
+                .marks
+                .iter()
+                .filter_map(|mark| match mark {
+                    Mark::Rect { x, width, fill, .. } if *width == MARK && *fill == MARK_COLOR => Some(*x),
+                    _ => None,
+                })
+                .skip(1)
+                .collect();
+            assert_eq!(marks.len(), 2);
+            assert!(marks[0] < marks[1], "more is further right");
+            for mark in &scene.marks {
+                let (left, right) = match mark {
+                    Mark::Text(text) => (text.left(), text.left() + text.face.width(&text.line)),
+                    Mark::Rect { x, width, .. } => (*x, x + width),
+                    Mark::Line { from, to, .. } | Mark::ThickLine { from, to, .. } => {
+                        (from.0.min(to.0), from.0.max(to.0))
+                    }
+                };
+                assert!(left >= MARGIN - 0.6 && right <= scene.width - MARGIN + 0.6, "{mark:?} at {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_a_logarithmic_axis_cannot_show_is_left_out() {
+        let mut figure = figure(800, true);
+        figure.rows[0].line.0 = 0.0;
+        let of = |figure: &DotFigure| laid_out(figure, None).unwrap().height;
+        let one = of(&figure);
+        figure.rows.remove(0);
+        assert!((of(&figure) - one).abs() < 0.01);
+        figure.rows.clear();
+        assert!(matches!(draw_dots(&figure), Err(ReportError::NoRuns)));
+    }
+}

@@ -1,0 +1,299 @@
+//! Operations of a run over its time: how many, and how long they took.
+
+use crate::aggregate::Values;
+use crate::figure::{Band, LineFigure, TimeAxis};
+use crate::limits::SERIES_STEPS;
+use crate::text::clean;
+use crate::text::grid::{Column, Grid};
+use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
+
+/// Lines that a figure has room for: as many as there are colours.
+const LINES: usize = 8;
+
+/// Names of the figures.
+pub(crate) const NAMES: [&str; 2] = ["rate-over-time", "latency-over-time"];
+
+/// What the operations of a run's workload came to, in steps of one length from its first frame on.
+#[derive(Clone, Debug, Default)]
+pub struct RunSeries {
+    /// The run; empty where there is one.
+    pub run: String,
+    /// How long was left out before the first frame.
+    pub warmup_ns: u64,
+    step_ns: u64,
+    first_ns: u64,
+    length_ns: u64,
+    steps: Vec<Step>,
+}
+
+/// A part of the time.
+#[derive(Clone, Debug, Default)]
+struct Step {
+    operations: u64,
+    latencies: Values,
+}
+
+impl RunSeries {
+    /// Returns a series of a run with frames from `first_ns` to `last_ns`, Unix nanoseconds, in steps of [`RunSeries::step_ns`].
+    pub fn new(run: &str, first_ns: u64, last_ns: u64, step_ns: u64) -> Self {
+        let (length_ns, step_ns) = (last_ns.saturating_sub(first_ns), step_ns.max(1));
+        let steps = (length_ns / step_ns + 1).min(SERIES_STEPS as u64);
+        let steps = vec![Step::default(); usize::try_from(steps).unwrap_or(SERIES_STEPS)];
+        Self { run: run.to_owned(), warmup_ns: 0, step_ns, first_ns, length_ns, steps }
+    }
+
+    /// Returns the length of steps, 1, 2 or 5 times a power of ten, of which no more than [`SERIES_STEPS`] are as long as a run.
+    pub fn step_ns(length_ns: u64) -> u64 {
+        let powers = (0..19).map(|power| 10_u64.pow(power));
+        let all = powers.flat_map(|power| [1, 2, 5].map(|digit| power.saturating_mul(digit)));
+        all.into_iter().find(|step| length_ns / step < SERIES_STEPS as u64).unwrap_or(u64::MAX)
+    }
+
+    /// Takes an operation in that began at a time; what lies outside of the run is left out.
+    pub fn add(&mut self, start_ns: u64, latency_ns: Option<u64>) {
+        let at = start_ns.checked_sub(self.first_ns).map(|after| after / self.step_ns);
+        let Some(step) = at.and_then(|at| self.steps.get_mut(usize::try_from(at).ok()?)) else { return };
+        step.operations += 1;
+        if let Some(latency_ns) = latency_ns {
+            step.latencies.record(latency_ns, 1);
+        }
+    }
+
+    /// Returns whether there is something to see: some operations, and more than one step.
+    fn has_shape(&self) -> bool {
+        self.steps.len() > 1 && self.steps.iter().any(|step| step.operations > 0)
+    }
+
+    /// Returns how much of a step the run has.
+    fn covered_ns(&self, at: usize) -> u64 {
+        self.length_ns.saturating_sub(at as u64 * self.step_ns).min(self.step_ns)
+    }
+
+    /// Returns the operations of a step in a second; `None` for a last one that is too short for that.
+    fn rate(&self, at: usize) -> Option<f64> {
+        let covered = self.covered_ns(at);
+        (covered * 2 >= self.step_ns).then(|| self.steps[at].operations as f64 * 1e9 / covered as f64)
+    }
+
+    /// Returns a latency of a step, in µs.
+    fn latency(&self, at: usize, per_10_000: u64) -> Option<f64> {
+        let latencies = &self.steps[at].latencies;
+        (latencies.count() > 0).then(|| latencies.quantiles([per_10_000])[0] as f64 / 1e3)
+    }
+
+    /// Returns the line of a figure.
+    fn line(&self, of: impl Fn(usize) -> Option<f64>, steps: usize) -> Vec<Option<f64>> {
+        (0..steps).map(|at| if at < self.steps.len() { of(at) } else { None }).collect()
+    }
+}
+
+/// Returns the figures of these runs, those left out that there is nothing to draw in.
+pub(crate) fn figures(all: &[RunSeries]) -> Vec<(&'static str, LineFigure)> {
+    let shown: Vec<&RunSeries> = all.iter().filter(|series| series.has_shape()).collect();
+    if shown.is_empty() {
+        return Vec::new();
+    }
+    let figures = [rates(&shown), latencies(&shown)];
+    let has_values = |figure: &LineFigure| figure.lines.iter().flat_map(|(_, values)| values).any(Option::is_some);
+    NAMES.into_iter().zip(figures).filter(|(_, figure)| has_values(figure)).collect()
+}
+
+fn steps(shown: &[&RunSeries]) -> usize {
+    shown.iter().map(|series| series.steps.len()).max().unwrap_or(0)
+}
+
+fn name_of(series: &RunSeries) -> String {
+    if series.run.is_empty() { "workload".to_owned() } else { clean(&series.run) }
+}
+
+fn rates(shown: &[&RunSeries]) -> LineFigure {
+    let steps = steps(shown);
+    let lines = shown.iter().take(LINES);
+    LineFigure {
+        title: "Operations per second over time".to_owned(),
+        description: "Lines: how many operations of the workload began in each part of the run's time.".to_owned(),
+        y_title: "operations per second".to_owned(),
+        lines: lines.map(|series| (name_of(series), series.line(|at| series.rate(at), steps))).collect(),
+        ..over_time(shown)
+    }
+}
+
+/// Of one run the median, the 99th percentile and the slowest; of several the median of each.
+fn latencies(shown: &[&RunSeries]) -> LineFigure {
+    let steps = steps(shown);
+    let (lines, what) = match shown {
+        [one] => {
+            // A percentile that so few operations do not have is their largest.
+            let named = [("50%", 5_000, 1), ("99%", 9_900, 100), ("slowest", 10_000, 1)];
+            let has = |at: usize, least: u64| one.steps[at].latencies.count() >= least;
+            let line = |of: u64, least: u64| one.line(|at| one.latency(at, of).filter(|_| has(at, least)), steps);
+            let lines = named.map(|(name, of, least)| (name.to_owned(), line(of, least)));
+            let drawn = lines.into_iter().filter(|(_, values)| values.iter().any(Option::is_some));
+            (drawn.collect(), "µs, logarithmic")
+        }
+        several => {
+            let line = |series: &&RunSeries| (name_of(series), series.line(|at| series.latency(at, 5_000), steps));
+            (several.iter().take(LINES).map(line).collect(), "median µs, logarithmic")
+        }
+    };
+    LineFigure {
+        title: "Latency over time".to_owned(),
+        description: "Lines: how long the operations took that began in each part of the run's time.".to_owned(),
+        y_title: what.to_owned(),
+        logarithmic: true,
+        lines,
+        ..over_time(shown)
+    }
+}
+
+/// Returns a figure without lines: its axis of time, with what was left out at its beginning.
+fn over_time(shown: &[&RunSeries]) -> LineFigure {
+    let step_ns = shown.iter().map(|series| series.step_ns).max().unwrap_or(1);
+    let length_ns = shown.iter().map(|series| series.length_ns).max().unwrap_or(0);
+    // Before the first frame there is room for a warm-up that all have: of others, the note says how long they were.
+    let common = shown.first().map(|first| first.warmup_ns).filter(|ns| shown.iter().all(|it| it.warmup_ns == *ns));
+    let warmup_ns = common.unwrap_or(0);
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let (from, to) = (-seconds(warmup_ns), seconds(length_ns.max(1)));
+    let bands = if warmup_ns > 0 {
+        let length = duration(warmup_ns);
+        vec![Band { from, to: 0.0, name: format!("warm-up, {length}: left out") }]
+    } else {
+        Vec::new()
+    };
+    let places = (0..steps(shown)).map(|at| at as f64 * seconds(step_ns) + seconds(step_ns) / 2.0);
+    LineFigure {
+        x_title: "seconds since the first frame that counts".to_owned(),
+        places: vec![String::new(); steps(shown)],
+        positions: places.map(|at| at.min(to)).collect(),
+        time: Some(TimeAxis { from, to, bands }),
+        note: note(shown, step_ns),
+        ..LineFigure::default()
+    }
+}
+
+fn note(shown: &[&RunSeries], step_ns: u64) -> String {
+    let left_out = match shown.len().saturating_sub(LINES) {
+        0 => String::new(),
+        more => format!(" {more} more runs are in the table alone."),
+    };
+    let warmup = match shown {
+        [one] if one.warmup_ns == 0 => {
+            " No warm-up was left out (capture --warmup T does): what the first steps have is in all figures."
+                .to_owned()
+        }
+        [one] => format!(" The {} before it were left out as warm-up.", duration(one.warmup_ns)),
+        _ => {
+            let own = shown.iter().filter(|series| series.warmup_ns > 0);
+            let own: Vec<String> =
+                own.map(|series| format!("{} {}", name_of(series), duration(series.warmup_ns))).collect();
+            if own.is_empty() { String::new() } else { format!(" Left out as warm-up: {}.", own.join(", ")) }
+        }
+    };
+    let window: Vec<String> = shown
+        .iter()
+        .take(LINES)
+        .map(|series| {
+            let window = duration(series.length_ns);
+            if series.run.is_empty() { window } else { format!("{} {window}", clean(&series.run)) }
+        })
+        .collect();
+    format!(
+        "each step is {}, and an operation belongs to the one that its request began in. Window, from the first frame to the \
+         last: {}.{warmup}{left_out}",
+        duration(step_ns),
+        window.join(", ")
+    )
+}
+
+/// Returns the same as a table: a row for each step of each run.
+pub(crate) fn grid(all: &[RunSeries]) -> Option<Grid> {
+    let shown: Vec<&RunSeries> = all.iter().filter(|series| series.has_shape()).collect();
+    let several = shown.iter().any(|series| !series.run.is_empty());
+    let columns = ["from s", "operations", "per second", "p50 µs", "p99 µs", "max µs"].map(Column::right);
+    let run = several.then(|| Column::left("run"));
+    let row = |series: &RunSeries, at: usize| {
+        let step = &series.steps[at];
+        let digits = if series.step_ns < 1_000_000_000 { (9 - series.step_ns.ilog10()) as usize } else { 0 };
+        let from = with_digits((at as u64 * series.step_ns) as f64 / 1e9, digits);
+        let mut cells: Vec<String> = several.then(|| clean(&series.run)).into_iter().collect();
+        cells.extend([from, grouped(step.operations)]);
+        cells.push(series.rate(at).map_or_else(|| DASH.to_owned(), |rate| grouped(rate.round() as u64)));
+        let has_latency = step.latencies.count() > 0;
+        let latencies = step.latencies.quantiles([5_000, 9_900, 10_000]);
+        cells.extend(latencies.map(|ns| if has_latency { microseconds(ns) } else { DASH.to_owned() }));
+        cells
+    };
+    let rows = shown.iter().flat_map(|series| (0..series.steps.len()).map(|at| row(series, at)));
+    let rows: Vec<Vec<String>> = rows.collect();
+    (!rows.is_empty()).then(|| Grid { columns: run.into_iter().chain(columns).collect(), rows, keys: 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A run of 100 ms: nothing in its second step, and slow at its end.
+    fn series() -> RunSeries {
+        let step_ns = RunSeries::step_ns(100 * MS);
+        let mut series = RunSeries::new("", 1_000, 1_000 + 100 * MS, step_ns);
+        for at in 0..100 {
+            let start_ns = 1_000 + at * MS;
+            if !(2..4).contains(&at) {
+                series.add(start_ns, Some(if at < 90 { 100_000 } else { 900_000 }));
+            }
+        }
+        series.add(999, None);
+        series.add(1_000 + 500 * MS, None);
+        series
+    }
+
+    #[test]
+    fn steps_are_round_and_no_more_than_there_is_room_for() {
+        assert_eq!(RunSeries::step_ns(0), 1);
+        for length in [1, 59, 60, 61, 999, 100 * MS, 1_234_567_890, 86_400_000_000_000, u64::MAX] {
+            let step = RunSeries::step_ns(length);
+            assert!(length / step < SERIES_STEPS as u64, "{length}: {step}");
+            assert!(step == 1 || length / step >= SERIES_STEPS as u64 / 3, "{length}: {step}");
+        }
+    }
+
+    #[test]
+    fn each_operation_is_in_the_step_that_it_began_in_and_none_outside() {
+        let series = series();
+        assert_eq!(series.step_ns, 2 * MS);
+        let counts: Vec<u64> = series.steps.iter().map(|step| step.operations).collect();
+        assert_eq!((counts.iter().sum::<u64>(), counts[0], counts[1], counts.len()), (98, 2, 0, 51));
+        assert_eq!((series.rate(0), series.rate(1), series.rate(50)), (Some(1_000.0), Some(0.0), None));
+        assert_eq!(series.latency(1, 5_000), None, "no latency is not a latency of zero");
+        let grid = grid(&[series]).unwrap();
+        assert_eq!(grid.rows[0], ["0.000", "2", "1,000", "100.0", "100.0", "100.0"]);
+        assert_eq!(grid.rows[1], ["0.002", "0", "0", "-", "-", "-"]);
+    }
+
+    #[test]
+    fn a_warm_up_stands_before_the_window() {
+        let mut series = series();
+        assert!(figures(std::slice::from_ref(&series))[0].1.note.contains("No warm-up was left out"));
+        series.warmup_ns = 20 * MS;
+        let figures = figures(&[series]);
+        assert_eq!(figures.iter().map(|(name, _)| *name).collect::<Vec<_>>(), NAMES);
+        let axis = figures[0].1.time.as_ref().unwrap();
+        assert_eq!((axis.from, axis.to, axis.bands.len()), (-0.02, 0.1, 1));
+        let names: Vec<&str> = figures[1].1.lines.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["50%", "slowest"], "no step has a hundred operations");
+    }
+
+    #[test]
+    fn several_runs_have_a_line_each_and_one_without_operations_none() {
+        let named = |name: &str| RunSeries { run: name.to_owned(), ..series() };
+        let none = RunSeries::new("empty", 0, 100 * MS, 2 * MS);
+        let figures = figures(&[named("a"), named("b"), none]);
+        assert!(figures.iter().all(|(_, figure)| figure.lines.len() == 2));
+        assert!(figures[0].1.positions.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(super::figures(&[RunSeries::new("", 0, 0, 1)]).is_empty());
+        assert!(grid(&[]).is_none());
+    }
+}
