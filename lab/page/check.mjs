@@ -222,7 +222,7 @@ for (const [name, url] of pages) {
   const paper = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   check(`${name}, printed: on white`, paper === "rgb(255, 255, 255)" ? [] : [`the paper is ${paper}`]);
   const folded = await page.evaluate(() => [...document.querySelectorAll("details")]
-    .filter((details) => [...details.children].some((child) => child.tagName !== "SUMMARY" && !child.getBoundingClientRect().height))
+    .filter((details) => [...details.children].some((child) => child.tagName !== "SUMMARY" && getComputedStyle(child).display !== "none" && !child.getBoundingClientRect().height))
     .map((details) => `${details.querySelector("summary").textContent} is folded`));
   check(`${name}, printed: all of it`, folded);
   await page.screenshot({ path: `${shots}/${name}-print.png`, fullPage: true });
