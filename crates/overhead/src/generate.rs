@@ -22,8 +22,33 @@ const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), 
 impl Generate {
     /// Writes the files.
     pub fn run(self) -> Result<u8> {
-        generate(&cli::command(), "overhead", &self.folder)
+        let status = generate(&cli::command(), "overhead", &self.folder)?;
+        complete_beside(&self.folder)?;
+        Ok(status)
     }
+}
+
+/// Verbs that are programs of their own: these write their own completions, which lie beside those of `overhead`.
+const BESIDE: [&str; 2] = ["bench", "export"];
+
+/// Has the completions of `overhead` hand over to those of the programs beside it, behind their verbs.
+fn complete_beside(folder: &Path) -> Result<()> {
+    let edit = |name: &str, change: &dyn Fn(String) -> String| {
+        let path = folder.join(name);
+        fs::read_to_string(&path).and_then(|text| fs::write(&path, change(text))).with_context(|| cannot_write(folder))
+    };
+    edit("bash/overhead.bash", &|text| text + include_str!("generate/beside.bash"))?;
+    edit("fish/overhead.fish", &|text| text + include_str!("generate/beside.fish"))?;
+    edit("zsh/_overhead", &|text| {
+        BESIDE.iter().fold(text, |text, verb| {
+            // The first is the verb's own, the second that of `help`.
+            let begins = format!("({verb})\n");
+            let hands_over = format!(
+                "{begins}(( CURRENT > 1 && $+functions[_overhead-{verb}] )) && words[1]=overhead-{verb} && _overhead-{verb} && return\n"
+            );
+            text.replacen(&begins, &hands_over, 1)
+        })
+    })
 }
 
 /// Writes the man pages and shell completions of `program` into folders below this one, which are made.

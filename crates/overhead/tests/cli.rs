@@ -408,6 +408,34 @@ mod live {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn verbs_that_are_programs_of_their_own_complete_as_these_do() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(status(&overhead(&["generate", dir.path().to_str().unwrap()])), 0);
+    let bash = dir.path().join("bash");
+    // As lab/dist and lab/place name them; the program's own completion, cut to what is asked here.
+    std::fs::rename(bash.join("overhead.bash"), bash.join("overhead")).unwrap();
+    let own = r#"_overhead__export() { COMPREPLY=($(compgen -W "--by-day --force" -- "$2")); }"#;
+    std::fs::write(bash.join("overhead-export"), own).unwrap();
+    let completed = |words: &str, at: u8| {
+        let script = format!(
+            ". ./overhead; COMP_WORDS=({words}); COMP_CWORD={at}; $(complete -p overhead | sed 's/.*-F \\([^ ]*\\) .*/\\1/') overhead \"${{COMP_WORDS[{at}]}}\" \"${{COMP_WORDS[{at}-1]}}\"; echo \"${{COMPREPLY[*]}}\""
+        );
+        let output = Command::new("bash").args(["-c", &script]).current_dir(&bash).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed("overhead export --by", 2), "--by-day");
+    assert_eq!(completed("overhead export trace.pcap --fo", 3), "--force");
+    assert_eq!(completed("overhead ana", 1), "analyze");
+    // Where the other program is not installed.
+    assert_eq!(completed("overhead bench --he", 2), "--help");
+    let zsh = std::fs::read_to_string(dir.path().join("zsh/_overhead")).unwrap();
+    let fish = std::fs::read_to_string(dir.path().join("fish/overhead.fish")).unwrap();
+    assert_eq!(zsh.matches("_overhead-export && return").count(), 1);
+    assert!(fish.contains("-a \"(__fish_overhead_beside)\""));
+}
+
 #[test]
 fn man_pages_and_completions_name_every_verb_and_its_options() {
     let dir = tempfile::tempdir().unwrap();

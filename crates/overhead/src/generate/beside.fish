@@ -1,0 +1,7 @@
+
+# Verbs that are programs of their own complete as these do.
+function __fish_overhead_beside
+    set -l words (commandline -opc)
+    complete -C "overhead-$words[2] "(string join ' ' -- (string escape -- $words[3..-1]) (commandline -ct))
+end
+complete -c overhead -n "__fish_overhead_using_subcommand bench export" -a "(__fish_overhead_beside)"
