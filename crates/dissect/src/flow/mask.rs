@@ -73,7 +73,7 @@ fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
 }
 
 /// Returns all bytes, where they are fewer than those of a word.
-#[inline]
+#[inline(always)]
 fn short(bytes: &[u8]) -> [u64; 2] {
     [bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)), last_word(bytes)]
 }

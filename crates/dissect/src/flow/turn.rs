@@ -109,7 +109,7 @@ struct Rules {
 impl Step {
     /// Returns whether the frame with this number in a turn, from 0, is like it. Where its texts have other lengths, these are added
     /// to `texts`.
-    #[inline]
+    #[inline(always)]
     fn fits(&self, frame: usize, sent: Sent<'_>, before: &Frames, texts: &mut Vec<TextFound>) -> bool {
         if sent.side != self.side || sent.headers != self.headers {
             return false;
@@ -210,7 +210,7 @@ impl Turn {
 
     /// Returns whether a segment from `side` is like its next frame, where those before are like its first ones. Where texts of it
     /// have other lengths, these are added to `texts`.
-    #[inline]
+    #[inline(always)]
     pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>, texts: &mut Vec<TextFound>) -> bool {
         let frame = before.taken.len();
         self.steps.get(frame).is_some_and(|step| step.fits(frame, Sent::of(side, bare), before, texts))
