@@ -173,7 +173,9 @@ fn expected() -> (Vec<u8>, Vec<u8>) {
 
 /// With the kernel's functions in place of its tracepoints, too: where it has none, both are the same.
 fn talk(version: &str, forks: bool) {
-    [false, true].into_iter().for_each(|by_functions| talk_once(version, forks, by_functions));
+    for by_functions in [false, true] {
+        talk_once(version, forks, by_functions);
+    }
 }
 
 fn talk_once(version: &str, forks: bool, by_functions: bool) {

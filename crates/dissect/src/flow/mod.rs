@@ -38,6 +38,7 @@ pub use turns::Turns;
 
 /// State of one connection.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact by itself, and any may hold with any other")]
 pub struct Flow {
     /// By [`Side`] of their sender: client, server.
     ends: [SocketAddr; 2],

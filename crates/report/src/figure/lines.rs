@@ -215,15 +215,12 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
         Some(time) => time.x(figure.positions.get(at).copied().unwrap_or(time.to), left, width),
         None => first + parts.get(at).map_or(at as f64 * apart, |part| part * span),
     };
-    let ends = match &figure.time {
-        Some(time) => {
-            round_times(&mut scene, time, left, bottom);
-            [left, width - MARGIN]
-        }
-        None => {
-            named_places(&mut scene, figure, apart, !parts.is_empty(), bottom, x_of);
-            [x_of(0), x_of(figure.places.len().saturating_sub(1))]
-        }
+    let ends = if let Some(time) = &figure.time {
+        round_times(&mut scene, time, left, bottom);
+        [left, width - MARGIN]
+    } else {
+        named_places(&mut scene, figure, apart, !parts.is_empty(), bottom, x_of);
+        [x_of(0), x_of(figure.places.len().saturating_sub(1))]
     };
     let middle = f64::midpoint(ends[0], ends[1]);
     scene.text(&figure.x_title, (middle, bottom + 34.0), Anchor::Middle, UNIT);
