@@ -91,13 +91,12 @@ struct nsproxy {
 	struct net *net_ns;
 };
 
-struct file {
-	void *private_data;
-};
-
 struct socket___kernel {
 	struct sock *sk;
-	struct file *file;
+};
+
+struct file {
+	void *private_data;
 };
 
 struct fdtable {
@@ -156,7 +155,6 @@ struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_type;
 	__u16 sk_protocol;
-	struct socket___kernel *sk_socket;
 	struct pid *sk_peer_pid;
 };
 

@@ -19,7 +19,7 @@ use std::fmt;
 use std::io::Read;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The programs of `bpf/streams.bpf.c`.
@@ -35,11 +35,8 @@ unsafe impl Plain for types::stream_alive {}
 /// Bytes of the list of connections that are asked for at once. Where a read ends, the kernel goes on by counting from the start
 /// of its bucket of sockets, and passes over some where others were closed meanwhile: the fewer reads, the better.
 const AT_A_READ: usize = 1 << 18;
-/// Records that are taken out of the ring at once: so few that they are in the processor's cache still when they are handed on.
-const AT_ONCE: usize = 256;
-/// Vectors that are kept to be filled again, and how large they may have become.
-const SPARE: usize = 2 * AT_ONCE;
-const SPARE_BYTES: usize = 16 << 10;
+/// Records that are taken out of the ring at once.
+const AT_ONCE: usize = 4096;
 /// A piece waits so long for what its writer had read of the other direction: a call whose bytes were read returns once its thread
 /// runs again, which on a loaded machine can take long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -126,25 +123,15 @@ pub struct StreamCounts {
 pub struct Streams {
     object: Object,
     ring: RingBuffer<'static>,
-    shelf: Arc<Mutex<Shelf>>,
+    /// What came out of the ring and was not looked at yet.
+    taken: Arc<Mutex<Vec<StreamBytes>>>,
     order: Order,
-    /// There may be more in the ring than was taken out of it last.
-    has_more: bool,
     /// When it was looked last what has waited too long, and how many pieces had.
     looked: Instant,
     early: u64,
     clock: Stamp,
     connections: Option<Link>,
     links: Vec<Link>,
-}
-
-/// What the ring and those who read it have in common.
-#[derive(Debug, Default)]
-struct Shelf {
-    /// What came out of the ring and was not looked at yet.
-    taken: Vec<StreamBytes>,
-    /// Vectors to be filled again.
-    spare: Vec<Vec<u8>>,
 }
 
 impl fmt::Debug for Streams {
@@ -171,8 +158,8 @@ impl Streams {
         let limit = options.limit.map_or(u64::MAX, u64::from);
         set(&object, limit, false)?;
         let clock = Stamp::now();
-        let shelf = Arc::<Mutex<Shelf>>::default();
-        let ring = ring(&map(&object, "ring")?, Arc::clone(&shelf), clock)?;
+        let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
+        let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
         let (mut links, mut connections) = (Vec::new(), None);
         for program in object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
@@ -185,7 +172,7 @@ impl Streams {
             }
         }
         let (order, looked) = (Order::default(), Instant::now());
-        let streams = Self { object, ring, shelf, order, has_more: false, looked, early: 0, clock, connections, links };
+        let streams = Self { object, ring, taken, order, looked, early: 0, clock, connections, links };
         // The kernel notes which connections are there already.
         streams.read_connections()?;
         set(&streams.object, limit, true)?;
@@ -239,15 +226,14 @@ impl Streams {
         if read < 0 {
             return Err(std::io::Error::from_raw_os_error(-read).into());
         }
-        let mut taken = std::mem::take(&mut self.shelf().taken);
+        let mut taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
         let now = Instant::now();
         let count = taken.len();
-        self.has_more = count >= AT_ONCE;
         for bytes in taken.drain(..) {
             self.order.push(bytes, now, &mut take);
         }
         // The vector's room is used again.
-        self.shelf().taken = taken;
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
         if all && count == 0 {
             self.early += self.order.release(None, &mut take);
         } else if now.duration_since(self.looked) >= LOOK && self.order.waits_from(u64::MAX) {
@@ -260,28 +246,9 @@ impl Streams {
         Ok(count)
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes back what nobody needs any more: its room is used again.
-    pub fn reuse(&mut self, bytes: StreamBytes) {
-        if bytes.bytes.capacity() > 0 && bytes.bytes.capacity() <= SPARE_BYTES {
-            let mut shelf = self.shelf();
-            if shelf.spare.len() < SPARE {
-                shelf.spare.push(bytes.bytes);
-            }
-        }
-    }
-
     /// Returns whether anything that was written by this time, Unix nanoseconds, waits for a call that has not returned.
     pub fn waits_from(&self, time_ns: u64) -> bool {
         self.order.waits_from(time_ns)
-    }
-
-    /// Returns whether there may be more to poll at once.
-    pub fn has_more(&self) -> bool {
-        self.has_more
     }
 
     /// Returns how many pieces were handed on although something that their writers had read before had not come.
@@ -394,24 +361,18 @@ fn kernel_device(device: u64) -> u64 {
     u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device))
 }
 
-/// A ring that adds what comes out to what was taken.
-fn ring(ring: &MapHandle, shelf: Arc<Mutex<Shelf>>, clock: Stamp) -> Result<RingBuffer<'static>, Error> {
+/// A ring that adds what comes out to `taken`.
+fn ring(ring: &MapHandle, taken: Arc<Mutex<Vec<StreamBytes>>>, clock: Stamp) -> Result<RingBuffer<'static>, Error> {
     let mut builder = RingBufferBuilder::new();
     builder.add(ring, move |record| {
-        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let Shelf { taken, spare } = &mut *shelf;
-        taken.extend(bytes_of(record, &clock, spare));
+        taken.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes_of(record, &clock));
         0
     })?;
     Ok(builder.build()?)
 }
 
-fn bytes_of(record: &[u8], clock: &Stamp, spare: &mut Vec<Vec<u8>>) -> Option<StreamBytes> {
+fn bytes_of(record: &[u8], clock: &Stamp) -> Option<StreamBytes> {
     let piece: types::piece = plain(record)?;
-    let captured = record.get(HEADER..HEADER + piece.captured as usize)?;
-    let mut bytes = spare.pop().unwrap_or_default();
-    bytes.clear();
-    bytes.extend_from_slice(captured);
     let absent = match types::absence(u32::from(piece.absent)) {
         types::absence::ABSENT_NOT => None,
         types::absence::ABSENT_LIMIT => Some(AbsentBytes::Limit),
@@ -427,7 +388,7 @@ fn bytes_of(record: &[u8], clock: &Stamp, spare: &mut Vec<Vec<u8>>) -> Option<St
         client_pid: piece.client_pid,
         socket: piece.wanted as usize,
         length: piece.length,
-        bytes,
+        bytes: record.get(HEADER..HEADER + piece.captured as usize)?.to_vec(),
         absent: absent.filter(|_| piece.captured < piece.length),
         seen: piece.seen,
     })

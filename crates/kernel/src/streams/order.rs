@@ -3,7 +3,6 @@
 //! A piece comes when its call returns, which may be after the other end has read, and even answered, its bytes. What its writer
 //! had read of the other direction therefore comes first, however late.
 
-use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
@@ -26,7 +25,7 @@ pub(super) trait Waiting {
 /// What waits, by connection.
 #[derive(Debug)]
 pub(super) struct Order<P = super::StreamBytes> {
-    connections: HashMap<u64, Connection<P>, RandomState>,
+    connections: HashMap<u64, Connection<P>>,
     /// Connections of which something waits.
     waiting: BTreeSet<u64>,
 }
@@ -50,7 +49,7 @@ impl<P> Default for Connection<P> {
 
 impl<P> Default for Order<P> {
     fn default() -> Self {
-        Self { connections: HashMap::default(), waiting: BTreeSet::new() }
+        Self { connections: HashMap::new(), waiting: BTreeSet::new() }
     }
 }
 

@@ -10,9 +10,9 @@ use overhead_model::Measured;
 /// Packets between looks at the sockets.
 const BETWEEN: u32 = 64;
 /// Pieces that may wait after a look that found this many are looked for before the interface is asked again, which may wait.
-const MANY: usize = 128;
+const MANY: usize = 1024;
 /// So often in a row at most.
-const ROUNDS: u32 = 256;
+const ROUNDS: u32 = 16;
 
 /// The packets of an interface, and what is written to UNIX sockets among them, as a second interface.
 pub struct BesideSource {
