@@ -44,6 +44,8 @@ pub enum Note {
     /// Requests of a connection were closed as unanswered since nothing of its server was captured:
     /// there is no end to those that wait.
     Abandoned,
+    /// An answer went to the first of several requests that could have it, where nothing tells which of them has it.
+    Ambiguous,
     /// A connection went on with another protocol, as both ends agreed: what people call it.
     Switched(&'static str),
     /// Datagrams of UDP may be of a protocol that is decoded over TCP alone.

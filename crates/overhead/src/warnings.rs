@@ -258,6 +258,10 @@ impl Warnings {
                 counted(count, "body")
             )),
             Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion => self.of_bound(note, count),
+            Note::Ambiguous => self.partial(format!(
+                "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
+                counted(count, "answer")
+            )),
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")

@@ -1,8 +1,8 @@
 //! Messages of the binary protocol: a header of 24 bytes, extras, a key, a value.
 
 use super::opcodes::{self, Extras, Opcode};
-use super::pair::{Ask, Pending, Target};
-use super::{Memcache, Sent, Stage, Value, answer};
+use super::pair::{Ask, Pending, Target, is_same};
+use super::{Memcache, Sent, Stage, Value, answer, wire};
 use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 
@@ -39,6 +39,13 @@ impl Header {
 
     fn value(&self) -> u64 {
         self.body - self.extras - self.key
+    }
+
+    /// Returns what tells its answer from others, or it from others: see [`Pending::id`].
+    fn id(&self, bytes: &[u8]) -> u64 {
+        let key = bytes.get((HEADER + self.extras) as usize..).and_then(|behind| behind.get(..self.key as usize));
+        let key = key.filter(|key| !key.is_empty() && opcodes::repeats_key(self.opcode));
+        key.map_or(0, wire::fingerprint) << 32 | u64::from(self.opaque)
     }
 }
 
@@ -95,10 +102,11 @@ impl Memcache {
             self.keys.end_pieces();
         }
         let free = if is_looked_at { Free::Digits } else { Free::Any };
-        let _ = cursor.skip_free(header.key, account, field, free);
+        post_key(&header, account, field, free, &mut cursor);
         cursor.finish();
-        let pending =
-            Pending { op, ask: Ask::Binary(header.opcode), quiet, fetches: false, id: u64::from(header.opaque) };
+        let id = header.id(input.bytes);
+        let ask = Ask::Binary(header.opcode);
+        let pending = Pending { op, ask, quiet, fetches: false, id, is_behind_silent: false };
         self.pairing.push(pending, out)?;
         self.sent = Some(Sent { op, name, is_silent: false, answered: None });
         let account = if is_sasl { Account::Metadata } else { Account::Data };
@@ -107,13 +115,13 @@ impl Memcache {
     }
 
     fn binary_answer<R: Reader>(&mut self, header: Header, is_version: bool, input: Input<'_>, out: &mut Out<'_, R>) {
-        let (ask, id) = (Ask::Binary(header.opcode), u64::from(header.opaque));
-        if self.target.is_some_and(|target| !target.is_orphan && (target.ask, target.id) != (ask, id)) {
+        let (ask, id) = (Ask::Binary(header.opcode), header.id(input.bytes));
+        if self.target.is_some_and(|target| !target.is_orphan && (target.ask != ask || !is_same(target.id, id))) {
             self.end_answer(out);
         }
         let target = match self.target {
             Some(target) => target,
-            None => self.pairing.binary_answer(header.opcode, header.opaque, out),
+            None => self.pairing.binary_answer(header.opcode, id, out),
         };
         out.charge(target.op);
         let is_error = opcodes::is_error(header.status);
@@ -121,7 +129,7 @@ impl Memcache {
         let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
         let _ = post_header(Side::Response, &mut cursor);
         let _ = cursor.skip_free(header.extras, Account::Metadata, "client flags", Free::Any);
-        let _ = cursor.skip_free(header.key, Account::Data, "key", Free::Any);
+        post_key(&header, Account::Data, "key", Free::Any, &mut cursor);
         cursor.finish();
         let has_status = header.status != 0 || opcodes::counts(header.opcode);
         let account = match header.opcode {
@@ -156,6 +164,19 @@ impl Memcache {
             self.end_answer(out);
         }
     }
+}
+
+/// Posts the key of a message, which is read where it tells answers apart.
+fn post_key<R: Reader>(
+    header: &Header,
+    account: Account,
+    field: &'static str,
+    free: Free,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) {
+    cursor.out().set_read(opcodes::repeats_key(header.opcode));
+    let _ = cursor.skip_free(header.key, account, field, free);
+    cursor.out().set_read(false);
 }
 
 /// Posts the fields of a header.

@@ -98,6 +98,11 @@ pub(super) const fn is_sasl(code: u8) -> bool {
     matches!(code, 0x20..=0x22)
 }
 
+/// Returns whether the messages repeat the key, which tells an answer from others under the same opaque.
+pub(super) const fn repeats_key(code: u8) -> bool {
+    matches!(code, 0x0c | 0x0d | 0x23 | 0x24)
+}
+
 /// Returns whether the value of an answer is the number that was stored.
 pub(super) const fn counts(code: u8) -> bool {
     matches!(code, INCR | DECR | 0x15 | 0x16)

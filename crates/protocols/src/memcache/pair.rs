@@ -4,7 +4,7 @@
 //! answer that cannot be its own: by its word, by the opaque or key that it repeats, or by opcode and opaque.
 
 use crate::limits;
-use overhead_decode::{Malformed, OpId, Out, Reader};
+use overhead_decode::{Malformed, Note, OpId, Out, Reader};
 use overhead_model::Outcome;
 use std::collections::VecDeque;
 
@@ -128,8 +128,11 @@ pub(super) struct Pending {
     /// A meta command that asks for the value.
     pub fetches: bool,
     /// By which its answer is told from others, where any could be another's: a fingerprint of the opaque or key that is repeated (0:
-    /// neither is), or a binary opaque. [`UNTOLD`] where it was not looked for.
+    /// neither is), or a binary opaque with half a fingerprint of the key above it (0: it is not repeated). [`UNTOLD`] where it was
+    /// not looked for.
     pub id: u64,
+    /// Before it, requests were sent that are told to have no answer, which some errors of servers have all the same.
+    pub is_behind_silent: bool,
 }
 
 impl Pending {
@@ -142,6 +145,11 @@ impl Pending {
         };
         has_value && if self.quiet { self.ask.may_be_quietly(word) } else { self.ask.may_be(word) }
     }
+}
+
+/// Returns whether the binary request with the first of these ids may have the answer with the second.
+pub(super) fn is_same(request: u64, answer: u64) -> bool {
+    request as u32 == answer as u32 && (request == answer || request >> 32 == 0 || answer >> 32 == 0)
 }
 
 /// The request that an answer is being read to.
@@ -165,6 +173,8 @@ pub(super) struct Pairing {
     quiet: usize,
     /// How many that wait are looked at for an answer: fewer after nothing was found, until none waits.
     reach: usize,
+    /// Requests were sent that are told to have no answer, behind all that wait.
+    has_silent: bool,
 }
 
 /// How many are looked at where an answer was not found before.
@@ -173,7 +183,7 @@ const NEAR: usize = 64;
 impl Pairing {
     /// No request waits. There is room for one: most clients wait for each answer.
     pub fn new() -> Self {
-        Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET }
+        Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, has_silent: false }
     }
 
     /// Returns whether no request waits.
@@ -191,7 +201,8 @@ impl Pairing {
     /// # Errors
     ///
     /// [`Malformed`] where more wait than can be kept.
-    pub fn push<R: Reader>(&mut self, pending: Pending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    pub fn push<R: Reader>(&mut self, mut pending: Pending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        pending.is_behind_silent = std::mem::take(&mut self.has_silent);
         if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
             self.pop(Outcome::NoReply, out);
         }
@@ -208,7 +219,12 @@ impl Pairing {
     pub fn answer<R: Reader>(&mut self, word: Word, id: impl Fn() -> u64, out: &mut Out<'_, R>) -> Target {
         let front = self.pending.front().copied();
         let place = match front {
-            Some(front) if !front.quiet && front.may_be(word) => Some(0),
+            Some(front) if !front.quiet && front.may_be(word) => {
+                if word == Word::Error && front.is_behind_silent {
+                    out.note(Note::Ambiguous);
+                }
+                Some(0)
+            }
             Some(_) => {
                 let id = if self.has_quiet() { id() } else { 0 };
                 let may_be = |it: &Pending| it.may_be(word);
@@ -216,18 +232,47 @@ impl Pairing {
                 let same =
                     |it: &Pending| it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word == Word::Error);
                 // One that has to be answered is, whatever is repeated.
-                self.find(|it| may_be(it) && same(it)).or_else(|| self.find(|it| may_be(it) && !it.quiet))
+                let place = self.find(|it| may_be(it) && same(it)).or_else(|| self.find(|it| may_be(it) && !it.quiet));
+                if place.is_some_and(|place| self.is_ambiguous(place, word, |it| may_be(it) && same(it))) {
+                    out.note(Note::Ambiguous);
+                }
+                place
             }
             None => None,
         };
         self.take(place, true, out)
     }
 
-    /// The same of a binary answer.
-    pub fn binary_answer<R: Reader>(&mut self, opcode: u8, opaque: u32, out: &mut Out<'_, R>) -> Target {
-        let (ask, id) = (Ask::Binary(opcode), u64::from(opaque));
-        let place = self.find(|it| it.ask == ask && it.id == id);
+    /// The same of a binary answer. `id` is as in [`Pending`].
+    pub fn binary_answer<R: Reader>(&mut self, opcode: u8, id: u64, out: &mut Out<'_, R>) -> Target {
+        let is_it = |it: &Pending| it.ask == Ask::Binary(opcode) && is_same(it.id, id);
+        let place = self.find(is_it);
+        if place.is_some_and(|place| self.is_ambiguous(place, Word::Other, is_it)) {
+            out.note(Note::Ambiguous);
+        }
         self.take(place, false, out)
+    }
+
+    /// Returns whether the answer that the request at `place` is taken to have could be another's, which `is_it` says of those
+    /// that wait. Behind one that has to be answered, nobody is answered before it.
+    fn is_ambiguous(&self, place: usize, word: Word, is_it: impl Fn(&Pending) -> bool) -> bool {
+        let mut behind = self.pending.iter().take(self.reach).skip(place);
+        let Some(taken) = behind.next() else { return false };
+        let mut must_answer = !taken.quiet;
+        // What `mn` is answered is no error.
+        let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
+        let is_told = word == Word::Error && taken.is_behind_silent;
+        is_told || others.filter(|it| it.ask != Ask::MetaNoop || word != Word::Error).any(is_it)
+    }
+
+    /// A request was sent that is told to have no answer.
+    pub fn push_silent(&mut self) {
+        self.has_silent = true;
+    }
+
+    /// Returns whether one was sent behind all that wait.
+    pub fn has_silent(&self) -> bool {
+        self.has_silent
     }
 
     fn find(&mut self, is_it: impl Fn(&Pending) -> bool) -> Option<usize> {
@@ -256,6 +301,7 @@ impl Pairing {
             quiet: false,
             fetches: false,
             id: 0,
+            is_behind_silent: false,
         });
         self.quiet -= usize::from(found.quiet);
         if self.pending.is_empty() {
@@ -284,6 +330,7 @@ impl Pairing {
         }
         self.pending.extend(kept);
         (self.quiet, self.reach) = (usize::from(kept.is_some_and(|kept| kept.quiet)), limits::QUIET);
+        self.has_silent = false;
     }
 
     /// The connection is over: what needed no answer has none.

@@ -106,7 +106,14 @@ impl Memcache {
     /// A line that fetches is over.
     pub(super) fn end_words<R: Reader>(&mut self, Words { op, name, .. }: Words, out: &mut Out<'_, R>) {
         self.name(op, name, out);
-        if self.pairing.push(Pending { op, ask: Ask::Values, quiet: false, fetches: false, id: UNTOLD }, out).is_err() {
+        if self
+            .pairing
+            .push(
+                Pending { op, ask: Ask::Values, quiet: false, fetches: false, id: UNTOLD, is_behind_silent: false },
+                out,
+            )
+            .is_err()
+        {
             out.close(op, Outcome::Unanswered);
         }
         out.release();
@@ -122,7 +129,7 @@ impl Memcache {
         let command = Command::named(words.get(0));
         let is_meta = command.is_some_and(|command| is_meta(command.ask));
         let ask = command.map_or(Ask::Unknown, |command| command.ask);
-        let mut pending = Pending { op, ask, quiet: false, fetches: false, id: UNTOLD };
+        let mut pending = Pending { op, ask, quiet: false, fetches: false, id: UNTOLD, is_behind_silent: false };
         let mut silent = false;
         if let Some(command) = command.filter(|_| out.wants_statements()) {
             self.take_keys(command, text);
@@ -141,7 +148,9 @@ impl Memcache {
             self.quit(op, out);
             return Ok(());
         }
-        if !silent {
+        if silent {
+            self.pairing.push_silent();
+        } else {
             self.pairing.push(pending, out)?;
         }
         let value = command.and_then(|command| Some((command.name, command.value(&words)?)));

@@ -73,6 +73,9 @@ fn quiet_gets_end_with_a_noop() {
         let requests = [getkq(a, b"a"), getkq(b, b"b"), getkq(c, b"c"), ask(0x0a, d, NOTHING)].concat();
         let responses = [answer(0x0d, 0, b, [&[0; 4], b"b", b"x"]), answer(0x0a, 0, d, NOTHING)].concat();
         let transcript = talk(&[(C, requests), (S, responses)]);
+        let outcomes: Vec<_> = answers(&transcript).into_iter().map(|(_, outcome, _)| outcome).collect();
+        assert_eq!(outcomes, [NoReply, Answered, NoReply, Answered], "{opaques:?}");
+        assert!(transcript.notes.is_empty(), "{opaques:?}");
         let of = |outcome| answers(&transcript).iter().filter(|(_, is, _)| *is == outcome).count();
         assert_eq!((of(Answered), of(NoReply)), (2, 2), "{opaques:?}");
     }
@@ -96,6 +99,15 @@ fn a_quiet_set_answers_what_went_wrong() {
     let responses = [answer(0x11, 3, 2, [b"", b"", b"Too large."]), answer(7, 0, 4, NOTHING)].concat();
     let outcomes: Vec<_> = answers(&talk(&[(C, requests), (S, responses)])).into_iter().map(|(_, it, _)| it).collect();
     assert_eq!(outcomes, [NoReply, Error, NoReply, Answered]);
+}
+
+#[test]
+fn quiet_ones_under_one_opaque_cannot_be_told_apart() {
+    let setq = |key: &'static [u8]| ask(0x11, 0, [&[0; 8], key, b"v"]);
+    let requests = [setq(b"a"), setq(b"b"), ask(0x0a, 0, NOTHING)].concat();
+    let responses = [answer(0x11, 3, 0, [b"", b"", b"Too large."]), answer(0x0a, 0, 0, NOTHING)].concat();
+    let transcript = talk(&[(C, requests), (S, responses)]);
+    assert_eq!(transcript.notes, [Note::Ambiguous]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Meta commands.
 
 use super::{Answered, C, Error, NoReply, S, answers, named, outcomes, single, talk};
+use overhead_decode::Note;
 
 #[test]
 fn flags_and_their_tokens() {
@@ -52,6 +53,35 @@ fn a_quiet_set_answers_what_went_wrong() {
         outcomes("ms a 3 q MX\r\nabc\r\nmn\r\n", "CLIENT_ERROR invalid mode for ms M token\r\nMN\r\n"),
         named(&[("ms", Error), ("mn", Answered)])
     );
+}
+
+/// How many answers could be another request's.
+fn ambiguous(request: &str, response: &str) -> usize {
+    talk(&[(C, request), (S, response)]).notes.iter().filter(|note| **note == Note::Ambiguous).count()
+}
+
+#[test]
+fn an_answer_that_could_be_to_several_is_said() {
+    // As memcached 1.6.18 answers keys that are not there.
+    assert_eq!(ambiguous("ma a q\r\nmd b q\r\nmn\r\n", "NF\r\nMN\r\n"), 1);
+    assert_eq!(ambiguous("ma a q\r\nmd b q\r\nmn\r\n", "NF\r\nNF\r\nMN\r\n"), 1);
+    assert_eq!(ambiguous("ma a q O1\r\nmd b q k\r\nmn\r\n", "NF kb\r\nMN\r\n"), 0);
+    assert_eq!(ambiguous("ma a q O1\r\nmd b q O2\r\nmn\r\n", "NF O1\r\nNF O2\r\nMN\r\n"), 0);
+    assert_eq!(ambiguous("md a q\r\nmd b\r\n", "NF\r\n"), 1);
+    // Who has to answer does, before others are answered.
+    assert_eq!(ambiguous("md a\r\nmd b q\r\nmn\r\n", "NF\r\nMN\r\n"), 0);
+    assert_eq!(ambiguous("mg a q\r\nmg b q\r\nmn\r\n", "HD\r\nMN\r\n"), 1);
+    assert_eq!(ambiguous("ma a q\r\nmn\r\n", "CLIENT_ERROR no number\r\nMN\r\n"), 0);
+    assert_eq!(ambiguous("ma a q\r\nms b 1 q\r\nx\r\nmn\r\n", "CLIENT_ERROR no number\r\nMN\r\n"), 1);
+}
+
+#[test]
+fn an_error_behind_a_request_without_an_answer_could_be_to_it() {
+    let long = "k".repeat(251);
+    let silent = format!("set {long} 0 0 1 noreply\r\nx\r\n");
+    assert_eq!(ambiguous(&format!("{silent}get a\r\nget b\r\n"), "ERROR\r\nEND\r\nEND\r\n"), 1);
+    assert_eq!(ambiguous(&format!("{silent}get a\r\nget b\r\n"), "END\r\nERROR\r\n"), 0);
+    assert_eq!(ambiguous(&format!("{silent}get a\r\n"), "END\r\n"), 0);
 }
 
 #[test]
