@@ -91,12 +91,13 @@ struct nsproxy {
 	struct net *net_ns;
 };
 
-struct socket___kernel {
-	struct sock *sk;
-};
-
 struct file {
 	void *private_data;
+};
+
+struct socket___kernel {
+	struct sock *sk;
+	struct file *file;
 };
 
 struct fdtable {
@@ -155,6 +156,7 @@ struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_type;
 	__u16 sk_protocol;
+	struct socket___kernel *sk_socket;
 	struct pid *sk_peer_pid;
 };
 

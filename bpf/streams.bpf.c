@@ -355,18 +355,15 @@ static __always_inline void take_message(struct scratch *scratch, __u64 message)
 	scratch->copying.count = header.msg_iovlen;
 }
 
-/* The socket behind a descriptor of the process. */
-static __always_inline struct sock *socket_at(struct task_struct *task, __u32 descriptor)
+/* Whether a socket is behind a descriptor of the process. Only the table's entry is of a type that the verifier does not follow. */
+static __always_inline bool is_behind(struct sock *sk, struct task_struct *task, __u32 descriptor)
 {
-	struct file **table = BPF_CORE_READ(task, files, fdt, fd);
+	struct socket___kernel *socket = sk->sk_socket;
+	struct fdtable *table = task->files->fdt;
 	struct file *file = 0;
-	struct socket___kernel *socket;
 
-	if (descriptor >= BPF_CORE_READ(task, files, fdt, max_fds) ||
-	    bpf_probe_read_kernel(&file, sizeof(file), table + descriptor) || !file)
-		return 0;
-	socket = BPF_CORE_READ(file, private_data);
-	return BPF_CORE_READ(socket, sk);
+	return descriptor < table->max_fds && !bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor) && file &&
+	       file == socket->file;
 }
 
 /* Whether a request of io_uring writes to a socket now. */
@@ -476,7 +473,7 @@ static __always_inline void find_buffers(struct scratch *scratch, struct sock *s
 	piece->call = SYSCALL_NUMBER(regs);
 	piece->is_compat = !!IS_COMPAT(task);
 	/* A request of io_uring runs wherever its process or a thread of the kernel is: the call is another one then. */
-	if (piece->is_compat || socket_at(task, SYSCALL_ARGUMENT_1(regs)) != sk) {
+	if (piece->is_compat || !is_behind(sk, task, SYSCALL_ARGUMENT_1(regs))) {
 		if (piece->is_compat || !find_request(scratch, sk))
 			piece->absent = piece->call == CALL_IO_URING_ENTER ? ABSENT_RING : ABSENT_CALL;
 		return;

@@ -7,16 +7,16 @@ use crate::warnings::Warnings;
 use anyhow::{Result, bail};
 use overhead_capture::live::StopHandle;
 use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_decode::FastMap;
 use overhead_dissect::Selection;
 use overhead_kernel::{
     AbsentBytes, ProcessSelection, StreamBytes, StreamOptions, Streams, UnixServer, call_name, unix_servers,
 };
-use overhead_model::stream::unix_ends;
+use overhead_model::stream::{PieceTags, unix_ends};
 use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, System, Transport};
 use overhead_report::Aggregate;
 use overhead_report::text::{clean, counted};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -203,7 +203,7 @@ pub struct StreamSource {
     /// The current frame.
     frame: Vec<u8>,
     totals: Totals,
-    open: HashMap<u64, OpenStream>,
+    open: FastMap<u64, OpenStream>,
     /// When it was looked last which connections are open, which of ours were not among them, and which of these not the time before
     /// either: those have ended.
     looked: Instant,
@@ -217,8 +217,8 @@ pub struct StreamSource {
 /// A connection that has not ended.
 #[derive(Clone, Debug)]
 struct OpenStream {
-    client: String,
-    addresses: [SocketAddr; 2],
+    /// Of what the client has written, and the server.
+    tags: [PieceTags; 2],
     socket: usize,
     client_pid: u32,
     is_old: bool,
@@ -251,7 +251,7 @@ impl StreamSource {
             ready: VecDeque::new(),
             frame: Vec::new(),
             totals: Totals::default(),
-            open: HashMap::new(),
+            open: FastMap::default(),
             looked: Instant::now(),
             gone: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -318,32 +318,17 @@ impl StreamSource {
 
     /// Makes a frame of bytes.
     fn make(&mut self, bytes: &StreamBytes) -> (u64, u32) {
-        let name = self.names.get(bytes.socket).map_or("unix:", String::as_str);
-        let pid = bytes.client_pid;
-        let stream = self.open.entry(bytes.id).or_insert_with(|| OpenStream {
-            client: format!("pid:{pid}"),
-            addresses: unix_ends(pid, name, bytes.id, self.port),
-            socket: bytes.socket,
-            client_pid: pid,
-            is_old: bytes.is_old,
-            sent: [0; 2],
+        let Self { open, names, port, frame, .. } = self;
+        let stream = open.entry(bytes.id).or_insert_with(|| {
+            let name = names.get(bytes.socket).map_or("unix:", String::as_str);
+            OpenStream::new(bytes, name, *port)
         });
-        let piece = StreamPiece {
-            transport: Transport::Unix,
-            id: bytes.id,
-            to_server: bytes.to_server,
-            offset: bytes.offset,
-            begins: !bytes.is_old,
-            ends: bytes.length == 0,
-            client: &stream.client,
-            server: name,
-            addresses: stream.addresses,
-        };
-        self.frame.clear();
-        piece.write(&mut self.frame);
-        stream.sent[usize::from(!bytes.to_server)] = bytes.offset + u64::from(bytes.length);
-        let original_len = self.frame.len() as u32 + bytes.length;
-        self.frame.extend_from_slice(&bytes.bytes);
+        let direction = usize::from(!bytes.to_server);
+        frame.clear();
+        stream.tags[direction].write(bytes.offset, bytes.length == 0, frame);
+        stream.sent[direction] = bytes.offset + u64::from(bytes.length);
+        let original_len = frame.len() as u32 + bytes.length;
+        frame.extend_from_slice(&bytes.bytes);
         if let Some(absent) = bytes.absent {
             *self.absent.entry(absent).or_default() += u64::from(bytes.length) - bytes.bytes.len() as u64;
         }
@@ -351,6 +336,21 @@ impl StreamSource {
             self.open.remove(&bytes.id);
         }
         (bytes.time_ns, original_len)
+    }
+}
+
+impl OpenStream {
+    /// The connection that these bytes are of, to the server's socket of this name.
+    fn new(bytes: &StreamBytes, name: &str, port: u16) -> Self {
+        let StreamBytes { id, client_pid, is_old, socket, offset, .. } = *bytes;
+        let client = format!("pid:{client_pid}");
+        let addresses = unix_ends(client_pid, name, id, port);
+        let tags = [true, false].map(|to_server| {
+            let (begins, ends, transport) = (!is_old, false, Transport::Unix);
+            let (client, server) = (client.as_str(), name);
+            PieceTags::new(&StreamPiece { transport, id, to_server, offset, begins, ends, client, server, addresses })
+        });
+        Self { tags, socket, client_pid, is_old, sent: [0; 2] }
     }
 }
 
