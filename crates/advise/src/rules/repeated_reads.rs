@@ -5,7 +5,7 @@ use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{Closed, Seen};
-use overhead_model::Amounts;
+use overhead_model::{Amounts, Protocol};
 use std::collections::{BTreeMap, HashMap};
 
 /// How often one request must recur for its repetitions to count.
@@ -28,20 +28,25 @@ struct Request {
     example: Example,
 }
 
-const REMEDIES: [Remedy; 3] = [
-    Remedy {
-        at: "Redis, Valkey clients",
-        setting: "client-side caching: CLIENT TRACKING ON (redis-py cache_config, Jedis CacheConfig, rueidis DoCache, Lettuce CacheFrontend)",
-    },
-    Remedy {
+/// Returns where answers can be kept.
+fn remedies(protocol: Protocol) -> Vec<Remedy> {
+    let of_protocol = match protocol {
+        Protocol::Resp => Some(Remedy {
+            at: "Redis, Valkey clients",
+            setting: "client-side caching: CLIENT TRACKING ON (redis-py cache_config, Jedis CacheConfig, rueidis DoCache, Lettuce CacheFrontend)",
+        }),
+        Protocol::Http => Some(Remedy {
+            at: "HTTP clients",
+            setting: "Cache-Control: max-age or ETag at the server, and a client that keeps answers",
+        }),
+        _ => None,
+    };
+    let application = Remedy {
         at: "application",
         setting: "a cache in the process (Caffeine, functools.lru_cache), for as long as the answer may be old",
-    },
-    Remedy {
-        at: "HTTP clients",
-        setting: "Cache-Control: max-age or ETag at the server, and a client that keeps answers",
-    },
-];
+    };
+    of_protocol.into_iter().chain([application]).collect()
+}
 
 impl Rule for RepeatedReads {
     fn name(&self) -> &'static str {
@@ -88,9 +93,13 @@ impl RepeatedReads {
         }
         let most = requests.iter().map(|request| request.times).max().unwrap_or(0);
         let title = format!(
-            "{repeated} of {} reads ask for exactly what was asked before ({} requests, one of them {most} times)",
+            "{repeated} of {} reads ask for exactly what was asked before ({}{} {most} times)",
             row.count,
-            requests.len()
+            match requests.len() {
+                1 => "one request".to_owned(),
+                several => format!("{several} requests"),
+            },
+            if requests.len() == 1 { "," } else { ", one of them" },
         );
         let mut finding = Finding {
             operations: repeated,
@@ -98,7 +107,7 @@ impl RepeatedReads {
             evidence: seen
                 .group(row, |_, path| path.contains("key") || path.contains("statement") || path.contains("value"))
                 .evidence,
-            remedies: REMEDIES.to_vec(),
+            remedies: remedies(row.protocol),
             certainty: Certainty::AtMost,
             computed: format!(
                 "all but the first of requests that recur {TIMES} times or more, with all their bytes; requests are told apart by a digest of text, names, keys and values{}",
