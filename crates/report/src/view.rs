@@ -95,13 +95,20 @@ fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
 }
 
 /// Returns a run whose rows of the workload with several statements are rows of these: the largest of the run, so many or a few more
-/// of the same size, and what is left of each row. Sizes of single operations are not known by statement.
+/// of the same size, and what is left of each row. A row stays one where these are less than half of it. Sizes of single operations are not
+/// known by statement.
 pub(crate) fn with_statements(run: &Run, most: usize) -> Run {
     let told_apart = run.operations.iter().filter(|row| is_told_apart(row)).flat_map(|row| &row.statements);
     let mut sizes: Vec<u64> = told_apart.filter(|statement| is_one(statement)).map(bytes_of).collect();
     sizes.sort_unstable_by_key(|bytes| Reverse(*bytes));
     let least = sizes.get(most.saturating_sub(1)).copied().unwrap_or(0);
-    let rows = |row: &OperationRow| if is_told_apart(row) { statements_of(row, least) } else { vec![row.clone()] };
+    let are_most = |row: &OperationRow| {
+        let shown = row.statements.iter().filter(|statement| is_one(statement) && bytes_of(statement) >= least);
+        2 * shown.map(bytes_of).sum::<u64>() >= row.statements.iter().map(bytes_of).sum::<u64>()
+    };
+    let rows = |row: &OperationRow| {
+        if is_told_apart(row) && are_most(row) { statements_of(row, least) } else { vec![row.clone()] }
+    };
     Run { operations: run.operations.iter().flat_map(rows).collect(), ..run.clone() }
 }
 
@@ -328,6 +335,9 @@ mod tests {
         assert!(["GET a:#", "GET b:#", &other].iter().all(|name| names.contains(name)) && !names.contains(&"GET c:#"));
         let rest = shown.iter().find(|row| row.name == other).unwrap();
         assert_eq!((rest.count, rest.request.wire_bytes.total, rest.latency_ns.count), (3, 80, 0));
+        // Where what is left is most of the row, its statements say little of it.
+        run.operations[at].statements[3] = statement("(other)", 2, 170);
+        assert_eq!(with_statements(&run, 2).operations, run.operations);
         // One statement is what the row is.
         run.operations[at].statements.truncate(1);
         assert_eq!(with_statements(&run, 2).operations, run.operations);
