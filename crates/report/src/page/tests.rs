@@ -321,4 +321,9 @@ fn doubts_are_said_on_top_and_what_runs_share_once() {
     }
     let page = page_of(&runs);
     assert_eq!(bare(&page).matches("<li><b>all runs:</b> the clock was set</li>").count(), 1);
+    for named in &mut runs {
+        named.run.warnings = vec!["without: `ip <link>`, or `x`".to_owned()];
+    }
+    let said = "<li><b>all runs:</b> without: <code>ip &lt;link&gt;</code>, or <code>x</code></li>";
+    assert_eq!(bare(&page_of(&runs)).matches(said).count(), 1);
 }
