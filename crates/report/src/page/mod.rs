@@ -49,6 +49,9 @@ pub(crate) fn replaced(
 /// Bytes of a page at most, where shortening its lists can do it: what is sent by mail and opens at once.
 const PAGE_BYTES: usize = 1_000_000;
 
+/// Findings that are told at once; further ones unfold.
+const FINDINGS_SHOWN: usize = 8;
+
 /// The engine escapes by the suffix of this name.
 const TEMPLATE_NAME: &str = "page.html";
 const TEMPLATE: &str = include_str!("page.html.jinja");
@@ -67,7 +70,8 @@ impl WebPage {
         environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
         let [regular, bold] = fonts();
         let style = theme::variables() + &STYLE.replace("@REGULAR@", &regular).replace("@BOLD@", &bold);
-        let values = context! { page => Value::from(Serde(self)), style, script => SCRIPT };
+        let values =
+            context! { page => Value::from(Serde(self)), style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };
         let mut text = environment.render_named_str(TEMPLATE_NAME, TEMPLATE, values)?;
         text.push('\n');
         Ok(text)

@@ -327,3 +327,31 @@ fn doubts_are_said_on_top_and_what_runs_share_once() {
     let said = "<li><b>all runs:</b> without: <code>ip &lt;link&gt;</code>, or <code>x</code></li>";
     assert_eq!(bare(&page_of(&runs)).matches(said).count(), 1);
 }
+
+#[test]
+fn findings_beyond_the_first_unfold() {
+    let finding = |number: usize| PageFinding {
+        run: String::new(),
+        subject: "resp GET".to_owned(),
+        rule: "pipelining",
+        title: format!("finding {number}"),
+        saves: String::new(),
+        cost: std::array::from_fn(|_| "-".to_owned()),
+        certainty: "exactly",
+        remedies: Vec::new(),
+        evidence: String::new(),
+        computed: String::new(),
+        unknown: String::new(),
+        example: String::new(),
+    };
+    let page = |count| {
+        let extras = PageExtras { findings: (0..count).map(finding).collect(), ..PageExtras::default() };
+        let runs = [NamedRun::new("redis", fixture::redis())];
+        of_runs(&runs, &[], None, "Overhead per operation", &extras).unwrap()
+    };
+    assert!(!page(FINDINGS_SHOWN).contains("which save less"));
+    let many = page(FINDINGS_SHOWN + 2);
+    let unfold = many.find("<summary>2 more, which save less</summary>").unwrap();
+    let title = |number: usize| many.find(&format!("<h3>finding {number}</h3>")).unwrap();
+    assert!(title(FINDINGS_SHOWN - 1) < unfold && unfold < title(FINDINGS_SHOWN));
+}
