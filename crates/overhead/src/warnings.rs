@@ -201,7 +201,7 @@ impl Warnings {
         ));
     }
 
-    /// What was not captured, or not done, of a run that is out of proportion.
+    /// What was not captured, not told apart, or not done, of a run that is out of proportion.
     fn of_bound(&mut self, note: Note, count: u64) {
         match note {
             // Said by direction; this is what makes the result partial.
@@ -210,6 +210,10 @@ impl Warnings {
                 "on {} no frame of the server was captured: requests beyond the first {} were closed as unanswered at once",
                 counted(count, "connection"),
                 grouped(limits::OUTSTANDING_ONE_WAY as u64)
+            )),
+            Note::Ambiguous => self.partial(format!(
+                "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
+                counted(count, "answer")
             )),
             Note::Expansion => self.partial(format!(
                 "{} not decompressed and {} in `unknown`: compressed messages of this run stand for {} more than {} times their length, which is as much as is decompressed of it",
@@ -257,11 +261,9 @@ impl Warnings {
                 "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
                 counted(count, "body")
             )),
-            Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion => self.of_bound(note, count),
-            Note::Ambiguous => self.partial(format!(
-                "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
-                counted(count, "answer")
-            )),
+            Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion | Note::Ambiguous => {
+                self.of_bound(note, count);
+            }
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")
