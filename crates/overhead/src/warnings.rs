@@ -215,6 +215,11 @@ impl Warnings {
                 "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
                 counted(count, "answer")
             )),
+            Note::LongBody => self.remark(format!(
+                "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
+                claiming(count),
+                DECOMPRESSED >> 20
+            )),
             Note::Expansion => self.partial(format!(
                 "{} not decompressed and {} in `unknown`: compressed messages of this run stand for {} more than {} times their length, which is as much as is decompressed of it",
                 counted(count, "message"),
@@ -261,7 +266,7 @@ impl Warnings {
                 "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
                 counted(count, "body")
             )),
-            Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion | Note::Ambiguous => {
+            Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion | Note::Ambiguous | Note::LongBody => {
                 self.of_bound(note, count);
             }
             Note::Switched(protocol) => self.remark(format!(
@@ -291,11 +296,6 @@ impl Warnings {
                 claiming(count),
                 codec.name(),
                 grouped(codec.expansion() as u64)
-            )),
-            Note::LongBody => self.remark(format!(
-                "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
-                claiming(count),
-                DECOMPRESSED >> 20
             )),
         }
     }
