@@ -43,9 +43,15 @@ impl Header {
 
     /// Returns what tells its answer from others, or it from others: see [`Pending::id`].
     fn id(&self, bytes: &[u8]) -> u64 {
-        let key = bytes.get((HEADER + self.extras) as usize..).and_then(|behind| behind.get(..self.key as usize));
-        let key = key.filter(|key| !key.is_empty() && opcodes::repeats_key(self.opcode));
-        key.map_or(0, wire::fingerprint) << 32 | u64::from(self.opaque)
+        let key = self.key(bytes);
+        let told = if key.is_empty() || !opcodes::repeats_key(self.opcode) { 0 } else { wire::fingerprint(key) };
+        told << 32 | u64::from(self.opaque)
+    }
+
+    /// Returns the key; nothing where it was not captured whole.
+    fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let behind = bytes.get((HEADER + self.extras) as usize..).unwrap_or_default();
+        behind.get(..self.key as usize).unwrap_or_default()
     }
 }
 
@@ -105,8 +111,9 @@ impl Memcache {
         post_key(&header, account, field, free, &mut cursor);
         cursor.finish();
         let id = header.id(input.bytes);
+        let key = if quiet { wire::fingerprint(header.key(input.bytes)) } else { 0 };
         let ask = Ask::Binary(header.opcode);
-        let pending = Pending { op, ask, quiet, fetches: false, id, is_behind_silent: false };
+        let pending = Pending { op, ask, quiet, fetches: false, id, key, is_behind_silent: false };
         self.pairing.push(pending, out)?;
         self.sent = Some(Sent { op, name, is_silent: false, answered: None });
         let account = if is_sasl { Account::Metadata } else { Account::Data };
@@ -174,7 +181,7 @@ fn post_key<R: Reader>(
     free: Free,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) {
-    cursor.out().set_read(opcodes::repeats_key(header.opcode));
+    cursor.out().set_read(opcodes::repeats_key(header.opcode) || opcodes::of(header.opcode).quiet);
     let _ = cursor.skip_free(header.key, account, field, free);
     cursor.out().set_read(false);
 }

@@ -24,7 +24,9 @@ impl Memcache {
         }
         let is_told = pending.quiet || self.pairing.has_quiet();
         if is_told {
-            pending.id = repeated(&flags(), wire::words(text).nth(1).unwrap_or_default());
+            let key = wire::words(text).nth(1).unwrap_or_default();
+            pending.id = repeated(&flags(), key);
+            pending.key = wire::fingerprint(key);
         }
         out.set_read(is_told);
         wire::each_word(text, out, |place, word, out| match place {

@@ -131,6 +131,8 @@ pub(super) struct Pending {
     /// neither is), or a binary opaque with half a fingerprint of the key above it (0: it is not repeated). [`UNTOLD`] where it was
     /// not looked for.
     pub id: u64,
+    /// Of a quiet one, a fingerprint of the key: which of several with one key is answered makes no difference to what is counted.
+    pub key: u64,
     /// Before it, requests were sent that are told to have no answer, which some errors of servers have all the same.
     pub is_behind_silent: bool,
 }
@@ -253,8 +255,8 @@ impl Pairing {
         self.take(place, false, out)
     }
 
-    /// Returns whether the answer that the request at `place` is taken to have could be another's, which `is_it` says of those
-    /// that wait. Behind one that has to be answered, nobody is answered before it.
+    /// Returns whether the answer that the request at `place` is taken to have could be another's of another kind or key, which
+    /// `is_it` says of those that wait. Behind one that has to be answered, nobody is answered before it.
     fn is_ambiguous(&self, place: usize, word: Word, is_it: impl Fn(&Pending) -> bool) -> bool {
         let mut behind = self.pending.iter().take(self.reach).skip(place);
         let Some(taken) = behind.next() else { return false };
@@ -262,7 +264,11 @@ impl Pairing {
         // What `mn` is answered is no error.
         let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
         let is_told = word == Word::Error && taken.is_behind_silent;
-        is_told || others.filter(|it| it.ask != Ask::MetaNoop || word != Word::Error).any(is_it)
+        is_told
+            || others
+                .filter(|it| (it.ask, it.key, it.quiet) != (taken.ask, taken.key, true))
+                .filter(|it| it.ask != Ask::MetaNoop || word != Word::Error)
+                .any(is_it)
     }
 
     /// A request was sent that is told to have no answer.
@@ -301,6 +307,7 @@ impl Pairing {
             quiet: false,
             fetches: false,
             id: 0,
+            key: 0,
             is_behind_silent: false,
         });
         self.quiet -= usize::from(found.quiet);

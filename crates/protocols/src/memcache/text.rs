@@ -10,6 +10,9 @@ use overhead_model::{Account, Class, Outcome};
 /// Commands that fetch may name any number of keys, on a line of any length: it is taken in word by word.
 const FETCH: [&str; 4] = ["get", "gets", "gat", "gats"];
 
+/// Bytes of the longest key: a longer one is answered by an error even where no answer is asked for.
+const LONGEST_KEY: usize = 250;
+
 /// Name of what no server has a command for.
 const UNKNOWN: &str = "(unknown)";
 
@@ -109,7 +112,15 @@ impl Memcache {
         if self
             .pairing
             .push(
-                Pending { op, ask: Ask::Values, quiet: false, fetches: false, id: UNTOLD, is_behind_silent: false },
+                Pending {
+                    op,
+                    ask: Ask::Values,
+                    quiet: false,
+                    fetches: false,
+                    id: UNTOLD,
+                    key: 0,
+                    is_behind_silent: false,
+                },
                 out,
             )
             .is_err()
@@ -129,7 +140,8 @@ impl Memcache {
         let command = Command::named(words.get(0));
         let is_meta = command.is_some_and(|command| is_meta(command.ask));
         let ask = command.map_or(Ask::Unknown, |command| command.ask);
-        let mut pending = Pending { op, ask, quiet: false, fetches: false, id: UNTOLD, is_behind_silent: false };
+        let mut pending =
+            Pending { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false };
         let mut silent = false;
         if let Some(command) = command.filter(|_| out.wants_statements()) {
             self.take_keys(command, text);
@@ -149,7 +161,9 @@ impl Memcache {
             return Ok(());
         }
         if silent {
-            self.pairing.push_silent();
+            if wire::words(text).any(|word| word.len() > LONGEST_KEY) {
+                self.pairing.push_silent();
+            }
         } else {
             self.pairing.push(pending, out)?;
         }

@@ -68,6 +68,8 @@ fn an_answer_that_could_be_to_several_is_said() {
     assert_eq!(ambiguous("ma a q O1\r\nmd b q k\r\nmn\r\n", "NF kb\r\nMN\r\n"), 0);
     assert_eq!(ambiguous("ma a q O1\r\nmd b q O2\r\nmn\r\n", "NF O1\r\nNF O2\r\nMN\r\n"), 0);
     assert_eq!(ambiguous("md a q\r\nmd b\r\n", "NF\r\n"), 1);
+    // Which of two with one key makes no difference.
+    assert_eq!(ambiguous("ms a 1 q\r\nx\r\nms a 1 q MX\r\nx\r\nmn\r\n", "CLIENT_ERROR invalid mode\r\nMN\r\n"), 0);
     // Who has to answer does, before others are answered.
     assert_eq!(ambiguous("md a\r\nmd b q\r\nmn\r\n", "NF\r\nMN\r\n"), 0);
     assert_eq!(ambiguous("mg a q\r\nmg b q\r\nmn\r\n", "HD\r\nMN\r\n"), 1);
@@ -82,6 +84,8 @@ fn an_error_behind_a_request_without_an_answer_could_be_to_it() {
     assert_eq!(ambiguous(&format!("{silent}get a\r\nget b\r\n"), "ERROR\r\nEND\r\nEND\r\n"), 1);
     assert_eq!(ambiguous(&format!("{silent}get a\r\nget b\r\n"), "END\r\nERROR\r\n"), 0);
     assert_eq!(ambiguous(&format!("{silent}get a\r\n"), "END\r\n"), 0);
+    // Such a one is refused in silence.
+    assert_eq!(ambiguous("incr q x noreply\r\nincr q\r\n", "ERROR\r\n"), 0);
 }
 
 #[test]
