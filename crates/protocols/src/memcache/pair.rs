@@ -261,13 +261,13 @@ impl Pairing {
         let mut behind = self.pending.iter().take(self.reach).skip(place);
         let Some(taken) = behind.next() else { return false };
         let mut must_answer = !taken.quiet;
-        // What `mn` is answered is no error.
         let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
         let is_told = word == Word::Error && taken.is_behind_silent;
         is_told
             || others
                 .filter(|it| (it.ask, it.key, it.quiet) != (taken.ask, taken.key, true))
-                .filter(|it| it.ask != Ask::MetaNoop || word != Word::Error)
+                // Of one that has to be answered, the answer of its own is missing where the error is its.
+                .filter(|it| it.quiet || word != Word::Error)
                 .any(is_it)
     }
 
