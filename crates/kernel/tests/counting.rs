@@ -204,7 +204,7 @@ fn threads_that_have_ended_leave_their_time() {
 #[test]
 fn a_process_that_lives_in_system_calls_spends_kernel_time() {
     let Some(mut counters) = counters(&named()) else { return };
-    let child = Child::waiting(|| child::read_zeroes(2_000, 1 << 20));
+    let child = Child::waiting(|| child::read_zeroes(8_000, 1 << 20));
     counters.add_process(Role::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
