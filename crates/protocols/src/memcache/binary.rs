@@ -113,7 +113,7 @@ impl Memcache {
         let id = header.id(input.bytes);
         let key = if quiet { wire::fingerprint(header.key(input.bytes)) } else { 0 };
         let ask = Ask::Binary(header.opcode);
-        let pending = Pending { op, ask, quiet, fetches: false, id, key, is_behind_silent: false };
+        let pending = Pending { quiet, id, key, ..Pending::new(op, ask) };
         self.pairing.push(pending, out)?;
         self.sent = Some(Sent { op, name, is_silent: false, answered: None });
         let account = if is_sasl { Account::Metadata } else { Account::Data };

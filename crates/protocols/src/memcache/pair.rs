@@ -138,6 +138,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Returns one that has to be answered, and waits alone as far as is known.
+    pub const fn new(op: OpId, ask: Ask) -> Self {
+        Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false }
+    }
+
     /// Returns whether an answer that begins so can be one to this.
     fn may_be(&self, word: Word) -> bool {
         let has_value = match word {
@@ -301,15 +306,7 @@ impl Pairing {
             self.pop(if quiet { Outcome::NoReply } else { Outcome::Unanswered }, out);
             place -= 1;
         }
-        let found = self.pending.remove(place).unwrap_or(Pending {
-            op: OpId(0),
-            ask: Ask::Unknown,
-            quiet: false,
-            fetches: false,
-            id: 0,
-            key: 0,
-            is_behind_silent: false,
-        });
+        let found = self.pending.remove(place).unwrap_or(Pending { id: 0, ..Pending::new(OpId(0), Ask::Unknown) });
         self.quiet -= usize::from(found.quiet);
         if self.pending.is_empty() {
             self.reach = limits::QUIET;

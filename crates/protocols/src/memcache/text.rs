@@ -1,6 +1,6 @@
 //! Command lines, and the values behind them.
 
-use super::pair::{Ask, Pending, UNTOLD};
+use super::pair::{Ask, Pending};
 use super::wire::{self, Command, Line, Role};
 use super::{Memcache, Mode, Sent, Stage, Value, Words};
 use crate::{limits, pattern};
@@ -109,22 +109,7 @@ impl Memcache {
     /// A line that fetches is over.
     pub(super) fn end_words<R: Reader>(&mut self, Words { op, name, .. }: Words, out: &mut Out<'_, R>) {
         self.name(op, name, out);
-        if self
-            .pairing
-            .push(
-                Pending {
-                    op,
-                    ask: Ask::Values,
-                    quiet: false,
-                    fetches: false,
-                    id: UNTOLD,
-                    key: 0,
-                    is_behind_silent: false,
-                },
-                out,
-            )
-            .is_err()
-        {
+        if self.pairing.push(Pending::new(op, Ask::Values), out).is_err() {
             out.close(op, Outcome::Unanswered);
         }
         out.release();
@@ -140,8 +125,7 @@ impl Memcache {
         let command = Command::named(words.get(0));
         let is_meta = command.is_some_and(|command| is_meta(command.ask));
         let ask = command.map_or(Ask::Unknown, |command| command.ask);
-        let mut pending =
-            Pending { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false };
+        let mut pending = Pending::new(op, ask);
         let mut silent = false;
         if let Some(command) = command.filter(|_| out.wants_statements()) {
             self.take_keys(command, text);
