@@ -103,7 +103,7 @@ pub(crate) fn with_statements(run: &Run, most: usize) -> Run {
     sizes.sort_unstable_by_key(|bytes| Reverse(*bytes));
     let least = sizes.get(most.saturating_sub(1)).copied().unwrap_or(0);
     let are_most = |row: &OperationRow| {
-        let shown = row.statements.iter().filter(|statement| is_one(statement) && bytes_of(statement) >= least);
+        let shown = row.statements.iter().filter(|statement| is_shown(statement, least));
         2 * shown.map(bytes_of).sum::<u64>() >= row.statements.iter().map(bytes_of).sum::<u64>()
     };
     let rows = |row: &OperationRow| {
@@ -121,14 +121,18 @@ fn is_one(statement: &StatementRow) -> bool {
     !statement.text.starts_with('(')
 }
 
+/// Returns whether it is one statement of this size or more.
+fn is_shown(statement: &StatementRow, least: u64) -> bool {
+    is_one(statement) && bytes_of(statement) >= least
+}
+
 fn bytes_of(statement: &StatementRow) -> u64 {
     statement.request.wire_bytes + statement.response.wire_bytes
 }
 
 /// Returns a row for each statement of this size or more, and one for the others.
 fn statements_of(row: &OperationRow, least: u64) -> Vec<OperationRow> {
-    let (shown, others): (Vec<_>, Vec<_>) =
-        row.statements.iter().partition(|statement| is_one(statement) && bytes_of(statement) >= least);
+    let (shown, others): (Vec<_>, Vec<_>) = row.statements.iter().partition(|statement| is_shown(statement, least));
     let mut rows: Vec<OperationRow> = shown
         .into_iter()
         .map(|statement| of_view(row, &ViewRow::of_statement(row, statement), statement.text.clone()))
