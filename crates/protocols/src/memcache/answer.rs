@@ -16,12 +16,17 @@ impl Memcache {
             return if input.opaque > 0 { Err(Malformed("a line without an end")) } else { Ok(Some(Step::More)) };
         };
         let (text, end) = wire::text(line);
-        if !wire::is_text(text) {
+        let name = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let word = word(name, text);
+        // A key may have any bytes but space and LF.
+        let has_key = matches!(
+            word,
+            Word::Value | Word::Fetched | Word::Done | Word::Miss | Word::Absent | Word::Refused | Word::Debug
+        );
+        if !has_key && !wire::is_text(text) {
             return Err(Malformed("an answer that is no line of text"));
         }
         input.advance(line.len() as u64);
-        let name = text.split(|&byte| byte == b' ').next().unwrap_or_default();
-        let word = word(name, text);
         if self.is_logged(text) {
             self.log(text, end, out);
             return Ok(None);
@@ -50,7 +55,7 @@ impl Memcache {
         match word {
             Word::Value => self.begin_value(wire::words(text).nth(3), false)?,
             Word::Fetched => self.begin_value(wire::words(text).nth(1), true)?,
-            Word::Item => hear_version(text.strip_prefix(b"STAT version "), out),
+            Word::Item if target.ask != Ask::Item => hear_version(text.strip_prefix(b"STAT version "), out),
             _ => {
                 if word == Word::Version {
                     hear_version(text.strip_prefix(b"VERSION "), out);
@@ -93,7 +98,7 @@ impl Memcache {
 /// What a line says by its first word.
 fn word(name: &[u8], text: &[u8]) -> Word {
     match name {
-        b"VALUE" => Word::Value,
+        b"VALUE" | b"CONFIG" => Word::Value,
         b"END" => Word::End,
         b"STORED" | b"NOT_STORED" | b"EXISTS" => Word::Stored,
         b"VA" => Word::Fetched,

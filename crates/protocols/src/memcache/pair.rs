@@ -19,6 +19,8 @@ pub(super) enum Ask {
     Touch,
     /// Lines up to `END`, or one line.
     List,
+    /// One line of a list.
+    Item,
     Version,
     Watch,
     Quit,
@@ -82,7 +84,7 @@ impl Ask {
         match word {
             Word::Value => self == Self::Values,
             Word::End => matches!(self, Self::Values | Self::List),
-            Word::Item => self == Self::List,
+            Word::Item => matches!(self, Self::List | Self::Item),
             Word::Stored => self == Self::Store,
             Word::Deleted => self == Self::Delete,
             Word::Touched => self == Self::Touch,

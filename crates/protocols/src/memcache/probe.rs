@@ -59,7 +59,8 @@ fn is_certain(command: &Command, words: &wire::Line<'_>) -> bool {
 
 /// Returns whether bytes begin an answer, and whether that is certain; `None` where they do not.
 fn answer(bytes: &[u8]) -> Option<bool> {
-    const PREFIXES: [&[u8]; 6] = [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA "];
+    const PREFIXES: [&[u8]; 7] =
+        [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA ", b"CONFIG "];
     // Answers to meta commands with flags, and what is said to who tends a server.
     const RARE: [&[u8]; 19] = [
         b"HD ",

@@ -440,3 +440,47 @@ fn a_command_has_the_pattern_of_its_keys_and_nothing_of_its_values() {
     assert_eq!(statements("mg Zm9vYmFy b v\r\n", "EN\r\n"), ["mg #"]);
     assert_eq!(statements("stats items\r\nversion\r\n", "END\r\nVERSION 1\r\n"), ["", ""]);
 }
+
+/// `safe_strtol` and `safe_strtoul` of memcached, which cut what 64 bits hold to 32.
+#[test]
+fn numbers_are_those_that_servers_take() {
+    for words in ["0 4102444800", "18446744073709551615 0", "+1 -2147483649", "0 +9223372036854775807"] {
+        let talk = talk(&[(C, &format!("set k {words} 5\r\nhello\r\nget k\r\n")), (S, "STORED\r\nEND\r\n")]);
+        assert_eq!(talk.ops.iter().map(|op| op.name()).collect::<Vec<_>>(), ["set", "get"], "{words}");
+    }
+    for words in ["18446744073709551616 0", "-1 0", "0 9223372036854775808", "0 x"] {
+        let talk = talk(&[(C, &format!("set k {words} 5\r\nversion\r\n")), (S, "CLIENT_ERROR x\r\nVERSION 1\r\n")]);
+        assert_eq!(talk.ops.iter().map(|op| op.name()).collect::<Vec<_>>(), ["set", "version"], "{words}");
+    }
+}
+
+#[test]
+fn lists_of_one_line_do_not_end_with_a_word() {
+    let asked = "stats sizes_enable\r\nget k\r\n";
+    let transcript = talk(&[(C, asked), (S, "STAT sizes_status enabled\r\nEND\r\n")]);
+    assert_eq!(
+        transcript.summary(),
+        [
+            "workload stats [text] ok: framing 3, query 17 | framing 7, data 20",
+            "workload get [text] ok: framing 3, query 3, data 1 | framing 5"
+        ]
+    );
+}
+
+#[test]
+fn a_cluster_is_told_like_a_value() {
+    let nodes = "12\nhost|10.0.0.1|11211\n";
+    let answer = format!("CONFIG cluster 0 {}\r\n{nodes}\r\nEND\r\n", nodes.len());
+    assert_eq!(
+        single("config get cluster\r\n", &answer),
+        "workload config [text] ok: framing 4, query 9, data 7 | framing 20, metadata 1, data 30"
+    );
+    assert_eq!(sniff(answer.as_bytes()), Sniff::Response);
+}
+
+#[test]
+fn a_key_may_have_control_characters() {
+    let transcript = talk(&[(C, "get a\tb\r\n"), (S, "VALUE a\tb 0 1\r\nx\r\nEND\r\n")]);
+    assert_eq!(transcript.notes, []);
+    assert_eq!(transcript.summary().len(), 1);
+}

@@ -124,7 +124,7 @@ impl Memcache {
         self.keys.clear();
         let command = Command::named(words.get(0));
         let is_meta = command.is_some_and(|command| is_meta(command.ask));
-        let ask = command.map_or(Ask::Unknown, |command| command.ask);
+        let ask = command.map_or(Ask::Unknown, |command| command.ask_of(&words));
         let mut pending = Pending::new(op, ask);
         let mut silent = false;
         if let Some(command) = command.filter(|_| out.wants_statements()) {

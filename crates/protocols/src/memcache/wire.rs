@@ -106,7 +106,7 @@ const fn command(
 const STORE: &[Role] = &[Role::Key, Role::Flags, Role::Time, Role::Length];
 
 /// All commands (`doc/protocol.txt`), the most frequent first.
-static COMMANDS: [Command; 35] = [
+static COMMANDS: [Command; 36] = [
     command("get", Ask::Values, (2, ANY), false, &[Role::Key]),
     command("set", Ask::Store, (5, 6), true, STORE),
     command("gets", Ask::Values, (2, ANY), false, &[Role::Key]),
@@ -129,6 +129,8 @@ static COMMANDS: [Command; 35] = [
     command("gats", Ask::Values, (3, ANY), false, &[Role::Time, Role::Key]),
     command("bget", Ask::Values, (2, ANY), false, &[Role::Key]),
     command("stats", Ask::List, (1, ANY), false, &[Role::Subcommand, Role::Argument]),
+    // Of ElastiCache and its like: where the servers of a cluster are.
+    command("config", Ask::Values, (3, 3), false, &[Role::Subcommand, Role::Key]),
     command("version", Ask::Version, (1, ANY), false, &[Role::Argument]),
     command("verbosity", Ask::Other, (2, 3), true, &[Role::Argument]),
     command("flush_all", Ask::Other, (1, 3), true, &[Role::Time]),
@@ -161,6 +163,12 @@ impl Command {
         (self.words.0..=self.words.1).contains(&words)
     }
 
+    /// Returns what the command asks for, with these words.
+    pub fn ask_of(&self, line: &Line<'_>) -> Ask {
+        let is_one = self.name == "stats" && matches!(line.get(1), b"sizes_enable" | b"sizes_disable");
+        if is_one { Ask::Item } else { self.ask }
+    }
+
     /// Returns whether the command is not answered, with these words: servers look for `noreply` after they counted them.
     pub fn is_silent(&self, line: &Line<'_>) -> bool {
         let counts = self.takes(line.count) && line.count > 1 && line.last == b"noreply";
@@ -181,10 +189,7 @@ impl Command {
         let length = match self.ask {
             Ask::Store => {
                 let unique = self.name != "cas" || number(line.get(5)).is_some();
-                let flags = number(line.get(2)).is_some_and(|flags| u32::try_from(flags).is_ok());
-                let time = line.get(3).strip_prefix(b"-").unwrap_or(line.get(3));
-                let time = number(time).is_some_and(|time| i32::try_from(time).is_ok());
-                if unique && flags && time { line.get(4) } else { b"" }
+                if unique && number(line.get(2)).is_some() && is_time(line.get(3)) { line.get(4) } else { b"" }
             }
             Ask::MetaSet => line.get(2),
             _ => b"",
@@ -245,12 +250,15 @@ pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     text.split(|&byte| byte == b' ').filter(|word| !word.is_empty())
 }
 
-/// Returns the unsigned number that a word is.
+/// Returns the unsigned number that a word is, with or without a plus. Servers refuse what 64 bits do not hold, and cut what fewer do not
+/// (`safe_strtoul`).
 pub(super) fn number(word: &[u8]) -> Option<u64> {
-    if !word.first()?.is_ascii_digit() || word.len() > 20 {
-        return None;
-    }
     std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// Returns whether a word is a number with a sign or without one, as servers read times (`safe_strtol`).
+fn is_time(word: &[u8]) -> bool {
+    std::str::from_utf8(word).is_ok_and(|word| word.parse::<i64>().is_ok())
 }
 
 /// Returns a number to compare words by that are not kept; neither 0 nor the largest. (FNV-1a)
