@@ -14,6 +14,8 @@ pub enum Look {
     Tls,
     /// Kafka.
     Kafka,
+    /// MySQL's X Protocol, on a port of its own.
+    MysqlX,
     /// SSH.
     Ssh,
     /// None of these.
@@ -27,6 +29,7 @@ impl fmt::Display for Look {
             Self::Http2 => "HTTP/2",
             Self::Tls => "TLS",
             Self::Kafka => "Kafka",
+            Self::MysqlX => "MySQL's X Protocol",
             Self::Ssh => "SSH",
             Self::Unknown => "another protocol",
         })

@@ -96,8 +96,11 @@ fn is_definite(sniff: Sniff) -> bool {
 
 /// Of the marked ones, those that a server sends.
 fn is_servers(bytes: &[u8]) -> bool {
-    mysql::is_greeting(bytes)
+    mysql::is_greeting(bytes) || bytes.starts_with(X_HELLO)
 }
+
+/// How servers of MySQL's X Protocol begin: a notice that says hello.
+const X_HELLO: &[u8] = &[5, 0, 0, 0, 11, 8, 5, 26, 0];
 
 /// Protocols that begin with a mark that no message of the others begins with.
 fn marked(bytes: &[u8]) -> Option<Look> {
@@ -106,6 +109,8 @@ fn marked(bytes: &[u8]) -> Option<Look> {
     } else if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
         // RFC 9113 section 3.4.
         Some(Look::Http2)
+    } else if bytes.starts_with(X_HELLO) {
+        Some(Look::MysqlX)
     } else if mysql::is_greeting(bytes) {
         Some(Look::Ours(Protocol::Mysql))
     } else {
@@ -160,7 +165,7 @@ mod tests {
         let answer = b"\x01\0\0\x01\x01\x27\0\0\x02\x03def\0\0\0\x111";
         let kafka = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
         let hello = b"\x17\x03\x03\0\x29\0\x01\x02\x03\x04";
-        let cases: [(Look, Side, &[u8]); 17] = [
+        let cases: [(Look, Side, &[u8]); 18] = [
             (Look::Ours(Protocol::Mysql), Side::Response, greeting),
             (Look::Ours(Protocol::Mysql), Side::Request, login),
             (Look::Ours(Protocol::Mysql), Side::Request, b"\x09\0\0\0\x03SELECT 1"),
@@ -175,6 +180,7 @@ mod tests {
             (Look::Http2, Side::Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
             (Look::Tls, Side::Request, hello),
             (Look::Kafka, Side::Request, kafka),
+            (Look::MysqlX, Side::Response, b"\x05\0\0\0\x0b\x08\x05\x1a\0"),
             (Look::Ssh, Side::Response, b"SSH-2.0-OpenSSH_9.6\r\n"),
             (Look::Ours(Protocol::Pgwire), Side::Request, b"\0\0\0\x11\0\x03\0\0user\0me\0\0"),
             (Look::Ours(Protocol::Cql), Side::Request, b"\x04\0\0\0\x05\0\0\0\0"),

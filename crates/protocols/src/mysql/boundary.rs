@@ -8,6 +8,7 @@ use super::wire::{self, FULL, HEADER, capability, header, lenenc_at, u16_at};
 use crate::Sniff;
 use crate::limits::{BOUNDARY_WINDOW, SNIFF};
 use overhead_decode::Boundary;
+use overhead_model::Side;
 
 /// Payload of the longest greeting that is believed.
 const GREETING: u64 = 512;
@@ -24,6 +25,8 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
         return Sniff::Response;
     }
     match of_request(bytes) {
+        // It proves nothing of what came before it: with MySQL's X Protocol, too, clients begin so.
+        Boundary::Yes if bytes.starts_with(&[1, 0, 0, 0, command::QUIT]) => Sniff::Perhaps(Side::Request),
         Boundary::Yes => Sniff::Request,
         Boundary::No if of_response(bytes, None) == Boundary::No => Sniff::No,
         _ if bytes.len() >= SNIFF => Sniff::No,

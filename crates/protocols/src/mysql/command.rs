@@ -22,6 +22,9 @@ pub(super) const STMT_FETCH: u8 = 28;
 pub(super) const BINLOG_DUMP_GTID: u8 = 30;
 pub(super) const RESET_CONNECTION: u8 = 31;
 pub(super) const STMT_BULK_EXECUTE: u8 = 250;
+pub(super) const CLONE: u8 = 32;
+/// The command that ends a clone.
+pub(super) const CLONE_EXIT: u8 = 6;
 /// What a replica says of what it has got; not a command, and not answered.
 pub(super) const SEMI_SYNC: u8 = 0xef;
 
@@ -63,11 +66,21 @@ pub(super) fn command(code: u8) -> Option<Command> {
         27 => result("SET OPTION", Class::Workload),
         STMT_FETCH => ("FETCH", Class::Workload, Some(Kind::Fetch)),
         RESET_CONNECTION => result("RESET", Class::Setup),
-        32 => ("CLONE", Class::Background, Some(Kind::Stream)),
+        CLONE => ("CLONE", Class::Background, Some(Kind::Stream)),
         33 => ("GROUP REPLICATION STREAM", Class::Background, Some(Kind::Stream)),
         _ => return None,
     };
     Some(Command { name, class, kind })
+}
+
+/// Returns whether a packet of a client that begins so is a command of a clone under way: `INIT` to `EXIT`.
+pub(super) fn is_of_clone(first: Option<u8>) -> bool {
+    matches!(first, Some(1..=CLONE_EXIT))
+}
+
+/// Returns whether a response that begins so is the last one of a command of a clone: `COMPLETE` or `ERROR`.
+pub(super) fn ends_clone(first: u8) -> bool {
+    matches!(first, 99 | 100)
 }
 
 /// Returns whether a command of this length can be one with this code.

@@ -6,7 +6,7 @@ use super::handshake::{self, Opening};
 use super::pair::{Kind, Pairing, Pending};
 use super::response::{Next, Packet, Stage};
 use super::session::Session;
-use super::values::Layout;
+use super::values::{Bulk, Layout};
 use super::wire::{self, FULL, HEADER, capability};
 use overhead_decode::{Boundary, Cursor, Input, Malformed, OpId, Out, Reader, Short, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -65,6 +65,8 @@ pub(super) enum Continued {
     All(Account, &'static str),
     /// So many bytes of a value, and further ones.
     Values(u64, Vec<Layout>),
+    /// Rows of parameters.
+    Bulk(Bulk),
     /// What could not be decoded.
     Undecoded,
 }
@@ -95,6 +97,8 @@ enum Client {
     SemiSync,
     Authentication,
     File,
+    /// A command of a clone under way.
+    Clone,
     Opening,
     Stray,
 }
@@ -175,7 +179,9 @@ impl Plain {
     fn may_flow(&self, packet: Packet) -> bool {
         let is_row = match self.stage {
             Stage::Rows | Stage::Defined => true,
-            Stage::First => matches!(self.pairing.kind(), Some(Kind::Fetch | Kind::Stream)),
+            Stage::First | Stage::Cloning | Stage::Cloned => {
+                matches!(self.pairing.kind(), Some(Kind::Fetch | Kind::Stream))
+            }
             _ => false,
         };
         self.rest_of_row.is_some() || is_row && packet.first != Some(wire::ERR)
@@ -249,6 +255,13 @@ impl Plain {
             return Ok(Client::Continued);
         }
         let kind = self.pairing.kind();
+        // A file goes on up to a packet without content. There is no more to tell by: the numbers of its packets begin anew.
+        if self.stage == Stage::Infile && kind.is_some() && !self.is_unsure {
+            return Ok(Client::File);
+        }
+        if matches!(self.stage, Stage::Cloning | Stage::Cloned) && sequence == 0 && command::is_of_clone(packet.first) {
+            return Ok(Client::Clone);
+        }
         let Packet { first, len, .. } = packet;
         let command = first.and_then(|code| Some((code, command::command(code)?)));
         match command {
@@ -307,7 +320,18 @@ impl Plain {
             Client::Opening => return self.open(packet, input, out),
             Client::SemiSync => self.aside("semi-synchronous", Account::Metadata, total, input, out),
             Client::Authentication => self.aside("authentication data", Account::Metadata, total, input, out),
-            Client::File => self.aside("file", Account::Data, total, input, out),
+            Client::File => {
+                if packet.len == 0 {
+                    self.stage = Stage::FileSent;
+                }
+                self.aside("file", Account::Data, total, input, out);
+            }
+            Client::Clone => {
+                if packet.first == Some(command::CLONE_EXIT) {
+                    self.stage = Stage::Cloned;
+                }
+                self.aside("clone command", Account::Metadata, total, input, out);
+            }
             Client::Stray => {
                 self.pairing.charge_stray(out);
                 begin(input, total, out).finish();

@@ -41,6 +41,8 @@ pub(super) struct Pending {
     pub statement: Option<u32>,
     /// What is prepared.
     pub prepares: Named,
+    /// Types of its parameters, where it was executed before its number was known.
+    pub bound: Vec<u8>,
     /// It makes the server forget all statements.
     pub resets: bool,
     /// Some of the answer has come.
@@ -56,6 +58,7 @@ impl Pending {
             kind,
             statement: None,
             prepares: Named::default(),
+            bound: Vec::new(),
             resets: false,
             is_answered: false,
             outcome: Outcome::Ok,
@@ -97,6 +100,13 @@ impl Pairing {
     pub fn prepares_last(&self) -> Option<Named> {
         let last = self.queue.iter().rev().find(|pending| pending.kind == Kind::Prepare)?;
         Some(last.prepares.clone())
+    }
+
+    /// The statement that is prepared by the last command of the kind is executed with parameters of these types.
+    pub fn bind_last(&mut self, types: Vec<u8>) {
+        if let Some(last) = self.queue.iter_mut().rev().find(|pending| pending.kind == Kind::Prepare) {
+            last.bound = types;
+        }
     }
 
     /// Returns whether what waits was answered out of sight, for the client goes on: most wait for answers.

@@ -3,8 +3,9 @@
 use super::command::{self, Command};
 use super::decode::{Continued, Plain};
 use super::pair::Named;
+use super::response::Stage;
 use super::session::{LAST_PREPARED, Statement};
-use super::values::{Layout, present, untyped, values};
+use super::values::{Bulk, Layout, present, untyped, values};
 use super::wire::{capability, lenenc, lenenc_at, lenenc_text};
 use crate::limits;
 use crate::statement::{self, Dialect};
@@ -49,6 +50,9 @@ impl Plain {
         pending.statement = sent.statement;
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
         pending.prepares = sent.prepares;
+        if code == command::CLONE && !self.pairing.has_next() {
+            self.stage = Stage::Cloning;
+        }
         Ok(sent.rest)
     }
 
@@ -75,7 +79,7 @@ impl Plain {
                 Ok(Sent { prepares, ..Sent::all(Account::Query, "statement") })
             }
             command::STMT_EXECUTE => self.execute(op, c, is_continued),
-            command::STMT_BULK_EXECUTE => self.bulk(op, c),
+            command::STMT_BULK_EXECUTE => self.bulk(op, c, is_continued),
             command::STMT_SEND_LONG_DATA => self.long_data(op, c),
             command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => self.of_prepared(op, code, c),
             _ => self.administer(code, c),
@@ -164,9 +168,12 @@ impl Plain {
         }
         let known = self.known(id).map(|statement| u64::from(statement.parameters));
         let Some(mut count) = known else {
-            if is_continued || !fitted(c) {
+            match if is_continued { None } else { fitted(c) } {
                 // How many parameters there are is not known, and so neither what is a value.
-                return Ok(Sent { rest: is_continued.then_some(Continued::Undecoded), ..sent });
+                None => return Ok(Sent { rest: is_continued.then_some(Continued::Undecoded), ..sent }),
+                // Later executions go without their types.
+                Some(types) if id == LAST_PREPARED => self.pairing.bind_last(types),
+                Some(_) => {}
             }
             return Ok(sent);
         };
@@ -221,7 +228,7 @@ impl Plain {
     }
 
     /// `COM_STMT_BULK_EXECUTE` of `MariaDB`: rows of parameters, each with a byte that says whether it is null.
-    fn bulk<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+    fn bulk<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Sent, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         self.label_execution(op, id, "bulk", c);
         let sent = Sent { statement: Some(id), rest: Some(Continued::Undecoded), ..Sent::default() };
@@ -243,14 +250,8 @@ impl Plain {
             untyped(c);
             return Ok(sent);
         };
-        while c.remaining() > 0 {
-            for &layout in &layouts {
-                if c.u8(Account::Framing, "indicator")? == 0 {
-                    values(c, &mut std::iter::once(layout), false)?;
-                }
-            }
-        }
-        Ok(sent)
+        let rest = Bulk::of(layouts).rows(c, is_continued).ok().flatten().map_or(Continued::Undecoded, Continued::Bulk);
+        Ok(Sent { rest: Some(rest), ..sent })
     }
 
     /// `COM_STMT_SEND_LONG_DATA`: a part of one parameter.
@@ -312,14 +313,14 @@ impl Plain {
 /// Parameters with their types, that are most to be tried.
 const TRIED: usize = 256;
 
-/// Posts the parameters of a statement of which nothing is known, where no two numbers of them fit. Returns whether one does.
-fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
+/// Posts the parameters of a statement of which nothing is known, where one number of them fits, and no other. Returns their types.
+fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Option<Vec<u8>> {
     let inside = c.peek();
     if inside.len() as u64 != c.remaining() {
-        return false;
+        return None;
     }
     let mut fitting = (1..=TRIED).filter_map(|count| Some((count, parameters_of(inside, count)?)));
-    let (Some((count, types)), None) = (fitting.next(), fitting.next()) else { return false };
+    let (Some((count, types)), None) = (fitting.next(), fitting.next()) else { return None };
     let bitmap = count.div_ceil(8);
     let _ = c.skip(bitmap as u64, Account::Framing, "null bitmap");
     let _ = c.skip(1, Account::Metadata, "new parameters");
@@ -331,7 +332,7 @@ fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
     let done = values(c, &mut present(&types, nulls, 0), false);
     c.out().set_read(false);
     c.out().leave();
-    done.is_ok()
+    done.is_ok().then_some(types)
 }
 
 /// Returns the types of so many parameters, where they make up all of `inside`.

@@ -31,8 +31,14 @@ pub(super) enum Stage {
     PreparedColumns(u64),
     /// The last `EOF` packet of a statement.
     Prepared,
-    /// The client sends a file, and is answered.
+    /// The client sends a file.
     Infile,
+    /// It has sent it, and is answered.
+    FileSent,
+    /// The client clones the server's data, by commands of its own.
+    Cloning,
+    /// It has said that it is done.
+    Cloned,
     /// It cannot be told what the packets are.
     Blind,
 }
@@ -99,12 +105,18 @@ impl Plain {
                 c.rest(Account::Data, "text");
                 Ok(Next::Done)
             }
-            (Stage::First, Kind::Stream) => {
+            (Stage::Cloned, Kind::Stream) if super::command::ends_clone(first) => {
+                c.rest(Account::Status, "clone response");
+                Ok(Next::Done)
+            }
+            (Stage::First | Stage::Cloning | Stage::Cloned, Kind::Stream) => {
                 let end = event(packet, c);
                 self.rest_of_row = packet.is_continued.then_some(Continued::All(Account::Data, "event"));
                 Ok(end)
             }
-            (Stage::First | Stage::Infile, Kind::Result { is_binary }) => self.result(is_binary, packet, first, c),
+            (Stage::First | Stage::Infile | Stage::FileSent, Kind::Result { is_binary }) => {
+                self.result(is_binary, packet, first, c)
+            }
             (Stage::Columns(left), _) => {
                 let kind = self.column(false, c)?;
                 self.columns.push(kind);
@@ -115,7 +127,7 @@ impl Plain {
             (Stage::Parameters(..) | Stage::Parameterized(_) | Stage::PreparedColumns(_) | Stage::Prepared, _) => {
                 self.definitions(packet, c)
             }
-            (Stage::Infile | Stage::Blind, _) => Err(Short),
+            (Stage::Infile | Stage::FileSent | Stage::Cloning | Stage::Cloned | Stage::Blind, _) => Err(Short),
         }
     }
 
@@ -369,8 +381,9 @@ impl Plain {
         c.skip(2.min(c.remaining()), Account::Status, "warnings")?;
         let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
         c.out().leave();
-        let Some(Pending { prepares, .. }) = self.pairing.front() else { return Err(Short) };
-        let statement = Statement { named: prepares.clone(), parameters, ..Statement::default() };
+        let Some(Pending { prepares, bound, .. }) = self.pairing.front() else { return Err(Short) };
+        let bound = std::mem::take(bound);
+        let statement = Statement { named: prepares.clone(), parameters, bound, ..Statement::default() };
         self.session.change(|session| session.prepared(id, statement));
         self.columns.clear();
         self.prepared = id;
@@ -498,6 +511,7 @@ impl Continued {
                 c.rest(Account::Unknown, "undecoded");
                 Ok(is_continued.then_some(self))
             }
+            Self::Bulk(bulk) => Ok(bulk.rows(c, is_continued)?.filter(|_| is_continued).map(Self::Bulk)),
             Self::Values(left, layouts) => {
                 if let Some(left) = value(c, left, is_continued)? {
                     return Ok(Some(Self::Values(left, layouts)));

@@ -79,6 +79,55 @@ pub(super) fn values<R: Reader>(
     Ok(Read::All)
 }
 
+/// Rows of parameters, each behind a byte that says whether it is null, and how far they were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bulk {
+    layouts: Vec<Layout>,
+    /// Which of them comes next.
+    at: usize,
+    /// The byte before it was read: it is not null.
+    is_present: bool,
+    /// Bytes of a value that are still to come before it.
+    left: u64,
+}
+
+impl Bulk {
+    /// Returns the beginning of rows with these parameters, one at least.
+    pub fn of(layouts: Vec<Layout>) -> Self {
+        Self { layouts, at: 0, is_present: false, left: 0 }
+    }
+
+    /// Posts rows up to the end of the packet. Returns how far they were read; `is_continued` where another packet continues this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Short`] where the packet ends amid a value, or not all lengths were captured.
+    pub fn rows<R: Reader>(mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Option<Self>, Short> {
+        loop {
+            self.left = value(c, self.left, is_continued)?.unwrap_or_default();
+            let Some(&layout) = self.layouts.get(self.at) else { return Err(Short) };
+            if c.remaining() == 0 {
+                let is_whole = self.at == 0 && !self.is_present;
+                return if is_continued || is_whole { Ok(is_continued.then_some(self)) } else { Err(Short) };
+            }
+            if !self.is_present {
+                self.is_present = c.u8(Account::Framing, "indicator")? == 0;
+                if self.is_present {
+                    continue;
+                }
+            } else {
+                self.left = match layout {
+                    Layout::Fixed(len) => u64::from(len),
+                    Layout::Text | Layout::Counted if is_continued && is_cut(c) => return Ok(Some(self)),
+                    Layout::Text | Layout::Counted => lenenc(c, Account::Framing, "length")?,
+                };
+                self.is_present = false;
+            }
+            self.at = (self.at + 1) % self.layouts.len();
+        }
+    }
+}
+
 /// Returns whether what is left is the beginning of a length.
 fn is_cut<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
     let here = c.peek();

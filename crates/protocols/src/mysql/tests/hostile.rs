@@ -196,6 +196,8 @@ fn sniffing_knows_both_sides() {
     assert_eq!(sniff(&query("SELECT 1")), crate::Sniff::Request);
     assert_eq!(sniff(&packet(1, &ok(0, 0, 2))), crate::Sniff::Response);
     assert_eq!(sniff(&packets(1, &[vec![1], column(3)])), crate::Sniff::Response);
+    // Clients of the X Protocol begin so, too.
+    assert_eq!(sniff(&packet(0, &[1])), crate::Sniff::Perhaps(C));
     assert_eq!(sniff(b"GET / HTTP/1.1\r\n"), crate::Sniff::No);
     assert_eq!(sniff(b"*1\r\n$4\r\nPING\r\n"), crate::Sniff::No);
     assert_eq!(sniff(b"\0\0\0\x08\x04\xd2\x16\x2f"), crate::Sniff::No);
@@ -280,5 +282,33 @@ proptest! {
         let side = if side { C } else { S };
         check(|| Mysql::new(false), &[(side, &bytes)]);
         sniff(&bytes);
+    }
+}
+
+/// Rows of parameters for as long as a packet is, which pieces end anywhere in.
+#[test]
+fn many_rows_of_parameters_flow_by_however_they_are_cut() {
+    let maria = MODERN & !capability::LONG_PASSWORD | 1 << 34;
+    let row = [&[0, 7, 0, 0, 0, 0][..], &text(&[b'x'; 60]), &[1, 0], &text(b"")].concat();
+    let bulk = packet(0, &[&b"\xfa\x01\0\0\0\x80\0\x03\0\xfd\0"[..], &row.repeat(5000)].concat());
+    let talk: [(Side, Vec<u8>); 4] = [
+        (C, prepare("INSERT INTO t VALUES (?, ?)")),
+        (S, packets(1, &[prepared(1, 0, 2), column(3), column(253)])),
+        (C, bulk),
+        (S, packet(1, &ok(2, 0, 2))),
+    ];
+    for size in [7, 1000, 4093, 262_141, 262_150, usize::MAX] {
+        let mut engine = Engine::new(Mysql::new(false), false);
+        let mut transcript = Transcript::default();
+        for (side, bytes) in login(maria).iter().chain(&talk) {
+            bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut transcript));
+        }
+        engine.finish(&mut transcript);
+        assert_eq!(transcript.notes, [], "{size}");
+        assert_eq!(
+            transcript.summary().pop().unwrap(),
+            "workload INSERT [bulk] ok: framing 30005, metadata 6, schema 4, data 320000 | framing 4, status 7",
+            "{size}"
+        );
     }
 }

@@ -218,3 +218,21 @@ fn a_reset_forgets_statements() {
     assert!(summary[1].starts_with("setup RESET [] ok"), "{summary:?}");
     assert!(summary[2].starts_with("workload EXECUTE [prepared]"), "{summary:?}");
 }
+
+#[test]
+fn what_is_prepared_and_executed_in_one_go_keeps_the_types_of_its_parameters() {
+    let maria = MODERN & !capability::LONG_PASSWORD | 1 << 34;
+    let first = packet(0, b"\x17\xff\xff\xff\xff\0\x01\0\0\0\0\x01\xfd\0\x02ab");
+    let talk = [
+        (C, [prepare("INSERT INTO t VALUES (?)"), first].concat()),
+        (S, [packets(1, &[prepared(1, 0, 1), column(253)]), packet(1, &ok(1, 0, 2))].concat()),
+        (C, execute(1, 0, b"\0\0\x02cd")),
+        (S, packet(1, &ok(1, 0, 2))),
+    ];
+    let transcript = said(maria, &borrowed(&talk));
+    assert_eq!(transcript.notes, []);
+    assert_eq!(
+        transcript.summary().split_off(3),
+        ["workload INSERT [prepared] ok: framing 7, metadata 10, data 2 | framing 4, status 7"]
+    );
+}

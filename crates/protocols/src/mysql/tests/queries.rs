@@ -154,3 +154,60 @@ fn before_version_4_1_packets_are_shorter() {
         ]
     );
 }
+
+/// Its packets are numbered from 0 again after 255, and what they hold may begin like any command.
+#[test]
+fn a_long_file_of_the_client_has_no_commands() {
+    for first in [b'\n', b'\t', b' ', b'7', 3, 1] {
+        let piece = [&[first][..], b"23"].concat();
+        let file = [vec![&piece[..]; 600], vec![&b""[..]]].concat();
+        let file: Vec<u8> = (2_usize..).zip(file).flat_map(|(number, piece)| packet(number as u8, piece)).collect();
+        let asked = packet(1, b"\xfb/tmp/rows");
+        let last = packet((602_u16 % 256) as u8 + 1, &ok(2, 0, 2));
+        let talk: [(Side, &[u8]); 6] = [
+            (C, &query("LOAD DATA LOCAL INFILE 'x' INTO TABLE t")),
+            (S, &asked),
+            (C, &file),
+            (S, &last),
+            (C, &query("DO 1")),
+            (S, &packet(1, &ok(0, 0, 2))),
+        ];
+        let mut engine = Engine::new(Mysql::new(false), false);
+        let mut transcript = Transcript::default();
+        for (side, bytes) in login(MODERN).iter().map(|(side, bytes)| (*side, bytes.as_slice())).chain(talk) {
+            engine.bytes(side, bytes, &mut transcript);
+        }
+        engine.finish(&mut transcript);
+        assert_eq!(
+            transcript.summary().split_off(1),
+            [
+                "workload LOAD [text] ok: framing 2409, query 39, data 1800 | framing 9, metadata 9, status 7",
+                "workload DO [text] ok: framing 5, query 4 | framing 4, status 7"
+            ],
+            "{first}"
+        );
+    }
+}
+
+#[test]
+fn a_clone_has_commands_of_its_own() {
+    let donor = |code: u8| packet(1, &[&[code][..], b"abc"].concat());
+    let command = |code: u8| packet(0, &[code, 1, 2]);
+    let talk = [
+        (C, packet(0, b"\x20")),
+        (S, packet(1, &ok(0, 0, 2))),
+        (C, command(1)),
+        (S, donor(2)),
+        (C, command(4)),
+        (S, donor(6)),
+        (C, packet(0, b"\x06")),
+        (S, packet(1, b"\x63")),
+        (C, query("DO 1")),
+        (S, packet(1, &ok(0, 0, 2))),
+    ];
+    let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    let said = summary(MODERN, &talk);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("background CLONE [] ok: framing 17, metadata 7 | "), "{said:?}");
+    assert!(said[1].starts_with("workload DO [text] ok"), "{said:?}");
+}
