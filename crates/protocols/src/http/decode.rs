@@ -38,6 +38,8 @@ pub(super) struct Request {
     op: OpId,
     /// How it was answered, where that came before its end.
     early: Option<Outcome>,
+    /// Its body was to wait for the server's word, and has not begun.
+    waits: bool,
     /// The name of its operation; kept for its room.
     name: String,
     statement: String,
@@ -164,10 +166,19 @@ impl Line {
 impl Http {
     /// The next part of a request.
     pub(super) fn requests<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+        if self.request.waits && self.request.early.is_some() {
+            // It was refused: what comes is its body all the same, or the next request.
+            match wire::begins_request(input.bytes) {
+                Boundary::More if input.opaque == 0 => return Ok(Step::More),
+                Boundary::Yes => self.end_request(out),
+                _ => {}
+            }
+        }
         match &mut self.request.message.stage {
             Stage::Head => self.request_head(input, out),
             Stage::Endless => Ok(Step::More),
             Stage::Body(body) => {
+                self.request.waits = false;
                 out.charge(self.request.op);
                 let step = body.step(input, out)?;
                 if *body == Body::Over {
@@ -209,7 +220,7 @@ impl Http {
             _ => lengths.upgrade,
         };
         self.pairing.request(Pending { op, method, switches_to })?;
-        (self.request.op, self.request.early) = (op, None);
+        (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Where its length cannot be told, nothing tells where the next one begins.
         self.request.message.stage = Stage::Endless;
         if !is_cut {

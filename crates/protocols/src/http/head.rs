@@ -23,6 +23,8 @@ pub(super) struct Lengths {
     pub is_chunked: bool,
     /// What the connection is to go on with (RFC 9110 section 7.8).
     pub upgrade: Option<&'static str>,
+    /// The body is sent once the server has said that it may (RFC 9110 section 10.1.1), or never.
+    pub waits: bool,
 }
 
 /// What a request is, beside its body.
@@ -80,6 +82,9 @@ pub(super) fn request<R: Reader>(
         parsed = config.parse_request_with_uninit_headers(&mut request, head, &mut many);
     }
     let (Ok(Status::Complete(_)), Some(method), Some(target)) = (parsed, request.method, request.path) else {
+        if let Some(head) = with_plain_target(head) {
+            return self::request(&head, heading, out);
+        }
         undecoded(heading.len, out);
         return None;
     };
@@ -142,6 +147,21 @@ pub(super) fn trailers<R: Reader>(bytes: &[u8], out: &mut Out<'_, R>) {
     let mut parts = Parts::new(bytes, bytes.len(), out);
     fields(headers, Side::Request, &mut true, &mut parts);
     parts.finish();
+}
+
+/// Returns a head with underscores in its target for the bytes beyond ASCII that no target may have and servers take all the same;
+/// `None` where it has none.
+fn with_plain_target(head: &[u8]) -> Option<Vec<u8>> {
+    let start = head.len() - head.trim_ascii_start().len();
+    let line = first_line(head);
+    let from = near::find(b' ', line)? + 1;
+    let to = line.iter().rposition(|byte| *byte == b' ').filter(|to| *to > from)?;
+    if line.get(from..to)?.is_ascii() {
+        return None;
+    }
+    let mut plain = head.to_vec();
+    plain.get_mut(start + from..start + to)?.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'_');
+    Some(plain)
 }
 
 fn undecoded<R: Reader>(len: usize, out: &mut Out<'_, R>) {
@@ -231,6 +251,10 @@ fn fields<R: Reader>(
                 lengths.upgrade = Some(protocol(value));
                 parts.take(value, Metadata, "header value");
             }
+            Field::Expect => {
+                lengths.waits |= value.trim_ascii().eq_ignore_ascii_case(b"100-continue");
+                parts.take(value, Metadata, "header value");
+            }
             Field::Software(of) if of == side && !*knows_software => {
                 if let Some(product) = wire::product(value) {
                     parts.out.software(side, &product);
@@ -266,6 +290,7 @@ enum Field {
     ContentLength,
     TransferEncoding,
     Upgrade,
+    Expect,
     /// What the end on this side is.
     Software(Side),
     Other,
@@ -275,6 +300,7 @@ impl Field {
     fn named(name: &str) -> Self {
         match name.len() {
             6 if name.eq_ignore_ascii_case("server") => Self::Software(Side::Response),
+            6 if name.eq_ignore_ascii_case("expect") => Self::Expect,
             7 if name.eq_ignore_ascii_case("upgrade") => Self::Upgrade,
             10 if name.eq_ignore_ascii_case("user-agent") => Self::Software(Side::Request),
             14 if name.eq_ignore_ascii_case("content-length") => Self::ContentLength,

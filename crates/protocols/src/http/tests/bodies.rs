@@ -180,3 +180,14 @@ fn what_is_no_chunk_ends_the_direction() {
         assert!(matches!(transcript.notes[..], [Note::Malformed(_)]), "{chunk:?} {:?}", transcript.summary());
     }
 }
+
+#[test]
+fn a_body_that_was_refused_may_not_come() {
+    let asks = "POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    let refusal = "HTTP/1.1 417 X\r\nContent-Length: 0\r\n\r\n";
+    let again = "POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+    let transcript = talk(&[(C, asks), (S, refusal), (C, again), (S, NOTHING), (C, GET), (S, NOTHING)]);
+    assert_eq!(outcomes(&transcript), ["workload POST /a [] error", "workload POST /a [] ok", "workload GET /a [] ok"]);
+    let all_the_same = talk(&[(C, asks), (S, refusal), (C, "abc"), (C, GET), (S, NOTHING)]);
+    assert_eq!(outcomes(&all_the_same), ["workload POST /a [] error", "workload GET /a [] ok"]);
+}

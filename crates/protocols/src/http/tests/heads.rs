@@ -182,3 +182,18 @@ fn a_statement_is_the_method_with_the_pattern_of_the_path_and_nothing_of_the_que
     assert_eq!(statement("/files/a%20b/report.pdf"), "GET /files/#/report.pdf");
     assert_eq!(statement("*"), "GET *");
 }
+
+/// As servers take them: in Latin-1.
+#[test]
+fn targets_may_have_bytes_beyond_ascii() {
+    for (target, name) in [(&b"/idx/_doc?q=Z\xfcrich"[..], "POST /idx"), (b"/\xfc/x", "POST /_")] {
+        let head = [b"POST ", target, b" HTTP/1.1\r\nContent-Length: 14\r\n\r\n"].concat();
+        let request = [&head[..], b"GET / HTTP/1.1\n"].concat();
+        let request = &request[..head.len() + 14];
+        let transcript = super::Transcript::of(super::Http::new(), &[(C, request), (S, NOTHING.as_bytes())]);
+        assert_eq!(transcript.notes, []);
+        let [said] = &transcript.summary()[..] else { panic!("{target:?}") };
+        assert!(said.starts_with(&format!("workload {name} [] ok: ")), "{said}");
+        assert_eq!(transcript.total(C), request.len() as u64);
+    }
+}
