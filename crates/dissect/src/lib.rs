@@ -35,6 +35,7 @@ pub mod limits;
 mod model;
 mod moment;
 pub mod packet;
+mod proxy;
 mod route;
 mod select;
 mod tls;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Book, HEADERS, Talk, dissect};
 use overhead_dissect::Selection;
-use overhead_model::Account::{Control, Data, Ip, Link, Retransmission, Tcp, Unknown};
+use overhead_model::Account::{Control, Data, Ip, Link, Metadata, Retransmission, Tcp, Unknown};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Class, DecidedBy, Outcome, Protocol};
 use proptest::prelude::*;
@@ -262,5 +262,23 @@ proptest! {
         prop_assert_eq!(book.row("GET").operations.len(), 2);
         prop_assert_eq!(book.row("SET").amounts(Request).payload(), 2 * SET.len() as u64);
         prop_assert!(book.list.rows.iter().all(|row| row.class != Some(Class::Unmatched)));
+    }
+}
+
+#[test]
+fn a_proxys_header_is_an_operation_of_its_own() {
+    let header = &b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 6379\r\n"[..];
+    let binary = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &[1; 12]].concat();
+    for header in [header, &binary] {
+        for cut in [1, 5, 20, header.len()] {
+            let (first, rest) = header.split_at(cut);
+            let rest = [rest, GET].concat();
+            let book =
+                Talk::new().handshake().send(Request, first).send(Request, &rest).send(Response, VALUE).dissect();
+            let proxy = book.row("PROXY");
+            assert_eq!(proxy.class, Some(Class::Setup));
+            assert_eq!(proxy.amounts(Request)[Metadata], header.len() as u64, "{cut}");
+            assert_eq!(book.row("GET").operations[0].sides[1].amounts.total(), HEADERS + VALUE.len() as u64);
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::Flow;
 use crate::engine::Engine;
 use crate::ledger::Arrival;
 use crate::limits;
+use crate::proxy;
 use crate::tls::KeyLog;
 use overhead_decode::{Foreign, Look, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
@@ -67,7 +68,10 @@ impl Flow {
     #[cold]
     pub(super) fn prove<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         let Stage::Decoding(Decoding { protocol, .. }) = self.stage else { return };
-        let judged = match bytes.get(..limits::SNIFF).unwrap_or(bytes) {
+        let start = proxy::Header::behind(bytes);
+        let judged = match start.get(..limits::SNIFF).unwrap_or(start) {
+            // A proxy has spoken, and no more.
+            [] if !bytes.is_empty() => Judgement::Open,
             // There will be no more to judge by.
             [] => Judgement::Expected,
             start => judge_so_far(protocol, side, start, self.mid_stream),
@@ -176,6 +180,10 @@ impl Flow {
             return self.decide_expected(false, tally);
         };
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
+        let is_begun = |(_, piece): &(Side, Piece)| matches!(piece, Piece::Bytes(_));
+        if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
+            return;
+        }
         let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
         match told(candidates, &starts, first) {
             Told::Of(protocol, client) => self.begin(protocol, client, tally),
@@ -310,15 +318,18 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
     }
 }
 
-/// Returns the first captured bytes of a direction.
+/// Returns the first captured bytes of a direction, behind what a proxy says before them.
 fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
+    const MOST: usize = limits::SNIFF + proxy::LONGEST;
     let mut start = Vec::with_capacity(limits::SNIFF);
     for (of, piece) in pieces {
         match piece {
-            Piece::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(limits::SNIFF - start.len())),
+            Piece::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
             Piece::Opaque(_) if *of == side => break,
             _ => {}
         }
     }
+    start.drain(..start.len() - proxy::Header::behind(&start).len());
+    start.truncate(limits::SNIFF);
     start
 }

@@ -23,12 +23,13 @@ mod weave;
 pub(crate) use calls::ClearPart;
 pub use keylog::KeyLog;
 
+use crate::proxy;
 use calls::{Calls, Event, Told, Waiting};
 use overhead_decode::engine::{Driver, Streams};
 use overhead_decode::limits::OUTSTANDING;
 use overhead_decode::tape::Recorder;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
-use overhead_model::{Class, Outcome, Side};
+use overhead_model::{Account, Class, Outcome, Side};
 use records::{APPLICATION_DATA, RecordHeader, Records};
 use session::{Content, Opened, Record, TlsSession};
 use std::collections::VecDeque;
@@ -47,6 +48,8 @@ pub(crate) struct Layered<D> {
     calls: Option<Box<Calls>>,
     /// Nothing was decoded yet: the client may begin with TLS.
     is_fresh: bool,
+    /// A proxy's header came before it.
+    is_proxied: bool,
 }
 
 /// State of a connection with TLS.
@@ -79,7 +82,7 @@ struct Closing {
 
 impl<D: Decoder> Layered<D> {
     pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream }
+        Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream, is_proxied: false }
     }
 
     /// Returns where the last record ends that may begin an operation, and whose content a call of a TLS library is yet to tell, counted as
@@ -138,6 +141,27 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
+    /// Takes in the header of a proxy, an operation of its own that nothing answers; `None` where there is none.
+    #[cold]
+    fn proxy<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
+        let len = match proxy::Header::of(input.bytes) {
+            proxy::Header::Begun if input.opaque == 0 => return Some(Step::More),
+            proxy::Header::Begun | proxy::Header::None => return None,
+            proxy::Header::Len(len) => len as u64,
+        };
+        if input.available() < len {
+            return Some(Step::Need(len));
+        }
+        let op = out.open();
+        out.charge(op);
+        out.label(op, Class::Setup, "PROXY", "");
+        out.post(Account::Metadata, "proxy's header", len);
+        out.close(op, Outcome::NoReply);
+        out.release();
+        self.is_proxied = true;
+        Some(Step::Progress)
+    }
+
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
         let tls = TlsLayer {
@@ -157,6 +181,11 @@ impl<D: Decoder> Decoder for Layered<D> {
             return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
         }
         if self.is_fresh && side == Side::Request {
+            if !self.is_proxied
+                && let Some(step) = self.proxy(input, out)
+            {
+                return Ok(step);
+            }
             match hello::client_hello(input.bytes) {
                 Boundary::No => self.is_fresh = false,
                 Boundary::More if input.opaque == 0 => return Ok(Step::More),

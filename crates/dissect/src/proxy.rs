@@ -1,0 +1,89 @@
+//! The header that a proxy puts before a connection's first byte, to say whom it speaks for (`HAProxy`'s PROXY protocol, versions 1
+//! and 2).
+
+/// How version 2 begins.
+const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+/// Bytes of a header of version 2 before those whose number it tells (section 2.2).
+const FIXED: usize = 16;
+/// Bytes of the longest header of version 1 (section 2.1).
+const LINE: usize = 107;
+/// Bytes of the longest header of version 2 that is looked for where a protocol is told by content.
+pub const LONGEST: usize = FIXED + 536;
+
+/// What a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// No such header.
+    None,
+    /// It may become one.
+    Begun,
+    /// One of so many bytes.
+    Len(usize),
+}
+
+impl Header {
+    /// Returns what these first bytes of a connection are.
+    pub fn of(bytes: &[u8]) -> Self {
+        let begins = |start: &[u8]| start.starts_with(bytes) || bytes.starts_with(start);
+        match bytes.first() {
+            None => Self::Begun,
+            Some(b'P') if [&b"PROXY TCP4 "[..], b"PROXY TCP6 ", b"PROXY UNKNOWN"].iter().any(|start| begins(start)) => {
+                let line = bytes.get(..LINE).unwrap_or(bytes);
+                match line.windows(2).position(|end| end == b"\r\n") {
+                    Some(end) => Self::Len(end + 2),
+                    None if bytes.len() < LINE => Self::Begun,
+                    None => Self::None,
+                }
+            }
+            Some(b'\r') if begins(SIGNATURE) => match bytes.get(12..FIXED) {
+                None => Self::Begun,
+                Some(&[0x20 | 0x21, _, high, low]) => Self::Len(FIXED + usize::from(u16::from_be_bytes([high, low]))),
+                Some(_) => Self::None,
+            },
+            Some(_) => Self::None,
+        }
+    }
+
+    /// Returns what is behind it, of these first bytes.
+    pub fn behind(bytes: &[u8]) -> &[u8] {
+        match Self::of(bytes) {
+            Self::None => bytes,
+            Self::Begun => &[],
+            Self::Len(len) => bytes.get(len..).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\nGET / HTTP/1.1\r\n";
+
+    #[test]
+    fn a_line_and_a_binary_header_are_told_from_what_protocols_begin_with() {
+        let binary = [&SIGNATURE[..], &[0x21, 0x11, 0, 12], &[1; 12], b"\x0a\0\0\0"].concat();
+        assert_eq!(Header::of(TEXT), Header::Len(47));
+        assert_eq!(Header::behind(TEXT), b"GET / HTTP/1.1\r\n");
+        assert_eq!(Header::of(&binary), Header::Len(28));
+        assert_eq!(Header::behind(&binary), b"\x0a\0\0\0");
+        assert_eq!(Header::of(b"PROXY UNKNOWN\r\n"), Header::Len(15));
+        for other in [
+            &b"PING\r\n"[..],
+            b"PROPFIND / HTTP/1.1\r\n",
+            b"PROXY\r\n",
+            b"\r\n\r\nGET / HTTP/1.1\r\n",
+            b"*1\r\n",
+            b"\0",
+        ] {
+            assert_eq!(Header::of(other), Header::None, "{other:?}");
+        }
+        for bytes in [TEXT, &binary] {
+            let Header::Len(len) = Header::of(bytes) else { panic!("{bytes:?}") };
+            // Of version 2 the length is known ahead.
+            let told = if bytes == TEXT { len } else { FIXED };
+            (0..told).for_each(|cut| assert_eq!(Header::of(&bytes[..cut]), Header::Begun, "{cut} of {bytes:?}"));
+        }
+        assert_eq!(Header::of(&[b"PROXY TCP4 ", &[b'1'; 100][..]].concat()), Header::None);
+    }
+}
