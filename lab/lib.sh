@@ -184,7 +184,11 @@ apt_install() {
     [ "$status" -eq 0 ] || die "apt-get could not install ${missing[*]}"
 }
 
-apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "${APT_OPTIONS[@]}" -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@" >&2; }
+# A new machine updates itself when it first starts: that is waited for, five minutes at most.
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get "${APT_OPTIONS[@]}" -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 \
+        -o DPkg::Lock::Timeout=300 "$@" >&2
+}
 APT_OPTIONS=()
 
 # services_of PACKAGE…: the system services that these packages would start.
