@@ -112,6 +112,9 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
             text(len - 1, inside)
         }
         command::FIELD_LIST | command::CHANGE_USER => {
+            // What follows the packet says nothing of it.
+            let len = len - 1;
+            let inside = usize::try_from(len).ok().and_then(|len| inside.get(..len)).unwrap_or(inside);
             let end = inside.iter().position(|&byte| byte == 0);
             text(end.map_or(len, |end| end as u64), inside)
         }
