@@ -56,6 +56,30 @@ impl Dataset {
         format!("part-{number:05}.{}", self.form.extension())
     }
 
+    /// Keeps other exports of this run away, as long as what is returned lives.
+    ///
+    /// # Errors
+    ///
+    /// Another one is under way, or the folder cannot be written.
+    pub fn lock(&self) -> Result<Lock> {
+        let folder = self.root.join("runs").join(self.partition());
+        let cannot = |error| {
+            anyhow!("{} cannot be written: {error}: choose another folder with -o, or make room", folder.display())
+        };
+        fs::create_dir_all(&folder).map_err(cannot)?;
+        let path = folder.join(LOCK);
+        let file = File::create(&path).map_err(cannot)?;
+        // Where file systems have no locks, they do without.
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(anyhow!(
+                "run {} of host {} is being written by another export: wait until it has ended, or choose another name with --run",
+                self.run,
+                self.host
+            ));
+        }
+        Ok(Lock { path, _file: file })
+    }
+
     /// Returns the files that are there of this run, to be replaced: there may be some if `force` alone. Removes what exports that
     /// were killed have left.
     pub fn make_room(&self, force: bool) -> Result<Vec<PathBuf>> {
@@ -63,7 +87,9 @@ impl Dataset {
         for folder in TABLES.iter().flat_map(|table| self.folders(&self.root.join(table))) {
             let listed = fs::read_dir(&folder).with_context(|| format!("{} cannot be read", folder.display()))?;
             for path in listed.flatten().map(|entry| entry.path()) {
-                if is_part(&path) {
+                if path.ends_with(LOCK) {
+                    // Ours.
+                } else if is_part(&path) {
                     remove_left(&path)?;
                 } else {
                     files.push(path);
@@ -89,6 +115,25 @@ impl Dataset {
             days.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("day="))),
         );
         parents.iter().map(|parent| parent.join(self.partition())).filter(|folder| folder.exists()).collect()
+    }
+}
+
+/// The file by which an export keeps others of the same run away.
+const LOCK: &str = ".lock";
+
+/// An export is under way. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        // Its folders, as far as nothing else is in them.
+        let folders = self.path.ancestors().skip(1).take_while(|folder| is_of_data_set(folder));
+        folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
     }
 }
 
@@ -129,13 +174,15 @@ fn day(ns: u64) -> String {
     time.to_string().chars().take_while(|letter| *letter != 'T').collect()
 }
 
-/// Returns a value as the name of a folder has it: what Hive and those who follow it would misread is `%` and two digits.
+/// Returns a value as the name of a folder has it: what Hive and those who follow it would misread is `%` and two digits. Letters beyond
+/// ASCII stay: Spark takes each `%` for a letter, others for a byte.
 fn escaped(value: &str) -> String {
     let mut escaped = String::new();
-    for byte in value.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => escaped.push(char::from(byte)),
-            _ => _ = write!(escaped, "%{byte:02X}"),
+    for letter in value.chars() {
+        match letter {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '_' | '.' => escaped.push(letter),
+            _ if letter.is_ascii() => _ = write!(escaped, "%{:02X}", u32::from(letter)),
+            _ => escaped.push(letter),
         }
     }
     escaped
@@ -149,6 +196,7 @@ mod tests {
     fn folders_are_named_as_hive_does() {
         assert_eq!(escaped("db-1.example"), "db-1.example");
         assert_eq!(escaped("../a b=c%"), "..%2Fa%20b%3Dc%25");
+        assert_eq!(escaped("m\u{fc}nchen:1"), "m\u{fc}nchen%3A1");
     }
 
     #[test]

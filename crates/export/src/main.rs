@@ -21,7 +21,7 @@ use dataset::Dataset;
 use encode::Form;
 use overhead::reading::{
     Dissect, KeptRun, KeyFiles, KeyReader, Reading, SampleArgs, StatusFault, TimeWindow, Warnings, Which, code,
-    generate,
+    generate, windows_of,
 };
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::COMPLETE;
@@ -50,13 +50,13 @@ use windows::ExportWindows;
 #[command(name = "overhead export", bin_name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
 struct ExportArgs {
     /// Run folders, or pcap or pcapng files, plain or compressed; - for standard input
-    #[arg(required_unless_present_any = ["schema", "generate"], value_name = "RUN|FILE")]
+    #[arg(required_unless_present_any = ["schema", "generate", "windows"], value_name = "RUN|FILE")]
     files: Vec<PathBuf>,
     /// Form of the files
     #[arg(long, value_enum, default_value = "parquet")]
     format: Form,
     /// Folder of the data set: other runs may be in it
-    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["schema", "generate"])]
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["schema", "generate", "windows"])]
     output: Option<PathBuf>,
     /// Host that the captures are from [default: the one that a run folder names, else `unknown`]
     #[arg(long, value_name = "NAME")]
@@ -87,6 +87,9 @@ struct ExportArgs {
     /// Say nothing but results and errors
     #[arg(short, long)]
     quiet: bool,
+    /// Print in which windows each file was captured, a line for each, and do nothing else: for the fleet's job
+    #[arg(long, hide = true)]
+    windows: bool,
     /// Write the man page and shell completions below this folder, and do nothing else
     #[arg(long, hide = true, value_name = "DIR")]
     generate: Option<PathBuf>,
@@ -141,6 +144,11 @@ impl ExportArgs {
             let _ = std::io::stdout().write_all(table::schema().as_bytes());
             return Ok(COMPLETE);
         }
+        if self.windows {
+            let said: String = self.files.iter().map(|file| windows_of(file) + "\n").collect();
+            let _ = std::io::stdout().write_all(said.as_bytes());
+            return Ok(COMPLETE);
+        }
         let sources = self.sources()?;
         if self.run.is_some() && sources.len() > 1 {
             return Err(StatusFault::usage(format!(
@@ -159,6 +167,9 @@ impl ExportArgs {
                 ))
                 .into());
             }
+        }
+        let locks = datasets.iter().map(Dataset::lock).collect::<Result<Vec<_>>>()?;
+        for dataset in &datasets {
             dataset.make_room(self.force)?;
         }
         let stop = Stop::on_signals()?;
@@ -166,6 +177,7 @@ impl ExportArgs {
         for (source, dataset) in sources.iter().zip(datasets) {
             status = status.max(self.export(source, &Rc::new(dataset), &stop)?);
         }
+        drop(locks);
         Ok(status)
     }
 

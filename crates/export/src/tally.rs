@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Files of the table `operations` that are open at a time: one for each day on which operations began lately.
 const OPEN_DAYS: usize = 4;
+/// Connections times statements of which something came late: beyond, they are told of before their connections end.
+const LATE: usize = 1 << 15;
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// What is told of a capture, on its way to files.
@@ -34,6 +36,8 @@ pub struct ExportTally {
     ended: Vec<connections::Ended>,
     connections_file: Option<Arc<FilePlan>>,
     rows: u64,
+    /// How many sums of what came late are kept, of all connections.
+    late: usize,
     part: Part,
 }
 
@@ -93,6 +97,7 @@ impl ExportTally {
             ended: Vec::new(),
             connections_file: None,
             rows: 0,
+            late: 0,
             part: Part::default(),
         })
     }
@@ -151,9 +156,19 @@ impl ExportTally {
         let Some((file, batch)) = self.days.open.get_mut(&day) else { return };
         batch.push(times, shape, key, peers);
         self.rows += 1;
-        if batch.is_full() {
+        if batch.is_full(self.dataset.form) {
             let (file, batch) = (Arc::clone(file), std::mem::take(batch));
             self.write(&file, batch);
+        }
+    }
+
+    /// Adds the rows of what came late of the current connection, which has this number.
+    fn tell_late(&mut self, number: u64) {
+        let Some(Connection { latest_ns, late, .. }) = self.open.get_mut(&number) else { return };
+        let (latest_ns, late) = (*latest_ns, std::mem::take(late));
+        self.late -= late.len();
+        for (statement, sides) in late {
+            self.push((latest_ns, None), &Shape { statement, ending: Ending::Late, sides });
         }
     }
 
@@ -236,22 +251,23 @@ impl Tally for ExportTally {
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
         let Self { current: Some(ends), names, open, part, .. } = self else { return };
-        let late = connection(open, ends, names.as_ref(), part.window).late.entry(row.0 as u32).or_default();
-        if let Some(sum) = late.get_mut(side as usize) {
+        let number = ends.number;
+        let sums = &mut connection(open, ends, names.as_ref(), part.window).late;
+        let before = sums.len();
+        if let Some(sum) = sums.entry(row.0 as u32).or_default().get_mut(side as usize) {
             sum.frames += totals.frames;
             sum.amounts.add_times(&totals.amounts, 1);
+        }
+        self.late += sums.len() - before;
+        if self.late > LATE {
+            self.tell_late(number);
         }
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {
         let Some(ends) = self.current else { return };
-        if let Some(Connection { latest_ns, late, .. }) = self.open.get_mut(&ends.number) {
-            let (latest_ns, late) = (*latest_ns, std::mem::take(late));
-            for (statement, sides) in late {
-                self.push((latest_ns, None), &Shape { statement, ending: Ending::Late, sides });
-            }
-            self.open.remove(&ends.number);
-        }
+        self.tell_late(ends.number);
+        self.open.remove(&ends.number);
         self.ended.push(connections::Ended { number: ends.number, window: self.part.window, summary });
         if self.ended.len() >= connections::ROWS {
             self.write_connections();

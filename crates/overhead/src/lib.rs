@@ -60,7 +60,7 @@ pub mod reading {
     pub use crate::generate::generate;
     pub use crate::keys::{KeyFiles, KeyReader};
     pub use crate::runs::KeptRun;
-    pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule};
+    pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule, windows_of};
     pub use crate::time::TimeWindow;
     pub use crate::warnings::Warnings;
 }

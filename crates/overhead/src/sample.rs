@@ -9,6 +9,7 @@ use crate::exit::StatusFault;
 use crate::time::duration;
 use crate::{inputs, runs};
 use clap::Args;
+use overhead_capture::FileSource;
 use overhead_decode::Note;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::record::{Measured, Sample};
@@ -17,7 +18,7 @@ use overhead_report::text::{counted, grouped};
 use overhead_report::{Aggregate, Clusters, WindowTotals};
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Windows below this many nanoseconds would hold less than a batch of frames.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -36,8 +37,15 @@ pub struct SampleArgs {
 impl SampleArgs {
     /// Returns which windows are taken alone: those that were asked for, or that the files were captured in.
     pub fn chosen(&self, files: &[PathBuf]) -> Result<Option<Chosen>, StatusFault> {
-        let noted =
-            files.first().filter(|first| inputs::can_be_read_again(first)).and_then(|first| runs::windows(first));
+        let of = |file: &PathBuf| if inputs::can_be_read_again(file) { runs::windows(file) } else { None };
+        let noted = files.first().and_then(of);
+        if let Some(other) = files.iter().find(|file| of(file) != noted) {
+            return Err(StatusFault::usage(format!(
+                "{} was captured in other windows than {}: read each capture by itself",
+                other.display(),
+                files.first().map(|first| first.display().to_string()).unwrap_or_default()
+            )));
+        }
         match (self.cycle, noted) {
             (Some(_), Some(_)) => {
                 let why =
@@ -48,6 +56,14 @@ impl SampleArgs {
             (None, noted) => Ok(noted.map(Chosen::Noted)),
         }
     }
+}
+
+/// Returns in which windows a file was captured, in one word: `all` where in all of the time, `unreadable` where it is no capture.
+pub fn windows_of(file: &Path) -> String {
+    if FileSource::open(file).is_err() {
+        return "unreadable".to_owned();
+    }
+    runs::windows(file).map_or_else(|| "all".to_owned(), |windows| windows.note())
 }
 
 /// Which windows are taken alone.
@@ -116,7 +132,6 @@ impl Windows {
     }
 
     /// Returns what a packet file notes of them.
-    #[cfg(feature = "live")]
     pub fn note(&self) -> String {
         let Self { cycle: DutyCycle { window_ns, period_ns }, seed, start_ns } = self;
         format!("{window_ns}/{period_ns}/{seed}/{start_ns}")
@@ -465,6 +480,43 @@ mod tests {
 
     fn windows(seed: u64) -> Windows {
         Windows::new(duty_cycle("10s/5m").unwrap(), seed, 7 * SECOND)
+    }
+
+    /// A capture without frames that has such a comment.
+    #[cfg(feature = "live")]
+    fn with_comment(text: &str) -> Vec<u8> {
+        let mut comment = [&1_u16.to_le_bytes()[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat();
+        comment.resize(comment.len().next_multiple_of(4) + 4, 0);
+        let len = 28 + comment.len() as u32;
+        let section = [0x0a0d_0d0a_u32, len, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX].map(u32::to_le_bytes).concat();
+        let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
+        [&section[..], &comment, &len.to_le_bytes(), &interface].concat()
+    }
+
+    #[cfg(feature = "live")]
+    #[test]
+    fn captures_in_other_windows_are_not_read_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, seed: Option<u64>| {
+            let path = folder.path().join(name);
+            let windows = seed.map(windows);
+            std::fs::write(&path, with_comment(&runs::note(&Default::default(), None, windows.as_ref()))).unwrap();
+            path
+        };
+        let (one, again, other, all) = (file("a", Some(1)), file("b", Some(1)), file("c", Some(2)), file("d", None));
+        let chosen = |files: &[&PathBuf]| {
+            let files: Vec<PathBuf> = files.iter().map(|path| PathBuf::clone(path)).collect();
+            SampleArgs::default().chosen(&files).map(|chosen| chosen.is_some())
+        };
+        assert!(matches!(chosen(&[&one, &again]), Ok(true)));
+        assert!(matches!(chosen(&[&all]), Ok(false)));
+        assert!(chosen(&[&one, &other]).is_err());
+        assert!(chosen(&[&all, &one]).is_err());
+        std::fs::write(&again, "no capture").unwrap();
+        assert_eq!(
+            [&one, &all, &again].map(|path| windows_of(path)),
+            [windows(1).note(), "all".into(), "unreadable".into()]
+        );
     }
 
     #[test]

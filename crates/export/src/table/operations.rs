@@ -2,6 +2,7 @@
 
 use super::statements::Key;
 use super::{Field, Kind, Values, WINDOW, column, integer, of_sides, text};
+use crate::encode::Form;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Outcome, SideTotals};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 
 /// Rows of a batch, which is a row group of a file: so much is held at once of a file, and by each thread that encodes.
 pub const ROWS: usize = 1 << 17;
+/// The same of text, whose rows are a kilobyte and more until they are written.
+const LINES: usize = 1 << 13;
 /// Different operations of a batch, where hardly any two come to the same.
 const SHAPES: usize = 1 << 14;
 
@@ -123,9 +126,10 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns whether it is to be written.
-    pub fn is_full(&self) -> bool {
-        self.shape_of.len() >= ROWS || self.shapes.len() >= SHAPES
+    /// Returns whether it is to be written in this form.
+    pub fn is_full(&self, form: Form) -> bool {
+        let rows = if form == Form::Parquet { ROWS } else { LINES };
+        self.shape_of.len() >= rows || self.shapes.len() >= SHAPES
     }
 
     /// Returns whether there is nothing in it.

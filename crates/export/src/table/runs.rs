@@ -136,7 +136,7 @@ pub fn fields() -> Vec<Field<Vec<RunRow>>> {
         .nullable(),
         integers("sample_covered_ns", "ns", "time within windows", |run| run.sample.map(|sample| sample.covered_ns))
             .nullable(),
-        integers("sample_span_ns", "ns", "all of the time: sums over windows times this over sample_covered_ns are what to expect of it", |run| {
+        integers("sample_span_ns", "ns", "all of the time: sums over windows times (sample_span_ns / sample_covered_ns), divided first, are what to expect of it", |run| {
             run.sample.map(|sample| sample.span_ns)
         })
         .nullable(),
