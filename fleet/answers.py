@@ -48,12 +48,13 @@ def parse_arguments():
 
 
 def nanoseconds(text):
+    """Returns a time, Unix seconds or ISO 8601, in Unix nanoseconds; of the latter, whole microseconds."""
     try:
         return round(float(text) * 1e9)
     except ValueError:
         moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
         moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
-        return round(moment.timestamp()) * 1_000_000_000
+        return round(moment.timestamp() * 1e6) * 1000
 
 
 def runs(spark, data):
@@ -212,13 +213,14 @@ def zones_of(spark, table, column, zones):
 
 
 def across_zones(spark, table, zones, price, top):
-    """Bytes between zones, by client and server address, and what they cost."""
+    """Bytes between zones, by client and server address, and what they cost; nothing is said of addresses of no zone."""
     # Of a client, the address: its ports are many.
     table = table.withColumn("client", f.regexp_replace("client", ":[0-9]+$", ""))
     sums = {"operations": f.col("counts"), "bytes": f.col("wire_bytes")}
     found = estimates(table, ["client", "server"], sums).cache()
     zoned = found.join(zones_of(spark, found, "client", zones), "client").join(zones_of(spark, found, "server", zones), "server")
-    rows = zoned.where("client_zone <> server_zone").orderBy(f.desc("bytes"), "client", "server").limit(top).collect()
+    is_known = "client_zone <> '(none)' AND server_zone <> '(none)'"
+    rows = zoned.where(f"client_zone <> server_zone AND {is_known}").orderBy(f.desc("bytes"), "client", "server").limit(top).collect()
     rows = [with_intervals(row, sums) for row in rows]
     return [{**row, "dollars": row["bytes"] / 1e9 * price} for row in rows]
 

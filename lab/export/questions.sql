@@ -3,7 +3,7 @@
 --     cd data && duckdb < questions.sql
 --
 -- Three tables say what no capture knows; fill in your own. A client or server belongs to the longest prefix that its address
--- begins with.
+-- begins with. Sums are of what was captured: of runs in windows (--sample), each stands for sample_span_ns / sample_covered_ns as much.
 
 CREATE OR REPLACE TEMP TABLE zones(prefix VARCHAR, zone VARCHAR);
 INSERT INTO zones VALUES ('127.', 'a'), ('10.0.1.', 'a'), ('10.0.2.', 'b'), ('10.0.3.', 'c'), ('[', 'a'), ('', 'elsewhere');
@@ -39,7 +39,7 @@ GROUP BY ALL ORDER BY bytes DESC, text LIMIT 20;
 
 -- question 2: How many bytes does each tenant move, and how many per operation?
 SELECT tenant_of(client) AS tenant, count(*) FILTER (WHERE counts) AS operations, sum(wire_bytes) AS bytes,
-       round(sum(wire_bytes) / greatest(count(*) FILTER (WHERE counts), 1), 1) AS bytes_per_operation
+       round(avg(wire_bytes) FILTER (WHERE counts AND outcome <> 'cut'), 1) AS bytes_per_operation
 FROM operations GROUP BY tenant ORDER BY bytes DESC;
 
 -- question 3: What did this release change, statement by statement?
@@ -51,7 +51,7 @@ SELECT name, left(text, 60) AS text,
        quantile_disc(latency_ns, 0.5) FILTER (WHERE start_ns < release_ns) AS median_ns_before,
        quantile_disc(latency_ns, 0.5) FILTER (WHERE start_ns >= release_ns) AS median_ns_after
 FROM operations JOIN statements USING (statement_id, protocol, name), released
-WHERE counts AND class = 'workload'
+WHERE counts AND class = 'workload' AND outcome <> 'cut'
 GROUP BY ALL ORDER BY abs(coalesce(bytes_after - bytes_before, 0)) DESC, text LIMIT 20;
 
 -- question 4: What do bytes across zones cost, by statement?
@@ -77,7 +77,7 @@ SELECT protocol, name, outcome, count(*) AS operations, sum(wire_bytes) AS bytes
 FROM operations WHERE outcome IN ('error', 'unanswered') GROUP BY ALL ORDER BY operations DESC, name;
 
 -- question 8: Between whom is traffic repeated?
-SELECT split_part(client, ':', 1) AS client, server,
+SELECT regexp_replace(client, ':[0-9]+$', '') AS client, server,
        sum(request_retransmission_bytes + response_retransmission_bytes) AS repeated_bytes,
        round(100 * sum(request_retransmission_bytes + response_retransmission_bytes) / sum(wire_bytes), 3) AS percent
 FROM operations GROUP BY ALL HAVING repeated_bytes > 0 ORDER BY repeated_bytes DESC, client LIMIT 20;
