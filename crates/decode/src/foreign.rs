@@ -14,7 +14,7 @@ pub enum Look {
     Tls,
     /// Kafka.
     Kafka,
-    /// MySQL's X Protocol, on a port of its own.
+    /// The X Protocol of `MySQL`, on a port of its own.
     MysqlX,
     /// SSH.
     Ssh,

@@ -475,6 +475,8 @@ fn seconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "live")]
+    use overhead_model::record::Selected;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -500,12 +502,12 @@ mod tests {
         let file = |name: &str, seed: Option<u64>| {
             let path = folder.path().join(name);
             let windows = seed.map(windows);
-            std::fs::write(&path, with_comment(&runs::note(&Default::default(), None, windows.as_ref()))).unwrap();
+            std::fs::write(&path, with_comment(&runs::note(&Selected::default(), None, windows.as_ref()))).unwrap();
             path
         };
         let (one, again, other, all) = (file("a", Some(1)), file("b", Some(1)), file("c", Some(2)), file("d", None));
         let chosen = |files: &[&PathBuf]| {
-            let files: Vec<PathBuf> = files.iter().map(|path| PathBuf::clone(path)).collect();
+            let files: Vec<PathBuf> = files.iter().copied().cloned().collect();
             SampleArgs::default().chosen(&files).map(|chosen| chosen.is_some())
         };
         assert!(matches!(chosen(&[&one, &again]), Ok(true)));

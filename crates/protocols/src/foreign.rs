@@ -99,7 +99,7 @@ fn is_servers(bytes: &[u8]) -> bool {
     mysql::is_greeting(bytes) || bytes.starts_with(X_HELLO)
 }
 
-/// How servers of MySQL's X Protocol begin: a notice that says hello.
+/// How servers of `MySQL`'s X Protocol begin: a notice that says hello.
 const X_HELLO: &[u8] = &[5, 0, 0, 0, 11, 8, 5, 26, 0];
 
 /// Protocols that begin with a mark that no message of the others begins with.

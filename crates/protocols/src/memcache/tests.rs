@@ -446,11 +446,11 @@ fn a_command_has_the_pattern_of_its_keys_and_nothing_of_its_values() {
 fn numbers_are_those_that_servers_take() {
     for words in ["0 4102444800", "18446744073709551615 0", "+1 -2147483649", "0 +9223372036854775807"] {
         let talk = talk(&[(C, &format!("set k {words} 5\r\nhello\r\nget k\r\n")), (S, "STORED\r\nEND\r\n")]);
-        assert_eq!(talk.ops.iter().map(|op| op.name()).collect::<Vec<_>>(), ["set", "get"], "{words}");
+        assert_eq!(talk.ops.iter().map(Entry::name).collect::<Vec<_>>(), ["set", "get"], "{words}");
     }
     for words in ["18446744073709551616 0", "-1 0", "0 9223372036854775808", "0 x"] {
         let talk = talk(&[(C, &format!("set k {words} 5\r\nversion\r\n")), (S, "CLIENT_ERROR x\r\nVERSION 1\r\n")]);
-        assert_eq!(talk.ops.iter().map(|op| op.name()).collect::<Vec<_>>(), ["set", "version"], "{words}");
+        assert_eq!(talk.ops.iter().map(Entry::name).collect::<Vec<_>>(), ["set", "version"], "{words}");
     }
 }
 

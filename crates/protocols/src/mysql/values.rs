@@ -110,18 +110,18 @@ impl Bulk {
                 let is_whole = self.at == 0 && !self.is_present;
                 return if is_continued || is_whole { Ok(is_continued.then_some(self)) } else { Err(Short) };
             }
-            if !self.is_present {
-                self.is_present = c.u8(Account::Framing, "indicator")? == 0;
-                if self.is_present {
-                    continue;
-                }
-            } else {
+            if self.is_present {
                 self.left = match layout {
                     Layout::Fixed(len) => u64::from(len),
                     Layout::Text | Layout::Counted if is_continued && is_cut(c) => return Ok(Some(self)),
                     Layout::Text | Layout::Counted => lenenc(c, Account::Framing, "length")?,
                 };
                 self.is_present = false;
+            } else {
+                self.is_present = c.u8(Account::Framing, "indicator")? == 0;
+                if self.is_present {
+                    continue;
+                }
             }
             self.at = (self.at + 1) % self.layouts.len();
         }
