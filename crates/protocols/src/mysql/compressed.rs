@@ -460,6 +460,8 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
 /// Returns whether a packet could be one: amid a stream that is compressed, less proof is needed.
 fn is_plausible(packet: Laid, bytes: &[u8]) -> Boundary {
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
+    // What follows the packet says nothing of it.
+    let inside = usize::try_from(packet.wire).ok().and_then(|len| inside.get(..len)).unwrap_or(inside);
     match codec(inside) {
         None if packet.is_packed && inside.len() as u64 >= packet.wire.min(4) => Boundary::No,
         None if packet.is_packed => Boundary::More,
