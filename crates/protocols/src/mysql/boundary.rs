@@ -163,7 +163,7 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<Kind>) -> Boundary {
     match (sequence, payload.first()) {
         (0, None | Some(9 | 10)) => greets(bytes),
         (1, None) => more_if(len > 0),
-        (1, Some(_)) => begins_answer(len, payload, awaited),
+        (1, Some(_)) if len > 0 => begins_answer(len, payload, awaited),
         (2..=8, None) if is_login => more_if((1..LOGGED_IN).contains(&len)),
         (2..=8, Some(&wire::OK)) if is_login && len < LOGGED_IN => of_ok(len, payload, true),
         (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => yes_if((1..1024).contains(&len)),
