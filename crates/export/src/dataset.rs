@@ -2,7 +2,7 @@
 
 use crate::encode::{Form, Layout};
 use crate::table::Field;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
 use std::fmt::Write;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -63,12 +63,9 @@ impl Dataset {
     /// Another one is under way, or the folder cannot be written.
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.root.join("runs").join(self.partition());
-        let cannot = |error| {
-            anyhow!("{} cannot be written: {error}: choose another folder with -o, or make room", folder.display())
-        };
-        fs::create_dir_all(&folder).map_err(cannot)?;
+        fs::create_dir_all(&folder).map_err(cannot_write(&folder))?;
         let path = folder.join(LOCK);
-        let file = File::create(&path).map_err(cannot)?;
+        let file = File::create(&path).map_err(cannot_write(&folder))?;
         // Where file systems have no locks, they do without.
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(anyhow!(
@@ -131,9 +128,7 @@ pub struct Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // Its folders, as far as nothing else is in them.
-        let folders = self.path.ancestors().skip(1).take_while(|folder| is_of_data_set(folder));
-        folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
+        remove_folders(&self.path);
     }
 }
 
@@ -143,8 +138,19 @@ pub fn part_of(place: &Path) -> PathBuf {
     place.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
+/// Removes the folders of a file that is gone, as far as they are of a table and nothing else is in them.
+pub fn remove_folders(file: &Path) {
+    let folders = file.ancestors().skip(1).take_while(|folder| is_of_data_set(folder));
+    folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
+}
+
+/// Returns what there is to say of a place that cannot be written.
+pub fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    move |error| anyhow!("{} cannot be written: {error}: choose another folder with -o, or make room", path.display())
+}
+
 /// Returns whether a folder is one of a table, or of what is in it.
-pub fn is_of_data_set(folder: &Path) -> bool {
+fn is_of_data_set(folder: &Path) -> bool {
     let name = folder.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     name.contains('=') || TABLES.contains(&&*name)
 }

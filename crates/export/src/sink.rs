@@ -1,9 +1,9 @@
 //! Where pieces of files go: threads encode batches, and one appends them to their files in the order in which they were handed
 //! over. So the files do not depend on the number of threads.
 
-use crate::dataset::{is_of_data_set, part_of};
+use crate::dataset::{cannot_write, part_of, remove_folders};
 use crate::encode::{Encoded, Layout, ParquetLayout};
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use parquet::file::writer::SerializedFileWriter;
 use std::collections::HashMap;
@@ -72,15 +72,9 @@ impl Drop for Written {
     fn drop(&mut self) {
         for file in &self.files {
             let _ = fs::remove_file(&file.temporary);
-            // Its folders, as far as nothing else is in them.
-            let folders = file.place.ancestors().skip(1).take_while(|folder| is_of_data_set(folder));
-            folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
+            remove_folders(&file.place);
         }
     }
-}
-
-fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
-    move |error| anyhow!("{} cannot be written: {error}: choose another folder with -o, or make room", path.display())
 }
 
 /// The threads.

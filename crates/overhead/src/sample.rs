@@ -39,7 +39,7 @@ impl SampleArgs {
     pub fn chosen(&self, files: &[PathBuf]) -> Result<Option<Chosen>, StatusFault> {
         let of = |file: &PathBuf| if inputs::can_be_read_again(file) { runs::windows(file) } else { None };
         let noted = files.first().and_then(of);
-        if let Some(other) = files.iter().find(|file| of(file) != noted) {
+        if let Some(other) = files.iter().skip(1).find(|file| of(file) != noted) {
             return Err(StatusFault::usage(format!(
                 "{} was captured in other windows than {}: read each capture by itself",
                 other.display(),
