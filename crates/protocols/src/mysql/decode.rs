@@ -347,11 +347,14 @@ impl Plain {
             self.end_without_eof();
             self.answered(out);
         }
-        if self.pairing.is_given_up() {
+        if self.pairing.is_given_up() && !self.session.pipelines {
             self.drop_all(out);
         } else if self.pairing.is_stray() {
             // Clients wait for answers: that one was over.
             self.drop_front(out);
+        }
+        if self.pairing.is_waiting() {
+            self.session.put(|session| &mut session.pipelines, true);
         }
         self.pairing.open(out)
     }

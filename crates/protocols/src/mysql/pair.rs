@@ -74,8 +74,6 @@ pub(super) struct Pairing {
     stray: Option<OpId>,
     /// Operations in the queue may have been answered out of sight.
     is_doubtful: bool,
-    /// The client sends commands before it has the answers to earlier ones.
-    pipelines: bool,
 }
 
 impl Pairing {
@@ -109,15 +107,20 @@ impl Pairing {
         }
     }
 
-    /// Returns whether what waits was answered out of sight, for the client goes on: most wait for answers.
+    /// Returns whether something waits for an answer.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Returns whether what waits was answered out of sight, where the client goes on and waits for answers, as most do.
     pub fn is_given_up(&self) -> bool {
-        self.is_doubtful && !self.pipelines && !self.queue.is_empty()
+        self.is_doubtful && self.is_waiting()
     }
 
     /// A command: opens an operation and charges it.
     pub fn open<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         self.end_stray(out);
-        self.pipelines |= !self.queue.is_empty();
         self.is_doubtful = false;
         let op = out.open();
         out.charge(op);

@@ -10,6 +10,7 @@ pub(super) const LAST_PREPARED: u32 = u32::MAX;
 
 /// State that outlives an operation.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 pub(super) struct Session {
     /// The client's capabilities, of those that the server has; `None` where the login was not seen.
     pub capabilities: Option<u64>,
@@ -19,6 +20,8 @@ pub(super) struct Session {
     pub is_unescaped: bool,
     /// A statement other than `SET` was sent, or may have been.
     pub has_begun: bool,
+    /// The client sends commands before it has the answers to earlier ones.
+    pub pipelines: bool,
     /// The connection is that of a replica.
     pub replicates: bool,
     statements: BTreeMap<u32, Statement>,
