@@ -66,7 +66,7 @@ fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
 
 /// Returns the sixteen bytes from a place on, in halves.
 #[inline]
-fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
+pub fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
     let word: &[u8; WORD] = bytes.get(at..)?.first_chunk()?;
     let ([one, other], _) = word.as_chunks() else { return None };
     Some([u64::from_le_bytes(*one), u64::from_le_bytes(*other)])
@@ -78,9 +78,15 @@ fn short(bytes: &[u8]) -> [u64; 2] {
     [bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)), last_word(bytes)]
 }
 
+/// Returns the last sixteen bytes in halves, or as many as there are.
+#[inline(always)]
+pub fn last_halves(bytes: &[u8]) -> [u64; 2] {
+    bytes.len().checked_sub(WORD).and_then(|at| halves(bytes, at)).unwrap_or_else(|| short(bytes))
+}
+
 /// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
 #[inline]
-pub fn last_word(bytes: &[u8]) -> u64 {
+fn last_word(bytes: &[u8]) -> u64 {
     if let Some(last) = bytes.last_chunk() {
         return u64::from_le_bytes(*last);
     }

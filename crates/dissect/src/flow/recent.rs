@@ -1,6 +1,6 @@
 //! The bytes delivered last, as far as that needs no room: to tell whether a retransmission repeats or contradicts them.
 
-use super::mask::last_word;
+use super::mask::{halves, last_halves};
 use crate::limits;
 
 /// An odd number without a pattern (the fractional part of the golden ratio).
@@ -50,19 +50,23 @@ const LONG: usize = 256;
 fn digest(bytes: &[u8]) -> u32 {
     let mut digest = bytes.len() as u64;
     let mut add = |word: u64| digest = (digest.rotate_left(29) ^ word).wrapping_mul(KEY);
-    // Four words a round, two of them at once: the rounds themselves cost as much as what they do.
+    // Two words at once: adding one costs as much as reading two.
+    let both = |[one, other]: [u64; 2]| one.wrapping_add(other.wrapping_mul(3));
     let (rounds, rest) = bytes.as_chunks::<32>();
     if bytes.len() < LONG {
         for round in rounds {
             let [a, b, c, d] = words(round);
-            add(a.wrapping_add(b.wrapping_mul(3)));
-            add(c.wrapping_add(d.wrapping_mul(3)));
+            add(both([a, b]));
+            add(both([c, d]));
         }
     } else {
         sums(rounds).as_flattened().iter().for_each(|sum| add(*sum));
     }
-    rest.as_chunks::<8>().0.iter().for_each(|word| add(u64::from_le_bytes(*word)));
-    add(last_word(bytes));
+    // What is left is fewer than sixteen bytes behind these, and so among the last sixteen.
+    if let Some(next) = halves(rest, 0) {
+        add(both(next));
+    }
+    add(both(last_halves(bytes)));
     (digest >> 32) as u32
 }
 
