@@ -41,6 +41,16 @@ impl Verb {
         Self::of_word(first)
     }
 
+    /// From several words with a space between any two.
+    pub fn of_words(text: &[u8]) -> Self {
+        let mut verb = Self::default();
+        for (slot, byte) in verb.text.iter_mut().zip(text) {
+            *slot = byte.to_ascii_uppercase();
+            verb.len += 1;
+        }
+        verb
+    }
+
     /// Returns the word.
     pub fn as_str(&self) -> &str {
         let word = self.text.get(..usize::from(self.len)).unwrap_or_default();

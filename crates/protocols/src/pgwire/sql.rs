@@ -16,11 +16,17 @@ pub(super) struct Said {
     pub statement: Statement,
 }
 
-/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part.
+/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. The first
+/// half of a two-phase commit is `PREPARE TRANSACTION`.
 pub(super) fn verb(sql: &[u8]) -> Verb {
     let mut tokens = Tokens::new(sql);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
-    Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main)
+    let verb = Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main);
+    if verb.is(b"PREPARE") && tokens.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION")) {
+        // No statement is prepared, but a transaction to be committed.
+        return Verb::of_words(b"PREPARE TRANSACTION");
+    }
+    verb
 }
 
 /// Returns whether `sql` does nothing but `SET` and `SHOW`.

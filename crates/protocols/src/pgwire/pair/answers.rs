@@ -11,6 +11,9 @@ impl Pairing {
     pub fn answer<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<Expected> {
         let mut is_answered = self.is_answered_by(kind);
         if !is_answered {
+            if kind == b'Z' {
+                self.expect_skipped_to();
+            }
             self.realign(kind, out);
             is_answered = self.is_answered_by(kind);
         }
@@ -41,6 +44,23 @@ impl Pairing {
             && front.request == Request::Query
             && self.unit(front.unit).is_some_and(|unit| !unit.answered);
         front.request.is_answered_by(kind) && !early
+    }
+
+    /// The server is ready though it was to skip requests up to a `Sync` to come: it had not read one from before its failure while it
+    /// waited for copy data, which it would have ignored.
+    #[cold]
+    fn expect_skipped_to(&mut self) {
+        if !self.skipping || !self.expected.is_empty() {
+            return;
+        }
+        self.skipping = false;
+        if let Some(id) = self.current
+            && let Some(unit) = self.unit(id).filter(|unit| unit.fate == Fate::Failed)
+        {
+            unit.pending += 1;
+            self.cycles += 1;
+            self.expected.push_front(Expected { request: Request::Sync, unit: id, portal: None, statement: None });
+        }
     }
 
     /// Drops requests whose answers must have been lost, where a later one is answered by `kind`.
@@ -122,7 +142,8 @@ impl Pairing {
     /// A command is complete; its tag may name it.
     pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
         self.end_copy(id);
-        let verb = Verb::of_word(tag);
+        let is_two_phase = tag.strip_suffix(b"\0").unwrap_or(tag) == b"PREPARE TRANSACTION";
+        let verb = if is_two_phase { Verb::of_words(b"PREPARE TRANSACTION") } else { Verb::of_word(tag) };
         if let Some(unit) = self.unit(id)
             && let Some(via) = unit.via_unknown.take()
             && !verb.is_empty()

@@ -35,9 +35,12 @@ pub(super) struct UnitCopies {
 }
 
 impl UnitCopies {
-    /// Returns the format of copy `index` of those that `sender` sends.
+    /// Returns the format of copy `index` of those that `sender` sends. What is opaque is as many as the server likes: a base
+    /// backup before version 15 is a copy for each table space, and one for the manifest.
     fn format(&self, sender: Side, index: usize) -> Option<Format> {
-        self.all.iter().filter(|copy| copy.sender == sender).nth(index).map(|copy| copy.format.clone())
+        let mut sent = self.all.iter().filter(|copy| copy.sender == sender);
+        let said = sent.clone().nth(index).or_else(|| sent.next_back().filter(|last| last.format == Format::Opaque));
+        said.map(|copy| copy.format.clone())
     }
 }
 

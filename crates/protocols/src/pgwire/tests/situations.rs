@@ -406,6 +406,57 @@ fn copy_data_behind_a_failure_belong_to_what_failed() {
 }
 
 #[test]
+fn copy_that_is_refused_behind_its_answer_leaves_the_server_ready() {
+    // A copy into a view: the server fails behind `CopyInResponse`, and has not read the `Sync` of the request yet.
+    let summary = talk(&[
+        (C, vec![parse("", "COPY v FROM STDIN"), bind(""), execute(), sync()]),
+        (S, vec![msg(b'1', b""), msg(b'2', b""), msg(b'G', b"\0\0\0"), error("ERROR"), ready()]),
+        (C, vec![query("ROLLBACK")]),
+        (S, vec![tag("ROLLBACK"), ready()]),
+        (C, vec![parse("", "DELETE FROM t"), bind(""), execute(), sync()]),
+        (S, vec![msg(b'1', b""), msg(b'2', b""), tag("DELETE 1"), ready()]),
+    ]);
+    assert_eq!(
+        summary,
+        [
+            "workload COPY [extended] error: framing 33, metadata 6, query 17 | framing 34, metadata 1, status 13",
+            "workload ROLLBACK [simple] ok: framing 6, query 8 | framing 11, status 9",
+            "workload DELETE [extended] ok: framing 33, metadata 6, query 13 | framing 21, status 9",
+        ]
+    );
+}
+
+#[test]
+fn base_backup_is_a_copy_for_each_table_space_and_one_for_the_manifest() {
+    let conversation = [
+        (C, packet(3 << 16, b"user\0me\0replication\0true\0\0")),
+        (S, welcome()),
+        (C, query("BASE_BACKUP LABEL 'x' MANIFEST 'yes'")),
+        (S, [columns(&[25]), row(&[Some(b"0/2")]), tag("SELECT"), msg(b'H', b"\0\0\0")].concat()),
+        (S, [msg(b'd', b"file\n\t\\\n"), msg(b'c', b""), msg(b'H', b"\0\0\0")].concat()),
+        (S, [msg(b'd', b"{\n\t\\\n"), msg(b'c', b""), tag("SELECT"), ready()].concat()),
+    ];
+    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+    let summary = check(|| Pgwire::new(false), &conversation).summary().split_off(1);
+    assert_eq!(summary.len(), 1, "{summary:?}");
+    assert!(summary[0].contains("data 16"), "8 and 5 of the copies, to the last byte, and a cell of 3: {summary:?}");
+}
+
+#[test]
+fn two_phase_commit_is_work() {
+    let summary = talk(&[
+        (C, vec![query("PREPARE TRANSACTION 'a'")]),
+        (S, vec![tag("PREPARE TRANSACTION"), ready()]),
+        (C, vec![query("prepare p as select 1")]),
+        (S, vec![tag("PREPARE"), ready()]),
+        (C, vec![bind("unseen"), execute(), sync()]),
+        (S, vec![msg(b'2', b""), tag("PREPARE TRANSACTION"), ready()]),
+    ]);
+    let names: Vec<_> = summary.iter().filter_map(|line| line.split(" [").next()).collect();
+    assert_eq!(names, ["workload PREPARE TRANSACTION", "setup PREPARE", "workload PREPARE TRANSACTION"]);
+}
+
+#[test]
 fn copy_out_in_binary_cut_within_a_length() {
     let stream = [
         b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec(),
