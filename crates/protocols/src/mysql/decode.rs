@@ -304,6 +304,10 @@ impl Plain {
             Client::Command(code, command) => {
                 self.phase = Phase::Begun;
                 let op = self.begin_operation(out);
+                if !self.pairing.is_waiting() {
+                    // What the last answer came to is over.
+                    self.sequence = 0;
+                }
                 let mut c = begin(input, total, out);
                 let rest = self.command((op, code, command), &mut c, packet.is_continued);
                 let is_whole = end(c, packet);
@@ -413,7 +417,8 @@ impl Plain {
             self.session.put(|session| &mut session.capabilities, Some(known));
         }
         c.finish();
-        self.session.put(|session| &mut session.has_begun, false);
+        // From here on nothing is unsure, which no part of the session says.
+        self.session.change(|session| session.has_begun = false);
         self.is_unsure = false;
         self.phase = Phase::Begun;
         out.release();
