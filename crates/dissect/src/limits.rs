@@ -75,7 +75,7 @@ pub const OUT_OF_ORDER_BYTES: u64 = 4 << 20;
 /// Out-of-order pieces held per direction.
 pub const OUT_OF_ORDER_PIECES: usize = 8 << 10;
 
-/// Furthest that a segment may lie ahead of the next expected byte: the largest TCP window (RFC 7323 section 2.3).
+/// Furthest that a segment may lie ahead of the next expected byte, or behind it: the largest TCP window (RFC 7323 section 2.3).
 pub const WINDOW: u64 = 1 << 30;
 
 /// Holes remembered after they were given up, so that a late filler is not taken for a retransmission.
@@ -95,7 +95,7 @@ pub const DEFERRED: usize = 1 << 16;
 /// Segments delivered last, per direction, whose digests are kept to tell a retransmission with other bytes.
 pub const RECENT: usize = 8;
 
-/// Frames without a verdict on the protocol after which a connection is left to `other`.
+/// Frames with payload, without a verdict on the protocol, after which a connection is left to `other`.
 pub const SNIFF_FRAMES: u64 = 64;
 
 /// How long a closed connection is kept for stragglers: the maximum segment lifetime that TCPs use in practice

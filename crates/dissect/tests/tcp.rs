@@ -4,13 +4,13 @@
 
 mod common;
 
-use common::{HEADERS, Talk};
+use common::{HEADERS, Talk, dissect};
 use overhead_decode::Note;
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::Account::{Control, Data, Retransmission, Unknown};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{
-    Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+    Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, Protocol, RowId, RowKey, Side, SideTotals, Tally,
 };
 
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
@@ -50,6 +50,41 @@ fn a_probe_at_the_end_was_not_taken() {
     let book = talking().ack(Response).window(0).send(Request, &GET[..1]).dissect();
     assert_eq!(book.row("SET").amounts(Request)[Control], HEADERS + HEADERS + 1);
     assert!(book.find("(cut off)").is_none());
+}
+
+#[test]
+fn frames_without_payload_tell_nothing_of_the_protocol() {
+    let talk = (0..100).fold(Talk::new().handshake(), |talk, _| talk.ack(Request));
+    let talk = talk.send(Request, GET).send(Response, VALUE);
+    let among = Selection { ports: vec![(6379, vec![Protocol::Memcache, Protocol::Resp])] };
+    let book = dissect(&talk.frames, &among);
+    assert_eq!(book.row("GET").operations.len(), 1);
+}
+
+#[test]
+fn a_stream_goes_on_behind_a_hole_of_any_size() {
+    // Of sequence numbers, 3 GiB ahead is 1 GiB behind, and what came before may be 1 GiB behind.
+    for missing in [(1_u32 << 30) + 1, 1 << 31, (3 << 30) - 60] {
+        let talk = talking().ack(Response).miss(Request, missing).miss(Response, missing);
+        let talk = talk.send(Request, GET).send(Response, VALUE).send(Request, GET).send(Response, VALUE);
+        let book = talk.send(Request, SET).send(Response, OK).dissect();
+        assert_eq!(book.totals.tcp.retransmitted_bytes, 0, "{missing}");
+        // The first segment of each side could lie anywhere, and is outside the stream.
+        let gap = 2 * u64::from(missing) + (GET.len() + VALUE.len()) as u64;
+        assert_eq!(book.totals.tcp.gap_bytes, gap, "{missing}");
+        assert_eq!(book.row("GET").operations.len(), 1, "{missing}");
+        assert_eq!(book.row("SET").operations.len(), 2, "{missing}");
+    }
+}
+
+#[test]
+fn a_message_is_not_taken_to_go_on_behind_a_hole_of_any_size() {
+    let talk = talking().send(Request, &SET[..24]).miss(Request, (1 << 31) - 24);
+    let talk = talk.send(Request, GET).send(Request, GET).send(Response, OK).send(Response, VALUE);
+    let book = talk.send(Request, SET).send(Response, OK).dissect();
+    let sent = |name| book.row(name).operations.iter().map(|op| op.sides[0].amounts.payload()).collect::<Vec<_>>();
+    assert_eq!(sent("SET"), [SET.len() as u64, 24, SET.len() as u64]);
+    assert_eq!(sent("GET"), [GET.len() as u64]);
 }
 
 #[test]

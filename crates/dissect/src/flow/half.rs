@@ -70,14 +70,15 @@ static ORDER: Disorder =
     Disorder { early: BTreeMap::new(), early_bytes: 0, holes: VecDeque::new(), hole_bytes: 0, astray: None };
 
 /// Where a segment's payload lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this offset.
     At(u64),
-    /// Further ahead than any window allows.
+    /// Behind this hole, which is larger than any window: as much of the stream was not captured, or more.
+    Behind(Range<u64>),
+    /// Further ahead, or further behind, than any window allows.
     Astray,
 }
-
 /// What an acknowledgment is the first to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acked {
@@ -175,7 +176,7 @@ impl Half {
             self.start(seq);
         }
         let offset = self.offset(seq).unwrap_or(ORIGIN);
-        if offset <= self.next + limits::WINDOW {
+        if self.next.abs_diff(offset) <= limits::WINDOW {
             return Place::At(offset);
         }
         self.place_astray(seq, len)
@@ -186,9 +187,9 @@ impl Half {
         let end = seq.wrapping_add(len as u32);
         let disorder = self.disorder.get_or_insert_default();
         if disorder.astray.replace(end) == Some(seq) && disorder.early.is_empty() {
-            // Two neighbours that agree: the stream goes on here, after more than could ever be counted as a gap.
-            self.next_seq = Some(seq);
-            return Place::At(self.next);
+            // Two neighbours that agree: the stream goes on here.
+            let behind = self.next_seq.map_or(0, |next| seq.wrapping_sub(next));
+            return Place::Behind(self.next..self.next + u64::from(behind));
         }
         Place::Astray
     }

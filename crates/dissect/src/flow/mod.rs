@@ -279,7 +279,7 @@ impl Flow {
         self.is_settled = self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none);
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
-        if self.counts.frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
+        if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
             self.decide_at_last(tally);
         }
     }
@@ -414,6 +414,10 @@ impl Flow {
                 start
             }
             Place::At(start) => start,
+            Place::Behind(hole) => {
+                self.skip_hole(side, &hole, tally);
+                hole.end
+            }
             Place::Astray => {
                 let frame = self.book.arrival(segment.time_ns, segment.headers, len);
                 self.stray(side, segment.payload, frame, len, tally);
