@@ -50,6 +50,14 @@ pub(super) struct Exchange {
     pub is_paired: bool,
 }
 
+/// What a server calls a prepared statement and, where it does, the types of its result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ids<'a> {
+    pub statement: &'a [u8],
+    /// Empty where there is none.
+    pub metadata: &'a [u8],
+}
+
 /// A prepared statement; a number that is never used twice on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StatementRef(u64);
@@ -58,6 +66,8 @@ pub(super) struct StatementRef(u64);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Prepared {
     pub id: Box<[u8]>,
+    /// What the server calls the types of its result; empty where it does not.
+    metadata_id: Box<[u8]>,
     name: &'static str,
     class: Class,
     guessed: bool,
@@ -351,30 +361,45 @@ impl Session {
 
     /// Remembers a statement as its `PREPARE` was answered. `rows` says whether it gives rows of a keyspace of the server, where
     /// that is all that is known of it.
-    pub fn remember(&mut self, exchange: &Exchange, id: &[u8], bind: Types, result: Types, rows: Option<bool>) {
+    pub fn remember(&mut self, exchange: &Exchange, ids: Ids<'_>, bind: Types, result: Types, rows: Option<bool>) {
         let (name, class) = exchange.prepares.unwrap_or(match rows {
             Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
             None => ("EXECUTE", Class::Workload),
         });
         let text = if exchange.prepares.is_some() { exchange.asked.clone() } else { Asked::PreparedBefore };
-        let prepared =
-            Arc::new(Prepared { id: id.into(), name, class, guessed: name == "EXECUTE", text, bind, result });
+        let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
+        let guessed = name == "EXECUTE";
+        let prepared = Arc::new(Prepared { id, metadata_id, name, class, guessed, text, bind, result });
         // What is shared may have become otherwise since, so that this is new each time.
         self.shared.statements.publish(&prepared);
         self.memory.change(|memory| memory.keep(prepared));
     }
 
-    /// The shape of a statement's rows has changed since it was prepared. Other connections learn of it by themselves.
-    pub fn result_changed(&mut self, statement: StatementRef, result: &Types) {
-        self.memory.change(|memory| {
-            if let Some(index) = memory.index(statement)
-                && let Some(prepared) = memory.prepared.get_mut(index)
-            {
-                memory.type_entries -= prepared.result.weight();
-                memory.type_entries += result.weight();
-                Arc::make_mut(prepared).result.clone_from(result);
-            }
+    /// A statement is executed by a client that knows the types of its result by this id. Where they are not those that were seen
+    /// on this connection, a response on another has told them, or nobody has.
+    pub fn agree(&mut self, statement: StatementRef, metadata_id: &[u8]) {
+        let Some(prepared) = self.prepared(statement).filter(|known| *known.metadata_id != *metadata_id) else {
+            return;
+        };
+        let told = self.shared.statements.find(&prepared.id).filter(|told| *told.metadata_id == *metadata_id);
+        let is_told = told.is_some();
+        let agreed = told.unwrap_or_else(|| {
+            let (metadata_id, result) = (metadata_id.into(), Types::default());
+            Arc::new(Prepared { metadata_id, result, ..prepared.clone() })
         });
+        self.memory.change(|memory| {
+            memory.asks_in_vain |= !is_told;
+            memory.keep(agreed);
+        });
+    }
+
+    /// The types of the rows of a prepared statement are others than when it was prepared, and are called so.
+    pub fn result_changed(&mut self, statement: StatementRef, metadata_id: &[u8], result: &Types) {
+        let Some(prepared) = self.prepared(statement) else { return };
+        let (metadata_id, result) = (metadata_id.into(), result.clone());
+        let changed = Arc::new(Prepared { metadata_id, result, ..prepared.clone() });
+        self.shared.statements.publish(&changed);
+        self.memory.change(|memory| memory.keep(changed));
     }
 
     /// Every unqualified table name refers to this keyspace from now on.

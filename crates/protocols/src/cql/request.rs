@@ -158,7 +158,10 @@ fn execute<R: Reader>(
     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
     session.name_by_id(exchange, id);
     if header.version >= 5 || session.memory.extensions.metadata_ids {
-        short_bytes(cursor, Account::Metadata, "result metadata id")?;
+        let metadata_id = short_bytes(cursor, Account::Metadata, "result metadata id")?;
+        if let Some(statement) = exchange.statement {
+            session.agree(statement, metadata_id);
+        }
     }
     let untyped = Types::default();
     let prepared = exchange.statement.and_then(|statement| session.prepared(statement));

@@ -1,7 +1,7 @@
 //! Bodies of responses (section 4.2) to postings.
 
 use super::cells;
-use super::pair::{Exchange, Session};
+use super::pair::{Exchange, Ids, Session};
 use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::Types;
@@ -192,11 +192,12 @@ fn result<R: Reader>(
 
 /// What is read of `<metadata>` beside the types.
 #[derive(Default)]
-struct Shape {
+struct Shape<'a> {
     columns: u32,
     /// The types were stated here.
     stated: bool,
-    changed: bool,
+    /// What the types are called, which are others than when the statement was prepared.
+    changed: Option<&'a [u8]>,
     /// The keyspace, where columns were stated, is the server's own.
     system: Option<bool>,
     /// The first column is that of a conditional write.
@@ -231,9 +232,9 @@ fn rows<R: Reader>(
 }
 
 /// What the metadata of the rows tells of the statement that gave them.
-fn settle(session: &mut Session, exchange: &mut Exchange, shape: &Shape, types: &Types) {
-    if let (true, Some(statement)) = (shape.changed && shape.stated, exchange.statement) {
-        session.result_changed(statement, types);
+fn settle(session: &mut Session, exchange: &mut Exchange, shape: &Shape<'_>, types: &Types) {
+    if let (true, Some(metadata_id), Some(statement)) = (shape.stated, shape.changed, exchange.statement) {
+        session.result_changed(statement, metadata_id, types);
     }
     if let (true, Some(system)) = (exchange.guessed, shape.system) {
         if !shape.conditional {
@@ -247,7 +248,7 @@ fn settle(session: &mut Session, exchange: &mut Exchange, shape: &Shape, types: 
 
 fn cells<R: Reader>(
     scylla: bool,
-    shape: &Shape,
+    shape: &Shape<'_>,
     types: &Types,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
@@ -289,21 +290,20 @@ fn shape<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     types: &mut Types,
     indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<(), Short>,
-) -> Result<Shape, Short> {
+) -> Result<Shape<'a>, Short> {
     cursor.out().enter("metadata");
     let flags = cursor.u32_be(Account::Metadata, "flags")?;
     let mut shape = Shape {
         columns: cursor.u32_be(Account::Framing, "column count")?,
         stated: flags & metadata::ABSENT == 0,
-        changed: flags & metadata::CHANGED != 0,
         ..Shape::default()
     };
     indexes(cursor)?;
     if flags & metadata::MORE_PAGES != 0 {
         free_bytes(cursor, Account::Metadata, "paging state")?;
     }
-    if shape.changed {
-        short_bytes(cursor, Account::Metadata, "result metadata id")?;
+    if flags & metadata::CHANGED != 0 {
+        shape.changed = Some(short_bytes(cursor, Account::Metadata, "result metadata id")?);
     }
     // A column takes at least the length of its name and a type id.
     if shape.stated && u64::from(shape.columns) * 4 > cursor.remaining() {
@@ -318,7 +318,7 @@ fn shape<'a, R: Reader>(
 
 fn columns<R: Reader>(
     global: bool,
-    shape: &mut Shape,
+    shape: &mut Shape<'_>,
     types: &mut Types,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
@@ -341,7 +341,7 @@ fn columns<R: Reader>(
 }
 
 /// Keyspace and table; true for the server's description of itself.
-fn table<R: Reader>(shape: &mut Shape, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
+fn table<R: Reader>(shape: &mut Shape<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
     let keyspace = string(cursor, Account::Schema, "keyspace name")?;
     let table = string(cursor, Account::Schema, "table name")?;
     let system = is_system_keyspace(keyspace);
@@ -356,8 +356,9 @@ fn prepared<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+    let mut ids = Ids { statement: id, metadata: &[] };
     if header.version >= 5 || session.memory.extensions.metadata_ids {
-        short_bytes(cursor, Account::Metadata, "result metadata id")?;
+        ids.metadata = short_bytes(cursor, Account::Metadata, "result metadata id")?;
     }
     let (mut bind, mut result) = (Types::default(), Types::default());
     let shape = prepared_shapes(header, &mut bind, &mut result, cursor);
@@ -366,17 +367,17 @@ fn prepared<R: Reader>(
     }
     let rows = shape.as_ref().ok().and_then(|shape| shape.system.filter(|_| !shape.conditional));
     // The id and what was read of the types serve even where the message was snapped behind them.
-    session.remember(exchange, id, bind, result, rows);
+    session.remember(exchange, ids, bind, result, rows);
     shape.map(drop)
 }
 
 /// Types of the bind markers and of the result; gives the shape of the latter.
-fn prepared_shapes<R: Reader>(
+fn prepared_shapes<'a, R: Reader>(
     header: &Header,
     bind: &mut Types,
     result: &mut Types,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<Shape, Short> {
+    cursor: &mut Cursor<'a, '_, '_, R>,
+) -> Result<Shape<'a>, Short> {
     cursor.out().enter("bind markers");
     shape(cursor, bind, |cursor| {
         if header.version < 4 {

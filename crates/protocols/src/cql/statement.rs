@@ -47,11 +47,9 @@ impl Statement {
         let Some(Token::Word(first)) = tokens.next() else {
             return Self { verb: None, system: None };
         };
-        let verb = VERBS
-            .iter()
-            .copied()
-            .find(|verb| is(first, verb))
-            .or_else(|| if is(first, "BEGIN") { Some("BATCH") } else { is(first, "DESC").then_some("DESCRIBE") });
+        let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| {
+            if is(first, "DESC") { Some("DESCRIBE") } else { is(first, "BEGIN").then(|| tokens.begun()).flatten() }
+        });
         let system = match verb {
             Some("SELECT" | "DELETE") => tokens.keyspace_after("FROM"),
             Some("INSERT") => tokens.keyspace_after("INTO"),
@@ -86,6 +84,13 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
+    /// Returns what a statement is that begins with `BEGIN`: a batch (`BEGIN UNLOGGED BATCH`), or a transaction of Cassandra 6.
+    fn begun(&mut self) -> Option<&'static str> {
+        let names = ["BATCH", "TRANSACTION"];
+        self.take(2)
+            .find_map(|token| names.into_iter().find(|name| matches!(token, Token::Word(word) if is(word, name))))
+    }
+
     /// Returns whether the table that follows `keyword` is the server's own.
     fn keyspace_after(&mut self, keyword: &str) -> Option<bool> {
         loop {
@@ -171,6 +176,9 @@ mod tests {
         assert_eq!(of("select a from t").0, Some("SELECT"));
         assert_eq!(of("\n -- a comment\n /* and /* another */ // third\nInsert INTO t").0, Some("INSERT"));
         assert_eq!(of("BEGIN UNLOGGED BATCH INSERT INTO t").0, Some("BATCH"));
+        assert_eq!(of("begin batch using timestamp 1 update t").0, Some("BATCH"));
+        assert_eq!(of("BEGIN TRANSACTION LET a = (SELECT * FROM t WHERE k = 1);").0, Some("TRANSACTION"));
+        assert_eq!(of("BEGIN").0, None);
         assert_eq!(of("desc tables").0, Some("DESCRIBE"));
         assert_eq!(of("frobnicate"), (None, None));
         assert_eq!(of(""), (None, None));

@@ -1,9 +1,10 @@
 //! Bodies of every kind, and what may come before or around them.
 
+use super::super::super::Shared;
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
-use overhead_decode::Note;
+use overhead_decode::{Engine, Note};
 
 #[test]
 fn query_parameters_are_each_posted() {
@@ -146,6 +147,46 @@ fn changed_metadata_replaces_that_of_the_prepared_statement() {
     assert_eq!(transcript.ops[1].posted(Response), "framing 38, metadata 9, schema 11, data 4");
     assert_eq!(transcript.ops[2].posted(Response), "framing 30, metadata 7, data 4");
     assert!(transcript.notes.is_empty());
+}
+
+#[test]
+fn metadata_that_changed_on_one_connection_is_that_of_others() {
+    let id = [3; 16];
+    let v5 = |mut bytes: Vec<u8>| {
+        bytes[0] += 1;
+        bytes
+    };
+    let long_id = [&short(16)[..], &id].concat();
+    let [before, after] = [[1, 1], [2, 2]].map(|id: [u8; 2]| [&short(2)[..], &id].concat());
+    let spec = |of: &[u8]| [&string("lab")[..], &string("tab"), &string("a"), of].concat();
+    let prepared = [&int(4)[..], &long_id, &before, &int(4), &int(0), &int(0), &int(1), &int(1), &spec(&native(TEXT))];
+    let prepares = [
+        (Request, v5(ask(0, opcode::PREPARE, &[long_string("SELECT a FROM lab.tab"), int(0).to_vec()].concat()))),
+        (Response, v5(answer(0, opcode::RESULT, &prepared.concat()))),
+    ];
+    let cell = value(&elements(1, &[value(&[1; 4])]));
+    let changed = [&int(2)[..], &int(9), &int(1), &after, &spec(&list_of(&native(INT))), &int(1), &cell].concat();
+    let bare = [&int(2)[..], &int(4), &int(1), &int(1), &cell].concat();
+    let executed = |metadata: &[u8], rows: &[u8]| {
+        let execute = [&long_id[..], metadata, &[0, 1], &int(2)].concat();
+        [(Request, v5(ask(0, opcode::EXECUTE, &execute))), (Response, v5(answer(0, opcode::RESULT, rows)))]
+    };
+    let told = |shared: &Shared, turns: &[(Side, Vec<u8>)]| {
+        let mut engine = Engine::new(Cql::sharing(false, shared.clone()), false);
+        let mut transcript = Transcript::default();
+        for (side, bytes) in turns {
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+        engine.finish(&mut transcript);
+        transcript.ops.last().map(|op| op.posted(Response)).unwrap_or_default()
+    };
+    let later = [&prepares[..], &executed(&after, &bare)].concat();
+    let shared = Shared::default();
+    assert_eq!(told(&shared, &later), "framing 22, metadata 7, data 12", "nobody knows what is in the cell");
+    told(&shared, &[&prepares[..], &executed(&before, &changed)].concat());
+    assert_eq!(told(&shared, &later[2..]), "framing 30, metadata 7, data 4", "as the other has learnt");
+    let known = [&prepares[..], &executed(&before, &changed), &executed(&after, &bare)].concat();
+    assert_eq!(told(&shared, &known), "framing 30, metadata 7, data 4");
 }
 
 /// What an error of version 4 and one of version 5 come to, without header and message.
