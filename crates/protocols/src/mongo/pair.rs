@@ -144,7 +144,7 @@ impl Pairing {
         let class = self.class(opcode, facts);
         let name = match facts.name() {
             "" => "(no command)",
-            name if pattern::is_command(name) => name,
+            name if is_command(name) => name,
             _ => "(unknown)",
         };
         out.label_statement(op, Label { class, name, via: header.opcode.name(), statement });
@@ -265,6 +265,13 @@ fn is_introspection(name: &str) -> bool {
             | "atlasVersion"
             | "features"
     )
+}
+
+/// Returns whether a command's name may be told: what servers of a sharded cluster ask each other have long names.
+fn is_command(name: &str) -> bool {
+    let prefixes = ["_shardsvr", "_configsvr"];
+    let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    pattern::is_command(rest)
 }
 
 /// Returns whether a reply is due.

@@ -267,6 +267,17 @@ fn a_server_that_stands_in_for_another_is_named() {
 }
 
 #[test]
+fn commands_of_a_sharded_cluster_have_their_names() {
+    for name in
+        ["_shardsvrReshardCollection", "_shardsvrCommitReshardCollection", "_configsvrEnsureChunkVersionIsGreaterThan"]
+    {
+        let transcript = exchange(&[int(name, 1)], &[ok()]);
+        assert_eq!(outcomes(&transcript), [(name, Some(Outcome::Ok))]);
+    }
+    assert_eq!(outcomes(&exchange(&[int("_shardsvrq7XzP2vN9sKd8LwTb4Rm", 1)], &[ok()]))[0].0, "(unknown)");
+}
+
+#[test]
 fn a_connection_that_streams_hello_is_a_monitor() {
     let version = sub("topologyVersion", &[long("counter", 0)]);
     let transcript = decode(&[
