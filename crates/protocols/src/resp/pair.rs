@@ -308,6 +308,10 @@ impl Pairing {
         }
         let error = matches!(kind, b'-' | b'!');
         if let Some(outcome) = target.unpaired {
+            if outcome == Outcome::NoReply {
+                // The server does reply: `CLIENT REPLY` was refused.
+                self.state.put(|state| &mut state.replies, Replies::On);
+            }
             out.close(target.op, outcome);
             return;
         }

@@ -64,6 +64,13 @@ fn set_with_options_tells_tokens_from_values() {
 }
 
 #[test]
+fn options_of_one_server_alone_are_options() {
+    // Valkey 9: set where the value is this one.
+    let set = command(&["SET", "key", "new", "IFEQ", "before"]);
+    assert!(single(&set, "+OK\r\n").contains("query 7, data 12 |"), "{}", single(&set, "+OK\r\n"));
+}
+
+#[test]
 fn options_end_where_members_begin() {
     // The member is called NX: it comes after a score, where no option can stand.
     let add = command(&["ZADD", "z", "NX", "1", "NX"]);
@@ -111,6 +118,18 @@ fn a_pipeline_is_answered_in_order() {
     let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name().to_owned(), op.outcome)).collect();
     let ok = Some(Outcome::Ok);
     assert_eq!(outcomes, [("GET".into(), ok), ("INCR".into(), ok), ("GET".into(), Some(Outcome::Error))]);
+}
+
+#[test]
+fn a_server_that_refuses_to_be_silent_is_paired_again() {
+    let off = command(&["CLIENT", "REPLY", "OFF"]);
+    let get = command(&["GET", "a"]);
+    let transcript =
+        talk(&[(C, &off), (S, "-NOPERM no\r\n"), (C, &get), (S, "$1\r\nA\r\n"), (C, &get), (S, "$1\r\nB\r\n")]);
+    let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name().to_owned(), op.outcome)).collect();
+    let (ok, none) = (Some(Outcome::Ok), Some(Outcome::NoReply));
+    let expected = [("CLIENT REPLY", none), ("RESPONSE", none), ("GET", ok), ("GET", ok)];
+    assert_eq!(outcomes, expected.map(|(name, outcome)| (name.to_owned(), outcome)));
 }
 
 #[test]
