@@ -65,6 +65,8 @@ impl<T: Take> Take for Clocked<T> {
 pub struct Findings {
     /// What is missing, or counted twice.
     partial: Vec<String>,
+    /// Frames that were dropped when the files were captured, as they say.
+    dropped: u64,
     /// What is mended already.
     remarks: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl Findings {
     /// Adds them to the warnings of a run.
     pub fn report(self, warnings: &mut Warnings) {
         self.partial.into_iter().for_each(|warning| warnings.partial(warning));
+        warnings.dropped(self.dropped, "as the files say, the kernel or the interface");
         self.remarks.into_iter().for_each(|warning| warnings.remark(warning));
     }
 }
@@ -319,6 +322,8 @@ impl<'a> Reading<'a> {
         if let Some(cut) = file.source.end().and_then(|end| end.cut.as_ref()) {
             self.findings.partial.push(format!("{} {cut}", file.source.name()));
         }
+        let dropped = file.source.recorded_drops().unwrap_or_default();
+        self.findings.dropped = self.findings.dropped.saturating_add(dropped);
     }
 
     /// Returns the name of a file, as the user gave it.

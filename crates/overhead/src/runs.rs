@@ -114,9 +114,7 @@ impl KeptRun {
         if run.source.kind == SourceKind::File {
             return facts;
         }
-        if let Some(dropped) = run.source.kernel_drops.value().filter(|dropped| **dropped > 0) {
-            warnings.partial(format!("the kernel dropped {} while they were captured", counted(*dropped, "frame")));
-        }
+        warnings.dropped(run.source.kernel_drops.value().copied().unwrap_or_default(), "the kernel");
         let rotation = run.source.rotation;
         let is_part = is_part || rotation.is_some_and(|rotation| rotation.deleted_files > 0);
         let mut inputs = facts.inputs;

@@ -13,6 +13,7 @@ use overhead_report::text::{counted, grouped};
 pub struct Warnings {
     sentences: Vec<String>,
     partial: bool,
+    tells_drops: bool,
 }
 
 impl Warnings {
@@ -20,6 +21,14 @@ impl Warnings {
     pub fn partial(&mut self, warning: impl Into<String>) {
         self.partial = true;
         self.sentences.push(warning.into());
+    }
+
+    /// Frames were dropped while they were captured, as the record of the run or the files themselves say: once is enough.
+    pub fn dropped(&mut self, frames: u64, by_whom: &str) {
+        if frames > 0 && !self.tells_drops {
+            self.tells_drops = true;
+            self.partial(format!("{by_whom} dropped {} while they were captured", counted(frames, "frame")));
+        }
     }
 
     /// Nothing is missing, but a reader should know.

@@ -131,6 +131,27 @@ fn a_cut_file_gives_what_is_in_it_and_says_so() {
     assert!(record["source"]["frames"].as_u64().unwrap() > 50);
 }
 
+/// A block of pcapng.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 12).unwrap().to_le_bytes();
+    [&kind.to_le_bytes()[..], &length, body, &length].concat()
+}
+
+#[test]
+fn frames_that_a_file_says_were_dropped_are_missing() {
+    let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+    // `isb_ifdrop` and `isb_osdrop`, each of eight bytes.
+    let option = |code: u8, value: u64| [&[code, 0, 8, 0][..], &value.to_le_bytes()].concat();
+    let statistics = [&[0; 12][..], &option(5, 40), &option(7, 2)].concat();
+    let file = [block(0x0a0d_0d0a, &section), block(1, &[1, 0, 0, 0, 0, 0, 0, 0]), block(5, &statistics)].concat();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drops.pcapng");
+    std::fs::write(&path, file).unwrap();
+    let output = overhead(&["analyze", path.to_str().unwrap(), "--db", "redis", "--format", "json"]);
+    assert_eq!(status(&output), 3, "{}", said(&output));
+    assert!(said(&output).contains("dropped 42 frames while they were captured"), "{}", said(&output));
+}
+
 #[test]
 fn an_unknown_link_type_is_named_and_still_balances() {
     let mut bytes = std::fs::read(fixture("redis-get-set")).unwrap();
