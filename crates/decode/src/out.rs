@@ -46,6 +46,9 @@ pub enum Note {
     Abandoned,
     /// An answer went to the first of several requests that could have it, where nothing tells which of them has it.
     Ambiguous,
+    /// Requests of a connection that was met in its midst were answered before its server had answered those that were not seen:
+    /// answers may have gone to others than their own.
+    Shifted,
     /// A connection went on with another protocol, as both ends agreed: what people call it.
     Switched(&'static str),
     /// Datagrams of UDP may be of a protocol that is decoded over TCP alone.

@@ -53,6 +53,25 @@ fn a_probe_at_the_end_was_not_taken() {
 }
 
 #[test]
+fn answers_that_may_be_those_of_others_are_told_of() {
+    let noted = |talk: Talk| talk.dissect().totals.notes.get(&Note::Shifted).copied();
+    let met = || Talk::new().send(Request, GET);
+    // Two requests were under way unseen: their answers come first.
+    let shifted = met().send(Request, SET).send(Response, OK).send(Response, VALUE).send(Response, VALUE);
+    assert_eq!(noted(shifted.clone().send(Response, OK).send(Request, GET).send(Response, VALUE)), Some(1));
+    // The client never waits for all.
+    assert_eq!(noted(met().send(Request, SET).send(Response, OK).send(Request, GET).send(Response, VALUE)), Some(1));
+    // None was, or the first answers came before the first request.
+    assert_eq!(noted(met().send(Request, SET).send(Response, VALUE).send(Response, OK)), None);
+    assert_eq!(noted(Talk::new().send(Response, OK).send(Request, GET).send(Response, VALUE)), None);
+    // The whole connection was captured, or a part of it was lost.
+    let whole = Talk::new().handshake().send(Request, GET).send(Request, SET).send(Response, OK);
+    assert_eq!(noted(whole), None);
+    let lost = met().miss(Request, 20).send(Request, SET).send(Response, VALUE).send(Response, VALUE);
+    assert_eq!(noted(lost.send(Response, OK).ack(Response).ack(Request)), None);
+}
+
+#[test]
 fn frames_without_payload_tell_nothing_of_the_protocol() {
     let talk = (0..100).fold(Talk::new().handshake(), |talk, _| talk.ack(Request));
     let talk = talk.send(Request, GET).send(Response, VALUE);

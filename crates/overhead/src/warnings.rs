@@ -224,6 +224,10 @@ impl Warnings {
                 "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
                 counted(count, "answer")
             )),
+            Note::Shifted => self.partial(format!(
+                "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
+                counted(count, "connection")
+            )),
             Note::LongBody => self.remark(format!(
                 "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
                 claiming(count),
@@ -275,9 +279,13 @@ impl Warnings {
                 "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
                 counted(count, "body")
             )),
-            Note::OneWay | Note::Datagrams { .. } | Note::Abandoned | Note::Expansion | Note::Ambiguous | Note::LongBody => {
-                self.of_bound(note, count);
-            }
+            Note::OneWay
+            | Note::Datagrams { .. }
+            | Note::Abandoned
+            | Note::Expansion
+            | Note::Ambiguous
+            | Note::Shifted
+            | Note::LongBody => self.of_bound(note, count),
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")

@@ -55,6 +55,11 @@ impl Counts {
         }
     }
 
+    /// Returns how many bytes of payload were on the wire and not captured.
+    pub fn snapped_bytes(&self) -> u64 {
+        self.rare.as_ref().map_or(0, |rare| rare.snapped_bytes)
+    }
+
     /// Counts a frame that no Ethernet carries in one piece, and the headers of the further pieces.
     #[cold]
     fn oversize(&mut self, Headers { link, ip, tcp }: Headers, payload_len: u32) {

@@ -4,6 +4,7 @@ mod counts;
 mod half;
 mod mask;
 mod memo;
+mod midst;
 mod probe;
 mod recall;
 mod recent;
@@ -20,6 +21,7 @@ use crate::select::Verdict;
 use crate::tls::{ClearPart, KeyLog};
 use counts::Counts;
 use half::{Acked, Early, Half, ORIGIN, Place};
+use midst::Midst;
 use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
 use overhead_model::{
@@ -49,6 +51,8 @@ pub struct Flow {
     stage: Stage,
     decided_by: DecidedBy,
     mid_stream: bool,
+    /// Absent where each answer is known to be to its request.
+    midst: Option<Midst>,
     first_ns: u64,
     counts: Counts,
     /// By side, a byte sent into a window of 0 whose fate is open. Few connections have any.
@@ -124,6 +128,10 @@ impl Flow {
             }
             candidates => Stage::Sniffing(Box::new(Sniffing::among(candidates.to_vec(), keys, shared))),
         };
+        let midst = match &stage {
+            Stage::Decoding(decoding) if mid_stream => Midst::of(decoding.protocol),
+            _ => None,
+        };
         let ends = if from_client { [source, destination] } else { [destination, source] };
         Self {
             ends,
@@ -138,6 +146,7 @@ impl Flow {
             stage,
             decided_by,
             mid_stream,
+            midst,
             first_ns: segment.time_ns,
             counts: Counts::default(),
             probes: [None, None],
@@ -264,7 +273,11 @@ impl Flow {
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
+            let before = self.before(side);
             self.payload(side, segment, number, tally);
+            if let Some(before) = before {
+                self.compare(before);
+            }
             if !self.seen[Side::Response as usize] {
                 self.abandon(tally);
             }
@@ -615,6 +628,7 @@ impl Flow {
             let other = self.counts.wire_bytes;
             return Finished { tcp: None, transport: None, other, notes, hits: self.hits() };
         };
+        self.leave_midst();
         engine.finish(&mut Ledger::new(&mut self.book, protocol, tally));
         self.book.finish(protocol, tally);
         let mut tcp = self.counts.totals();

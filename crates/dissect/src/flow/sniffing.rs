@@ -1,6 +1,7 @@
 //! Which protocol a connection is of, told by its first bytes.
 
 use super::Flow;
+use super::midst::Midst;
 use crate::engine::Engine;
 use crate::ledger::Arrival;
 use crate::limits;
@@ -218,6 +219,9 @@ impl Flow {
                 Piece::Opaque(n) => self.decode(side, &[], n, tally),
                 Piece::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
             }
+        }
+        if self.mid_stream {
+            self.midst = Midst::of(protocol);
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Book {
     /// Absent where nothing was said.
     said: Option<Box<Said>>,
     operations: u64,
+    /// Operations without a counterpart that closed.
+    unmatched: u64,
     /// Of the current turn, if it is to be repeated.
     recording: Option<Box<Recording>>,
     /// Absent until a frame is shared between operations.
@@ -83,6 +85,7 @@ impl Book {
             latest: None,
             said: None,
             operations: 0,
+            unmatched: 0,
             recording: None,
             scratch: None,
         }
@@ -132,6 +135,11 @@ impl Book {
     /// Takes the warnings out, and how often they occurred.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
         self.said.as_mut().map(|said| std::mem::take(&mut said.notes)).unwrap_or_default()
+    }
+
+    /// Returns how many operations closed without a counterpart.
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched
     }
 
     /// Returns how many operations closed, `unmatched` and `CONNECT` left out.
@@ -393,9 +401,15 @@ impl Book {
         }
         let counts = *class != Class::Unmatched && operation.outcome != Outcome::Unsolicited;
         self.operations += u64::from(counts);
+        let is_unmatched = *class == Class::Unmatched;
+        self.unmatched += u64::from(is_unmatched);
         tally.trace(Trace::Closed { op: Some(op.0), operation });
         tally.operation(row, operation);
         tally.each(row, operation, first_ns.or(*last_ns));
+        if is_unmatched {
+            // What it says of the pairing is not the same on all connections.
+            self.spoil();
+        }
     }
 
     /// Opens an operation, the latest one.
