@@ -46,6 +46,8 @@ pub enum Note {
     Abandoned,
     /// An answer went to the first of several requests that could have it, where nothing tells which of them has it.
     Ambiguous,
+    /// A frame of a client was captured behind what acknowledges it: the answer to its request may have been taken for another's.
+    CapturedLate,
     /// Requests of a connection that was met in its midst were answered before its server had answered those that were not seen:
     /// answers may have gone to others than their own.
     Shifted,

@@ -72,6 +72,23 @@ fn answers_that_may_be_those_of_others_are_told_of() {
 }
 
 #[test]
+fn requests_that_are_captured_behind_their_answers_are_told_of() {
+    let noted = |talk: Talk| talk.dissect().totals.notes.get(&Note::CapturedLate).copied();
+    // Frames 0 to 2 are the handshake; SET and its answer change places, and GET and its own do.
+    let talk =
+        || Talk::new().handshake().send(Request, SET).send(Response, OK).send(Request, GET).send(Response, VALUE);
+    assert_eq!(noted(talk()), None);
+    assert_eq!(noted(talk().swap(3, 4)), Some(1));
+    assert_eq!(noted(talk().swap(3, 4).swap(5, 6)), Some(2));
+    // The request was lost, and not captured late.
+    assert_eq!(noted(talking().miss(Request, 20).send(Response, VALUE).send(Request, GET).send(Response, VALUE)), None);
+    // Often enough that turns are known.
+    let often = (0..50).fold(talking(), |talk, _| talk.send(Request, GET).send(Response, VALUE));
+    let len = 5 + 2 * 50;
+    assert_eq!(noted(often.ack(Request).swap(len - 1, len)), Some(1));
+}
+
+#[test]
 fn frames_without_payload_tell_nothing_of_the_protocol() {
     let talk = (0..100).fold(Talk::new().handshake(), |talk, _| talk.ack(Request));
     let talk = talk.send(Request, GET).send(Response, VALUE);

@@ -224,9 +224,20 @@ impl Warnings {
                 "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
                 counted(count, "answer")
             )),
+            Note::CapturedLate => self.partial(format!(
+                "{} of clients {} captured behind what the server acknowledged them with, as where two taps or clocks disagree: answers came before their requests, and rows and latencies may be those of others; put the frames in order first (`reordercap`, or one tap for both directions)",
+                counted(count, "frame"),
+                if count == 1 { "was" } else { "were" },
+            )),
             Note::Shifted => self.partial(format!(
                 "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
                 counted(count, "connection")
+            )),
+            Note::Implausible(codec) => self.remark(format!(
+                "{} to decompress to more than {} can ({} times the compressed length): the body is in `unknown`",
+                claiming(count),
+                codec.name(),
+                grouped(codec.expansion() as u64)
             )),
             Note::LongBody => self.remark(format!(
                 "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
@@ -284,7 +295,9 @@ impl Warnings {
             | Note::Abandoned
             | Note::Expansion
             | Note::Ambiguous
+            | Note::CapturedLate
             | Note::Shifted
+            | Note::Implausible(_)
             | Note::LongBody => self.of_bound(note, count),
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
@@ -308,12 +321,6 @@ impl Warnings {
             Note::LongMessage => {
                 self.remark(format!("{} longer than is kept: the rest is in `unknown`", counted(count, "message")));
             }
-            Note::Implausible(codec) => self.remark(format!(
-                "{} to decompress to more than {} can ({} times the compressed length): the body is in `unknown`",
-                claiming(count),
-                codec.name(),
-                grouped(codec.expansion() as u64)
-            )),
         }
     }
 }

@@ -146,6 +146,12 @@ impl Half {
         self.acked
     }
 
+    /// Returns whether bytes were acknowledged that are yet to come in the capture.
+    #[inline]
+    pub fn is_ahead(&self) -> bool {
+        self.acked > self.next
+    }
+
     /// Returns how many bytes of the stream are acknowledged, of those that were seen.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {

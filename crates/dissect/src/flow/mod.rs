@@ -65,7 +65,7 @@ pub struct Flow {
     unproven: bool,
     memory: Memory,
     /// After the last segment that went the general way, and so until the next: nothing is held or was given up, no byte probes
-    /// a window, both ends have room, and neither has said that it is done.
+    /// a window, both ends have room, all that is acknowledged was seen, and neither has said that it is done.
     is_settled: bool,
     /// Of a stream that was in no frames.
     stream: Option<Box<Stream>>,
@@ -288,7 +288,7 @@ impl Flow {
         if segment.flags.fin {
             self.halves[side as usize].fin();
         }
-        let is_settled = |half: &Half| half.is_orderly() && !half.fin_seen();
+        let is_settled = |half: &Half| half.is_orderly() && !half.fin_seen() && !half.is_ahead();
         self.is_settled = self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none);
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
@@ -439,6 +439,9 @@ impl Flow {
         };
         tally.trace(Trace::Placed { side, offset: start.wrapping_sub(ORIGIN).cast_signed() });
         let half = &self.halves[side as usize];
+        if side == Side::Request && start == half.next() && half.is_ahead() {
+            self.book.note(Note::CapturedLate);
+        }
         if half.is_next(start) && self.probes[side as usize].is_none() {
             self.next_bytes(side, segment, len, tally);
             return;

@@ -142,6 +142,7 @@ impl Flow {
         }
         let other = &mut self.halves[side.other() as usize];
         let is_news = other.acknowledge(bare.ack) == Acked::Bytes;
+        self.is_settled &= !other.is_ahead();
         let acked = is_news.then(|| other.acked_bytes());
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
