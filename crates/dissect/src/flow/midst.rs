@@ -4,7 +4,7 @@
 //! next one, and so does each that follows until the client waits for all. An answer too many tells; so does a client that never waits,
 //! of which nothing can be told.
 
-use super::Flow;
+use super::{Flow, Stage};
 use overhead_decode::Note;
 use overhead_model::{Protocol, Side};
 
@@ -40,6 +40,13 @@ impl Flow {
             return None;
         }
         Some(Before { operations: self.book.operations(), unmatched: self.book.unmatched() })
+    }
+
+    /// Returns whether what is watched can only be told by answers without a request from here on, which no turn has.
+    #[inline]
+    pub(super) fn is_past_midst(&self) -> bool {
+        let is_known = |midst: Midst| midst.is_paired && midst.is_drained;
+        matches!(self.stage, Stage::Decoding(_)) && self.midst.is_none_or(is_known)
     }
 
     /// A segment of the server was taken in.

@@ -53,6 +53,7 @@ impl Flow {
         let (Memory::Later(turns), Stage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
         let state = || turns.state(|state| decoding.engine.feed_state(state));
         let begins = !self.unproven
+            && self.is_past_midst()
             && self.book.is_quiet()
             && decoding.engine.quiet().is_some()
             && turns.like(&Frames::default(), (side, bare), state).is_some();
@@ -239,7 +240,7 @@ impl Flow {
     /// A segment with payload went the general way: where the turn being learnt is whole with it, the turn is kept.
     #[inline]
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
-        let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered();
+        let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered() && self.is_past_midst();
         match &mut self.memory {
             Memory::On(memo) if memo.is_learning() => {
                 if let Stage::Decoding(decoding) = &self.stage
