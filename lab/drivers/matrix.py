@@ -188,8 +188,10 @@ def by_the_capture(system, port, scratch, record, streams, said):
         for name in sorted(set(mine) | set(theirs)):
             yield f"elements by their type: {name}", mine[name], theirs[name]
         plain = not any(name.startswith("RESP3") for name in theirs)
-    if system == "mysql" and {"LOAD", "FETCH"} & set(said["asked"]):
-        plain = False  # tshark takes a file that a client sends for commands, and rows of a cursor for OK packets
+    if system == "mysql" and ({"LOAD", "FETCH"} & set(said["asked"]) or said.get("pipelines")):
+        # tshark takes a file that a client sends for commands, rows of a cursor for OK packets, and what the server sends for the answer
+        # to the command before it in the capture, whichever was asked first.
+        plain = False
     if plain:  # tshark knows neither RESP3 nor the segments of CQL 5
         mine, theirs = counts.our_messages(system, port, file), counts.tshark_messages(system, port, file)
         for name in sorted(set(mine) | set(theirs)):

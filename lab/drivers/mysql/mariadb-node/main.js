@@ -45,6 +45,7 @@ async function main () {
       DROP: 2, CREATE: 2, SELECT: 43, CALL: 1, START: 1, DELETE: 1, ROLLBACK: 1, PING: 1, ...how === 'pipelining' ? { INSERT: 13 } : { INSERT: 12, LOAD: 1 }
     },
     errors: { SELECT: 1, INSERT: 1 },
+    pipelines: how === 'pipelining',
     // Of the procedure; and those that the reset has closed already are closed once more, which does not count.
     server: { Com_select: 2, Com_stmt_close: -3 }
   }))
