@@ -58,6 +58,6 @@ db.execute("SELECT 1; SELECT 2")
 asked = {"DROP": 1, "CREATE": 1, "INSERT": 20 + 50 + 1, "SELECT": 30 + 1 + 1 + 1 + 1, "BEGIN": 2, "COMMIT": 2, "COPY": 7,
          "DECLARE": 1, "FETCH": 4, "CLOSE": 1, "LISTEN": 1, "NOTIFY": 1}
 print(json.dumps({"driver": f"psycopg {psycopg.__version__}, libpq {psycopg.pq.version()}", "asked": asked,
-                  "errors": {"INSERT": 1, "COPY": 1}, "unanswered": 1}), flush=True)
+                  "errors": {"INSERT": 1, "COPY": 1}}), flush=True)
 sys.stdin.read()
 db.close()
