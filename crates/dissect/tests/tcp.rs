@@ -114,6 +114,15 @@ fn a_stream_goes_on_behind_a_hole_of_any_size() {
 }
 
 #[test]
+fn a_probe_of_a_window_of_0_before_a_hole_of_any_size_was_taken() {
+    let talk = talking().ack(Response).window(0).send(Request, &GET[..1]);
+    let talk = talk.miss(Request, 3 << 29).send(Request, GET).send(Request, GET).send(Response, VALUE);
+    let book = talk.dissect();
+    assert_eq!(book.totals.tcp.retransmitted_bytes, 0);
+    assert_eq!(book.totals.tcp.gap_bytes, (3 << 29) + GET.len() as u64);
+}
+
+#[test]
 fn a_message_is_not_taken_to_go_on_behind_a_hole_of_any_size() {
     let talk = talking().send(Request, &SET[..24]).miss(Request, (1 << 31) - 24);
     let talk = talk.send(Request, GET).send(Request, GET).send(Response, OK).send(Response, VALUE);

@@ -428,6 +428,9 @@ impl Flow {
             }
             Place::At(start) => start,
             Place::Behind(hole) => {
+                // The stream goes on behind it: a byte that probed a window of 0 was taken.
+                self.accept_probe(side, tally);
+                let hole = self.halves[side as usize].next()..hole.end;
                 self.skip_hole(side, &hole, tally);
                 hole.end
             }

@@ -76,7 +76,7 @@ impl Flow {
     }
 
     /// The byte was taken: it is payload like any other.
-    fn accept_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
+    pub(super) fn accept_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let next = self.halves[side as usize].next();
         let Some(probe) = self.probes[side as usize].take_if(|probe| probe.offset == next) else { return };
         let here = self.book.at(probe.number, probe.frames);
