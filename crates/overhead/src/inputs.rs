@@ -75,7 +75,7 @@ impl Findings {
     /// Adds them to the warnings of a run.
     pub fn report(self, warnings: &mut Warnings) {
         self.partial.into_iter().for_each(|warning| warnings.partial(warning));
-        warnings.dropped(self.dropped, "as the files say, the kernel or the interface");
+        warnings.dropped_of_files(self.dropped);
         self.remarks.into_iter().for_each(|warning| warnings.remark(warning));
     }
 }

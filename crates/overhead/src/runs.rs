@@ -114,7 +114,7 @@ impl KeptRun {
         if run.source.kind == SourceKind::File {
             return facts;
         }
-        warnings.dropped(run.source.kernel_drops.value().copied().unwrap_or_default(), "the kernel");
+        warnings.dropped_of_record(run.source.kernel_drops.value().copied().unwrap_or_default());
         let rotation = run.source.rotation;
         let is_part = is_part || rotation.is_some_and(|rotation| rotation.deleted_files > 0);
         let mut inputs = facts.inputs;

@@ -13,7 +13,8 @@ use overhead_report::text::{counted, grouped};
 pub struct Warnings {
     sentences: Vec<String>,
     partial: bool,
-    tells_drops: bool,
+    /// Frames that were dropped while they were captured, as the files say. The record of a run knows better, where there is one.
+    dropped: u64,
 }
 
 impl Warnings {
@@ -23,11 +24,16 @@ impl Warnings {
         self.sentences.push(warning.into());
     }
 
-    /// Frames were dropped while they were captured, as the record of the run or the files themselves say: once is enough.
-    pub fn dropped(&mut self, frames: u64, by_whom: &str) {
-        if frames > 0 && !self.tells_drops {
-            self.tells_drops = true;
-            self.partial(format!("{by_whom} dropped {} while they were captured", counted(frames, "frame")));
+    /// Frames were dropped while they were captured, as the files say.
+    pub fn dropped_of_files(&mut self, frames: u64) {
+        self.dropped = frames;
+    }
+
+    /// Frames were dropped while they were captured, as the record of the run says: what its files say is the same.
+    pub fn dropped_of_record(&mut self, frames: u64) {
+        self.dropped = 0;
+        if frames > 0 {
+            self.partial(format!("the kernel dropped {} while they were captured", counted(frames, "frame")));
         }
     }
 
@@ -37,7 +43,13 @@ impl Warnings {
     }
 
     /// Returns the warnings and the exit status that goes with them.
-    pub fn settle(self) -> (Vec<String>, u8) {
+    pub fn settle(mut self) -> (Vec<String>, u8) {
+        if self.dropped > 0 {
+            let dropped = counted(self.dropped, "frame");
+            self.partial(format!(
+                "the kernel or the interface dropped {dropped} while they were captured, as the files say"
+            ));
+        }
         (self.sentences, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
