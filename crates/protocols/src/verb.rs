@@ -15,11 +15,17 @@ pub(crate) struct Verb {
 impl Verb {
     /// From the first word of `text`.
     pub fn of_word(text: &[u8]) -> Self {
+        Self::in_capitals(text.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_'))
+    }
+
+    /// From several words with a space between any two.
+    pub fn of_words(text: &[u8]) -> Self {
+        Self::in_capitals(text)
+    }
+
+    fn in_capitals<'a>(text: impl IntoIterator<Item = &'a u8>) -> Self {
         let mut verb = Self::default();
         for (slot, byte) in verb.text.iter_mut().zip(text) {
-            if !byte.is_ascii_alphabetic() && *byte != b'_' {
-                break;
-            }
             *slot = byte.to_ascii_uppercase();
             verb.len += 1;
         }
@@ -39,16 +45,6 @@ impl Verb {
             }
         }
         Self::of_word(first)
-    }
-
-    /// From several words with a space between any two.
-    pub fn of_words(text: &[u8]) -> Self {
-        let mut verb = Self::default();
-        for (slot, byte) in verb.text.iter_mut().zip(text) {
-            *slot = byte.to_ascii_uppercase();
-            verb.len += 1;
-        }
-        verb
     }
 
     /// Returns the word.

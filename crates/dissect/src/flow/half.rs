@@ -79,6 +79,7 @@ pub enum Place {
     /// Further ahead, or further behind, than any window allows.
     Astray,
 }
+
 /// What an acknowledgment is the first to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acked {

@@ -58,20 +58,14 @@ impl Flow {
         midst.is_paired |= self.book.operations() > before.operations;
         midst.is_drained |= self.book.outstanding() == 0;
         if midst.is_paired && self.book.unmatched() > before.unmatched {
-            self.shifted();
+            self.book.note_once(Note::Shifted);
         }
     }
 
     /// The connection is over.
     pub(super) fn leave_midst(&mut self) {
         if self.midst.is_some_and(|midst| midst.is_paired && !midst.is_drained) {
-            self.shifted();
-        }
-    }
-
-    fn shifted(&mut self) {
-        if !self.book.is_noted(Note::Shifted) {
-            self.book.note(Note::Shifted);
+            self.book.note_once(Note::Shifted);
         }
     }
 }

@@ -330,9 +330,7 @@ impl Flow {
             && self.book.outstanding() > limits::OUTSTANDING_ONE_WAY
         {
             engine.abandon(&mut Ledger::new(&mut self.book, *protocol, tally));
-            if !self.book.is_noted(Note::Abandoned) {
-                self.book.note(Note::Abandoned);
-            }
+            self.book.note_once(Note::Abandoned);
         }
     }
 

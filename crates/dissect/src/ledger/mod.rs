@@ -132,6 +132,13 @@ impl Book {
         *self.said.get_or_insert_default().notes.entry(note).or_default() += 1;
     }
 
+    /// Counts a warning that tells nothing more the second time.
+    pub fn note_once(&mut self, note: Note) {
+        if !self.is_noted(note) {
+            self.note(note);
+        }
+    }
+
     /// Takes the warnings out, and how often they occurred.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
         self.said.as_mut().map(|said| std::mem::take(&mut said.notes)).unwrap_or_default()

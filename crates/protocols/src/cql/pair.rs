@@ -81,6 +81,11 @@ impl Prepared {
     pub fn weight(&self) -> usize {
         self.bind.weight() + self.result.weight() + self.text.held().div_ceil(TYPE_ENTRY)
     }
+
+    /// Returns it with a result of other types, which the server calls so.
+    fn giving(&self, metadata_id: &[u8], result: Types) -> Self {
+        Self { metadata_id: metadata_id.into(), result, ..self.clone() }
+    }
 }
 
 /// Requests that wait on one stream id; more than one only where a client breaks the rules or a response was lost.
@@ -383,10 +388,7 @@ impl Session {
         };
         let told = self.shared.statements.find(&prepared.id).filter(|told| *told.metadata_id == *metadata_id);
         let is_told = told.is_some();
-        let agreed = told.unwrap_or_else(|| {
-            let (metadata_id, result) = (metadata_id.into(), Types::default());
-            Arc::new(Prepared { metadata_id, result, ..prepared.clone() })
-        });
+        let agreed = told.unwrap_or_else(|| Arc::new(prepared.giving(metadata_id, Types::default())));
         self.memory.change(|memory| {
             memory.asks_in_vain |= !is_told;
             memory.keep(agreed);
@@ -396,8 +398,7 @@ impl Session {
     /// The types of the rows of a prepared statement are others than when it was prepared, and are called so.
     pub fn result_changed(&mut self, statement: StatementRef, metadata_id: &[u8], result: &Types) {
         let Some(prepared) = self.prepared(statement) else { return };
-        let (metadata_id, result) = (metadata_id.into(), result.clone());
-        let changed = Arc::new(Prepared { metadata_id, result, ..prepared.clone() });
+        let changed = Arc::new(prepared.giving(metadata_id, result.clone()));
         self.shared.statements.publish(&changed);
         self.memory.change(|memory| memory.keep(changed));
     }

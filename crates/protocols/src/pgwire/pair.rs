@@ -14,7 +14,7 @@ mod copying;
 
 use super::copy::Copy;
 use super::session::{PortalId, Session, StatementId, View};
-use super::sql::{Said, Verb};
+use super::sql::Said;
 use crate::limits;
 use crate::statement::Statement;
 use copying::{CopyIn, UnitCopies};

@@ -16,6 +16,9 @@ pub(super) struct Said {
     pub statement: Statement,
 }
 
+/// The first half of a two-phase commit, which prepares no statement.
+const TWO_PHASE: &[u8] = b"PREPARE TRANSACTION";
+
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. The first
 /// half of a two-phase commit is `PREPARE TRANSACTION`.
 pub(super) fn verb(sql: &[u8]) -> Verb {
@@ -24,9 +27,14 @@ pub(super) fn verb(sql: &[u8]) -> Verb {
     let verb = Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main);
     if verb.is(b"PREPARE") && tokens.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION")) {
         // No statement is prepared, but a transaction to be committed.
-        return Verb::of_words(b"PREPARE TRANSACTION");
+        return Verb::of_words(TWO_PHASE);
     }
     verb
+}
+
+/// Returns the verb that the tag of a complete command names, as [`verb`] has it.
+pub(super) fn verb_of_tag(tag: &[u8]) -> Verb {
+    if tag.strip_suffix(b"\0").unwrap_or(tag) == TWO_PHASE { Verb::of_words(TWO_PHASE) } else { Verb::of_word(tag) }
 }
 
 /// Returns whether `sql` does nothing but `SET` and `SHOW`.

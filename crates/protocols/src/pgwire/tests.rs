@@ -117,6 +117,11 @@ fn talk(turns: &[(Side, Vec<Vec<u8>>)]) -> Vec<String> {
 fn transcript(turns: &[(Side, Vec<Vec<u8>>)]) -> Transcript {
     let mut conversation = vec![(C, startup()), (S, welcome())];
     conversation.extend(turns.iter().map(|(side, messages)| (*side, messages.concat())));
+    whole(&conversation)
+}
+
+/// Runs a conversation from its start-up on, and checks it cut everywhere.
+fn whole(conversation: &[(Side, Vec<u8>)]) -> Transcript {
     let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     check(|| Pgwire::new(false), &conversation)
 }

@@ -1,6 +1,7 @@
 //! The server's side: which request a response answers, and what becomes of its unit.
 
-use super::{Class, Expected, Fate, OpId, Out, Pairing, Reader, Request, Stage, UnitId, Verb};
+use super::super::sql;
+use super::{Class, Expected, Fate, OpId, Out, Pairing, Reader, Request, Stage, UnitId};
 
 /// How far to look for the request that an unexpected response answers, where bytes were lost.
 const LOOK_AHEAD: usize = 32;
@@ -142,12 +143,13 @@ impl Pairing {
     /// A command is complete; its tag may name it.
     pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
         self.end_copy(id);
-        let is_two_phase = tag.strip_suffix(b"\0").unwrap_or(tag) == b"PREPARE TRANSACTION";
-        let verb = if is_two_phase { Verb::of_words(b"PREPARE TRANSACTION") } else { Verb::of_word(tag) };
         if let Some(unit) = self.unit(id)
             && let Some(via) = unit.via_unknown.take()
-            && !verb.is_empty()
         {
+            let verb = sql::verb_of_tag(tag);
+            if verb.is_empty() {
+                return;
+            }
             let statement = unit.statement.clone();
             self.label(id, verb.as_str(), false, via, statement, out);
         }

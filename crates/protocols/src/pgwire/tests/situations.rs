@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn start_up_with_trust_names_both_ends() {
     let conversation = [(C, startup()), (S, welcome()), (C, msg(b'X', b""))];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-    let transcript = check(|| Pgwire::new(false), &conversation);
+    let transcript = whole(&conversation);
     assert_eq!(
         transcript.summary(),
         [
@@ -32,9 +31,8 @@ fn encryption_refused_then_scram() {
         (C, msg(b'p', b"c=biws,r=abcd,p=cHJvb2Y=")),
         (S, [sasl(12, b"v=c2lnbmF0dXJl"), welcome()].concat()),
     ];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     assert_eq!(
-        check(|| Pgwire::new(false), &conversation).summary(),
+        whole(&conversation).summary(),
         [
             "setup GSSENCREQUEST [] ok: framing 8 | status 1",
             "setup SSLREQUEST [] ok: framing 8 | status 1",
@@ -51,9 +49,8 @@ fn md5_password_that_is_wrong() {
         (C, msg(b'p', b"md50123456789abcdef\0")),
         (S, error("FATAL")),
     ];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     assert_eq!(
-        check(|| Pgwire::new(false), &conversation).summary(),
+        whole(&conversation).summary(),
         ["setup STARTUP [] error: framing 19, metadata 45 | framing 21, metadata 4, status 12"]
     );
 }
@@ -64,19 +61,14 @@ fn newest_minor_version_negotiated() {
         (C, packet((3 << 16) | 2, b"user\0me\0_pq_.x\0on\0\0")),
         (S, [msg(b'v', b"\0\x03\0\0\0\0\0\x01_pq_.x\0"), welcome()].concat()),
     ];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-    let summary = check(|| Pgwire::new(false), &conversation).summary();
+    let summary = whole(&conversation).summary();
     assert_eq!(summary, ["setup STARTUP [] ok: framing 13, metadata 14 | framing 36, metadata 58, status 5"]);
 }
 
 #[test]
 fn encryption_answered_by_an_error() {
     let conversation = [(C, packet(80_877_103, b"")), (S, error("FATAL"))];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-    assert_eq!(
-        check(|| Pgwire::new(false), &conversation).summary(),
-        ["setup SSLREQUEST [] error: framing 8 | framing 12, status 12"]
-    );
+    assert_eq!(whole(&conversation).summary(), ["setup SSLREQUEST [] error: framing 8 | framing 12, status 12"]);
 }
 
 #[test]
@@ -90,9 +82,8 @@ fn gssapi_accepted() {
         (C, wrapped.to_vec()),
         (S, wrapped.to_vec()),
     ];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     assert_eq!(
-        check(|| Pgwire::new(false), &conversation).summary(),
+        whole(&conversation).summary(),
         [
             "setup GSSENCREQUEST [] ok: framing 8 | status 1",
             "setup GSSENCREQUEST [handshake] ok: tls 7 | tls 6",
@@ -111,9 +102,8 @@ fn a_query_is_cancelled() {
 #[test]
 fn a_server_older_than_protocol_3_answers_with_text() {
     let conversation = [(C, startup()), (S, b"EFATAL 1: unsupported frontend protocol\0".to_vec())];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     assert_eq!(
-        check(|| Pgwire::new(false), &conversation).summary(),
+        whole(&conversation).summary(),
         ["setup STARTUP [] error: framing 13, metadata 26 | framing 2, status 38"]
     );
 }
@@ -436,8 +426,7 @@ fn base_backup_is_a_copy_for_each_table_space_and_one_for_the_manifest() {
         (S, [msg(b'd', b"file\n\t\\\n"), msg(b'c', b""), msg(b'H', b"\0\0\0")].concat()),
         (S, [msg(b'd', b"{\n\t\\\n"), msg(b'c', b""), tag("SELECT"), ready()].concat()),
     ];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-    let summary = check(|| Pgwire::new(false), &conversation).summary().split_off(1);
+    let summary = whole(&conversation).summary().split_off(1);
     assert_eq!(summary.len(), 1, "{summary:?}");
     assert!(summary[0].contains("data 16"), "8 and 5 of the copies, to the last byte, and a cell of 3: {summary:?}");
 }
@@ -519,9 +508,8 @@ fn replication_is_background() {
         (C, [msg(b'd', &[b"r".to_vec(), vec![0; 33]].concat()), msg(b'c', b"")].concat()),
         (S, [msg(b'c', b""), tag("COPY 0"), ready()].concat()),
     ];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     assert_eq!(
-        check(|| Pgwire::new(false), &conversation).summary().split_off(1),
+        whole(&conversation).summary().split_off(1),
         ["background START_REPLICATION [simple] ok: framing 17, metadata 33, query 36 | \
           framing 35, metadata 42, data 6, status 7"]
     );

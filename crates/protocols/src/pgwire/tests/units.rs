@@ -139,8 +139,7 @@ fn products_that_speak_the_protocol_name_themselves() {
     let statuses =
         [msg(b'S', b"crdb_version\0CockroachDB CCL v23.1.4 (x86_64)\0"), msg(b'S', b"server_version\x0013.0.0\0")];
     let conversation = [(C, startup()), (S, [msg(b'R', &[0; 4]), statuses.concat(), ready()].concat())];
-    let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-    let transcript = check(|| Pgwire::new(false), &conversation);
+    let transcript = whole(&conversation);
     assert_eq!(transcript.software[1].as_deref(), Some("CockroachDB 23.1.4"));
     let status = msg(b'S', b"server_version\x0011.2-YB-2.14.0.0-b0\0");
     let answer = [msg(b'R', &[0; 4]), status, ready()].concat();
