@@ -11,7 +11,7 @@
 use super::window::Window;
 use super::{FileInterface, FrameAt, Step};
 use crate::limits::MAX_FRAME_BYTES;
-use overhead_model::frame::LinkType;
+use overhead_model::frame::{Frame, LinkType};
 use pcap_parser::nom;
 use pcap_parser::pcap::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header};
 use pcap_parser::{LegacyPcapBlock, PcapError};
@@ -78,31 +78,24 @@ impl LegacyReader {
         &self.interface
     }
 
-    /// Returns the record at the beginning of these bytes where they hold all of it and it has the usual header, which is the rule.
+    /// Returns the frame at the beginning of these bytes, and what is behind it, where they hold all of its record and that has the
+    /// usual header, which is the rule.
     #[inline]
-    pub(super) fn buffered(&self, bytes: &[u8]) -> Option<FrameAt> {
-        let fields: &[[u8; 4]; 4] = bytes.as_chunks().0.first_chunk()?;
+    pub(super) fn buffered<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
+        let (header, behind) = bytes.split_first_chunk::<USUAL_HEADER>()?;
+        let fields: &[[u8; 4]; 4] = header.as_chunks().0.first_chunk()?;
         let [seconds, fraction, captured, original_len] = fields.map(u32::from_le_bytes);
-        let record = USUAL_HEADER + captured as usize;
-        (self.is_usual && captured <= MAX_FRAME_BYTES && record <= bytes.len()).then(|| FrameAt {
-            time_ns: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns,
-            link: self.interface[0].link,
-            interface: 0,
-            original_len,
-            record,
-            data: USUAL_HEADER..record,
-        })
-    }
-
-    pub(super) fn step(&self, window: &mut Window) -> io::Result<Step> {
-        match self.buffered(window.bytes()) {
-            Some(frame) => Ok(Step::Frame(frame)),
-            None => self.search(window),
+        if !self.is_usual || captured > MAX_FRAME_BYTES {
+            return None;
         }
+        let (bytes, rest) = behind.split_at_checked(captured as usize)?;
+        let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns;
+        let (link, original_len) = (self.interface[0].link, original_len.max(captured));
+        Some((Frame { time_ns, link, original_len, interface: 0, bytes }, rest))
     }
 
-    /// A record that has to be read yet, or that ends the file.
-    fn search(&self, window: &mut Window) -> io::Result<Step> {
+    /// Reads the next record, whatever its header, or finds the end of the file.
+    pub(super) fn step(&self, window: &mut Window) -> io::Result<Step> {
         loop {
             let have = window.bytes().len();
             let wanted = match (self.parse)(window.bytes()) {

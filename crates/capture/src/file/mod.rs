@@ -138,9 +138,9 @@ impl FrameAt {
     /// Returns the frame, of the bytes from the record on. One that was recorded as longer than it was is as long as what
     /// was captured of it.
     #[inline]
-    fn frame(self, bytes: &[u8]) -> Frame<'_> {
-        let Self { time_ns, link, interface, original_len, data, .. } = self;
-        let bytes = bytes.get(data).unwrap_or_default();
+    fn frame<'a>(&self, bytes: &'a [u8]) -> Frame<'a> {
+        let Self { time_ns, link, interface, original_len, ref data, .. } = *self;
+        let bytes = bytes.get(data.clone()).unwrap_or_default();
         Frame { time_ns, link, original_len: original_len.max(bytes.len() as u32), interface, bytes }
     }
 }
@@ -259,16 +259,18 @@ impl FileSource {
     /// frame that has to be read first, a block of another kind - is for [`FileSource::fill`].
     #[inline]
     pub fn buffered_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let mut passed = std::mem::take(&mut self.delivered);
-        let (mut flow, mut next) = (ControlFlow::Continue(()), self.next.take());
+        self.window.consume(std::mem::take(&mut self.delivered));
         let bytes = self.window.bytes();
+        let first = self.next.take();
+        let mut next = first.map(|at| (at.frame(bytes), bytes.get(at.record..).unwrap_or_default()));
+        let (mut rest, mut flow) = (bytes, ControlFlow::Continue(()));
         while flow.is_continue()
-            && let Some(rest) = bytes.get(passed..)
-            && let Some(at) = next.take().or_else(|| self.format.buffered(rest))
+            && let Some((frame, behind)) = next.take().or_else(|| self.format.buffered(rest))
         {
-            passed += at.record;
-            flow = take(&at.frame(rest));
+            rest = behind;
+            flow = take(&frame);
         }
+        let passed = bytes.len() - rest.len();
         self.window.consume(passed);
         flow
     }
@@ -322,9 +324,9 @@ impl FormatReader {
         }
     }
 
-    /// Returns the frame at the beginning of these bytes, where they hold all of it.
+    /// Returns the frame at the beginning of these bytes, and what is behind its record, where they hold all of it.
     #[inline]
-    fn buffered(&mut self, bytes: &[u8]) -> Option<FrameAt> {
+    fn buffered<'a>(&mut self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         match self {
             Self::Legacy(reader) => reader.buffered(bytes),
             Self::Pcapng(reader) => reader.buffered(bytes),

@@ -13,7 +13,7 @@ use crate::limits::{
     MAX_DESCRIPTION_BLOCK_BYTES, MAX_INTERFACE_NAME_BYTES, MAX_INTERFACES, MAX_PACKET_BLOCK_BYTES,
     MAX_SECRETS_BLOCK_BYTES,
 };
-use overhead_model::frame::LinkType;
+use overhead_model::frame::{Frame, LinkType};
 use pcap_parser::nom::{self, IResult};
 use pcap_parser::pcapng::{
     parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le, parse_interfacestatisticsblock_be,
@@ -94,21 +94,24 @@ impl PcapngReader {
         })
     }
 
-    /// Returns the frame at the beginning of these bytes where they hold all of an enhanced packet block, which is the rule.
-    /// What is odd about it is for [`PcapngReader::step`] to say.
+    /// Returns the frame at the beginning of these bytes, and what is behind it, where they hold all of an enhanced packet block,
+    /// which is the rule. What is odd about it is for [`PcapngReader::step`] to say.
     #[inline]
-    pub(super) fn buffered(&mut self, bytes: &[u8]) -> Option<FrameAt> {
+    pub(super) fn buffered<'a>(&mut self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         if self.order.u32(bytes, 0)? != ENHANCED_PACKET {
             return None;
         }
         let len = self.order.u32(bytes, 4)?;
-        let block = bytes.get(..len as usize).filter(|_| len <= MAX_PACKET_BLOCK_BYTES && len.is_multiple_of(4))?;
+        if len > MAX_PACKET_BLOCK_BYTES || !len.is_multiple_of(4) {
+            return None;
+        }
+        let (block, rest) = bytes.split_at_checked(len as usize)?;
         if self.order.u32(block, block.len().checked_sub(4)?)? != len {
             return None;
         }
         let frame = self.enhanced_packet(block)?.ok()?;
         self.time_ns = frame.time_ns;
-        Some(frame)
+        Some((frame.frame(block), rest))
     }
 
     pub(super) fn step(&mut self, window: &mut Window) -> io::Result<Step> {
