@@ -7,14 +7,14 @@ use crate::limits;
 use crate::moment::Moment;
 use crate::packet::{Bare, Plain, Segment};
 use crate::select::Selection;
+use crate::table::{Key, Table};
 use crate::tls::KeyLog;
 use crate::totals::Totals;
-use overhead_decode::{FastMap, Note};
+use overhead_decode::Note;
 use overhead_model::{CallPacket, FrameFacts, Tally, Trace};
 use overhead_protocols::Shared;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// All connections, or those that fall to one thread: segments in, closed operations out to a [`Tally`].
@@ -36,7 +36,7 @@ pub struct Connections<T> {
     /// What connections share of their memos; absent where they have none.
     turns: Option<Turns>,
     totals: Totals,
-    flows: FastMap<Key, Box<Entry>>,
+    flows: Table<Entry>,
     /// Closed ones in order of their closing, to be forgotten in time.
     closing: VecDeque<(u64, Key)>,
     /// Until after this time, none of them is.
@@ -132,7 +132,7 @@ impl<T: Tally> Connections<T> {
             is_listening: false,
             turns: Some(Turns::default()),
             totals: Totals::default(),
-            flows: FastMap::default(),
+            flows: Table::default(),
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
             holdings: Holdings::default(),
@@ -176,12 +176,12 @@ impl<T: Tally> Connections<T> {
 
     /// Returns how many frames were taken from the memo so far.
     pub fn memo_hits(&self) -> u64 {
-        self.hits + self.flows.values().map(|entry| entry.flow.hits()).sum::<u64>()
+        self.hits + self.flows.iter().map(|(_, entry)| entry.flow.hits()).sum::<u64>()
     }
 
     /// Returns what was tallied so far.
     pub fn tally(&mut self) -> &T {
-        for entry in self.flows.values_mut() {
+        for entry in self.flows.iter_mut() {
             entry.announce(&mut self.tally);
             entry.flow.tell(&mut self.tally);
         }
@@ -202,7 +202,7 @@ impl<T: Tally> Connections<T> {
     /// Takes in the segment of a frame with the usual headers.
     #[inline(always)]
     pub fn plain(&mut self, plain: &Plain<'_>, at: Moment) {
-        self.take(Key::of_words(plain.ends()), plain.bare(), || plain.segment(), at);
+        self.take(Key::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at);
     }
 
     /// Takes in what a TLS library was called with.
@@ -282,7 +282,7 @@ impl<T: Tally> Connections<T> {
     #[cold]
     fn first(&mut self, segment: &Segment<'_>, key: Key, at: Moment) {
         if let Some(entry) = self.flows.remove(&key) {
-            self.end(*entry);
+            self.end(entry);
             self.forget_stale_closings();
         }
         self.count += 1;
@@ -292,7 +292,7 @@ impl<T: Tally> Connections<T> {
         if self.early.is_some() {
             flow.expect_calls();
         }
-        self.flows.insert(key, Box::new(Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected }));
+        self.flows.insert(key, Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected });
         if selected {
             self.holdings.begin();
         }
@@ -315,7 +315,7 @@ impl<T: Tally> Connections<T> {
             && let Some((number, key)) = self.unselected.pop_front()
         {
             if let Some(entry) = self.remove_numbered(number, &key, |_| true) {
-                self.end(*entry);
+                self.end(entry);
             }
         }
     }
@@ -370,7 +370,7 @@ impl<T: Tally> Connections<T> {
         if self.tally.statements() <= limits::STATEMENTS {
             return;
         }
-        for entry in self.flows.values_mut() {
+        for entry in self.flows.iter_mut() {
             entry.announce(&mut self.tally);
             entry.flow.forget_turns(&mut self.tally);
         }
@@ -378,7 +378,7 @@ impl<T: Tally> Connections<T> {
             turns.clear();
         }
         self.tally.shed_statements(limits::STATEMENTS / 2);
-        for entry in self.flows.values_mut() {
+        for entry in self.flows.iter_mut() {
             entry.flow.renumber(|row| self.tally.renumbered(row));
         }
         if self.company.is_some() {
@@ -396,7 +396,7 @@ impl<T: Tally> Connections<T> {
             self.retire_one(closed_ns, key);
         }
         if self.holdings.is_crowded() {
-            for entry in self.flows.values_mut().filter(|entry| entry.held > 0) {
+            for entry in self.flows.iter_mut().filter(|entry| entry.held > 0) {
                 entry.announce(&mut self.tally);
                 entry.flow.shrink(&mut self.tally);
                 let before = entry.weigh();
@@ -411,7 +411,7 @@ impl<T: Tally> Connections<T> {
     /// Gives up connections until there is some room: the largest, and of equal ones the oldest.
     fn give_up_largest(&mut self) {
         let mut sizes: Vec<_> =
-            self.flows.iter().map(|(&key, entry)| (Reverse(entry.held), entry.number, key)).collect();
+            self.flows.iter().map(|(key, entry)| (Reverse(entry.held), entry.number, *key)).collect();
         sizes.sort_unstable_by_key(|&(held, number, _)| (held, number));
         for (_, number, key) in sizes {
             if !self.holdings.is_crowded() {
@@ -425,12 +425,12 @@ impl<T: Tally> Connections<T> {
     fn give_up(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) {
         if let Some(entry) = self.remove_numbered(number, key, is_due) {
             self.totals.tcp.given_up += u64::from(entry.closed_ns.is_none());
-            self.end(*entry);
+            self.end(entry);
         }
     }
 
     /// Takes the connection of this number out of the table, where it is still there and `is_due`.
-    fn remove_numbered(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) -> Option<Box<Entry>> {
+    fn remove_numbered(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) -> Option<Entry> {
         self.flows.get(key).filter(|entry| entry.number == number && is_due(entry))?;
         self.flows.remove(key)
     }
@@ -460,16 +460,16 @@ impl<T: Tally> Connections<T> {
         if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
             && let Some(entry) = self.flows.remove(&key)
         {
-            self.end(*entry);
+            self.end(entry);
         }
     }
 
     /// Ends all connections and gives the tally, and what is to be added to the totals.
     pub fn finish(mut self) -> (T, Totals) {
-        let mut open: Vec<Box<Entry>> = std::mem::take(&mut self.flows).into_values().collect();
-        open.sort_unstable_by_key(|entry| entry.number);
-        for entry in open {
-            self.end(*entry);
+        let mut open = self.flows.drain();
+        open.sort_unstable_by_key(|of| of.1.number);
+        for of in open {
+            self.end(of.1);
         }
         self.totals.uncaptured_call_bytes += self.early.as_ref().map_or(0, EarlyCalls::bytes);
         let refused = self.shared.refused();
@@ -495,55 +495,10 @@ impl<T: Tally> Connections<T> {
     }
 }
 
-/// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 only the first two.
-#[derive(Clone, Copy, Debug, Eq)]
-struct Key([u64; 5]);
-
-impl PartialEq for Key {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        let ([a, b, rest @ .., ports], [of_a, of_b, of_rest @ .., of_ports]) = (self.0, other.0);
-        // Word by word: a comparison of bytes would be a call.
-        (a, b, ports) == (of_a, of_b, of_ports) && (ports == 0 || rest == of_rest)
-    }
-}
-
-impl Key {
-    /// Of two ends, each in a word (IPv4): the key, and whether the first is the lesser.
-    #[inline]
-    fn of_words([a, b]: [u64; 2]) -> (Self, bool) {
-        (Self([a.min(b), a.max(b), 0, 0, 0]), a <= b)
-    }
-
-    /// The same of any ends.
-    fn of(a: SocketAddr, b: SocketAddr) -> (Self, bool) {
-        if let (SocketAddr::V4(a), SocketAddr::V4(b)) = (a, b) {
-            return Self::of_words([a, b].map(|end| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())));
-        }
-        let end = |end: SocketAddr| match end {
-            SocketAddr::V4(end) => (u128::from(end.ip().to_bits()), end.port()),
-            SocketAddr::V6(end) => (end.ip().to_bits(), end.port()),
-        };
-        let (a, b) = (end(a), end(b));
-        let is_lesser = a <= b;
-        let (a, b) = (a.min(b), a.max(b));
-        let ports = 1 << 32 | u64::from(a.1) << 16 | u64::from(b.1);
-        (Self([(a.0 >> 64) as u64, a.0 as u64, (b.0 >> 64) as u64, b.0 as u64, ports]), is_lesser)
-    }
-}
-
-impl std::hash::Hash for Key {
-    #[inline]
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        let [a, b, rest @ ..] = self.0;
-        state.write_u64(a);
-        state.write_u64(b);
-        if rest[2] != 0 {
-            for word in rest {
-                state.write_u64(word);
-            }
-        }
-    }
+/// Apart, and of a copy: what was read of a frame need not lie in memory for those that are recalled.
+#[inline(never)]
+fn segment_of(plain: Plain<'_>) -> Segment<'_> {
+    plain.segment()
 }
 
 fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {

@@ -48,8 +48,8 @@ pub struct Copies {
     digests: Vec<u64>,
     sightings: Vec<Sighting>,
     next: usize,
-    /// Until there is a second place: frames with their times, to be told by their headers. In step with `sightings`.
-    early: Vec<(Early, u64)>,
+    /// Until there is a second place: frames with their times, to be told by their headers.
+    early: Box<[(Early, u64); limits::COPIES]>,
     first: Option<Place>,
     /// The interface of the only place so far, where that is all that tells it apart.
     only_interface: Option<u32>,
@@ -65,7 +65,7 @@ impl Default for Copies {
             digests: Vec::new(),
             sightings: Vec::new(),
             next: 0,
-            early: vec![(Early::Digest(0), 0); limits::COPIES],
+            early: Box::new([(Early::Digest(0), 0); limits::COPIES]),
             first: None,
             only_interface: None,
             several: false,
@@ -75,18 +75,19 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Returns whether `frame`, which holds `segment`, was seen at another place shortly before.
-    #[inline]
+    /// Returns whether `frame`, which is `plain`, was seen at another place shortly before.
+    #[inline(always)]
     pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
         if self.only_interface == Some(frame.interface) {
-            self.remember_early(Early::Header(*plain.header), frame.time_ns);
+            self.remember_early(|kept| *kept = (Early::Header(*plain.header), frame.time_ns));
             return false;
         }
-        self.has_plain_elsewhere(frame, plain)
+        self.has_plain_elsewhere(frame, *plain)
     }
 
+    /// A copy of `plain`, so that it need not lie in memory for other frames.
     #[inline(never)]
-    fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
+    fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: Plain<'_>) -> bool {
         // An Ethernet header says no more of the place.
         let place = Place { interface: frame.interface, ..Place::default() };
         let is_copy = self.has_segment(frame, &plain.segment());
@@ -108,7 +109,8 @@ impl Copies {
     fn has(&mut self, frame: &Frame<'_>, headers: impl FnOnce() -> u64, full: impl FnOnce() -> u64) -> bool {
         let (place, now_ns) = (place(frame), frame.time_ns);
         if self.is_only_place(place) {
-            self.remember_early(Early::Digest(headers()), now_ns);
+            let digest = headers();
+            self.remember_early(|kept| *kept = (Early::Digest(digest), now_ns));
             return false;
         }
         if !self.several {
@@ -131,10 +133,12 @@ impl Copies {
         !self.several && *self.first.get_or_insert(place) == place
     }
 
-    #[inline]
-    fn remember_early(&mut self, frame: Early, time_ns: u64) {
-        if let Some(kept) = self.early.get_mut(self.next) {
-            *kept = (frame, time_ns);
+    /// Has the place of the oldest frame written.
+    #[inline(always)]
+    fn remember_early(&mut self, write: impl FnOnce(&mut (Early, u64))) {
+        // The remainder spares a check of the index.
+        if let Some(kept) = self.early.get_mut(self.next % limits::COPIES) {
+            write(kept);
         }
         self.next = (self.next + 1) % limits::COPIES;
     }
@@ -144,7 +148,7 @@ impl Copies {
     fn expect_copies(&mut self) {
         let place = self.first.unwrap_or_default();
         (self.several, self.only_interface, self.by_header) = (true, None, limits::COPIES);
-        for (frame, time_ns) in std::mem::take(&mut self.early) {
+        for &(frame, time_ns) in self.early.iter() {
             self.digests.push(match frame {
                 Early::Header(header) => of_headers(HEADERS, &of_plain_header(&header)).value(),
                 Early::Digest(digest) => digest,

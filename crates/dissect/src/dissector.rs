@@ -14,10 +14,9 @@ use overhead_decode::Note;
 use overhead_model::{CallPacket, Frame, LinkType, StreamPiece, Tally};
 use std::sync::Arc;
 
-/// A segment as it was found: in a frame with the usual headers, which are read when they are needed, or otherwise.
+/// What was found in a frame.
 #[derive(Clone, Copy, Debug)]
 enum Found<'a> {
-    Plain(&'a Plain<'a>),
     Segment(&'a Segment<'a>),
     /// No segment, but what a TLS library was called with.
     Call(&'a CallPacket<'a>),
@@ -50,7 +49,7 @@ impl Frames {
     /// Takes in one frame; a TCP segment that it holds or completes is handed to `take`.
     fn frame(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
         match self.look_at(frame) {
-            Sight::Usual(plain) => take(Found::Plain(&plain), self.moment()),
+            Sight::Usual(plain) => take(Found::Segment(&plain.segment()), self.moment()),
             Sight::Copy => {}
             Sight::Other => self.rare(frame, take),
         }
@@ -269,13 +268,11 @@ impl<T: Tally> Dissector<T> {
         let Self { frames, connections, share, .. } = self;
         let is_own = |found: &Found<'_>| match (share, *found) {
             (None, _) | (Some(_), Found::Call(CallPacket::Announcement)) => true,
-            (Some(share), Found::Plain(plain)) => share.has_plain(plain),
             (Some(share), Found::Segment(segment)) => share.has(segment),
             (Some(share), Found::Call(CallPacket::Part(part))) => share.has_ends([part.sender, part.receiver]),
         };
         frames.rare(frame, |found, at| match found {
             found if !is_own(&found) => {}
-            Found::Plain(plain) => connections.plain(plain, at),
             Found::Segment(segment) => connections.segment(segment, at),
             Found::Call(call) => connections.call(call, at),
         });
@@ -291,7 +288,6 @@ impl<T: Tally> Dissector<T> {
         }
         frames.frame(frame, |found, at| {
             let segment = match found {
-                Found::Plain(plain) => plain.segment(),
                 Found::Segment(segment) => *segment,
                 Found::Call(call) => return connections.call(call, at),
             };

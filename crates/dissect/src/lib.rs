@@ -38,6 +38,7 @@ pub mod packet;
 mod proxy;
 mod route;
 mod select;
+mod table;
 mod tls;
 mod totals;
 

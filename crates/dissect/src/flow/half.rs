@@ -153,10 +153,16 @@ impl Half {
         self.acked > self.next
     }
 
-    /// Returns how many bytes of the stream are acknowledged, of those that were seen.
+    /// Returns up to which offset the stream is acknowledged, of what was seen of it.
+    #[inline]
+    pub fn acked_seen(&self) -> u64 {
+        self.acked.min(self.high)
+    }
+
+    /// Returns how many bytes of the stream that are.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
-        self.acked.min(self.high).saturating_sub(ORIGIN)
+        self.acked_seen().saturating_sub(ORIGIN)
     }
 
     /// Bytes in holes that were given up and never filled.
@@ -322,11 +328,19 @@ impl Half {
     /// `len` bytes at `next` are being delivered, of which these were captured.
     #[inline(always)]
     pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
-        // What was in no frames is not sent again.
-        if bytes.len() as u64 == len && self.base.is_none() {
-            self.recent.remember(self.next, bytes);
-        }
         self.deliver(len);
+        if bytes.len() as u64 == len {
+            self.remember(bytes);
+        }
+    }
+
+    /// These bytes are the last ones that were delivered, and may be repeated.
+    #[inline(always)]
+    pub fn remember(&mut self, bytes: &[u8]) {
+        // What was in no frames is not sent again.
+        if self.base.is_none() {
+            self.recent.remember(self.next - bytes.len() as u64, bytes);
+        }
     }
 
     /// `len` bytes at `next` are being delivered.

@@ -6,6 +6,7 @@
 //! their turn is complete, so that one that goes on otherwise can still go the general way.
 
 use super::counts::Counts;
+use super::half::ORIGIN;
 use super::stretch::TextFound;
 use super::turn::{Frames, Latency, Taken, Turn, turn};
 use super::turns::{State, Turns, looks};
@@ -90,7 +91,7 @@ pub struct Memo {
     due: u64,
     /// How many bytes more than it that were, by direction; the sums wrap where they were fewer.
     longer: [u64; 2],
-    /// How far each direction was acknowledged when its last payload came, and at the end of the last turn.
+    /// Up to which offset each direction was acknowledged when its last payload came, and at the end of the last turn.
     acked_before: [u64; 2],
     acked: [u64; 2],
     /// Lengths and directions of the frames that turns began with that were not learnt, the latest first.
@@ -214,14 +215,14 @@ impl Memo {
         self.turns.insert(0, known);
     }
 
-    /// Payload of a direction came again, when that much of it was acknowledged.
+    /// Payload of a direction came again, when it was acknowledged up to this offset.
     #[inline]
     pub fn came(&mut self, side: Side, acked: u64) {
         self.acked_before[side as usize] = acked;
     }
 
-    /// The turn under way is whole with this frame, and so much is acknowledged of both directions: it is counted, and
-    /// the tally takes its latencies in.
+    /// The turn under way is whole with this frame, and both directions are acknowledged up to these offsets: it is counted, and the
+    /// tally takes its latencies in.
     #[inline]
     pub fn complete<T: Tally>(&mut self, last: &Bare<'_>, acked: [u64; 2], counts: &mut Counts, tally: &mut T) {
         self.credit = MOST_CREDIT.min(self.credit + ATTEMPT);
@@ -253,9 +254,10 @@ impl Memo {
         let due = std::mem::take(&mut self.due);
         let Some(Known { turn, .. }) = self.turns.first().filter(|_| due > 0) else { return };
         for side in Side::BOTH {
-            book.acknowledged(side, self.acked_before[side as usize]);
+            let bytes = |acked: [u64; 2]| acked[side as usize].saturating_sub(ORIGIN);
+            book.acknowledged(side, bytes(self.acked_before));
             book.repeat(side, &turn.repeat, due, std::mem::take(&mut self.longer[side as usize]));
-            book.acknowledged(side, self.acked[side as usize]);
+            book.acknowledged(side, bytes(self.acked));
         }
         book.repeat_counts(&turn.repeat, due);
     }

@@ -25,35 +25,36 @@ pub struct Plain<'a> {
     pub header: &'a PlainHeader,
     time_ns: u64,
     wire_len: u32,
-    /// The IP packet, as far as it was captured, and where its payload and it itself end on the wire.
-    packet: &'a [u8],
-    payload_at: usize,
-    end: usize,
+    /// Length of the IP packet.
+    ip_len: u32,
+    /// TCP's.
+    options: &'a [u8],
+    /// As far as it was captured, and its length on the wire.
+    payload: &'a [u8],
+    payload_len: usize,
 }
 
 impl<'a> Plain<'a> {
     /// Returns `None` for any other frame.
     #[inline]
     pub fn of(frame: &Frame<'a>) -> Option<Self> {
-        let headers: &[u8; ETHERNET + IP + TCP] = frame.bytes.first_chunk()?;
+        let (headers, behind): (&[u8; ETHERNET + IP + TCP], _) = frame.bytes.split_first_chunk()?;
         let header: &PlainHeader = headers.last_chunk()?;
         // Ethernet's type, and the version and length of the IP header.
         let is_ip = u32::from_be_bytes([headers[12], headers[13], headers[14], 0]) == 0x0800_4500;
         // Flags and offset of fragments, and the protocol.
         let is_whole_tcp = u32::from_be_bytes([header[6] & 0x3f, header[7], 0, header[9]]) == 6;
-        if frame.link != LinkType::ETHERNET || !is_ip || !is_whole_tcp {
+        // A length of 0, which offload leaves, is too little, too.
+        let ip_len = u32::from(two(header, 2));
+        if frame.link != LinkType::ETHERNET || !is_ip || !is_whole_tcp || ETHERNET as u32 + ip_len > frame.original_len
+        {
             return None;
         }
-        let payload_at = IP + tcp_len(header);
-        // A length of 0, which offload leaves, is less, too.
-        let end = usize::from(two(header, 2));
-        let is_within = ETHERNET + end <= frame.original_len as usize && ETHERNET + payload_at <= frame.bytes.len();
-        if payload_at < IP + TCP || end < payload_at || !is_within {
-            return None;
-        }
-        let packet = frame.bytes.get(ETHERNET..)?;
-        let packet = packet.get(..end).unwrap_or(packet);
-        Some(Self { header, time_ns: frame.time_ns, wire_len: frame.original_len, packet, payload_at, end })
+        let (options, rest) = behind.split_at_checked(tcp_len(header).checked_sub(TCP)?)?;
+        let payload_len = (ip_len as usize).checked_sub(IP + TCP + options.len())?;
+        let payload = rest.get(..payload_len).unwrap_or(rest);
+        let Frame { time_ns, original_len: wire_len, .. } = *frame;
+        Some(Self { header, time_ns, wire_len, ip_len, options, payload, payload_len })
     }
 
     /// Returns the ports of its sender and its receiver.
@@ -73,12 +74,7 @@ impl<'a> Plain<'a> {
     /// Returns the lengths of its headers.
     #[inline]
     fn headers(&self) -> Headers {
-        Headers { link: self.wire_len - self.end as u32, ip: IP as u32, tcp: (self.payload_at - IP) as u32 }
-    }
-
-    #[inline]
-    fn payload(&self) -> &'a [u8] {
-        self.packet.get(self.payload_at..).unwrap_or_default()
+        Headers { link: self.wire_len - self.ip_len, ip: IP as u32, tcp: (TCP + self.options.len()) as u32 }
     }
 
     /// Returns what there is to its segment but numbers and payload; `None` where there is more: see [`Bare`].
@@ -86,14 +82,14 @@ impl<'a> Plain<'a> {
     pub fn bare(&self) -> Option<Bare<'a>> {
         let is_bare = self.header[IP + 13] & (FIN | SYN | RST | ACK) == ACK
             && two(self.header, IP + 14) > 0
-            && self.packet.len() == self.end;
+            && self.payload.len() == self.payload_len;
         is_bare.then(|| Bare {
             time_ns: self.time_ns,
             wire_len: self.wire_len,
             headers: self.headers(),
             seq: four(self.header, IP + 4),
             ack: four(self.header, IP + 8),
-            payload: self.payload(),
+            payload: self.payload,
         })
     }
 
@@ -104,8 +100,8 @@ impl<'a> Plain<'a> {
             time_ns: self.time_ns,
             wire_len: self.wire_len,
             headers: self.headers(),
-            options: self.packet.get(IP + TCP..self.payload_at).unwrap_or_default(),
-            payload: self.payload(),
+            options: self.options,
+            payload: self.payload,
             ..segment(self.header)
         }
     }

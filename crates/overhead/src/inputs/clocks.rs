@@ -28,7 +28,7 @@ impl Clocks {
         }
         let Some((.., last_ns)) = self.last.get_mut(self.current) else { return };
         let before = std::mem::replace(last_ns, frame.time_ns);
-        if frame.time_ns.saturating_add(SLACK_NS) < before {
+        if frame.time_ns < before && before - frame.time_ns > SLACK_NS {
             self.step(before - frame.time_ns, frame);
         }
     }

@@ -1,0 +1,225 @@
+//! Connections by their two ends.
+
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::net::SocketAddr;
+
+/// Places that are remembered of the connections looked up last: 4 KiB.
+const NEAR: usize = 1024;
+
+/// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 only the first two.
+#[derive(Clone, Copy, Debug, Eq)]
+pub struct Key([u64; 5]);
+
+impl PartialEq for Key {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        // Word by word: a comparison of bytes would be a call.
+        let [words, of_words] = [self.0, other.0].map(|[a, b, c, d, ports]| (a, b, ports, c, d));
+        words == of_words
+    }
+}
+
+impl Key {
+    /// Of two ends, each in a word (IPv4): the key, and whether the first is the lesser.
+    #[inline]
+    pub fn of_words([a, b]: [u64; 2]) -> (Self, bool) {
+        (Self([a.min(b), a.max(b), 0, 0, 0]), a <= b)
+    }
+
+    /// The same of any ends.
+    pub fn of(a: SocketAddr, b: SocketAddr) -> (Self, bool) {
+        if let (SocketAddr::V4(a), SocketAddr::V4(b)) = (a, b) {
+            return Self::of_words([a, b].map(|end| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())));
+        }
+        let end = |end: SocketAddr| match end {
+            SocketAddr::V4(end) => (u128::from(end.ip().to_bits()), end.port()),
+            SocketAddr::V6(end) => (end.ip().to_bits(), end.port()),
+        };
+        let (a, b) = (end(a), end(b));
+        let is_lesser = a <= b;
+        let (a, b) = (a.min(b), a.max(b));
+        let ports = 1 << 32 | u64::from(a.1) << 16 | u64::from(b.1);
+        (Self([(a.0 >> 64) as u64, a.0 as u64, (b.0 >> 64) as u64, b.0 as u64, ports]), is_lesser)
+    }
+
+    /// Returns where its place is remembered. Ports that follow on one another, as those of clients do, lie side by side.
+    #[inline]
+    fn near(&self) -> usize {
+        let all = self.0.iter().fold(0, |all, word| all ^ word);
+        (all ^ all >> 16) as usize % NEAR
+    }
+}
+
+impl Hash for Key {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b, rest @ ..] = self.0;
+        state.write_u64(a);
+        state.write_u64(b);
+        if rest[2] != 0 {
+            for word in rest {
+                state.write_u64(word);
+            }
+        }
+    }
+}
+
+/// What is kept of each connection. Which keys there are may be chosen by who is captured: seeds of the hashes are random.
+///
+/// Few connections have most of the frames. So the place of one that was looked up is remembered, and whether it is that connection's
+/// is seen there, without a hash.
+#[derive(Debug)]
+pub struct Table<E> {
+    /// Where connections are in `kept`, by their keys.
+    places: HashTable<u32>,
+    kept: Vec<Option<Box<(Key, E)>>>,
+    /// Places that are free.
+    free: Vec<u32>,
+    near: Box<[u32; NEAR]>,
+    seed: foldhash::fast::RandomState,
+}
+
+impl<E> Default for Table<E> {
+    fn default() -> Self {
+        Self {
+            places: HashTable::new(),
+            kept: Vec::new(),
+            free: Vec::new(),
+            near: Box::new([0; NEAR]),
+            seed: foldhash::fast::RandomState::default(),
+        }
+    }
+}
+
+impl<E> Table<E> {
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns what is kept of a connection.
+    pub fn get(&self, key: &Key) -> Option<&E> {
+        let place = self.find(key)?;
+        self.at(place).map(|(_, entry)| entry)
+    }
+
+    /// The same, to be changed, and remembers where it is.
+    #[inline(always)]
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut E> {
+        let near = *self.near.get(key.near())?;
+        let is_it = self.at(near).is_some_and(|(of, _)| of == key);
+        let place = if is_it { near } else { self.look_up(key)? };
+        self.kept.get_mut(place as usize)?.as_deref_mut().map(|(_, entry)| entry)
+    }
+
+    /// Keeps this of a connection that is not there yet.
+    pub fn insert(&mut self, key: Key, entry: E) {
+        let kept = Some(Box::new((key, entry)));
+        let place = self.free.pop().unwrap_or(self.kept.len() as u32);
+        match self.kept.get_mut(place as usize) {
+            Some(free) => *free = kept,
+            None => self.kept.push(kept),
+        }
+        let Self { places, kept, seed, .. } = self;
+        let hash = |key: &Key| seed.hash_one(key);
+        places.insert_unique(hash(&key), place, |place| kept_at(kept, *place).map_or(0, |(of, _)| hash(of)));
+    }
+
+    /// Takes out what is kept of a connection.
+    pub fn remove(&mut self, key: &Key) -> Option<E> {
+        let Self { places, kept, seed, .. } = self;
+        let is_it = |place: &u32| kept_at(kept, *place).is_some_and(|(of, _)| of == key);
+        let (place, _) = places.find_entry(seed.hash_one(key), is_it).ok()?.remove();
+        self.free.push(place);
+        self.kept.get_mut(place as usize)?.take().map(|of| of.1)
+    }
+
+    /// Returns all, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &E)> {
+        self.kept.iter().flatten().map(|of| (&of.0, &of.1))
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+        self.kept.iter_mut().flatten().map(|of| &mut of.1)
+    }
+
+    /// Takes out all, in no order.
+    pub fn drain(&mut self) -> Vec<Box<(Key, E)>> {
+        std::mem::take(self).kept.into_iter().flatten().collect()
+    }
+
+    #[inline]
+    fn at(&self, place: u32) -> Option<&(Key, E)> {
+        kept_at(&self.kept, place)
+    }
+
+    fn find(&self, key: &Key) -> Option<u32> {
+        self.places.find(self.seed.hash_one(key), |place| self.at(*place).is_some_and(|(of, _)| of == key)).copied()
+    }
+
+    /// Looks for one whose place was not remembered, and remembers it.
+    #[inline(never)]
+    fn look_up(&mut self, key: &Key) -> Option<u32> {
+        let place = self.find(key)?;
+        if let Some(near) = self.near.get_mut(key.near()) {
+            *near = place;
+        }
+        Some(place)
+    }
+}
+
+#[inline]
+fn kept_at<E>(kept: &[Option<Box<(Key, E)>>], place: u32) -> Option<&(Key, E)> {
+    kept.get(place as usize)?.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Ends of both families, few enough to come again, some of which are remembered in the same place.
+    fn key((family, from, to): (bool, u16, u16)) -> Key {
+        let end = |port: u16| -> SocketAddr {
+            let address = if family { "::1".parse().unwrap() } else { std::net::Ipv4Addr::LOCALHOST.into() };
+            SocketAddr::new(address, port % 4 * NEAR as u16 + port / 4)
+        };
+        Key::of(end(from), end(to)).0
+    }
+
+    proptest! {
+        #[test]
+        fn it_keeps_what_a_map_keeps(steps in prop::collection::vec((0..4, (any::<bool>(), 0..9_u16, 0..9_u16)), 0..400)) {
+            let (mut table, mut map) = (Table::default(), BTreeMap::new());
+            for (number, (step, ends)) in steps.into_iter().enumerate() {
+                let key = key(ends);
+                match step {
+                    0 => prop_assert_eq!(table.remove(&key), map.remove(&key.0)),
+                    1 => prop_assert_eq!(table.get(&key), map.get(&key.0)),
+                    _ => {
+                        let kept = table.get_mut(&key).copied();
+                        prop_assert_eq!(kept, map.get(&key.0).copied());
+                        if kept.is_none() {
+                            table.insert(key, number);
+                            map.insert(key.0, number);
+                        }
+                    }
+                }
+                prop_assert_eq!(table.len(), map.len());
+            }
+            let found: BTreeMap<_, _> = table.iter().map(|(key, number)| (key.0, *number)).collect();
+            prop_assert_eq!(found, map);
+        }
+    }
+
+    #[test]
+    fn both_directions_have_one_key() {
+        for [a, b] in [["10.0.0.1:9", "10.0.0.2:1"], ["10.0.0.1:1", "10.0.0.1:9"], ["[::1]:9", "[::2]:1"]] {
+            let (a, b): (SocketAddr, SocketAddr) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!((Key::of(a, b), Key::of(b, a).1), ((Key::of(b, a).0, true), false));
+        }
+    }
+}
