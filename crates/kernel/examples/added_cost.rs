@@ -1,5 +1,5 @@
 //! Added nanoseconds per system call, for a loop of getppid in this process: without any program, beside two empty BPF
-//! programs at the same tracepoints or at the function that every system call passes, as a process of no role, as the server, with cycles, and with the programs' own cost
+//! programs at the same tracepoints, one at the return alone, or some at the function that every system call passes, as a process of no role, as the server, with cycles, and with the programs' own cost
 //! measured too. `taskset -c 1 cargo run --release -p overhead-kernel --example added_cost`, with the number of calls and
 //! of rounds behind it where they are to be others than 1,000,000 and 10.
 //!
@@ -18,6 +18,7 @@ const CALLS: u32 = 1_000_000;
 enum Case {
     Nothing,
     Empty,
+    EmptyReturn,
     /// Instead of the tracepoints, the function that every system call passes.
     Return,
     EntryAndReturn,
@@ -27,9 +28,10 @@ enum Case {
     Timed,
 }
 
-const CASES: [(Case, &str); 8] = [
+const CASES: [(Case, &str); 9] = [
     (Case::Nothing, "no programs"),
     (Case::Empty, "two empty programs"),
+    (Case::EmptyReturn, "an empty program at the return"),
     (Case::Return, "an empty fexit"),
     (Case::EntryAndReturn, "an empty fentry and fexit"),
     (Case::Others, "counting others"),
@@ -76,7 +78,8 @@ fn main() -> Result<(), Error> {
 
 fn measure(case: Case, calls: u32, lowest: &mut Lowest) -> Result<f64, Error> {
     let empty = match case {
-        Case::Empty => Some(EmptyPrograms::attach()?),
+        Case::Empty => Some(EmptyPrograms::attach(true)?),
+        Case::EmptyReturn => Some(EmptyPrograms::attach(false)?),
         Case::Return => Some(EmptyPrograms::attach_to_dispatcher(false)?),
         Case::EntryAndReturn => Some(EmptyPrograms::attach_to_dispatcher(true)?),
         _ => None,

@@ -15,7 +15,7 @@ const DISPATCHERS: &[&str] = &["invoke_syscall", "el0_svc_common"];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const DISPATCHERS: &[&str] = &[];
 
-/// Empty BPF programs at the entry to and the return from every system call, as long as this lives.
+/// Empty BPF programs at the return from every system call, or at the entry to it, too, as long as this lives.
 #[derive(Debug)]
 pub struct EmptyPrograms {
     _links: Vec<Link>,
@@ -23,17 +23,18 @@ pub struct EmptyPrograms {
 }
 
 impl EmptyPrograms {
-    /// Attaches them to the two tracepoints.
+    /// Attaches one, to the tracepoint at the return, and with `entry` another one to that at the entry.
     ///
     /// # Errors
     ///
     /// [`Error::Permission`], [`Error::Load`] or [`Error::Attach`] where this machine does not let them in.
-    pub fn attach() -> Result<Self, Error> {
+    pub fn attach(entry: bool) -> Result<Self, Error> {
         let mut place = MaybeUninit::uninit();
         let skeleton = load(&mut place, |_| Ok(()))?;
         let attach =
             |tracepoint: &str| skeleton.progs.empty.attach_raw_tracepoint(tracepoint).map_err(|error| refused(&error));
-        Ok(Self { _links: vec![attach("sys_enter")?, attach("sys_exit")?], function: None })
+        let tracepoints = ["sys_exit", "sys_enter"].into_iter().take(1 + usize::from(entry));
+        Ok(Self { _links: tracepoints.map(attach).collect::<Result<_, _>>()?, function: None })
     }
 
     /// Attaches one, to the return from the function of the kernel that every system call passes (`fexit`), and with
