@@ -289,7 +289,16 @@ impl Flow {
             self.halves[side as usize].fin();
         }
         let is_settled = |half: &Half| half.is_orderly() && !half.fin_seen() && !half.is_ahead();
-        self.is_settled = self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none);
+        let was_settled = std::mem::replace(
+            &mut self.is_settled,
+            self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none),
+        );
+        if self.is_settled && !was_settled {
+            // What came meanwhile may have been acknowledged before it came.
+            for side in Side::BOTH {
+                self.book.acknowledged(side, self.halves[side as usize].acked_bytes());
+            }
+        }
         // Not before the segment is done with: client and server may turn out to be the other way round.
         self.decide(tally);
         if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
