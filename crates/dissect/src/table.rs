@@ -101,15 +101,14 @@ impl<E> Table<E> {
     /// Returns what is kept of a connection.
     pub fn get(&self, key: &Key) -> Option<&E> {
         let place = self.find(key)?;
-        self.at(place).map(|(_, entry)| entry)
+        kept_at(&self.kept, place).map(|(_, entry)| entry)
     }
 
     /// The same, to be changed, and remembers where it is.
     #[inline(always)]
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut E> {
         let near = *self.near.get(key.near())?;
-        let is_it = self.at(near).is_some_and(|(of, _)| of == key);
-        let place = if is_it { near } else { self.look_up(key)? };
+        let place = if is_of(&self.kept, near, key) { near } else { self.look_up(key)? };
         self.kept.get_mut(place as usize)?.as_deref_mut().map(|(_, entry)| entry)
     }
 
@@ -129,8 +128,8 @@ impl<E> Table<E> {
     /// Takes out what is kept of a connection.
     pub fn remove(&mut self, key: &Key) -> Option<E> {
         let Self { places, kept, seed, .. } = self;
-        let is_it = |place: &u32| kept_at(kept, *place).is_some_and(|(of, _)| of == key);
-        let (place, _) = places.find_entry(seed.hash_one(key), is_it).ok()?.remove();
+        let found = places.find_entry(seed.hash_one(key), |place| is_of(kept, *place, key)).ok()?;
+        let (place, _) = found.remove();
         self.free.push(place);
         self.kept.get_mut(place as usize)?.take().map(|of| of.1)
     }
@@ -150,13 +149,8 @@ impl<E> Table<E> {
         std::mem::take(self).kept.into_iter().flatten().collect()
     }
 
-    #[inline]
-    fn at(&self, place: u32) -> Option<&(Key, E)> {
-        kept_at(&self.kept, place)
-    }
-
     fn find(&self, key: &Key) -> Option<u32> {
-        self.places.find(self.seed.hash_one(key), |place| self.at(*place).is_some_and(|(of, _)| of == key)).copied()
+        self.places.find(self.seed.hash_one(key), |place| is_of(&self.kept, *place, key)).copied()
     }
 
     /// Looks for one whose place was not remembered, and remembers it.
@@ -173,6 +167,12 @@ impl<E> Table<E> {
 #[inline]
 fn kept_at<E>(kept: &[Option<Box<(Key, E)>>], place: u32) -> Option<&(Key, E)> {
     kept.get(place as usize)?.as_deref()
+}
+
+/// Returns whether what is kept there is that connection's.
+#[inline]
+fn is_of<E>(kept: &[Option<Box<(Key, E)>>], place: u32, key: &Key) -> bool {
+    kept_at(kept, place).is_some_and(|(of, _)| of == key)
 }
 
 #[cfg(test)]

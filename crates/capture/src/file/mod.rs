@@ -138,9 +138,9 @@ impl FrameAt {
     /// Returns the frame, of the bytes from the record on. One that was recorded as longer than it was is as long as what
     /// was captured of it.
     #[inline]
-    fn frame<'a>(&self, bytes: &'a [u8]) -> Frame<'a> {
-        let Self { time_ns, link, interface, original_len, ref data, .. } = *self;
-        let bytes = bytes.get(data.clone()).unwrap_or_default();
+    fn frame(self, bytes: &[u8]) -> Frame<'_> {
+        let Self { time_ns, link, interface, original_len, data, .. } = self;
+        let bytes = bytes.get(data).unwrap_or_default();
         Frame { time_ns, link, original_len: original_len.max(bytes.len() as u32), interface, bytes }
     }
 }
@@ -261,8 +261,10 @@ impl FileSource {
     pub fn buffered_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
         self.window.consume(std::mem::take(&mut self.delivered));
         let bytes = self.window.bytes();
-        let first = self.next.take();
-        let mut next = first.map(|at| (at.frame(bytes), bytes.get(at.record..).unwrap_or_default()));
+        let mut next = self.next.take().map(|at| {
+            let behind = bytes.get(at.record..).unwrap_or_default();
+            (at.frame(bytes), behind)
+        });
         let (mut rest, mut flow) = (bytes, ControlFlow::Continue(()));
         while flow.is_continue()
             && let Some((frame, behind)) = next.take().or_else(|| self.format.buffered(rest))

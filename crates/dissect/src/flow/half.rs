@@ -328,19 +328,11 @@ impl Half {
     /// `len` bytes at `next` are being delivered, of which these were captured.
     #[inline(always)]
     pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
-        self.deliver(len);
-        if bytes.len() as u64 == len {
-            self.remember(bytes);
-        }
-    }
-
-    /// These bytes are the last ones that were delivered, and may be repeated.
-    #[inline(always)]
-    pub fn remember(&mut self, bytes: &[u8]) {
         // What was in no frames is not sent again.
-        if self.base.is_none() {
-            self.recent.remember(self.next - bytes.len() as u64, bytes);
+        if bytes.len() as u64 == len && self.base.is_none() {
+            self.recent.remember(self.next, bytes);
         }
+        self.deliver(len);
     }
 
     /// `len` bytes at `next` are being delivered.

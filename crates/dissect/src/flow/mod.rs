@@ -367,7 +367,7 @@ impl Flow {
         if !segment.flags.rst {
             half.window(segment.window);
         }
-        let before = half.acked().min(half.high());
+        let before = half.acked_seen();
         match half.acknowledge(segment.ack) {
             Acked::Nothing => return None,
             Acked::Handshake => return Some(Owner::Connect),
@@ -375,8 +375,8 @@ impl Flow {
         }
         self.probe_acknowledged(of, tally);
         let half = &self.halves[of as usize];
-        let now = half.acked().min(half.high());
-        self.book.acknowledged(of, now.saturating_sub(ORIGIN));
+        let now = half.acked_seen();
+        self.book.acknowledged(of, half.acked_bytes());
         // The receiver has bytes that follow a hole: what is in the hole was lost by the capture, not by the network.
         while let Some(hole) = self.halves[of as usize].hole() {
             if self.halves[of as usize].acked() <= hole.end {

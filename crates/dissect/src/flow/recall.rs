@@ -147,16 +147,13 @@ impl Flow {
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
             memo.came(side, half.acked_seen());
-            half.deliver(bare.payload.len() as u64);
+            half.deliver_bytes(bare.payload, bare.payload.len() as u64);
         }
         if found == Match::Part {
             let acked = is_news.then(|| self.halves[side.other() as usize].acked_bytes());
             memo.under_way.push(taken(side, bare, number, acked), bare.payload);
         } else {
             memo.complete(bare, self.halves.each_ref().map(Half::acked_seen), &mut self.counts, tally);
-        }
-        if !bare.payload.is_empty() {
-            self.halves[side as usize].remember(bare.payload);
         }
         true
     }
