@@ -51,7 +51,7 @@ enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
 /* include/linux/net.h, include/uapi/linux/un.h */
 enum { SOCK_STREAM = 1, SUN_PATH_AT = 2 };
 /* include/uapi/linux/in.h, include/linux/socket.h, include/linux/err.h */
-enum { IPPROTO_TCP = 6, AF_UNIX = 1, AF_INET6 = 10, MSG_PEEK = 2, MAX_ERRNO = 4095 };
+enum { IPPROTO_TCP = 6, AF_UNIX = 1, AF_INET6 = 10, MSG_PEEK = 2, ENOSYS = 38, MAX_ERRNO = 4095 };
 /* arch/x86/include/asm/thread_info.h, arch/arm64/include/asm/thread_info.h */
 enum { TS_COMPAT = 2, TIF_32BIT = 22 };
 
@@ -331,5 +331,34 @@ enum {
 	CALL_IO_URING_ENTER = 426,
 };
 #endif
+
+/* Numbers of the system calls that do not return as others do: ends, beginnings of threads, the return from a signal. */
+enum {
+#if defined(__TARGET_ARCH_x86)
+	CALL_RT_SIGRETURN = 15,
+	CALL_CLONE = 56,
+	CALL_FORK = 57,
+	CALL_VFORK = 58,
+	CALL_EXIT = 60,
+	CALL_EXIT_GROUP = 231,
+	COMPAT_CALL_EXIT_GROUP = 252,
+#else
+	CALL_EXIT = 93,
+	CALL_EXIT_GROUP = 94,
+	CALL_RT_SIGRETURN = 139,
+	CALL_CLONE = 220,
+	/* It has `clone` alone. */
+	CALL_FORK = CALL_CLONE,
+	CALL_VFORK = CALL_CLONE,
+	COMPAT_CALL_EXIT_GROUP = 248,
+#endif
+	CALL_CLONE3 = 435,
+	/* Of 32-bit programs, on both. */
+	COMPAT_CALL_EXIT = 1,
+	COMPAT_CALL_FORK = 2,
+	COMPAT_CALL_CLONE = 120,
+	COMPAT_CALL_RT_SIGRETURN = 173,
+	COMPAT_CALL_VFORK = 190,
+};
 
 #endif

@@ -3,9 +3,13 @@
  * Counts what the processes of two roles, server and client, ask of the kernel: O(1) per event, nothing sent to user
  * space, no clock read at most system calls. User space reads the tables at both ends of a window.
  *
- * Every thread carries its slot in task-local storage, so an event of a process that is of no interest costs one
- * look-up. A thread that was never judged, or was judged before the last process got a slot, is looked up by process.
+ * Every thread carries its slot in task-local storage, and each CPU that of the thread that runs on it, from switch to
+ * switch: a system call looks nothing up. A thread that was never judged, or was judged before the last process got a
+ * slot, is looked up by process at its next event.
  * Who owns which connection is noted once per socket: user space compares that with the connections that were captured.
+ *
+ * System calls are counted at their return alone. The program at their entry times them, and is attached for a moment at
+ * the beginning and for short windows of time from then on; throughout where work is sampled by operation.
  */
 #include "kernel.h"
 #include "overhead.h"
@@ -108,6 +112,13 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } cycle_events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct timing_window);
+} timing_windows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -216,24 +227,6 @@ static __always_inline bool has_port(__u16 port)
 	return port_set[(port >> 3) & (PORT_SET_BYTES - 1)] & (1 << (port & 7));
 }
 
-/* Distance to the next timed call: 1 to 2 * TIMED_EVERY - 1, equally likely, so that no pattern of calls beats with it. */
-static __always_inline void draw(struct thread *thread)
-{
-	__u32 distance;
-
-	thread->random = thread->random * 1664525 + 1013904223;
-	distance = (thread->random >> 16) & (2 * TIMED_EVERY - 1);
-	thread->countdown = distance ? distance : TIMED_EVERY;
-}
-
-static __always_inline void join(struct thread *thread, struct task_struct *task, __u32 slot)
-{
-	thread->random = task->pid;
-	thread->timing = 0;
-	draw(thread);
-	thread->slot = slot;
-}
-
 /* Moves what a thread has used since it was last settled to the sums of the ended. */
 static __always_inline void settle(struct thread *thread, struct task_struct *task, __u64 clock_offset)
 {
@@ -274,13 +267,11 @@ static __always_inline void judge(struct thread *thread, struct task_struct *tas
 	if (!process || !process->alive || process->slot == thread->slot)
 		return;
 	/* A client that has begun to listen is a server from then on. */
-	if (thread->slot != SLOT_NONE) {
+	if (thread->slot != SLOT_NONE)
 		settle(thread, task, clock_offset);
-	} else {
-		thread->call = CALL_UNKNOWN;
+	else
 		read_usage(&thread->from, task, clock_offset);
-	}
-	join(thread, task, process->slot);
+	thread->slot = process->slot;
 }
 
 /* The running thread, judged; null only without memory. */
@@ -297,6 +288,27 @@ static __always_inline struct thread *this_thread(struct task_struct *task)
 	if (thread && cpu)
 		judge(thread, task, cpu->clock_offset);
 	return thread;
+}
+
+/* Judges the running thread, and keeps the verdict for this CPU. Out of line, for it is seldom needed. */
+static __noinline void judge_running(struct cpu *cpu)
+{
+	__u32 as_of = *(volatile __u32 *)&generation;
+	struct thread *thread = this_thread(bpf_get_current_task_btf());
+
+	if (!cpu)
+		return;
+	cpu->slot = thread ? thread->slot : SLOT_NONE;
+	cpu->is_observed = thread && thread->observed;
+	cpu->generation = as_of;
+}
+
+/* The slot of the running thread. */
+static __always_inline __u32 running_slot(struct cpu *cpu)
+{
+	if (cpu->generation != *(volatile __u32 *)&generation)
+		judge_running(cpu);
+	return cpu->slot;
 }
 
 /* Any thread whose verdict stands; a thread never judged has none yet. */
@@ -338,6 +350,37 @@ static __always_inline __s32 numbered(struct task_struct *task, __s32 number)
 	return number >= 0 && IS_COMPAT(task) ? number | CALL_COMPAT : number;
 }
 
+/* True for a call that makes a thread, in which the new one returns 0 from the call of the old one. */
+static __always_inline bool is_clone(__s32 number)
+{
+	if (number & CALL_COMPAT) {
+		number &= ~CALL_COMPAT;
+		return number == COMPAT_CALL_FORK || number == COMPAT_CALL_CLONE || number == COMPAT_CALL_VFORK ||
+		       number == CALL_CLONE3;
+	}
+	return number == CALL_CLONE || number == CALL_CLONE3 || number == CALL_FORK || number == CALL_VFORK;
+}
+
+static __always_inline bool is_exit(__s32 number)
+{
+	if (number & CALL_COMPAT)
+		return number == (COMPAT_CALL_EXIT | CALL_COMPAT) || number == (COMPAT_CALL_EXIT_GROUP | CALL_COMPAT);
+	return number == CALL_EXIT || number == CALL_EXIT_GROUP;
+}
+
+/*
+ * The call that a thread returns from with this result; CALL_NONE where it made none. After `rt_sigreturn` (of 32-bit
+ * programs `sigreturn`, too) the number is gone: the registers are those that the signal interrupted.
+ */
+static __always_inline __s32 returned_from(struct task_struct *task, struct pt_regs *regs, __s64 result)
+{
+	__s32 number = numbered(task, SYSCALL_NUMBER(regs));
+
+	if (number < 0 && result != -ENOSYS)
+		return IS_COMPAT(task) ? COMPAT_CALL_RT_SIGRETURN | CALL_COMPAT : CALL_RT_SIGRETURN;
+	return !result && is_clone(number) ? CALL_NONE : number;
+}
+
 /* Numbers of 32-bit programs mean other calls, and are rare. */
 static __always_inline struct call *compat_call(__u32 slot, __s32 number)
 {
@@ -351,13 +394,13 @@ static __always_inline struct call *compat_call(__u32 slot, __s32 number)
 	return bpf_map_lookup_elem(&compat_calls, &key);
 }
 
-static __always_inline struct call *call_of(struct thread *thread, struct totals *sum, __s32 number)
+static __always_inline struct call *call_of(__u32 slot, struct totals *sum, __s32 number)
 {
 	__u32 index = number;
 	struct call *call;
 
 	if (number & CALL_COMPAT) {
-		call = compat_call(thread->slot, number);
+		call = compat_call(slot, number);
 		if (call)
 			return call;
 	}
@@ -368,24 +411,44 @@ static __always_inline struct call *call_of(struct thread *thread, struct totals
 	return &sum->calls[index & (CALL_SLOTS - 1)];
 }
 
-static __always_inline void count_call(struct thread *thread, struct totals *sum, __s32 number, __s64 result)
+static __always_inline struct call *count_call(__u32 slot, struct totals *sum, __s32 number, __s64 result)
 {
-	struct call *call = call_of(thread, sum, number);
+	struct call *call = call_of(slot, sum, number);
 
 	call->count++;
-	thread->calls++;
 	if ((__u64)result >= (__u64)-MAX_ERRNO)
 		call->errors++;
-	if (thread->timing) {
-		struct task_struct *task = bpf_get_current_task_btf();
-		struct cpu *cpu = this_cpu();
-		__u64 now = cpu && cpu->clock_offset ? cpu_time(task, cpu->clock_offset) : 0;
+	return call;
+}
 
-		thread->timing = 0;
-		if (now >= thread->timed_from_ns) {
-			call->timed++;
-			call->timed_ns += now - thread->timed_from_ns;
-		}
+/* The running thread has entered a call: is it one that is timed? */
+static __always_inline void begin_timing(struct task_struct *task, struct thread *thread, struct cpu *cpu)
+{
+	struct timing_window *window;
+	__u32 zero = 0;
+	__u64 now;
+
+	window = bpf_map_lookup_elem(&timing_windows, &zero);
+	if (!window || !cpu->clock_offset)
+		return;
+	if (window->one_in > 1 && (bpf_get_prandom_u32() & (window->one_in - 1)))
+		return;
+	now = bpf_ktime_get_ns();
+	if (now >= window->end_ns)
+		return;
+	thread->observed |= OBSERVED_TIME;
+	thread->timed_from_ns = cpu_time_at(task, cpu->clock_offset, now);
+}
+
+/* It returns from that call, null where that does not count. */
+static __always_inline void end_timing(struct task_struct *task, struct thread *thread, struct cpu *cpu, struct call *call)
+{
+	__u64 now = cpu->clock_offset ? cpu_time(task, cpu->clock_offset) : 0;
+
+	thread->observed &= ~OBSERVED_TIME;
+	if (call && now >= thread->timed_from_ns) {
+		call->timed++;
+		call->timed_ns += now - thread->timed_from_ns;
 	}
 }
 
@@ -412,9 +475,9 @@ static __always_inline bool is_wait(__s32 number)
 static __always_inline void end_slice(struct thread *thread, struct slice_under_way *work, struct sampling_window *window,
 				      __u64 end_ns, __u64 own_ns)
 {
-	if (!(thread->sampling & SAMPLING_SLICE))
+	if (!(thread->observed & OBSERVED_SLICE))
 		return;
-	thread->sampling &= ~SAMPLING_SLICE;
+	thread->observed &= ~OBSERVED_SLICE;
 	own_ns += work->own_ns;
 	if (end_ns > work->begun_ns + own_ns)
 		work->slice.ns = end_ns - work->begun_ns - own_ns;
@@ -446,7 +509,7 @@ static __always_inline bool begin_slice(struct thread *thread, struct slice_unde
 	work->begun_ns = begun_ns;
 	work->own_ns = 0;
 	work->sk = 0;
-	thread->sampling |= SAMPLING_SLICE;
+	thread->observed |= OBSERVED_SLICE;
 	return true;
 }
 
@@ -457,20 +520,20 @@ static __always_inline void sample_entry(struct task_struct *task, struct thread
 	struct cpu *cpu;
 	__u64 now;
 
-	if (!window || !(window->armed || thread->sampling))
+	if (!window || !(window->armed || (thread->observed & OBSERVED_SLICE)))
 		return;
 	now = bpf_ktime_get_ns();
 	cpu = this_cpu();
 	work = bpf_task_storage_get(&slices_under_way, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!work || !cpu || !cpu->clock_offset) {
-		thread->sampling = 0;
+		thread->observed &= ~OBSERVED_SLICE;
 		return;
 	}
 	work->entered_ns = cpu_time_at(task, cpu->clock_offset, now);
 	work->own_in_call_ns = 0;
 	work->is_in_window = window->armed && now >= window->start_ns && now < window->end_ns;
 	work->has_touched = 0;
-	thread->sampling |= SAMPLING_CALL;
+	thread->observed |= OBSERVED_CALL;
 	if (is_wait(number)) {
 		end_slice(thread, work, window, work->entered_ns, 0);
 		begin_slice(thread, work, window, work->entered_ns, SLICE_LOOP);
@@ -500,8 +563,8 @@ static __always_inline void sample_exit(struct task_struct *task, struct thread 
 	struct cpu *cpu;
 	__u64 from, now, start_ns;
 
-	thread->sampling &= ~SAMPLING_CALL;
-	if (!(thread->sampling & SAMPLING_SLICE))
+	thread->observed &= ~OBSERVED_CALL;
+	if (!(thread->observed & OBSERVED_SLICE))
 		return;
 	start_ns = bpf_ktime_get_ns();
 	work = bpf_task_storage_get(&slices_under_way, task, 0, 0);
@@ -518,26 +581,23 @@ static __always_inline void sample_exit(struct task_struct *task, struct thread 
 	work->own_ns += bpf_ktime_get_ns() - start_ns;
 }
 
+/* Attached in windows of time; throughout where work is sampled by operation. */
 SEC("tp_btf/sys_enter")
 int sys_enter(__u64 *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = this_thread(task);
-	struct cpu *cpu;
+	struct cpu *cpu = this_cpu();
+	struct thread *thread;
 
-	if (!thread || thread->slot == SLOT_NONE)
+	if (!cpu || running_slot(cpu) == SLOT_NONE)
 		return 0;
-	thread->call = numbered(task, (__s32)ctx[1]);
+	thread = known_thread(task);
+	if (!thread)
+		return 0;
 	if (sample_slices)
-		sample_entry(task, thread, thread->call);
-	if (--thread->countdown)
-		return 0;
-	draw(thread);
-	cpu = this_cpu();
-	if (cpu && cpu->clock_offset) {
-		thread->timing = 1;
-		thread->timed_from_ns = cpu_time(task, cpu->clock_offset);
-	}
+		sample_entry(task, thread, numbered(task, (__s32)ctx[1]));
+	begin_timing(task, thread, cpu);
+	cpu->is_observed = thread->observed != 0;
 	return 0;
 }
 
@@ -545,24 +605,30 @@ SEC("tp_btf/sys_exit")
 int sys_exit(__u64 *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = this_thread(task);
+	__s64 result = (__s64)ctx[1];
+	struct cpu *cpu = this_cpu();
+	struct thread *thread;
 	struct totals *sum;
+	struct call *call;
 	__s32 number;
 
-	if (!thread || thread->slot == SLOT_NONE)
+	if (!cpu || running_slot(cpu) == SLOT_NONE)
 		return 0;
-	number = thread->call;
-	/* A new thread "returns" from the clone of its parent, and a call refused by seccomp was never entered. */
-	if (number == CALL_NONE)
+	sum = totals_of(cpu->slot);
+	if (!sum)
 		return 0;
-	if (number == CALL_UNKNOWN)
-		number = numbered(task, SYSCALL_NUMBER((struct pt_regs *)ctx[0]));
-	thread->call = CALL_NONE;
-	sum = totals_of(thread->slot);
-	if (sum)
-		count_call(thread, sum, number, (__s64)ctx[1]);
-	if (thread->sampling & SAMPLING_CALL)
+	number = returned_from(task, (struct pt_regs *)ctx[0], result);
+	call = number == CALL_NONE ? 0 : count_call(cpu->slot, sum, number, result);
+	if (!cpu->is_observed)
+		return 0;
+	thread = known_thread(task);
+	if (!thread)
+		return 0;
+	if (thread->observed & OBSERVED_TIME)
+		end_timing(task, thread, cpu, call);
+	if (thread->observed & OBSERVED_CALL)
 		sample_exit(task, thread, number);
+	cpu->is_observed = thread->observed != 0;
 	return 0;
 }
 
@@ -583,8 +649,7 @@ int task_newtask(__u64 *ctx)
 	if (!thread)
 		return 0;
 	thread->generation = generation;
-	thread->call = CALL_NONE;
-	join(thread, child, parent->slot);
+	thread->slot = parent->slot;
 	return 0;
 }
 
@@ -597,15 +662,15 @@ int sched_process_exit(__u64 *ctx)
 	__u32 tgid = task->tgid;
 	struct process *process;
 	struct totals *sum;
+	__s32 number;
 
 	if (!thread || !cpu || thread->slot == SLOT_NONE)
 		return 0;
 	sum = totals_of(thread->slot);
-	/* The call that ends it, or that it will not return from. */
-	if (sum && thread->call >= 0) {
-		count_call(thread, sum, thread->call, 0);
-		thread->call = CALL_NONE;
-	}
+	number = numbered(task, SYSCALL_NUMBER((struct pt_regs *)bpf_task_pt_regs(task)));
+	/* The call that ends it is the one that does not return. */
+	if (sum && is_exit(number))
+		count_call(thread->slot, sum, number, 0);
 	settle(thread, task, cpu->clock_offset);
 	if (task->signal->live.counter > 0)
 		return 0;
@@ -713,13 +778,23 @@ int sched_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1];
 	struct task_struct *next = (struct task_struct *)ctx[2];
-	struct thread *from = known_thread(prev), *to = known_thread(next);
-	struct cpu *cpu;
+	struct thread *from = 0, *to = 0;
+	struct cpu *cpu = this_cpu();
 	__u64 start;
 
-	cpu = this_cpu();
 	if (!cpu)
 		return 0;
+	if (cycle_mode != CYCLES_OFF || prev->exit_state)
+		from = known_thread(prev);
+	/* The idle thread makes no calls. */
+	if (next->pid)
+		to = bpf_task_storage_get(&threads, next, 0, 0);
+	cpu->slot = to ? to->slot : SLOT_NONE;
+	cpu->is_observed = to && to->observed;
+	/* One that was never judged is judged at its first event. */
+	cpu->generation = to ? to->generation : 0;
+	if (to && to->slot == SLOT_NONE)
+		to = 0;
 	/* The offset is wanted before the first switch to a thread of a role; the idle thread keeps no time. */
 	start = next->se.exec_start;
 	if (start && (to || (!cpu->clock_offset && next->pid)))
@@ -793,10 +868,10 @@ static __always_inline void note_connection(struct sock *sk, __u32 slot, __u32 l
 }
 
 /* True for a socket that counts. Its connection is noted at its first use, and looked at again at the 2nd, 4th, 8th, ... */
-static __always_inline bool use_socket(struct sock *sk, struct thread *thread)
+static __always_inline bool use_socket(struct sock *sk, __u32 slot)
 {
 	struct socket *socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	struct socket fresh = {.slot = thread->slot};
+	struct socket fresh = {.slot = slot};
 	struct tcp_sock *tcp;
 
 	if (!socket) {
@@ -804,7 +879,7 @@ static __always_inline bool use_socket(struct sock *sk, struct thread *thread)
 			return false;
 		socket = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 		if (sk->sk_protocol == IPPROTO_TCP)
-			note_connection(sk, thread->slot, 0);
+			note_connection(sk, slot, 0);
 		if (!socket)
 			return true;
 	}
@@ -840,7 +915,7 @@ static __always_inline void touch_in(struct slice_under_way *work, struct sock *
 
 	if (!window || !cpu)
 		return;
-	is_same = (thread->sampling & SAMPLING_SLICE) && work->sk == (__u64)sk;
+	is_same = (thread->observed & OBSERVED_SLICE) && work->sk == (__u64)sk;
 	if (is_same && is_empty)
 		return;
 	if (is_same && work->has_touched && work->slice.kind == kind && !work->slice.is_empty) {
@@ -872,15 +947,17 @@ static __always_inline void touch_in(struct slice_under_way *work, struct sock *
 		work->slice.from -= work->slice.len;
 }
 
-static __always_inline void touch(struct sock *sk, struct thread *thread, __u32 kind, int bytes, bool is_peek)
+static __always_inline void touch(struct sock *sk, __u32 kind, int bytes, bool is_peek)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = known_thread(task);
 	struct slice_under_way *work;
 	__u64 start_ns;
 
-	if (!(thread->sampling & SAMPLING_CALL))
+	if (!thread || !(thread->observed & OBSERVED_CALL))
 		return;
 	start_ns = bpf_ktime_get_ns();
-	work = bpf_task_storage_get(&slices_under_way, bpf_get_current_task_btf(), 0, 0);
+	work = bpf_task_storage_get(&slices_under_way, task, 0, 0);
 	if (!work)
 		return;
 	touch_in(work, sk, thread, kind, bytes, is_peek);
@@ -890,55 +967,55 @@ static __always_inline void touch(struct sock *sk, struct thread *thread, __u32 
 SEC("tp_btf/sock_send_length")
 int sock_send_length(__u64 *ctx)
 {
-	struct thread *thread = known_thread(bpf_get_current_task_btf());
+	struct sock *sk = (struct sock *)ctx[0];
+	struct cpu *cpu = this_cpu();
 	int bytes = (int)ctx[1];
 	struct totals *sum;
 
-	if (!thread)
+	if (!cpu || running_slot(cpu) == SLOT_NONE)
 		return 0;
-	touch((struct sock *)ctx[0], thread, SLICE_SEND, bytes, false);
+	if (cpu->is_observed)
+		touch(sk, SLICE_SEND, bytes, false);
 	if (bytes <= 0)
 		return 0;
-	sum = totals_of(thread->slot);
+	sum = totals_of(cpu->slot);
 	if (!sum)
 		return 0;
-	if (!use_socket((struct sock *)ctx[0], thread)) {
-		if (may_serve((struct sock *)ctx[0]))
+	if (!use_socket(sk, cpu->slot)) {
+		if (may_serve(sk))
 			sum->elsewhere_bytes += bytes;
 		return 0;
 	}
 	sum->socket.send_calls++;
 	sum->socket.send_bytes += bytes;
-	thread->socket.send_calls++;
-	thread->socket.send_bytes += bytes;
 	return 0;
 }
 
 SEC("tp_btf/sock_recv_length")
 int sock_recv_length(__u64 *ctx)
 {
-	struct thread *thread = known_thread(bpf_get_current_task_btf());
+	struct sock *sk = (struct sock *)ctx[0];
+	struct cpu *cpu = this_cpu();
 	int bytes = (int)ctx[1];
 	struct totals *sum;
 
-	if (!thread)
+	if (!cpu || running_slot(cpu) == SLOT_NONE)
 		return 0;
 	/* Bytes that were only peeked at will be received again. */
-	touch((struct sock *)ctx[0], thread, SLICE_RECEIVE, bytes, (int)ctx[2] & MSG_PEEK);
+	if (cpu->is_observed)
+		touch(sk, SLICE_RECEIVE, bytes, (int)ctx[2] & MSG_PEEK);
 	if (bytes <= 0 || ((int)ctx[2] & MSG_PEEK))
 		return 0;
-	sum = totals_of(thread->slot);
+	sum = totals_of(cpu->slot);
 	if (!sum)
 		return 0;
-	if (!use_socket((struct sock *)ctx[0], thread)) {
-		if (may_serve((struct sock *)ctx[0]))
+	if (!use_socket(sk, cpu->slot)) {
+		if (may_serve(sk))
 			sum->elsewhere_bytes += bytes;
 		return 0;
 	}
 	sum->socket.recv_calls++;
 	sum->socket.recv_bytes += bytes;
-	thread->socket.recv_calls++;
-	thread->socket.recv_bytes += bytes;
 	return 0;
 }
 
@@ -1078,8 +1155,6 @@ int read_threads(struct bpf_iter__task *ctx)
 	reading.used.involuntary = now.involuntary - thread->from.involuntary;
 	reading.used.migrations = now.migrations - thread->from.migrations;
 	reading.used.faults = now.faults - thread->from.faults;
-	reading.calls = thread->calls;
-	reading.socket = thread->socket;
 	bpf_seq_write(ctx->meta->seq, &reading, sizeof(reading));
 	return 0;
 }

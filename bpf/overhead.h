@@ -19,8 +19,6 @@ enum limits {
 	COMM_BYTES = 16,
 	/* Bytes of the set of ports: one bit for each. */
 	PORT_SET_BYTES = 8192,
-	/* One system call in this many is timed, on average. A power of two. */
-	TIMED_EVERY = 16,
 	/* Connections whose owners are remembered; the one unused for longest makes room. */
 	CONNECTION_SLOTS = 65536,
 	/* Different 32-bit system calls, over all slots. */
@@ -117,8 +115,15 @@ struct totals {
 	__u64 nameless;
 };
 
-/* State of one CPU that belongs to no role. */
+/* State of one CPU. */
 struct cpu {
+	/* Of the thread that runs on it, as of its switch to it: its slot, */
+	__u32 slot;
+	/* the `generation` that this is the verdict of, 0 where it was never judged, */
+	__u32 generation;
+	/* and 1 where it has bits of `observed`. */
+	__u32 is_observed;
+	__u32 spare;
 	/* CLOCK_MONOTONIC minus the scheduler's clock on this CPU, as of the last switch to a thread of a role. */
 	__u64 clock_offset;
 	__u64 rx_start_ns;
@@ -131,6 +136,15 @@ struct cpu {
 	__u32 cycles_tid;
 	__u32 cycles_slot;
 	struct cycle_use cycles_from;
+};
+
+/* Which of the calls that are entered while the program at the entry is attached are timed. User space writes it. */
+struct timing_window {
+	/* One in so many: a power of two. */
+	__u32 one_in;
+	__u32 spare;
+	/* CLOCK_MONOTONIC. */
+	__u64 end_ns;
 };
 
 /* A process that has a slot. */
@@ -152,29 +166,18 @@ struct thread {
 	__u32 slot;
 	/* Value of `generation` when its process was last looked up. */
 	__u32 generation;
-	/* System call it is in, or one of `call_state`. */
-	__s32 call;
-	/* System calls until the next timed one. */
-	__u32 countdown;
-	/* State of the generator that spreads the timed calls. */
-	__u32 random;
-	/* The current call is a timed one. */
-	__u32 timing;
-	__u64 timed_from_ns;
-	/* Bits of `sampling`. */
-	__u32 sampling;
+	/* Bits of `observed`. */
+	__u32 observed;
 	__u32 spare;
+	/* Time on a CPU as of the entry to a call that is timed. */
+	__u64 timed_from_ns;
 	/* What it had used when it got its slot, or when it was last moved to `totals.ended`. */
 	struct usage from;
-	__u64 calls;
-	struct socket_use socket;
 };
 
-/* Values of `thread.call` that are no system call numbers. */
-enum call_state {
+/* Beside the numbers of system calls. */
+enum call_numbers {
 	CALL_NONE = -1,
-	/* It got its slot while in a system call, perhaps. */
-	CALL_UNKNOWN = -2,
 	/* Set beside the number of a 32-bit call. */
 	CALL_COMPAT = 1 << 29,
 };
@@ -209,12 +212,14 @@ struct socket {
 	__u32 uses;
 };
 
-/* Bits of `thread.sampling`. */
-enum sampling {
-	/* It is in a system call whose entry was timed. */
-	SAMPLING_CALL = 1,
+/* Bits of `thread.observed`. */
+enum observed {
+	/* It is in a system call that is timed. */
+	OBSERVED_TIME = 1,
+	/* It is in a system call whose entry sampling saw. */
+	OBSERVED_CALL = 2,
 	/* A slice of it is open. */
-	SAMPLING_SLICE = 2,
+	OBSERVED_SLICE = 4,
 };
 
 /* Which slices are to be told of: those that begin in a window. User space writes all of it before each window. */
@@ -288,8 +293,6 @@ struct reading {
 	__u8 comm[COMM_BYTES];
 	/* Use since it got its slot. */
 	struct usage used;
-	__u64 calls;
-	struct socket_use socket;
 };
 
 #endif

@@ -9,9 +9,11 @@
 use overhead_kernel::{CounterOptions, Counters, CycleChoice, EmptyPrograms, Error, OwnCost, ProcessSelection, Role};
 use overhead_model::record::Counters as Record;
 use std::hint::black_box;
+use std::time::Duration;
 
 const ROUNDS: u32 = 10;
 const CALLS: u32 = 1_000_000;
+const AT_FIRST: Duration = Duration::from_millis(150);
 
 /// What runs beside the loop.
 #[derive(Clone, Copy, PartialEq)]
@@ -132,5 +134,7 @@ fn load(case: Case) -> Result<Counters, Error> {
         counters.add_process(Role::Server, std::process::id())?;
     }
     counters.begin()?;
+    // The program at the entry is attached all the time at first.
+    std::thread::sleep(AT_FIRST);
     Ok(counters)
 }

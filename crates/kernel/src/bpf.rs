@@ -3,6 +3,7 @@
 use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
 use crate::discover::check_pid_namespace;
+use crate::entry;
 use crate::error::Error;
 use crate::object::has_tracepoint;
 use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
@@ -14,13 +15,17 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapHandle, ReferencesType};
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use syscalls::Sysno;
 
 /// The program that is read instead of attached to a tracepoint.
 const ITERATOR: &str = "read_threads";
 /// Without these there are no counters at all. Programs have the names of their tracepoints.
-const REQUIRED: [&str; 5] = ["sys_enter", "sys_exit", "task_newtask", "sched_process_exit", ITERATOR];
+const REQUIRED: [&str; 6] = [SWITCH, ENTRY, "sys_exit", "task_newtask", "sched_process_exit", ITERATOR];
+/// The one by which the others know whose thread runs: it is attached before them.
+const SWITCH: &str = "sched_switch";
+/// The one that is attached from time to time.
+const ENTRY: &str = "sys_enter";
 
 /// The program that does nothing. It is run by hand, to see what timing a program takes.
 pub(crate) const EMPTY: &str = "empty";
@@ -61,6 +66,10 @@ pub(crate) struct Programs {
     missing: BTreeMap<String, String>,
     /// What they cost themselves.
     pub(crate) timing: Timing,
+    /// The program at the entry to system calls, where it is not attached throughout.
+    pub(crate) entry: Option<OwnedFd>,
+    /// Which calls it times.
+    pub(crate) timing_windows: MapHandle,
     _links: Vec<Link>,
 }
 
@@ -115,18 +124,24 @@ impl Programs {
         let cycles = install(cycles, &cycle_events);
         let mut links = Vec::new();
         let mut descriptors = Vec::new();
-        let (mut threads, mut empty) = (None, None);
-        for program in skeleton.object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
+        let (mut threads, mut empty, mut entry) = (None, None, None);
+        let mut programs: Vec<_> = skeleton
+            .object_mut()
+            .progs_mut()
+            .map(|program| (program.name().to_string_lossy().into_owned(), program))
+            .filter(|(name, _)| !missing.contains_key(name))
+            .collect();
+        programs.sort_by_key(|(name, _)| name != SWITCH);
+        for (name, program) in programs {
+            let descriptor = program.as_fd().try_clone_to_owned()?;
             if name == EMPTY {
-                empty = Some(program.as_fd().try_clone_to_owned()?);
-                continue;
-            }
-            if missing.contains_key(&name) {
+                empty = Some(descriptor);
                 continue;
             }
             match program.attach() {
                 Ok(link) if name == ITERATOR => threads = Some(link),
+                // That it can be attached is known now.
+                Ok(_) if name == ENTRY && !options.by_operation => entry = Some(descriptor.try_clone()?),
                 Ok(link) => links.push(link),
                 Err(error) if REQUIRED.contains(&name.as_str()) => {
                     return Err(Error::Attach { program: name, reason: format!("{error:#}") });
@@ -136,8 +151,10 @@ impl Programs {
                     continue;
                 }
             }
-            descriptors.push(program.as_fd().try_clone_to_owned()?);
+            descriptors.push(descriptor);
         }
+        let timing_windows = MapHandle::try_from(&skeleton.maps.timing_windows)?;
+        entry::set(&timing_windows, &entry::THROUGHOUT)?;
         Ok(Self {
             threads: threads.ok_or_else(|| Error::Load(format!("{ITERATOR} is not among the programs")))?,
             totals: MapHandle::try_from(&skeleton.maps.totals)?,
@@ -151,6 +168,8 @@ impl Programs {
             _cycle_events: cycle_events,
             missing,
             timing: Timing::start(descriptors, empty, options.own_cost),
+            entry,
+            timing_windows,
             _links: links,
         })
     }

@@ -24,6 +24,7 @@ mod cycles;
 mod discover;
 mod doctor;
 mod empty;
+mod entry;
 mod error;
 mod listeners;
 mod object;
@@ -39,7 +40,7 @@ mod tls;
 mod unix;
 
 pub use clock::ClockWindow;
-pub use counters::{Counters, Thread};
+pub use counters::Counters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::own_network_namespace;
 pub use doctor::{Absence, Capability, doctor};

@@ -40,6 +40,8 @@ unsafe impl Plain for types::connection {}
 unsafe impl Plain for types::slice {}
 // SAFETY: as above.
 unsafe impl Plain for types::sampling_window {}
+// SAFETY: as above.
+unsafe impl Plain for types::timing_window {}
 
 /// Returns the value at the front of `bytes`; `None` when there are too few.
 pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {

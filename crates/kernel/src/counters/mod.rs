@@ -4,9 +4,9 @@ mod attribute;
 
 use crate::bpf::Programs;
 use crate::clock::{ClockWindow, monotonic_ns};
-use crate::convert;
 use crate::convert::SOCKET;
 use crate::discover::{self, Owners, TO_SEE};
+use crate::entry::EntryWindows;
 use crate::error::{Error, ports_in_words};
 use crate::options::{CounterOptions, OwnCost, ProcessSelection, Role};
 use crate::privilege;
@@ -16,7 +16,7 @@ use crate::snapshot::{self, Snapshot};
 use crate::timing::Timed;
 use libbpf_rs::MapCore;
 use overhead_model::privilege::remedy;
-use overhead_model::record::{self, ContextSwitches, Measured, Socket};
+use overhead_model::record::{self, Measured};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct Counters {
     /// Where sampled work waits for the operations that it was for.
     exchange: Arc<Exchange>,
     sampler: Option<Sampler>,
+    /// Times system calls.
+    entry: Option<EntryWindows>,
 }
 
 /// The programs' own cost, and the events they had missed, when a window began.
@@ -59,29 +61,6 @@ struct OwnStart {
     timed: Timed,
     missed: u64,
     monotonic_ns: u64,
-}
-
-/// A live thread of a role, and what it has used since it got its role.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Thread number.
-    pub tid: u32,
-    /// Process number.
-    pub pid: u32,
-    /// Its role.
-    pub role: Role,
-    /// Its command name.
-    pub comm: String,
-    /// Time on a CPU.
-    pub on_cpu_ns: u64,
-    /// System calls that returned.
-    pub syscalls: u64,
-    /// Times it left a CPU.
-    pub context_switches: ContextSwitches,
-    /// Moves between CPUs.
-    pub migrations: u64,
-    /// Its sends and receives; of the captured ports alone where there are any.
-    pub socket: Socket,
 }
 
 impl Counters {
@@ -108,6 +87,7 @@ impl Counters {
             own_start: OwnStart::default(),
             exchange: Arc::default(),
             sampler: None,
+            entry: None,
         };
         let owners = counters.owners()?;
         counters.hidden = options.server == ProcessSelection::Ports && !owners.listening && owners.hidden;
@@ -210,6 +190,10 @@ impl Counters {
         let window = start.at.since(&start.at);
         self.start = Some(start);
         self.last = None;
+        self.entry = None;
+        if let Some(program) = &self.programs.entry {
+            self.entry = Some(EntryWindows::start(program.try_clone()?, &self.programs.timing_windows)?);
+        }
         self.sampler = None;
         if self.sampling().value().is_some() {
             self.exchange.begin();
@@ -321,16 +305,6 @@ impl Counters {
         self.ended.iter().chain(live).map(|(pid, process)| (*pid, process.netns)).collect()
     }
 
-    /// Live threads of both roles, each with what it used since it got its role: where a thread or a process serves one
-    /// connection, this is per connection.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] when the kernel's tables cannot be read.
-    pub fn threads(&self) -> Result<Vec<Thread>, Error> {
-        Ok(snapshot::read_threads(&self.programs)?.iter().filter_map(thread).collect())
-    }
-
     /// Time in our own programs since [`Self::begin`], over all processes of the machine: what was timed of it, as
     /// [`CounterOptions::own_cost`] says, and the same rate for the rest. The kernel's meter reads two clocks for each run of a
     /// program; what it shows of an empty program at the same time is taken off.
@@ -371,20 +345,6 @@ impl Counters {
         }
         warnings
     }
-}
-
-fn thread(reading: &types::reading) -> Option<Thread> {
-    Some(Thread {
-        tid: reading.tid,
-        pid: reading.tgid,
-        role: Role::of_slot(reading.slot)?,
-        comm: text(&reading.comm),
-        on_cpu_ns: reading.used.cpu_ns,
-        syscalls: reading.calls,
-        context_switches: ContextSwitches { voluntary: reading.used.voluntary, involuntary: reading.used.involuntary },
-        migrations: reading.used.migrations,
-        socket: convert::socket(&reading.socket),
-    })
 }
 
 /// A name as the kernel has it: up to the first NUL.

@@ -303,6 +303,45 @@ pub fn close_nothing(times: u64) {
     }
 }
 
+/// Has a signal handled, so often.
+pub fn handle_signals(times: u64) {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing, and the signals are this thread's own.
+    unsafe {
+        libc::signal(libc::SIGUSR1, nothing as *const () as libc::sighandler_t);
+        for _ in 0..times {
+            assert_eq!(libc::raise(libc::SIGUSR1), 0);
+        }
+    }
+}
+
+/// Makes the call of this number, which is none.
+pub fn no_call(number: i64, times: u64) {
+    for _ in 0..times {
+        // SAFETY: the kernel refuses it.
+        assert_eq!(unsafe { libc::syscall(number) }, -1);
+    }
+}
+
+/// From here on `getppid` is refused to this process, by seccomp.
+pub fn refuse_getppid() {
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let (load, jump, give) = (libc::BPF_LD | libc::BPF_W, libc::BPF_JMP | libc::BPF_JEQ, libc::BPF_RET);
+    let step = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filter = [
+        step(load | libc::BPF_ABS, 0, 0, 0),
+        step(jump | libc::BPF_K, 0, 1, libc::SYS_getppid as u32),
+        step(give | libc::BPF_K, 0, 0, refused),
+        step(give | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the filter, whose length is given.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
 pub fn fork_and_wait(work: impl FnOnce()) {
     wait(fork(work));
 }
