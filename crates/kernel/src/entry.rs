@@ -5,16 +5,16 @@
 //! again, so it is there for a sixteenth of the time, and all calls that are entered meanwhile are timed. A short run could
 //! be over before the second window: at the beginning it is there all the time, and times a sixteenth of the calls.
 
+use crate::background::Background;
 use crate::clock::monotonic_ns;
 use crate::error::Error;
 use crate::skeleton::types;
 use crate::snapshot::bytes_of;
+use crate::timing::descriptor;
 use libbpf_rs::libbpf_sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// One call, or one part of the time, in so many. A power of two.
@@ -32,45 +32,22 @@ pub(crate) const THROUGHOUT: types::timing_window = types::timing_window { one_i
 /// None has.
 const NEVER: types::timing_window = types::timing_window { one_in: PARTS, spare: 0, end_ns: 0 };
 
-/// A running thread that attaches the program and detaches it. It ends, and the program is detached, when this is dropped.
-#[derive(Debug)]
-pub(crate) struct EntryWindows {
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl EntryWindows {
-    /// Attaches the program for the beginning. Where it can no longer be attached later, nothing more is timed.
-    pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<Self, Error> {
-        let windows = MapHandle::try_from(windows)?;
-        set(&windows, &THROUGHOUT)?;
-        let link = attach(&program)?;
-        let (end, ended) = channel();
-        let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-        let begun = Instant::now();
-        let thread = std::thread::Builder::new()
-            .name("timer".to_owned())
-            .spawn(move || {
-                if !passes(AT_FIRST) || set(&windows, &NEVER).is_err() {
-                    return;
-                }
-                drop(link);
-                let mut schedule = Schedule::default();
-                while window(&program, &windows, schedule.next(begun.elapsed()), begun, &passes) {}
-            })
-            .map_err(|error| Error::Tables(error.to_string()))?;
-        Ok(Self { end: Some(end), thread: Some(thread) })
-    }
-}
-
-impl Drop for EntryWindows {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to say at its end.
-            let _ = thread.join();
+/// Attaches the program for the beginning, and starts the thread that detaches it and attaches it again. Where it can no longer
+/// be attached later, nothing more is timed.
+pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<Background, Error> {
+    let windows = MapHandle::try_from(windows)?;
+    set(&windows, &THROUGHOUT)?;
+    let link = attach(&program)?;
+    let begun = Instant::now();
+    let thread = Background::start("timer", move |passes| {
+        if !passes(AT_FIRST) || set(&windows, &NEVER).is_err() {
+            return;
         }
-    }
+        drop(link);
+        let mut schedule = Schedule::default();
+        while window(&program, &windows, schedule.next(begun.elapsed()), begun, passes) {}
+    })?;
+    Ok(thread)
 }
 
 /// Waits for a window and for its end; false where there are to be no more.
@@ -79,7 +56,7 @@ fn window(
     windows: &MapHandle,
     at: Window,
     begun: Instant,
-    passes: &impl Fn(Duration) -> bool,
+    passes: &dyn Fn(Duration) -> bool,
 ) -> bool {
     let until = |time: Duration| time.saturating_sub(begun.elapsed());
     if !passes(until(at.start)) {
@@ -101,12 +78,7 @@ pub(crate) fn set(windows: &MapHandle, window: &types::timing_window) -> Result<
 /// Attaches a program to the tracepoint that it was loaded for, until the descriptor is closed.
 fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
     // SAFETY: a program that was loaded for its tracepoint needs no name; the descriptor is open.
-    let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
-    if link < 0 {
-        return Err(io::Error::from_raw_os_error(-link));
-    }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+    descriptor(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) })
 }
 
 /// When windows are.

@@ -15,6 +15,7 @@
 //! # Ok::<(), overhead_kernel::Error>(())
 //! ```
 
+mod background;
 mod bpf;
 mod clock;
 mod convert;

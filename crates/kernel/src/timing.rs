@@ -3,15 +3,14 @@
 //! Asking costs two clock readings a run, of every BPF program on the machine, which is about as much as the programs cost.
 //! So it is asked for a moment, again and again, and what was timed stands for the whole.
 
+use crate::background::Background;
 use crate::options::OwnCost;
 use crate::privilege;
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
 use overhead_model::privilege::{SYS_ADMIN, remedy};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long runs are timed, and how long they are not: one part in forty.
@@ -34,8 +33,7 @@ enum OwnCostMethod {
         since: Instant,
     },
     Sampled {
-        end: Option<Sender<()>>,
-        thread: Option<JoinHandle<()>>,
+        _thread: Background,
     },
     /// The kernel does not time them for us, for this reason.
     Refused(String),
@@ -103,11 +101,17 @@ impl Timing {
             (OwnCost::Untimed, _) | (_, None) => OwnCostMethod::Never,
             (OwnCost::Sampled, Some(Ok(statistics))) => {
                 drop(statistics);
-                let (end, ended) = channel();
                 let (programs, timed) = (Arc::clone(&programs), Arc::clone(&timed));
-                let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-                let thread = std::thread::spawn(move || while sample(&programs, &timed, &passes) && passes(PAUSE) {});
-                OwnCostMethod::Sampled { end: Some(end), thread: Some(thread) }
+                let meter = Background::start(
+                    "meter",
+                    move |passes| {
+                        while sample(&programs, &timed, passes) && passes(PAUSE) {}
+                    },
+                );
+                match meter {
+                    Ok(thread) => OwnCostMethod::Sampled { _thread: thread },
+                    Err(error) => OwnCostMethod::Refused(error.to_string()),
+                }
             }
         };
         Self { programs, timed, how }
@@ -140,20 +144,8 @@ impl Timing {
     }
 }
 
-impl Drop for Timing {
-    fn drop(&mut self) {
-        if let OwnCostMethod::Sampled { end, thread } = &mut self.how {
-            drop(end.take());
-            if let Some(thread) = thread.take() {
-                // It has nothing to say at its end.
-                let _ = thread.join();
-            }
-        }
-    }
-}
-
 /// Times one moment; false when it is over with timing, or the kernel does not tell.
-fn sample(programs: &TimedPrograms, timed: &Mutex<Timed>, passes: &impl Fn(Duration) -> bool) -> bool {
+fn sample(programs: &TimedPrograms, timed: &Mutex<Timed>, passes: &dyn Fn(Duration) -> bool) -> bool {
     let moment = || -> io::Result<(Timed, bool)> {
         let statistics = enable_statistics()?;
         let (since, before) = (Instant::now(), programs.runs()?);
@@ -223,12 +215,16 @@ fn run(program: &OwnedFd) -> io::Result<()> {
 /// Makes the kernel time every run of every BPF program, until the descriptor is closed.
 fn enable_statistics() -> io::Result<OwnedFd> {
     // SAFETY: the call takes a plain number and returns a descriptor or a negative error.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
+    descriptor(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
+}
+
+/// Takes a new descriptor, or the negative error, that a call of libbpf has returned.
+pub(crate) fn descriptor(returned: i32) -> io::Result<OwnedFd> {
+    if returned < 0 {
+        return Err(io::Error::from_raw_os_error(-returned));
     }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    // SAFETY: the descriptor is new, and owned by what is returned alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(returned) })
 }
 
 /// Says whether the kernel would time BPF programs.

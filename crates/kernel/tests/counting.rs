@@ -116,7 +116,7 @@ fn forks_are_followed_to_the_grandchildren() {
     assert_eq!(calls(role, "getppid"), 3 * 570);
     assert_eq!(role.pids.len(), 7);
     assert_eq!(calls(role, "exit_group"), 7);
-    assert_eq!(calls(role, "clone") + calls(role, "clone3") + calls(role, "fork"), 6);
+    assert_eq!(clones(role), 6);
 }
 
 /// Returns how many calls that make a thread or a process there were.

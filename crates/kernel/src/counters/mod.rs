@@ -2,11 +2,12 @@
 
 mod attribute;
 
+use crate::background::Background;
 use crate::bpf::Programs;
 use crate::clock::{ClockWindow, monotonic_ns};
 use crate::convert::SOCKET;
 use crate::discover::{self, Owners, TO_SEE};
-use crate::entry::EntryWindows;
+use crate::entry;
 use crate::error::{Error, ports_in_words};
 use crate::options::{CounterOptions, OwnCost, ProcessSelection, Role};
 use crate::privilege;
@@ -52,7 +53,7 @@ pub struct Counters {
     exchange: Arc<Exchange>,
     sampler: Option<Sampler>,
     /// Times system calls.
-    entry: Option<EntryWindows>,
+    entry: Option<Background>,
 }
 
 /// The programs' own cost, and the events they had missed, when a window began.
@@ -192,7 +193,7 @@ impl Counters {
         self.last = None;
         self.entry = None;
         if let Some(program) = &self.programs.entry {
-            self.entry = Some(EntryWindows::start(program.try_clone()?, &self.programs.timing_windows)?);
+            self.entry = Some(entry::start(program.try_clone()?, &self.programs.timing_windows)?);
         }
         self.sampler = None;
         if self.sampling().value().is_some() {
