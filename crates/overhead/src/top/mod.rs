@@ -67,6 +67,9 @@ impl TopArgs {
             return Err(StatusFault::usage(why.to_owned()).into());
         }
         let mut screen = Screen::new(self.by.of(), self.sort, self.find.clone(), self.interval);
+        if !self.once {
+            terminal::hold_resize_signal()?;
+        }
         let mut feed = self.feed()?;
         if self.once {
             terminal::once(feed.as_mut(), &mut screen)?;

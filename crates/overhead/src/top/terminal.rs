@@ -6,6 +6,7 @@ use super::screen::{Effect, Screen};
 use crate::cli::no_color;
 use crate::print;
 use anyhow::{Context, Result};
+use nix::sys::signal::{SigSet, Signal};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -58,7 +59,7 @@ impl Keyboard {
             Self::Controlling(file) => file.as_fd(),
         };
         let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        // A signal ends the wait: that of a window that has changed its size, or of somebody who wants the end.
+        // A signal of somebody who wants the end ends the wait.
         let _ = poll(&mut watched, Timespec::try_from(wait).ok().as_ref());
         watched.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
     }
@@ -73,7 +74,18 @@ impl Drop for Restored {
     }
 }
 
-/// Shows the screen until somebody ends it.
+/// Holds the signal of a terminal with another size back, in this thread and those that it begins from here on: each drawing asks for the
+/// size, and there is one every tenth of a second.
+///
+/// crossterm 0.29 waits for changes (`EPOLLET`) of keys and of that signal together, and returns after the first: a key that came with
+/// the signal would lie there until the next one, and a loop that waits for keys would turn without rest.
+pub fn hold_resize_signal() -> Result<()> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGWINCH);
+    signals.thread_block().context("a signal cannot be held back")
+}
+
+/// Shows the screen until somebody ends it. [`hold_resize_signal`] comes before the first thread.
 pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     let ends = EndFlag::new()?;
     let keyboard = Keyboard::open().context("there is no terminal that keys could come from")?;
