@@ -44,11 +44,10 @@ def per_frame(binary, capture, *options):
 
 @dataclass(frozen=True)
 class Division:
-    """What several threads execute for a frame: the one that reads, each of those that dissect for any frame, whoever's its
-    connection is, and the one of two with the most to do."""
+    """What several threads execute for a frame: the one that reads, counts and divides, and of two that dissect the one with the most to do, and
+    both together."""
 
     reads: float
-    routes: float
     most: float
     both: float
 
@@ -59,10 +58,6 @@ class Division:
 
 def division(binary, capture):
     """Returns how the instructions for a frame are divided among threads."""
-    def count(threads):
-        whole, start = (by_thread(capture.analyze(binary, "-c", str(frames), threads=threads)) for frames in (capture.counted, 1))
-        reads, *rest = ((one - other) / (capture.counted - 1) for one, other in zip(whole, start))
-        return reads, rest
-    (reads, two), (_, three) = count(2), count(3)
-    # All threads of one run have the connections between them; what a further thread adds is what each does for every frame.
-    return Division(reads, sum(three) - sum(two), max(two), sum(two))
+    whole, start = (by_thread(capture.analyze(binary, "-c", str(frames), threads=2)) for frames in (capture.counted, 1))
+    reads, *dissect = ((one - other) / (capture.counted - 1) for one, other in zip(whole, start))
+    return Division(reads, max(dissect), sum(dissect))

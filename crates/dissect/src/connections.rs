@@ -1,6 +1,7 @@
 //! The current connections, and which of them a segment belongs to.
 
 use crate::bounds::{Company, Holdings};
+use crate::dissector::Found;
 use crate::early::EarlyCalls;
 use crate::flow::{Finished, Flow, Turns};
 use crate::limits;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// All connections, or those that fall to one thread: segments in, closed operations out to a [`Tally`].
 ///
 /// What becomes of a connection depends on its own segments, their [`Moment`]s and what it shares with others
-/// alone, so that a capture may be divided by connection: see [`Share`](crate::Share).
+/// alone, so that a capture may be divided by connection: see [`Routes`](crate::Routes).
 #[derive(Debug)]
 pub struct Connections<T> {
     selection: Selection,
@@ -191,6 +192,15 @@ impl<T: Tally> Connections<T> {
     /// Returns the tally, as far as it was told.
     pub fn tally_mut(&mut self) -> &mut T {
         &mut self.tally
+    }
+
+    /// Takes in what was found in a frame.
+    pub fn found(&mut self, found: Found<'_>, at: Moment) {
+        match found {
+            Found::Segment(segment) | Found::Reassembled(segment) => self.segment(segment, at),
+            Found::Call(call) => self.call(call, at),
+            Found::Fragment => {}
+        }
     }
 
     /// Takes in one segment.

@@ -4,7 +4,7 @@
 //! stay incomplete, repeats, and sets whose fragments overlap, which no receiver accepts (RFC 5722).
 
 use crate::limits;
-use crate::packet::{Datagram, Fragment, FragmentKey};
+use crate::packet::{self, Datagram, Fragment, FragmentKey, Packet};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Sets that wait for their missing fragments.
@@ -42,16 +42,36 @@ struct FragmentPart {
 
 /// What became of a fragment.
 #[derive(Debug, Default)]
-pub struct FragmentOutcome {
+struct FragmentOutcome {
     /// The packet that it completed.
-    pub whole: Option<Datagram>,
+    whole: Option<Datagram>,
     /// Bytes of frames that are part of no packet.
-    pub discarded: u64,
+    discarded: u64,
 }
 
 impl Fragments {
-    /// Takes in a fragment.
-    pub fn add(&mut self, fragment: &Fragment<'_>) -> FragmentOutcome {
+    /// Takes in a fragment. What it completes is handed to `take`, with the packet that held it. Returns the bytes of frames that are part of no
+    /// packet.
+    pub fn take(&mut self, fragment: &Fragment<'_>, take: impl FnOnce(&Packet<'_>, &Datagram)) -> u64 {
+        let FragmentOutcome { mut whole, mut discarded } = self.add(fragment);
+        // Headers add up towards a limit, so packets in fragments within packets in fragments come to an end.
+        while let Some(datagram) = whole {
+            match packet::parse_datagram(&datagram) {
+                Packet::Fragment(fragment) => {
+                    let outcome = self.add(&fragment);
+                    discarded += outcome.discarded;
+                    whole = outcome.whole;
+                }
+                packet => {
+                    take(&packet, &datagram);
+                    break;
+                }
+            }
+        }
+        discarded
+    }
+
+    fn add(&mut self, fragment: &Fragment<'_>) -> FragmentOutcome {
         let mut discarded = self.expire(fragment.time_ns);
         if !is_sane(fragment) {
             return FragmentOutcome { whole: None, discarded: discarded + u64::from(fragment.wire_len) };

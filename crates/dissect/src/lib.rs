@@ -42,10 +42,11 @@ mod table;
 mod tls;
 mod totals;
 
-pub use dissector::Dissector;
+pub use dissector::{Dissector, Part, Splitter};
 pub use engine::Engine;
 pub use model::{CHECK_SEQUENCE, GAP, LinkModel, Modelled, PREAMBLE};
-pub use route::Share;
+pub use moment::Moment;
+pub use route::{Recipient, Routes};
 pub use select::{Selection, Verdict};
 pub use tls::KeyLog;
 pub use totals::Totals;

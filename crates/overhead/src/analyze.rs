@@ -397,6 +397,10 @@ impl<D: Dissect> Take for &mut Intake<'_, D> {
         self.left -= 1;
         ControlFlow::Continue(())
     }
+
+    fn buffer(&mut self, buffer: &Arc<Vec<u8>>) {
+        self.dissection.buffer(buffer);
+    }
 }
 
 impl<D: Dissect> Intake<'_, D> {

@@ -22,6 +22,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use twins::{Pair, Twins};
 
 /// How far the last frames of one file may reach into the next without the two being taken for side by side. Frames of
@@ -36,6 +37,9 @@ const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 pub trait Take {
     /// Takes the next one; the number is that of its file, in the order given. Breaking off ends the reading.
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()>;
+
+    /// The next frames lie in this memory, which stays as it is for as long as somebody has it. Not told of all frames.
+    fn buffer(&mut self, _: &Arc<Vec<u8>>) {}
 }
 
 impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {
@@ -57,6 +61,10 @@ impl<T: Take> Take for Clocked<T> {
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
         self.clocks.frame(file, frame);
         self.take.take(file, frame)
+    }
+
+    fn buffer(&mut self, buffer: &Arc<Vec<u8>>) {
+        self.take.buffer(buffer);
     }
 }
 
@@ -89,7 +97,7 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, take: impl Take) -> Result<Find
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
-        if file.rest(|frame| clocked.take(0, frame))?.is_continue() {
+        if file.rest(&mut clocked)?.is_continue() {
             reading.note_end(&file);
         }
         reading.findings.partial.extend(clocked.clocks.set_back());
@@ -257,7 +265,7 @@ impl<'a> Reading<'a> {
         let mut held = VecDeque::new();
         let (mut held_bytes, mut is_beside) = (0, false);
         let index = file.index;
-        let flow = file.each(|frame| {
+        let flow = file.each(&mut |_: usize, frame: &Frame<'_>| {
             let is_near = next_ns.is_some_and(|next| frame.time_ns.saturating_add(SLACK_NS) >= next);
             let late = next_ns.map_or(0, |next| frame.time_ns.saturating_sub(next));
             if late == 0 && held.is_empty() {
@@ -363,9 +371,9 @@ impl<'a> File<'a> {
     }
 
     /// Hands all frames to `take`, until it breaks off: first those that were read before their time.
-    fn each(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+    fn each(&mut self, take: &mut impl Take) -> Result<ControlFlow<()>> {
         while let Some(kept) = self.ahead.pop_front() {
-            if take(&kept.frame()).is_break() {
+            if take.take(self.index, &kept.frame()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -373,10 +381,12 @@ impl<'a> File<'a> {
     }
 
     /// Hands the frames that were not read yet to `take`, until it breaks off.
-    fn rest(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+    fn rest(&mut self, take: &mut impl Take) -> Result<ControlFlow<()>> {
         // No secrets come between frames that are buffered.
         while self.fill()? {
-            if self.source.buffered_frames(&mut take).is_break() {
+            take.buffer(self.source.buffer());
+            let index = self.index;
+            if self.source.buffered_frames(|frame| take.take(index, frame)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

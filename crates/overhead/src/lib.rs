@@ -25,7 +25,6 @@ mod exit;
 mod explain;
 mod export;
 mod fields;
-mod frames;
 mod generate;
 mod groups;
 mod hand_over;

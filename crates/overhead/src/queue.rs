@@ -1,13 +1,11 @@
-//! The way from one thread to others: batches that are filled at one end and read at the others, by each of them. They are
+//! The way from one thread to another: batches that are filled at one end and read at the other. They are
 //! bounded in number and are used again, so that nothing is allocated once there are enough, and who fills waits where
-//! others are behind.
+//! the other is behind.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 
 /// What is handed over at once.
-pub trait Batch: Default + Send + Sync + 'static {
+pub trait Batch: Default + Send + 'static {
     /// Returns whether there is nothing in it.
     fn is_empty(&self) -> bool;
 
@@ -21,16 +19,23 @@ pub trait Batch: Default + Send + Sync + 'static {
     }
 }
 
+/// Makes a queue that holds so many batches at most, the one that is being filled included.
+pub fn queue<B: Batch>(most: usize) -> (Inlet<B>, Outlet<B>) {
+    // Neither end ever waits for room: there are no more batches.
+    let ((full, filled), (read, free)) = (sync_channel(most), sync_channel(most));
+    let filling = B::default();
+    (Inlet { filling, full, free, out: 0, spare: Vec::new(), made: 1, most, kept: most }, Outlet { filled, read })
+}
+
 /// The end where batches are filled.
 pub struct Inlet<B> {
     filling: B,
-    full: Vec<SyncSender<Arc<B>>>,
-    /// Those that were handed over, in order; nobody else has them once they were read.
-    out: VecDeque<Arc<B>>,
+    full: SyncSender<B>,
+    free: Receiver<B>,
+    /// How many were handed over and did not come back yet.
+    out: usize,
     /// Those that were read: the last ones on top, for they are in the caches.
     spare: Vec<B>,
-    freed: Receiver<()>,
-    done: SyncSender<()>,
     /// How many there are.
     made: usize,
     most: usize,
@@ -39,23 +44,6 @@ pub struct Inlet<B> {
 }
 
 impl<B: Batch> Inlet<B> {
-    /// Makes a queue that holds so many batches at most, the one that is being filled included.
-    pub fn new(most: usize) -> Self {
-        // One word that a batch was done with is as good as several.
-        let (done, freed) = sync_channel(1);
-        Self {
-            filling: B::default(),
-            full: Vec::new(),
-            out: VecDeque::new(),
-            spare: Vec::new(),
-            freed,
-            done,
-            made: 1,
-            most,
-            kept: most,
-        }
-    }
-
     /// Makes so many batches at once, the one that is being filled included, and keeps them; those beyond are freed once they were read. So
     /// memory does not grow with the longest delay so far, unless that takes more than these.
     #[cfg(any(feature = "live", test))]
@@ -65,94 +53,80 @@ impl<B: Batch> Inlet<B> {
         Self { filling: B::with_room(), spare, made: kept, kept, ..self }
     }
 
-    /// Adds an outlet, for what is handed over from now on.
-    pub fn outlet(&mut self) -> Outlet<B> {
-        let (full, filled) = sync_channel(self.most);
-        self.full.push(full);
-        Outlet { filled, done: Done(self.done.clone()) }
-    }
-
     /// Returns the batch that is being filled.
     #[inline]
     pub fn filling(&mut self) -> &mut B {
         &mut self.filling
     }
 
-    /// Lets the outlets have what was put in so far, if anything. Waits where one of them is too far behind.
+    /// Lets the outlet have what was put in so far, if anything. Waits where it is too far behind.
     pub fn hand_over(&mut self) {
         if self.filling.is_empty() {
             return;
         }
         let next = self.next();
-        let batch = Arc::new(std::mem::replace(&mut self.filling, next));
-        for outlet in &self.full {
-            // Where nobody is there any more, its thread has failed, which joining it shows.
-            let _ = outlet.send(Arc::clone(&batch));
+        // Where nobody is there any more, its thread has failed, which joining it shows.
+        if self.full.send(std::mem::replace(&mut self.filling, next)).is_ok() {
+            self.out += 1;
+        } else {
+            self.made -= 1;
         }
-        self.out.push_back(batch);
     }
 
-    /// Waits until all that was handed over was read by all.
+    /// Waits until all that was handed over was read.
     pub fn catch_up(&mut self) {
-        while self.out.iter_mut().any(|batch| Arc::get_mut(batch).is_none()) && self.freed.recv().is_ok() {}
+        while self.out > 0 && self.wait() {}
     }
 
     /// Returns whether the last hand-over left half of the batches or more to be read.
     #[cfg(any(feature = "live", test))]
     pub fn is_half_full(&self) -> bool {
-        self.out.len() >= self.most / 2
+        self.out >= self.most / 2
     }
 
     fn next(&mut self) -> B {
+        while let Ok(batch) = self.free.try_recv() {
+            self.take_back(batch);
+        }
         loop {
-            while let Some(batch) = self.free() {
-                // What a moment of falling behind took is given back: a capture of days keeps what it needs all the time.
-                if self.made > self.kept {
-                    self.made -= 1;
-                } else {
-                    self.spare.push(batch);
-                }
-            }
             if let Some(batch) = self.spare.pop() {
                 return batch;
             }
-            if self.made < self.most {
+            if self.made < self.most || !self.wait() {
                 self.made += 1;
                 return B::default();
             }
-            let _ = self.freed.recv();
         }
     }
 
-    /// Returns the batch that was handed over first, where all have read it.
-    fn free(&mut self) -> Option<B> {
-        Arc::get_mut(self.out.front_mut()?)?;
-        let mut batch = Arc::into_inner(self.out.pop_front()?)?;
-        batch.clear();
-        Some(batch)
+    /// Waits for a batch that was read; false where none comes any more.
+    fn wait(&mut self) -> bool {
+        let batch = self.free.recv();
+        let is_there = batch.is_ok();
+        match batch {
+            Ok(batch) => self.take_back(batch),
+            // What its thread had is gone with it.
+            Err(RecvError) => self.made -= std::mem::take(&mut self.out),
+        }
+        is_there
+    }
+
+    fn take_back(&mut self, mut batch: B) {
+        self.out -= 1;
+        // What a moment of falling behind took is given back: a capture of days keeps what it needs all the time.
+        if self.made > self.kept {
+            self.made -= 1;
+        } else {
+            batch.clear();
+            self.spare.push(batch);
+        }
     }
 }
 
-/// An end where batches are read.
+/// The end where batches are read.
 pub struct Outlet<B> {
-    // Before `done`: what waits here is let go before that is said.
-    filled: Receiver<Arc<B>>,
-    done: Done,
-}
-
-/// Says that a batch was done with; once more when it goes away, be it by a panic.
-struct Done(SyncSender<()>);
-
-impl Done {
-    fn say(&self) {
-        let _ = self.0.try_send(());
-    }
-}
-
-impl Drop for Done {
-    fn drop(&mut self) {
-        self.say();
-    }
+    filled: Receiver<B>,
+    read: SyncSender<B>,
 }
 
 impl<B: Batch> Outlet<B> {
@@ -160,12 +134,12 @@ impl<B: Batch> Outlet<B> {
     pub fn drain(self, mut relax: impl FnMut(), mut take: impl FnMut(&B)) {
         while let Ok(batch) = self.next(&mut relax) {
             take(&batch);
-            drop(batch);
-            self.done.say();
+            // The inlet may be gone, and this be one of the last.
+            let _ = self.read.send(batch);
         }
     }
 
-    fn next(&self, relax: &mut impl FnMut()) -> Result<Arc<B>, RecvError> {
+    fn next(&self, relax: &mut impl FnMut()) -> Result<B, RecvError> {
         match self.filled.try_recv() {
             Ok(batch) => Ok(batch),
             Err(TryRecvError::Disconnected) => Err(RecvError),
@@ -224,14 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn everybody_reads_all_batches_in_order_and_they_are_used_again() {
-        let mut inlet = Inlet::<Numbers>::new(3);
-        let threads = [inlet.outlet(), inlet.outlet()].map(|outlet| {
-            std::thread::spawn(move || {
-                let mut seen = Vec::<u32>::new();
-                outlet.drain(|| {}, |batch| seen.extend(&batch.0));
-                seen
-            })
+    fn all_batches_are_read_in_order_and_used_again() {
+        let (mut inlet, outlet) = queue::<Numbers>(3);
+        let thread = std::thread::spawn(move || {
+            let mut seen = Vec::<u32>::new();
+            outlet.drain(|| {}, |batch| seen.extend(&batch.0));
+            seen
         });
         for number in 0..10_000 {
             inlet.filling().0.push(number);
@@ -244,39 +216,36 @@ mod tests {
         }
         inlet.hand_over();
         drop(inlet);
-        for thread in threads {
-            assert_eq!(thread.join().unwrap(), (0..10_000).collect::<Vec<_>>());
-        }
+        assert_eq!(thread.join().unwrap(), (0..10_000).collect::<Vec<_>>());
         assert!(MADE.load(Ordering::Relaxed) <= 3, "and none for want of one");
     }
 
     #[test]
     fn what_is_not_kept_is_freed_and_made_anew() {
-        let mut inlet = Inlet::<Flag>::new(8).keeping(3);
+        let (inlet, outlet) = queue::<Flag>(8);
+        let mut inlet = inlet.keeping(3);
         assert_eq!((inlet.made, inlet.spare.len()), (3, 2), "from the beginning");
-        let outlet = inlet.outlet();
         (0..7).for_each(|_| {
             fill(&mut inlet);
         });
         assert_eq!(inlet.made, 8, "nobody reads");
         let thread = std::thread::spawn(move || outlet.drain(|| {}, |_| {}));
         inlet.catch_up();
-        fill(&mut inlet);
-        assert_eq!((inlet.made, inlet.spare.len()), (3, 1));
+        assert_eq!((inlet.made, inlet.spare.len()), (3, 2));
         for _ in 0..20 {
             (0..7).for_each(|_| {
                 fill(&mut inlet);
             });
             inlet.catch_up();
         }
+        assert_eq!((inlet.made, inlet.spare.len()), (3, 2));
         drop(inlet);
         thread.join().unwrap();
     }
 
     #[test]
-    fn it_is_half_full_where_an_outlet_falls_behind_and_only_then() {
-        let mut inlet = Inlet::<Flag>::new(8);
-        let outlet = inlet.outlet();
+    fn it_is_half_full_where_the_outlet_falls_behind_and_only_then() {
+        let (mut inlet, outlet) = queue::<Flag>(8);
         assert_eq!([(); 7].map(|()| fill(&mut inlet)), [false, false, false, true, true, true, true]);
         let thread = std::thread::spawn(move || outlet.drain(|| {}, |_| {}));
         inlet.catch_up();
@@ -286,45 +255,38 @@ mod tests {
     }
 
     #[test]
-    fn who_catches_up_has_waited_until_all_have_read_all() {
-        let mut inlet = Inlet::<Flag>::new(8);
+    fn who_catches_up_has_waited_until_all_was_read() {
+        let (mut inlet, outlet) = queue::<Flag>(8);
         let (seen, seeing) = sync_channel(100);
-        let threads = [inlet.outlet(), inlet.outlet(), inlet.outlet()].map(|outlet| {
-            let seen = seen.clone();
-            std::thread::spawn(move || outlet.drain(|| {}, |_| seen.send(()).unwrap()))
-        });
+        let thread = std::thread::spawn(move || outlet.drain(|| {}, |_| seen.send(()).unwrap()));
         for round in 1..=20 {
             for _ in 0..5 {
                 fill(&mut inlet);
             }
             inlet.catch_up();
-            assert_eq!(seeing.try_iter().count(), 15, "round {round}");
+            assert_eq!(seeing.try_iter().count(), 5, "round {round}");
         }
         drop(inlet);
-        for thread in threads {
-            thread.join().unwrap();
-        }
+        thread.join().unwrap();
     }
 
     #[test]
     fn an_outlet_that_fails_holds_nobody_up() {
-        let mut inlet = Inlet::<Flag>::new(2);
-        let (failing, reading) = (inlet.outlet(), inlet.outlet());
-        let failing = std::thread::spawn(move || failing.drain(|| {}, |_| std::panic::resume_unwind(Box::new(()))));
-        let reading = std::thread::spawn(move || reading.drain(|| {}, |_| {}));
+        let (mut inlet, outlet) = queue::<Flag>(2);
+        let thread = std::thread::spawn(move || outlet.drain(|| {}, |_| std::panic::resume_unwind(Box::new(()))));
         for _ in 0..100 {
             fill(&mut inlet);
         }
         inlet.catch_up();
+        assert!(inlet.made <= 2, "what is gone is not counted");
         drop(inlet);
-        assert!(failing.join().is_err());
-        reading.join().unwrap();
+        assert!(thread.join().is_err());
     }
 
     #[test]
-    fn without_outlets_nobody_waits() {
-        let mut inlet = Inlet::<Flag>::new(2);
-        drop((inlet.outlet(), inlet.outlet()));
+    fn without_an_outlet_nobody_waits() {
+        let (mut inlet, outlet) = queue::<Flag>(2);
+        drop(outlet);
         for _ in 0..10 {
             fill(&mut inlet);
         }

@@ -39,6 +39,11 @@ impl ScriptedCapture {
         self.protocol
     }
 
+    /// Returns which connections are to be dissected.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
     /// Returns how many frames there are.
     pub fn len(&self) -> usize {
         self.packets.len()
@@ -50,7 +55,7 @@ impl ScriptedCapture {
     }
 
     /// Returns its frames.
-    pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+    pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> + Clone {
         self.packets.iter().map(|packet| Frame {
             time_ns: packet.time_ns,
             link: LinkType::ETHERNET,

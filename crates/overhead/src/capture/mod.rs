@@ -11,6 +11,7 @@ mod counters;
 mod environment;
 mod family;
 mod folder;
+mod frames;
 mod metrics;
 mod packets;
 mod plaintext;

@@ -1,6 +1,6 @@
 //! Frames on their way from the capturing thread to the dissecting one.
 
-use crate::frames::FrameBatch;
+use super::frames::FrameBatch;
 use crate::queue;
 use overhead_capture::live::Background;
 use overhead_model::Frame;
@@ -34,9 +34,8 @@ impl queue::Batch for LiveBatch {
 
 /// A queue's two ends.
 pub fn queue() -> (LiveInlet, LiveOutlet) {
-    let (mut inlet, background) = (queue::Inlet::new(MOST).keeping(MOST / 2), Background::default());
-    let outlet = inlet.outlet();
-    (LiveInlet { inlet, background: background.clone() }, LiveOutlet { outlet, background })
+    let ((inlet, outlet), background) = (queue::queue(MOST), Background::default());
+    (LiveInlet { inlet: inlet.keeping(MOST / 2), background: background.clone() }, LiveOutlet { outlet, background })
 }
 
 /// Where frames are put in.

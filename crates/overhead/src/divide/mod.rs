@@ -1,13 +1,15 @@
 //! Dissection by one thread, or divided among several by connection.
 //!
-//! One thread reads the frames and hands them to all; each of these dissects the connections that are its own. They add up on
+//! One thread reads the frames and hands each to the thread that has its connection. They add up on
 //! their own; at the end their sums are added, which comes to the same in any order. So the result does not depend on the
 //! number of threads.
 
-use crate::frames::FrameBatch;
-use crate::queue::Inlet;
+mod handed;
+
+use crate::queue::{Inlet, queue};
 use anyhow::{Result, anyhow};
-use overhead_dissect::{Dissector, KeyLog, Selection, Share, Totals};
+use handed::Handed;
+use overhead_dissect::{Dissector, KeyLog, Part, Recipient, Routes, Selection, Splitter, Totals};
 use overhead_model::{Frame, Tally};
 use overhead_report::Aggregate;
 use std::num::NonZero;
@@ -21,6 +23,9 @@ const BATCHES: usize = 8;
 pub trait Dissect {
     /// Takes in one frame.
     fn frame(&mut self, frame: &Frame<'_>);
+
+    /// The next frames lie in this memory, which stays as it is for as long as somebody has it.
+    fn buffer(&mut self, _: &Arc<Vec<u8>>) {}
 
     /// Waits until all frames so far are dissected.
     fn catch_up(&mut self) {}
@@ -62,8 +67,9 @@ impl Division {
         if threads.get() == 1 {
             return Self::Whole(Box::new(dissector()));
         }
-        let shares = Share::among(threads.get(), selection);
-        Self::Parts(Box::new(Parts::start(shares, dissector)))
+        let routes = Routes::among(threads, selection);
+        let parts = (0..threads.get()).map(|number| dissector().into_part(routes.clone(), number));
+        Self::Parts(Box::new(Parts::start(Splitter::new(selection, routes.clone()), routes.clone(), parts)))
     }
 
     /// The sums over all frames; `None` where several threads may have reached a bound of the run together. What is given up at
@@ -79,29 +85,53 @@ impl Division {
     }
 }
 
-/// Several threads, which all have the same frames.
+/// A thread that dissects a part of the connections, and the way to it.
+struct Worker {
+    inlet: Inlet<Handed>,
+    thread: JoinHandle<(Aggregate, Totals)>,
+}
+
+/// Several threads, each with its part. This one reads, counts, and says whose each frame is.
 pub struct Parts {
-    inlet: Inlet<FrameBatch>,
-    threads: Vec<JoinHandle<(Aggregate, Totals)>>,
-    /// That of any thread.
-    share: Option<Share>,
+    splitter: Splitter,
+    workers: Vec<Worker>,
+    /// What the next frames lie in.
+    buffer: Arc<Vec<u8>>,
+    routes: Routes,
     is_over: bool,
 }
 
 impl Dissect for Parts {
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
-        let filling = self.inlet.filling();
-        filling.push(frame);
-        if filling.is_full() {
-            self.hand_over();
-        }
+        let Self { splitter, workers, buffer, routes, is_over } = self;
+        let mut push = |worker: &mut Worker, at| {
+            let filling = worker.inlet.filling();
+            filling.push(frame, at, buffer);
+            if filling.is_full() {
+                worker.inlet.hand_over();
+                *is_over = routes.is_over();
+            }
+        };
+        splitter.frame(frame, |recipient, at| match recipient {
+            Recipient::Part(number) => {
+                if let Some(worker) = workers.get_mut(number) {
+                    push(worker, at);
+                }
+            }
+            Recipient::All => workers.iter_mut().for_each(|worker| push(worker, at)),
+        });
+    }
+
+    fn buffer(&mut self, buffer: &Arc<Vec<u8>>) {
+        self.buffer = Arc::clone(buffer);
     }
 
     fn catch_up(&mut self) {
-        self.hand_over();
-        self.inlet.catch_up();
-        self.note_bounds();
+        // All have something to do before any of them is waited for.
+        self.workers.iter_mut().for_each(|worker| worker.inlet.hand_over());
+        self.workers.iter_mut().for_each(|worker| worker.inlet.catch_up());
+        self.is_over = self.routes.is_over();
     }
 
     /// As far as was seen when frames were handed over last.
@@ -112,44 +142,31 @@ impl Dissect for Parts {
 }
 
 impl Parts {
-    fn start(shares: Vec<Share>, dissector: impl Fn() -> Dissector<Aggregate>) -> Self {
-        let mut inlet = Inlet::<FrameBatch>::new(BATCHES);
-        let share = shares.first().cloned();
-        let start = |share| {
-            let (outlet, mut dissector) = (inlet.outlet(), dissector().with_share(share));
-            std::thread::spawn(move || {
-                outlet.drain(|| {}, |batch| batch.for_each(|frame| dissector.frame(frame)));
-                dissector.finish()
-            })
+    fn start(splitter: Splitter, routes: Routes, parts: impl Iterator<Item = Part<Aggregate>>) -> Self {
+        let start = |mut part: Part<Aggregate>| {
+            let (inlet, outlet) = queue::<Handed>(BATCHES);
+            let thread = std::thread::spawn(move || {
+                outlet.drain(|| {}, |handed| handed.for_each(|frame, at| part.frame(frame, at)));
+                part.finish()
+            });
+            Worker { inlet, thread }
         };
-        let threads = shares.into_iter().map(start).collect();
-        Self { inlet, threads, share, is_over: false }
-    }
-
-    fn hand_over(&mut self) {
-        self.inlet.hand_over();
-        self.note_bounds();
-    }
-
-    fn note_bounds(&mut self) {
-        self.is_over = self.share.as_ref().is_some_and(Share::is_over);
+        Self { splitter, workers: parts.map(start).collect(), buffer: Arc::default(), routes, is_over: false }
     }
 
     fn finish(self) -> Result<(Aggregate, Totals)> {
-        let Self { mut inlet, threads, .. } = self;
-        inlet.hand_over();
-        drop(inlet);
-        let (mut sum, mut totals) = (Aggregate::new(), Totals::default());
-        for (number, thread) in threads.into_iter().enumerate() {
+        let (mut sum, mut totals) = (Aggregate::new(), self.splitter.finish());
+        let mut threads = Vec::new();
+        for Worker { mut inlet, thread } in self.workers {
+            inlet.hand_over();
+            threads.push(thread);
+        }
+        for thread in threads {
             let outcome = thread.join();
             let (aggregate, of_part) =
                 outcome.map_err(|_| anyhow!("a dissecting thread failed: this is a bug, please report it"))?;
             sum.merge(aggregate);
-            if number == 0 {
-                totals = of_part;
-            } else {
-                totals.add(&of_part);
-            }
+            totals.add(&of_part);
         }
         Ok((sum, totals))
     }

@@ -8,7 +8,6 @@ const BYTES: usize = 256 << 10;
 /// Frames that are, where they are small.
 const FRAMES: usize = 1 << 10;
 /// Bytes of the longest frame that an interface has as a rule: 64 KiB of IP and what is around it.
-#[cfg(feature = "live")]
 const LONGEST: usize = (64 << 10) + 64;
 
 /// Frames that own their bytes, in order.
@@ -66,7 +65,6 @@ impl Batch for FrameBatch {
         self.bytes.clear();
     }
 
-    #[cfg(feature = "live")]
     fn with_room() -> Self {
         let none = FrameEntry { time_ns: 0, end: 0, original_len: 0, interface: 0, link: LinkType::ETHERNET };
         let mut batch = Self { frames: Vec::with_capacity(FRAMES), bytes: Vec::with_capacity(BYTES + LONGEST) };

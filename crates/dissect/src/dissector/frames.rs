@@ -1,0 +1,164 @@
+//! Frames one by one: what is in them, and the totals over all of them.
+
+use crate::copies::Copies;
+use crate::fragments::Fragments;
+use crate::moment::Moment;
+use crate::packet::{self, Fragment, Packet, Plain, Segment};
+use crate::select::Selection;
+use crate::totals::Totals;
+use overhead_decode::Note;
+use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
+
+/// What was found in a frame.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    Segment(&'a Segment<'a>),
+    /// A part of a packet.
+    Fragment,
+    /// The segment that came in fragments, of which the last one is here.
+    Reassembled(&'a Segment<'a>),
+    /// No segment, but what a TLS library was called with.
+    Call(&'a CallPacket<'a>),
+}
+
+/// Takes frames apart, and counts those that hold no segment.
+#[derive(Debug, Default)]
+pub struct Frames {
+    pub totals: Totals,
+    copies: Copies,
+    fragments: Fragments,
+    last_link: Option<LinkType>,
+    /// Ports on which datagrams are worth a note.
+    datagrams: Vec<u16>,
+    /// These were named by the user.
+    is_selected: bool,
+}
+
+/// What a frame is at first sight.
+pub enum Sight<'a> {
+    /// One with the usual headers.
+    Usual(Plain<'a>),
+    /// The second copy of one.
+    Copy,
+    /// One with other headers, or none at all.
+    Other,
+}
+
+impl Frames {
+    /// Returns what counts frames of a capture of which this is selected.
+    pub fn of(selection: &Selection) -> Self {
+        Self { datagrams: selection.datagrams(), is_selected: !selection.ports.is_empty(), ..Self::default() }
+    }
+
+    /// Takes in one frame; what it holds is handed to `take`, and what it completes.
+    pub fn frame(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
+        match self.look_at(frame) {
+            Sight::Usual(plain) => take(Found::Segment(&plain.segment()), self.moment()),
+            Sight::Copy => {}
+            Sight::Other => self.rare(frame, take),
+        }
+    }
+
+    /// Takes in a frame if it has the usual headers, or is a copy. Any other is for [`Frames::rare`].
+    #[inline(always)]
+    pub fn look_at<'a>(&mut self, frame: &Frame<'a>) -> Sight<'a> {
+        if frame.link == LinkType::UPPER_PDU {
+            return Sight::Other;
+        }
+        self.count(frame);
+        match Plain::of(frame) {
+            Some(plain) if self.copies.has_plain(frame, &plain) => {
+                self.copy(frame);
+                Sight::Copy
+            }
+            Some(plain) => Sight::Usual(plain),
+            None => Sight::Other,
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, frame: &Frame<'_>) {
+        self.totals.frame(frame);
+        if self.last_link != Some(frame.link) {
+            self.last_link = Some(frame.link);
+            self.totals.link_types.insert(frame.link);
+        }
+    }
+
+    pub fn moment(&self) -> Moment {
+        // Calls are no frames, and have numbers among them.
+        let number = self.totals.frames + self.totals.calls;
+        Moment { number, clock_ns: self.totals.last_ns.unwrap_or_default() }
+    }
+
+    fn copy(&mut self, frame: &Frame<'_>) {
+        self.totals.duplicate_frames += 1;
+        self.totals.other += u64::from(frame.wire_len());
+    }
+
+    /// A frame with other headers than most have.
+    #[inline(never)]
+    pub fn rare(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
+        if frame.link == LinkType::UPPER_PDU {
+            if let Some(call) = CallPacket::read(frame.bytes) {
+                self.totals.calls += 1;
+                return take(Found::Call(&call), self.moment());
+            }
+            self.count(frame);
+            return self.piece(frame, take);
+        }
+        match packet::parse_any(frame) {
+            Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
+            Packet::Tcp(segment) => take(Found::Segment(&segment), self.moment()),
+            Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => self.copy(frame),
+            Packet::Fragment(fragment) => {
+                take(Found::Fragment, self.moment());
+                self.fragment(&fragment, take);
+            }
+            packet => self.without_segment(&packet, u64::from(frame.original_len), 1),
+        }
+    }
+
+    /// A packet of a byte stream that no frame carried, or of another program.
+    fn piece(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
+        if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
+            take(Found::Segment(&packet::of_piece(frame, &piece, at)), self.moment());
+        } else {
+            self.totals.foreign_pdus += 1;
+            self.totals.other += u64::from(frame.wire_len());
+        }
+    }
+
+    fn fragment(&mut self, fragment: &Fragment<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
+        let mut fragments = std::mem::take(&mut self.fragments);
+        self.totals.other += fragments.take(fragment, |packet, datagram| match packet {
+            Packet::Tcp(segment) => take(Found::Reassembled(segment), self.moment()),
+            packet => self.without_segment(packet, u64::from(datagram.wire_len), u64::from(datagram.frames)),
+        });
+        self.fragments = fragments;
+    }
+
+    fn without_segment(&mut self, packet: &Packet<'_>, wire_len: u64, frames: u64) {
+        self.totals.other += wire_len;
+        match *packet {
+            Packet::Malformed => self.totals.malformed_frames += frames,
+            Packet::Snapped { need } => {
+                self.totals.header_snapped_frames += frames;
+                self.totals.header_bytes = self.totals.header_bytes.max(need);
+            }
+            Packet::Udp(ports) => {
+                if let Some(&port) = self.datagrams.iter().find(|port| ports.contains(port)) {
+                    let note = Note::Datagrams { port, is_selected: self.is_selected };
+                    *self.totals.notes.entry(note).or_default() += 1;
+                }
+            }
+            Packet::Tcp(_) | Packet::Fragment(_) | Packet::Other => {}
+        }
+    }
+
+    /// The capture is over: the totals, but for what connections hold.
+    pub fn finish(mut self) -> Totals {
+        self.totals.other += self.fragments.finish();
+        self.totals
+    }
+}
