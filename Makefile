@@ -72,7 +72,7 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 	lab/install acceptance redis
 	lab/acceptance target/release/overhead
 
-bench-peers: build ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md; UNIX sockets, for docs/unix.md
+bench-peers: build bench ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md; UNIX sockets, for docs/unix.md
 	lab/install peers memcached redis postgres mariadb cassandra ferretdb
 	cargo build --release --locked -p overhead-kernel --example empty_programs
 	lab/bench-peers target/release/overhead --write docs/performance.md
