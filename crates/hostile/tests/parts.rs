@@ -4,7 +4,8 @@
 
 use overhead_dissect::{Dissector, Part, Recipient, Routes, Selection, Splitter, Totals};
 use overhead_hostile::{ScriptedCapture, Target, random_script, seeds};
-use overhead_model::{Frame, LinkType, Side};
+use overhead_model::Side;
+use overhead_model::frame::{Frame, Kept, LinkType};
 use overhead_report::Aggregate;
 use std::num::NonZero;
 use std::ops::Range;
@@ -59,34 +60,13 @@ fn any_turns_and_any_damage_come_to_the_same() {
     }
 }
 
-/// A frame that owns its bytes.
-struct Written {
-    time_ns: u64,
-    link: LinkType,
-    original_len: u32,
-    interface: u32,
-    bytes: Vec<u8>,
-}
-
-impl Written {
-    fn of(frame: &Frame<'_>) -> Self {
-        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
-        Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
-    }
-
-    fn frame(&self) -> Frame<'_> {
-        let Self { time_ns, link, original_len, interface, ref bytes } = *self;
-        Frame { time_ns, link, original_len, interface, bytes }
-    }
-}
-
 /// The same in two fragments, where its packet is long enough and all there.
-fn in_fragments(frame: &Frame<'_>) -> Vec<Written> {
+fn in_fragments(frame: &Frame<'_>) -> Vec<Kept> {
     const IP: usize = 14;
     const BEHIND: usize = IP + 20;
     let len = frame.bytes.get(IP + 2..IP + 4).map_or(0, |len| usize::from(u16::from_be_bytes([len[0], len[1]])));
     if frame.bytes.get(12..15) != Some(&[8, 0, 0x45]) || len < 40 || frame.bytes.len() < IP + len {
-        return vec![Written::of(frame)];
+        return vec![Kept::of(frame)];
     }
     let cut = (len - 20) / 16 * 8;
     let part = |range: Range<usize>, more: bool| {
@@ -95,16 +75,16 @@ fn in_fragments(frame: &Frame<'_>) -> Vec<Written> {
         bytes[IP + 2..IP + 4].copy_from_slice(&(20 + range.len() as u16).to_be_bytes());
         let place = (range.start / 8) as u16 | if more { 0x2000 } else { 0 };
         bytes[IP + 6..IP + 8].copy_from_slice(&place.to_be_bytes());
-        Written { original_len: bytes.len() as u32, bytes, ..Written::of(frame) }
+        Kept::of(&Frame { original_len: bytes.len() as u32, bytes: &bytes, ..*frame })
     };
     vec![part(0..cut, true), part(cut..len - 20, false)]
 }
 
 /// The same as the device `any` captures it.
-fn cooked(frame: &Frame<'_>) -> Written {
+fn cooked(frame: &Frame<'_>) -> Kept {
     let behind = frame.bytes.get(12..).unwrap_or_default();
     let bytes = [&[0, 0, 3, 4, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0], behind].concat();
-    Written { link: LinkType::LINUX_SLL, original_len: frame.original_len + 2, bytes, ..Written::of(frame) }
+    Kept::of(&Frame { link: LinkType::LINUX_SLL, original_len: frame.original_len + 2, bytes: &bytes, ..*frame })
 }
 
 /// Frames with other headers than most have go another way.
@@ -115,12 +95,12 @@ fn fragments_copies_and_cooked_frames_come_to_the_same() {
         let capture = ScriptedCapture::decode(&random_script(number));
         println!("script {number}, {}", capture.protocol());
         let fragments: Vec<_> = capture.frames().flat_map(|frame| in_fragments(&frame)).collect();
-        let twice = |frame: Frame<'_>| [0, 1].map(|interface| Written { interface, ..Written::of(&frame) });
+        let twice = |frame: Frame<'_>| [0, 1].map(|interface| Kept::of(&Frame { interface, ..frame }));
         let twice: Vec<_> = capture.frames().flat_map(twice).collect();
         let cooked: Vec<_> = capture.frames().map(|frame| cooked(&frame)).collect();
         fragmented += fragments.len() - capture.len();
         for frames in [fragments, twice, cooked] {
-            assert_parts_are_the_whole(&frames.iter().map(Written::frame), capture.selection());
+            assert_parts_are_the_whole(&frames.iter().map(Kept::frame), capture.selection());
         }
     }
     assert!(fragmented > 100, "{fragmented} packets were in fragments");

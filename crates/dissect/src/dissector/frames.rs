@@ -21,6 +21,19 @@ pub enum Found<'a> {
     Call(&'a CallPacket<'a>),
 }
 
+impl Found<'_> {
+    /// Hands what a packet of Wireshark's export holds to `take`; nothing where another program wrote it.
+    pub fn in_pdu(frame: &Frame<'_>, take: impl FnOnce(Option<Found<'_>>)) {
+        if let Some(call) = CallPacket::read(frame.bytes) {
+            take(Some(Found::Call(&call)));
+        } else if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
+            take(Some(Found::Segment(&packet::of_piece(frame, &piece, at))));
+        } else {
+            take(None);
+        }
+    }
+}
+
 /// Takes frames apart, and counts those that hold no segment.
 #[derive(Debug, Default)]
 pub struct Frames {
@@ -100,12 +113,7 @@ impl Frames {
     #[inline(never)]
     pub fn rare(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
         if frame.link == LinkType::UPPER_PDU {
-            if let Some(call) = CallPacket::read(frame.bytes) {
-                self.totals.calls += 1;
-                return take(Found::Call(&call), self.moment());
-            }
-            self.count(frame);
-            return self.piece(frame, take);
+            return Found::in_pdu(frame, |found| self.pdu(frame, found, take));
         }
         match packet::parse_any(frame) {
             Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
@@ -119,10 +127,15 @@ impl Frames {
         }
     }
 
-    /// A packet of a byte stream that no frame carried, or of another program.
-    fn piece(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
-        if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
-            take(Found::Segment(&packet::of_piece(frame, &piece, at)), self.moment());
+    /// A packet of a call, of a byte stream that no frame carried, or of another program.
+    fn pdu(&mut self, frame: &Frame<'_>, found: Option<Found<'_>>, take: impl FnOnce(Found<'_>, Moment)) {
+        if let Some(Found::Call(_)) = found {
+            self.totals.calls += 1;
+        } else {
+            self.count(frame);
+        }
+        if let Some(found) = found {
+            take(found, self.moment());
         } else {
             self.totals.foreign_pdus += 1;
             self.totals.other += u64::from(frame.wire_len());

@@ -8,7 +8,7 @@ use crate::packet::{self, Packet, Plain};
 use crate::route::{Recipient, Routes};
 use crate::select::Selection;
 use crate::totals::Totals;
-use overhead_model::{CallPacket, Frame, LinkType, StreamPiece, Tally};
+use overhead_model::{CallPacket, Frame, LinkType, Tally};
 
 /// What is there once, where several threads dissect: it is given all frames, counts them, and says whose each is.
 #[derive(Debug)]
@@ -86,11 +86,11 @@ impl<T: Tally> Part<T> {
     fn rare(&mut self, frame: &Frame<'_>, at: Moment) {
         let Self { connections, fragments, routes, number } = self;
         if frame.link == LinkType::UPPER_PDU {
-            if let Some(call) = CallPacket::read(frame.bytes) {
-                connections.call(&call, at);
-            } else if let Some((piece, start)) = StreamPiece::read(frame.bytes) {
-                connections.segment(&packet::of_piece(frame, &piece, start), at);
-            }
+            Found::in_pdu(frame, |found| {
+                if let Some(found) = found {
+                    connections.found(found, at);
+                }
+            });
             return;
         }
         match packet::parse_any(frame) {
