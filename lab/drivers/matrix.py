@@ -204,7 +204,7 @@ def by_itself(said, status, record):
     yield "bytes out of balance", record["ledger"]["difference"], 0
     yield "bytes missing", record["tcp"]["gap_bytes"], 0
     yield "bytes not decoded", sum(record["ledger"][side]["unknown"] for side in ("request", "response")), 0
-    yield "unanswered", sum(row["unanswered"] - row["no_reply"] for row in record["operations"]), 0
+    yield "unanswered", sum(row["unanswered"] for row in record["operations"]), 0
     yield "unmatched", sum(row["count"] for row in record["operations"] if row["class"] == "unmatched"), said.get("unmatched", 0)
 
 

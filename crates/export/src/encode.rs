@@ -5,6 +5,7 @@ use crate::shared::{self, ZSTD_LEVEL};
 use crate::table::{Column, Field, Kind, Values};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use overhead_model::record::SCHEMA_VERSION;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use parquet::file::metadata::KeyValue;
@@ -225,6 +226,7 @@ fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static st
     let schema = Arc::new(Type::group_type_builder(table).with_fields(types).build()?);
     let mut about = vec![
         KeyValue::new("overhead.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        KeyValue::new("overhead.schema_version".to_owned(), SCHEMA_VERSION.to_string()),
         KeyValue::new("overhead.table".to_owned(), table.to_owned()),
     ];
     about.extend(about::of_columns(fields));

@@ -1,7 +1,8 @@
-//! The run record, `schema_version` 1: what `analyze --format json` prints and `capture` writes as `run.json`.
+//! The run record, `schema_version` 2: what `analyze --format json` prints and `capture` writes as `run.json`.
 //!
 //! Sizes are bytes, times nanoseconds, counts integers. A quantity that was not measured is [`Measured::Unavailable`]
-//! with the reason, never zero and never missing. Readers ignore fields they do not know.
+//! with the reason, never zero and never missing. Readers ignore fields they do not know, and convert records of version 1
+//! ([`Run::from_version_1`]).
 //!
 //! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation (feature `schema`): each derives
 //! `JsonSchema`, and `make bless` writes both anew when one has changed.
@@ -41,11 +42,13 @@ pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Run)
 }
 
-/// The only version of the record that this code writes and reads.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The version of the record that this code writes.
+///
+/// Version 1 counted operations that needed no answer as unanswered, and its latencies were never unavailable.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// A quantity, or the reason why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Measured_for_{T}"))]
 #[serde(untagged)]
 pub enum Measured<T> {
@@ -64,6 +67,11 @@ impl<T> Measured<T> {
         Self::Unavailable { unavailable: reason.into() }
     }
 
+    /// Returns what stands in a record of a version that did not have the quantity.
+    fn not_recorded() -> Self {
+        Self::unavailable("not in records of version 1")
+    }
+
     /// The quantity, if there is one.
     pub fn value(&self) -> Option<&T> {
         match self {
@@ -78,6 +86,19 @@ impl<T> Measured<T> {
             Self::Value(_) => None,
             Self::Unavailable { unavailable } => Some(unavailable),
         }
+    }
+}
+
+impl Default for Measured<Latency> {
+    fn default() -> Self {
+        Self::Value(Latency::default())
+    }
+}
+
+impl Measured<Latency> {
+    /// Returns the distribution; an empty one if it is unavailable.
+    pub fn or_empty(&self) -> Latency {
+        self.value().copied().unwrap_or_default()
     }
 }
 
@@ -346,17 +367,17 @@ pub struct OperationRow {
     pub unsolicited: u64,
     /// Of these, answered by an error.
     pub errors: u64,
-    /// Of these, without a complete answer in the capture.
+    /// Of these, an answer was due and is not in the capture, or not all of it.
     pub unanswered: u64,
-    /// Of the unanswered, those that no answer was due to (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted pipeline).
+    /// Of these, no answer was due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted pipeline).
     #[serde(default)]
     pub no_reply: u64,
     /// Client to server.
     pub request: SideRow,
     /// Server to client.
     pub response: SideRow,
-    /// First byte of the request to last byte of the response.
-    pub latency_ns: Latency,
+    /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
+    pub latency_ns: Measured<Latency>,
     /// How many operations of `latency_ns` took no longer than some lengths of time, the shortest first; absent unless it was
     /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -387,10 +408,10 @@ pub struct StatementRow {
     pub count: u64,
     /// Of these, answered by an error.
     pub errors: u64,
-    /// Of these, without a complete answer in the capture.
+    /// Of these, an answer was due and is not in the capture, or not all of it.
     #[serde(default)]
     pub unanswered: u64,
-    /// Of the unanswered, those that no answer was due to.
+    /// Of these, no answer was due.
     #[serde(default)]
     pub no_reply: u64,
     /// Messages sent by the server of its own accord.
@@ -400,8 +421,8 @@ pub struct StatementRow {
     pub request: StatementSide,
     /// Server to client.
     pub response: StatementSide,
-    /// First byte of the request to last byte of the response.
-    pub latency_ns: Latency,
+    /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
+    pub latency_ns: Measured<Latency>,
     /// What the payload of its operations is made of; absent unless it was asked for, and where the row has this statement
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -449,15 +470,37 @@ pub struct FieldRow {
     pub bytes: u64,
 }
 
+impl Run {
+    /// Converts a record of version 1, in which `unanswered` included `no_reply`. The rows of a view were told apart already.
+    #[must_use]
+    pub fn from_version_1(mut self) -> Self {
+        let answers_due = |unanswered: &mut u64, no_reply: u64| *unanswered = unanswered.saturating_sub(no_reply);
+        for row in &mut self.operations {
+            answers_due(&mut row.unanswered, row.no_reply);
+            row.statements.iter_mut().for_each(|row| answers_due(&mut row.unanswered, row.no_reply));
+        }
+        let peers = self.peers.iter_mut().flat_map(|peers| &mut peers.rows);
+        peers.for_each(|row| answers_due(&mut row.unanswered, row.no_reply));
+        self.schema_version = SCHEMA_VERSION;
+        self
+    }
+
+    /// Replaces every latency by the reason why none can be right.
+    pub fn withhold_latencies(&mut self, reason: &str) {
+        for row in &mut self.operations {
+            row.latency_ns = Measured::unavailable(reason);
+            row.latency_within = None;
+            row.statements.iter_mut().for_each(|row| row.latency_ns = Measured::unavailable(reason));
+        }
+        let peers = self.peers.iter_mut().flat_map(|peers| &mut peers.rows);
+        peers.for_each(|row| row.latency_ns = Measured::unavailable(reason));
+    }
+}
+
 impl OperationRow {
     /// Returns what means and distributions are over: operations, and messages sent unsolicited.
     pub fn samples(&self) -> u64 {
         self.count + self.unsolicited
-    }
-
-    /// Operations that an answer was due to and that have none.
-    pub fn missing_answers(&self) -> u64 {
-        self.unanswered.saturating_sub(self.no_reply)
     }
 }
 
@@ -549,6 +592,21 @@ pub struct Connection {
     pub operations: u64,
     /// Bytes of its frames on the wire.
     pub wire_bytes: u64,
+    /// The kernel's own TCP counters of it, both directions.
+    #[serde(default = "Measured::<KernelTcp>::not_recorded")]
+    pub kernel: Measured<KernelTcp>,
+}
+
+/// What the kernel's TCP counted on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelTcp {
+    /// Bytes on the wire.
+    pub wire_bytes: u64,
+    /// Segments sent.
+    pub segments: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
 }
 
 /// What the measuring itself cost.

@@ -1,6 +1,7 @@
 //! From dissected frames to the run record.
 
 use crate::warnings::Warnings;
+use overhead_decode::Note;
 use overhead_dissect::Totals;
 use overhead_model::record::{Counters, Environment, Input, Observer, Rotation, Selected, Source, SourceKind, Tool};
 use overhead_model::{Measured, Run};
@@ -78,7 +79,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
         watching: None,
     };
     let (warnings, exit) = warnings.settle();
-    build_run(
+    let mut run = build_run(
         aggregate,
         RunFacts {
             tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -92,7 +93,17 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
             warnings,
             exit,
         },
-    )
+    );
+    if had_two_clocks(totals) {
+        run.withhold_latencies("frames of the two directions were stamped by different clocks");
+    }
+    run
+}
+
+/// Returns whether so many requests were captured after their acknowledgements that the directions had different clocks.
+/// Queues of one network card reorder a few frames; different clocks do it to nearly every request.
+fn had_two_clocks(totals: &Totals) -> bool {
+    totals.notes.get(&Note::CapturedLate).is_some_and(|late| late.saturating_mul(100) > totals.frames)
 }
 
 /// CPU time of this process so far; absent on systems other than Unix.

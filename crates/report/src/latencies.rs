@@ -74,9 +74,9 @@ fn more(left_out: usize) -> String {
 }
 
 fn by_percentile(runs: &[NamedRun]) -> LineFigure {
-    let (rows, left_out) = drawn(runs, |row| row.latency_ns.count > 0 && row.latency_ns.max > 0);
+    let (rows, left_out) = drawn(runs, |row| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().max > 0);
     // Percentiles that none of them has take no place.
-    let most = rows.iter().map(|(_, row)| row.latency_ns.count).max().unwrap_or(0);
+    let most = rows.iter().map(|(_, row)| row.latency_ns.or_empty().count).max().unwrap_or(0);
     let places: Vec<Percentile> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
     let values = |latency: &Latency| -> Vec<Option<f64>> {
         let of = |(_, least, of): &Percentile| Some(of(latency) as f64 / 1e3).filter(|_| latency.count >= *least);
@@ -90,7 +90,7 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
         y_title: "µs, logarithmic".to_owned(),
         logarithmic: true,
         places: places.iter().map(|(name, ..)| (*name).to_owned()).collect(),
-        lines: rows.into_iter().map(|(name, row)| (name, values(&row.latency_ns))).collect(),
+        lines: rows.into_iter().map(|(name, row)| (name, values(&row.latency_ns.or_empty()))).collect(),
         note: format!("{MEASURED}.{}", more(left_out)),
         ..LineFigure::default()
     }
@@ -125,16 +125,22 @@ fn shares(runs: &[NamedRun]) -> LineFigure {
 mod tests {
     use super::*;
     use crate::fixture;
+    use overhead_model::Measured;
 
     #[test]
     fn a_percentile_that_so_few_operations_do_not_have_is_not_drawn() {
         let mut named = fixture::redis_live();
-        named.run.operations.iter_mut().for_each(|row| row.latency_ns.count = 500);
+        let set_count = |named: &mut NamedRun, count| {
+            for row in &mut named.run.operations {
+                row.latency_ns = Measured::Value(Latency { count, ..row.latency_ns.or_empty() });
+            }
+        };
+        set_count(&mut named, 500);
         let figure = &figures(&[named.clone()])[0].1;
         let values = &figure.lines[0].1;
         assert!(values.iter().all(Option::is_some), "{values:?}");
         assert_eq!(figure.places, ["50%", "90%", "99%", "all"]);
-        named.run.operations.iter_mut().for_each(|row| row.latency_ns.count = 0);
+        set_count(&mut named, 0);
         assert!(figures(&[named]).is_empty());
     }
 

@@ -13,7 +13,7 @@ pub(crate) const NAME: &str = "ranges";
 
 /// Returns the figure; `None` where there are not two ranges to set beside each other.
 pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
-    let has = |row: &&OperationRow| row.latency_ns.count > 0 && row.latency_ns.min > 0;
+    let has = |row: &&OperationRow| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().min > 0;
     // What a benchmark asks once at its start is not what it measures.
     let of_run = |named| noteworthy(&workload(named), usize::MAX).into_iter().filter(has).collect();
     let all: Vec<Vec<&OperationRow>> = runs.iter().map(|named| of_run(&named.run)).collect();
@@ -25,10 +25,9 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     let longest = counts.iter().copied().max().unwrap_or(0);
     let of_each = (1..=longest).rev().find(|most| counts.iter().map(|of| of.min(most)).sum::<usize>() <= RANGE_ROWS);
     let of_each = of_each.unwrap_or(1);
-    let rows = runs
-        .iter()
-        .zip(&all)
-        .flat_map(|(named, rows)| rows.iter().take(of_each).map(|row| dots(label(runs, named, row), &row.latency_ns)));
+    let rows = runs.iter().zip(&all).flat_map(|(named, rows)| {
+        rows.iter().take(of_each).map(|row| dots(label(runs, named, row), &row.latency_ns.or_empty()))
+    });
     let rows: Vec<DotRow> = rows.take(RANGE_ROWS).collect();
     let measured: usize = runs.iter().map(|named| workload(&named.run).iter().filter(|row| has(row)).count()).sum();
     let left_out = match measured - rows.len() {

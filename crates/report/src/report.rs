@@ -258,7 +258,7 @@ fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Ve
     cells.push(wire(families.unknown));
     cells.push(percent(families.data, amounts.total()));
     cells.extend_from_slice(work);
-    let latency = &row.latency_ns;
+    let latency = row.latency_ns.or_empty();
     cells.extend(
         [latency.p50, latency.p99, latency.p999, latency.p9999, latency.max]
             .map(|ns| if latency.count == 0 { DASH.to_owned() } else { microseconds(ns) }),

@@ -60,11 +60,14 @@ fn parse(text: &[u8], path: &Path) -> Result<Run, ReportError> {
     let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
     let value: serde_json::Value = serde_json::from_slice(text).map_err(malformed)?;
     match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(found) if found != u64::from(SCHEMA_VERSION) => {
+        Some(found) if found > u64::from(SCHEMA_VERSION) => {
             Err(ReportError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
         }
         // Parsed again, for an error message with line and column.
-        _ => serde_json::from_slice(text).map(with_lower_bounds).map_err(malformed),
+        found => {
+            let run: Run = serde_json::from_slice(text).map_err(malformed)?;
+            Ok(with_lower_bounds(if found == Some(1) { run.from_version_1() } else { run }))
+        }
     }
 }
 
@@ -90,6 +93,8 @@ fn name_of(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use overhead_model::Measured;
+    use overhead_model::record::StatementRow;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("overhead-report-{}-{name}", std::process::id()));
@@ -121,6 +126,46 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_version_1_counts_answers_that_were_due() {
+        let mut new = fixture::redis();
+        new.operations[0].statements.push(StatementRow {
+            count: 9,
+            unanswered: 2,
+            no_reply: 4,
+            ..StatementRow::default()
+        });
+        (new.operations[0].unanswered, new.operations[0].no_reply) = (3, 4);
+        let mut old = serde_json::to_value(&new).unwrap();
+        old["schema_version"] = 1.into();
+        old["operations"][0]["unanswered"] = 7.into();
+        old["operations"][0]["statements"].as_array_mut().unwrap().last_mut().unwrap()["unanswered"] = 6.into();
+        for connection in old["connections"].as_array_mut().unwrap() {
+            connection.as_object_mut().unwrap().remove("kernel");
+        }
+        let mut read = parse(&serde_json::to_vec(&old).unwrap(), Path::new("run.json")).unwrap();
+        for connection in &mut read.connections {
+            assert_eq!(connection.kernel, Measured::unavailable("not in records of version 1"));
+            connection.kernel = new.connections[0].kernel.clone();
+        }
+        assert_eq!(read, new);
+    }
+
+    #[test]
+    fn latencies_may_be_unavailable() {
+        let mut run = fixture::redis();
+        run.withhold_latencies("two clocks");
+        let text = serde_json::to_string(&run).unwrap();
+        assert!(
+            text.contains(r#""latency_ns":{"unavailable":"two clocks"}"#) && !text.contains(r#""p9999""#),
+            "{text}"
+        );
+        assert_eq!(parse(text.as_bytes(), Path::new("run.json")).unwrap(), run);
+        let named = NamedRun::new("late", run);
+        let csv = crate::text::csv(std::slice::from_ref(&named));
+        assert!(csv.contains("latency_ns: two clocks"), "{csv}");
+    }
+
+    #[test]
     fn what_is_no_record_is_named_with_a_remedy() {
         let folder = folder("broken");
         assert!(matches!(load_run(&folder), Err(ReportError::Missing { .. })));
@@ -128,7 +173,7 @@ mod tests {
         for (text, expected) in [
             ("not json", "not a run record: expected"),
             (r#"{"schema_version": 1}"#, "not a run record: missing field"),
-            (r#"{"schema_version": 2, "future": true}"#, "schema_version is 2, this version reads 1"),
+            (r#"{"schema_version": 3, "future": true}"#, "schema_version is 3, this version reads 2"),
         ] {
             fs::write(&file, text).unwrap();
             let message = load_run(&file).unwrap_err().to_string();

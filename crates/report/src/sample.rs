@@ -92,15 +92,16 @@ struct RowSums {
 
 impl RowSums {
     fn of(row: &OperationRow) -> Self {
+        let latency = row.latency_ns.or_empty();
         Self {
             count: row.count as f64,
             samples: row.samples() as f64,
             errors: row.errors as f64,
             request: row.request.wire_bytes.total as f64,
             response: row.response.wire_bytes.total as f64,
-            latencies: row.latency_ns.count as f64,
-            latency_ns: row.latency_ns.mean * row.latency_ns.count as f64,
-            unanswered: row.missing_answers(),
+            latencies: latency.count as f64,
+            latency_ns: latency.mean * latency.count as f64,
+            unanswered: row.unanswered,
             accounts: [&row.request, &row.response]
                 .map(|side| Account::ALL.map(|account| side.accounts[account] as f64)),
         }

@@ -76,7 +76,7 @@ impl OperationSum {
             samples: row.samples(),
             sides: [side(&row.request), side(&row.response)],
             fields: row.fields.clone(),
-            runs: vec![RunPart { samples: row.samples(), wire, latency: row.latency_ns }],
+            runs: vec![RunPart { samples: row.samples(), wire, latency: row.latency_ns.or_empty() }],
         }
     }
 
@@ -202,7 +202,7 @@ fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
             samples,
             sides: [side(&statement.request), side(&statement.response)],
             fields,
-            runs: vec![RunPart { samples, wire, latency: statement.latency_ns }],
+            runs: vec![RunPart { samples, wire, latency: statement.latency_ns.or_empty() }],
         }
     })
 }

@@ -4,7 +4,7 @@ use crate::summary::{per_operation, window_ns};
 use overhead_model::record::{
     By, Cost, Distribution, OperationRow, PeerRow, Price, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
 };
-use overhead_model::{Class, Measured, Run};
+use overhead_model::{Class, Run};
 use std::cmp::{Ordering, Reverse};
 
 /// Name of the row that has what is beyond those that were asked for.
@@ -167,11 +167,11 @@ fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
         count: part.count,
         unsolicited: part.unsolicited,
         errors: part.errors,
-        unanswered: part.unanswered + part.no_reply,
+        unanswered: part.unanswered,
         no_reply: part.no_reply,
         request: side(&part.request),
         response: side(&part.response),
-        latency_ns: part.latency_ns.value().copied().unwrap_or_default(),
+        latency_ns: part.latency_ns.clone(),
         statements: Vec::new(),
         fields: None,
         kernel: None,
@@ -194,11 +194,11 @@ fn of_peer(row: &PeerRow) -> ViewRow {
         count: row.count,
         unsolicited: row.unsolicited,
         errors: row.errors,
-        unanswered: row.unanswered.saturating_sub(row.no_reply),
+        unanswered: row.unanswered,
         no_reply: row.no_reply,
         request: row.request.clone(),
         response: row.response.clone(),
-        latency_ns: Measured::Value(row.latency_ns),
+        latency_ns: row.latency_ns.clone(),
         cost: None,
     }
 }
@@ -338,7 +338,7 @@ mod tests {
         let other = format!("{} (other)", row.name);
         assert!(["GET a:#", "GET b:#", &other].iter().all(|name| names.contains(name)) && !names.contains(&"GET c:#"));
         let rest = shown.iter().find(|row| row.name == other).unwrap();
-        assert_eq!((rest.count, rest.request.wire_bytes.total, rest.latency_ns.count), (3, 80, 0));
+        assert_eq!((rest.count, rest.request.wire_bytes.total, rest.latency_ns.or_empty().count), (3, 80, 0));
         // Where what is left is most of the row, its statements say little of it.
         run.operations[at].statements[3] = statement("(other)", 2, 170);
         assert_eq!(with_statements(&run, 2).operations, run.operations);

@@ -231,7 +231,7 @@ impl Row {
             accounts,
             request,
             response,
-            latency_ns: row.latency_ns,
+            latency_ns: row.latency_ns.or_empty(),
         }
     }
 }

@@ -171,10 +171,10 @@ pub fn fields() -> Vec<Field<Vec<StatementSums>>> {
         counts("errors", "of these, answered by an error", &[Ending::Error]),
         counts(
             "unanswered",
-            "of these, without a complete answer in the capture",
-            &[Ending::Unanswered, Ending::NoReply, Ending::Cut],
+            "of these, an answer was due and is not in the capture, or not all of it",
+            &[Ending::Unanswered, Ending::Cut],
         ),
-        counts("no_reply", "of the unanswered, those that no answer was due to", &[Ending::NoReply]),
+        counts("no_reply", "of the operations, no answer was due", &[Ending::NoReply]),
         counts("cut", "of the unanswered, those that were open when their window ended (--sample)", &[Ending::Cut]),
         counts("unsolicited", "messages that the server sent of its own accord", &[Ending::Unsolicited]),
     ];

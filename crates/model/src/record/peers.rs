@@ -1,6 +1,6 @@
 //! Operations by connection, by client or by server.
 
-use super::{By, Latency, SideSums};
+use super::{By, Latency, Measured, SideSums};
 use crate::operation::Class;
 use serde::{Deserialize, Serialize};
 
@@ -41,14 +41,14 @@ pub struct PeerRow {
     pub unsolicited: u64,
     /// Of the operations, answered by an error.
     pub errors: u64,
-    /// Of the operations, without a complete answer in the capture.
+    /// Of the operations, an answer was due and is not in the capture, or not all of it.
     pub unanswered: u64,
-    /// Of the unanswered, those that no answer was due to.
+    /// Of the operations, no answer was due.
     pub no_reply: u64,
     /// Client to server.
     pub request: SideSums,
     /// Server to client.
     pub response: SideSums,
-    /// First byte of the request to last byte of the response.
-    pub latency_ns: Latency,
+    /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
+    pub latency_ns: Measured<Latency>,
 }

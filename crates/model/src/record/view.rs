@@ -188,11 +188,11 @@ impl ViewRow {
             count: statement.count,
             unsolicited: statement.unsolicited,
             errors: statement.errors,
-            unanswered: statement.unanswered.saturating_sub(statement.no_reply),
+            unanswered: statement.unanswered,
             no_reply: statement.no_reply,
             request: statement.request.into(),
             response: statement.response.into(),
-            latency_ns: Measured::Value(statement.latency_ns),
+            latency_ns: statement.latency_ns.clone(),
             ..row.into()
         }
     }
@@ -212,11 +212,11 @@ impl From<&OperationRow> for ViewRow {
             count: row.count,
             unsolicited: row.unsolicited,
             errors: row.errors,
-            unanswered: row.missing_answers(),
+            unanswered: row.unanswered,
             no_reply: row.no_reply,
             request: (&row.request).into(),
             response: (&row.response).into(),
-            latency_ns: Measured::Value(row.latency_ns),
+            latency_ns: row.latency_ns.clone(),
             cost: None,
         }
     }

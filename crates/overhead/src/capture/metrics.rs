@@ -193,13 +193,14 @@ impl SeriesSums {
     fn of(row: &OperationRow) -> Self {
         let steps = row.latency_within.as_deref().unwrap_or_default();
         let within = |bound: u64| steps.iter().take_while(|step| step.ns <= bound).last().map_or(0, |step| step.count);
+        let latency = row.latency_ns.or_empty();
         Self {
             count: row.count,
             errors: row.errors,
-            unanswered: row.missing_answers(),
+            unanswered: row.unanswered,
             wire_bytes: [&row.request, &row.response].map(|side| side.wire_bytes.total),
-            latencies: row.latency_ns.count,
-            latency_ns: row.latency_ns.mean * row.latency_ns.count as f64,
+            latencies: latency.count,
+            latency_ns: latency.mean * latency.count as f64,
             within: BUCKETS_NS.map(within),
         }
     }
@@ -458,7 +459,7 @@ mod tests {
             no_reply: 0,
             request: record::SideRow::default(),
             response: record::SideRow::default(),
-            latency_ns: Latency { count, mean: 1_500_000.0, ..Latency::default() },
+            latency_ns: Measured::Value(Latency { count, mean: 1_500_000.0, ..Latency::default() }),
             latency_within: Some(vec![Within { ns: 1_000_000, count: count / 2 }, Within { ns: 2_000_000, count }]),
             sampled: None,
             kernel: None,

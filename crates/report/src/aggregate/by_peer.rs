@@ -11,7 +11,7 @@ use super::statement::latency_of;
 use crate::limits::{GROUPS, PEER_ROWS};
 use overhead_model::record::{By, PeerRow, PeerRows, SideSums};
 use overhead_model::stream::process_of;
-use overhead_model::{Class, Ends, OTHER, Operation, Outcome, Protocol, Side, SideTotals};
+use overhead_model::{Class, Ends, Measured, OTHER, Operation, Outcome, Protocol, Side, SideTotals};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -311,7 +311,7 @@ impl Group {
                 no_reply: sums.no_reply,
                 request,
                 response,
-                latency_ns: latency_of(&sums.latency),
+                latency_ns: Measured::Value(latency_of(&sums.latency)),
             })
         };
         CLASSES.into_iter().zip(&self.classes).filter_map(row).collect()
@@ -327,7 +327,7 @@ impl ClassSums {
         self.errors += of(outcome == Outcome::Error);
         if class != Class::Unmatched {
             self.no_reply += of(outcome == Outcome::NoReply);
-            self.unanswered += of(matches!(outcome, Outcome::NoReply | Outcome::Unanswered));
+            self.unanswered += of(outcome == Outcome::Unanswered);
         }
         for side in Side::BOTH {
             self.add_side(side, &operation.sides[side as usize], times);
@@ -387,7 +387,11 @@ mod tests {
 
     fn sums(peers: &PeerRows) -> (u64, u64, u64) {
         let add = |sum: (u64, u64, u64), row: &PeerRow| {
-            (sum.0 + row.count, sum.1 + row.request.wire_bytes + row.response.wire_bytes, sum.2 + row.latency_ns.count)
+            (
+                sum.0 + row.count,
+                sum.1 + row.request.wire_bytes + row.response.wire_bytes,
+                sum.2 + row.latency_ns.or_empty().count,
+            )
         };
         peers.rows.iter().fold((0, 0, 0), add)
     }

@@ -5,7 +5,7 @@ use super::statement::{Alike, Statement, Sums, latency_of};
 use super::within::within;
 use crate::limits::STATEMENTS_SHOWN;
 use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
-use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
+use overhead_model::{Class, Measured, OTHER, Protocol, RowKey, SideTotals};
 use std::cmp::Reverse;
 
 /// The operations of a kind: how their sizes are distributed. What adds up is kept by their statements.
@@ -97,9 +97,8 @@ impl Row {
             latency.merge(statement.latency());
         }
         // What was answered, or acknowledged, touches a frame.
-        let missing = sums.unanswered.saturating_sub(sums.no_reply);
         let [request, response] = &sums.sides;
-        let unseen = missing > 0 && *response == SideTotals::default();
+        let unseen = sums.unanswered > 0 && *response == SideTotals::default();
         let samples = sums.count + sums.unsolicited;
         let [of_request, of_response] = &whole.sizes;
         OperationRow {
@@ -117,7 +116,7 @@ impl Row {
                 unseen: unseen.then(|| "no frame of the server was captured".to_owned()),
                 ..of_response.to_record(response, samples)
             },
-            latency_ns: latency_of(&latency),
+            latency_ns: Measured::Value(latency_of(&latency)),
             sampled: None,
             latency_within: (distributions && latency.count() > 0).then(|| within(&latency)),
             statements: self.statements_of(statements),

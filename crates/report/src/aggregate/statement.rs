@@ -5,7 +5,7 @@ use super::distribution::Values;
 use super::kind::KindSums;
 use super::row::Row;
 use overhead_model::record::{Latency, StatementRow, StatementSide};
-use overhead_model::{Amounts, Class, Operation, Outcome, RowId, Side, SideTotals};
+use overhead_model::{Amounts, Class, Measured, Operation, Outcome, RowId, Side, SideTotals};
 
 /// The sums over the operations of a row that have one statement, or none.
 #[derive(Clone, Debug)]
@@ -159,9 +159,8 @@ impl Sums {
         self.errors += of(outcome == Outcome::Error);
         // A stretch of class `unmatched` is no request.
         if class != Class::Unmatched {
-            let silent = outcome == Outcome::NoReply;
-            self.no_reply += of(silent);
-            self.unanswered += of(silent || outcome == Outcome::Unanswered);
+            self.no_reply += of(outcome == Outcome::NoReply);
+            self.unanswered += of(outcome == Outcome::Unanswered);
         }
         for (sums, totals) in self.sides.iter_mut().zip(sides) {
             add_side(sums, totals, times);
@@ -198,7 +197,7 @@ impl Sums {
             unsolicited,
             request,
             response,
-            latency_ns,
+            latency_ns: Measured::Value(latency_ns),
             fields: None,
             kernel: None,
         }

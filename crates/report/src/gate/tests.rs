@@ -2,7 +2,7 @@ use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
 use crate::{Grain, RunGroup};
-use overhead_model::record::{FieldRow, StatementRow, StatementSide};
+use overhead_model::record::{FieldRow, Latency, StatementRow, StatementSide};
 use overhead_model::{Account, Class, Measured, Side, exit};
 
 fn postgres() -> NamedRun {
@@ -272,7 +272,9 @@ fn one_run_does_not_show_a_latency_and_nothing_paired_shows_nothing() {
 fn repeated(p50_us: &[u64]) -> RunGroup {
     let run = |us: &u64| {
         let mut named = postgres();
-        named.run.operations.iter_mut().for_each(|row| row.latency_ns.p50 = us * 1_000);
+        for row in &mut named.run.operations {
+            row.latency_ns = Measured::Value(Latency { p50: us * 1_000, ..row.latency_ns.or_empty() });
+        }
         named
     };
     RunGroup { name: "group".to_owned(), runs: p50_us.iter().map(run).collect() }

@@ -17,7 +17,7 @@ const ROOM: [usize; 2] = [10, 15];
 /// Returns what unfolds below an operation.
 pub(super) fn of(row: &OperationRow, id: String, bounds: LowerBounds) -> RowDetail {
     let mut tables = vec![accounts(row, bounds)];
-    tables.extend(latencies(&row.latency_ns));
+    tables.extend(latencies(&row.latency_ns.or_empty()));
     tables.extend(fields(row));
     tables.extend(statements(row, bounds));
     for (at, table) in tables.iter_mut().enumerate() {
@@ -127,7 +127,8 @@ fn statements(row: &OperationRow, bounds: LowerBounds) -> Option<PageTable> {
         let (request, response) = (statement.request.accounts.total(), statement.response.accounts.total());
         let mut data: Amounts = statement.request.accounts;
         data += statement.response.accounts;
-        let latency = |ns: u64| if statement.latency_ns.count > 0 { microseconds(ns) } else { DASH.to_owned() };
+        let latency = statement.latency_ns.or_empty();
+        let time = |ns: u64| if latency.count > 0 { microseconds(ns) } else { DASH.to_owned() };
         let seen = |side: &SideRow, bytes: u64| if side.unseen.is_some() { DASH.to_owned() } else { mean(bytes) };
         vec![
             clean(&statement.text),
@@ -138,8 +139,8 @@ fn statements(row: &OperationRow, bounds: LowerBounds) -> Option<PageTable> {
             seen(&row.response, response),
             mean(request + response),
             account_cell(&data, Account::Data, count, bounds),
-            latency(statement.latency_ns.p50),
-            latency(statement.latency_ns.p99),
+            time(latency.p50),
+            time(latency.p99),
         ]
     };
     let figures = [

@@ -128,8 +128,8 @@ fn capitalised(text: &str) -> String {
 
 /// Returns how long the largest operation of a run took.
 fn latency(run: &Run) -> Option<String> {
-    let row = workload(run).into_iter().next().filter(|row| row.latency_ns.count > 0)?;
-    let latency = &row.latency_ns;
+    let row = workload(run).into_iter().next().filter(|row| row.latency_ns.or_empty().count > 0)?;
+    let latency = row.latency_ns.or_empty();
     // A percentile that so few operations do not have is their largest.
     let most = match latency.count {
         100.. => format!("99% within {}", duration(latency.p99)),

@@ -174,9 +174,12 @@ fn response(side: &SideRow, row: &OperationRow) -> Result<f64, String> {
 
 fn latency(rows: &[&OperationRow]) -> SweepLatency {
     let figure = |of: fn(&Latency) -> f64| {
-        spread(rows, |row| match row.latency_ns.count {
-            0 => Err("no operation of which both ends were seen".to_owned()),
-            _ => Ok(of(&row.latency_ns)),
+        spread(rows, |row| match &row.latency_ns {
+            Measured::Unavailable { unavailable } => Err(unavailable.clone()),
+            Measured::Value(latency) if latency.count == 0 => {
+                Err("no operation of which both ends were seen".to_owned())
+            }
+            Measured::Value(latency) => Ok(of(latency)),
         })
     };
     SweepLatency::of([

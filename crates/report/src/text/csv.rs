@@ -162,7 +162,7 @@ fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), b
     cells = cells.text("operation", &row.name).text("via", &row.via).text("side", side.name());
     let counts = [("count", row.count), ("unsolicited", row.unsolicited), ("errors", row.errors)];
     cells = counts.into_iter().fold(cells, |cells, (column, count)| cells.number(column, count));
-    cells = cells.number("unanswered", row.unanswered + row.no_reply).number("no_reply", row.no_reply);
+    cells = cells.number("unanswered", row.unanswered).number("no_reply", row.no_reply);
     cells = cells.number("frames", totals.frames).number("rows", row.rows);
     if let Some(reason) = &totals.unseen {
         reasons.0.push(format!("{}: {reason}", side.name()));
@@ -244,15 +244,19 @@ fn operation_rows(table: &mut Csv, run: &str, (row, cost): (&OperationRow, Optio
         ]) {
             cells = cells.number(name, count);
         }
+        let mut reasons = Reasons::default();
         if let Some(reason) = &totals.unseen {
-            cells = cells.text(ABSENT, &format!("{}: {reason}", side.name()));
+            reasons.0.push(format!("{}: {reason}", side.name()));
         } else {
             cells = sizes(cells, "wire", &totals.wire_bytes);
             cells = sizes(cells, "payload", &totals.payload_bytes);
             cells = accounts(cells, totals);
         }
         cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
-        costs(latency(cells, &row.latency_ns), cost).end();
+        if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
+            cells = latency(cells, times);
+        }
+        reasons.end(costs(cells, cost));
     }
     for (role, work) in row.kernel.iter().flat_map(|kernel| [("server", &kernel.server), ("client", &kernel.client)]) {
         kernel_row(keyed(table, run, "kernel", row).text("side", role).number("count", row.count), work);
