@@ -8,6 +8,8 @@ use overhead_dissect::KeyLog;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "live")]
@@ -66,6 +68,10 @@ struct Followed {
     offset: u64,
     /// The beginning of a line.
     rest: Vec<u8>,
+    /// A FIFO or a device, which stays open: what is written to it comes once.
+    pipe: Option<File>,
+    /// Reading waits for whoever writes to a FIFO.
+    waits: bool,
 }
 
 impl KeyReader {
@@ -89,16 +95,25 @@ impl KeyReader {
         Ok(reader)
     }
 
-    /// For a capture that begins: the files may come, and grow.
+    /// For a capture that begins: the files may come, and grow. It waits for none of them.
     #[cfg(feature = "live")]
     pub fn follow(files: &KeyFiles) -> Self {
         let mut reader = Self::of(files.paths().0);
+        reader.files.iter_mut().for_each(|file| file.waits = false);
+        reader.look();
+        reader
+    }
+
+    /// For packets of a capture that is over: `log` has what was read while it ran, to which the files may have come later.
+    #[cfg(feature = "live")]
+    pub fn read_again(files: &KeyFiles, log: Arc<KeyLog>) -> Self {
+        let mut reader = Self { log, ..Self::of(files.paths().0.into_iter().filter(|path| path.is_file()).collect()) };
         reader.look();
         reader
     }
 
     fn of(paths: Vec<PathBuf>) -> Self {
-        let files = paths.into_iter().map(|path| Followed { path, offset: 0, rest: Vec::new() });
+        let files = paths.into_iter().map(Followed::new);
         Self { log: Arc::default(), files: files.collect(), brought: RefCell::default(), is_deaf: false }
     }
 
@@ -152,13 +167,26 @@ impl KeyReader {
 }
 
 impl Followed {
+    fn new(path: PathBuf) -> Self {
+        Self { path, offset: 0, rest: Vec::new(), pipe: None, waits: true }
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let mut options = File::options();
+        #[cfg(unix)]
+        if !self.waits {
+            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        }
+        options.read(true).open(&self.path)
+    }
+
     /// Reads on to the end and gives the number of new secrets. A file that got shorter is read again.
     fn read(&mut self, log: &KeyLog) -> io::Result<usize> {
         let length = std::fs::metadata(&self.path)?;
         if length.is_file() && length.len() == self.offset {
             return Ok(0);
         }
-        let mut file = File::open(&self.path)?;
+        let mut file = self.pipe.take().map_or_else(|| self.open(), Ok)?;
         if length.is_file() {
             if length.len() < self.offset {
                 self.offset = 0;
@@ -166,6 +194,13 @@ impl Followed {
             }
             file.seek(SeekFrom::Start(self.offset))?;
         }
+        let added = self.read_open(&mut file, log);
+        self.pipe = (!length.is_file()).then_some(file);
+        added
+    }
+
+    /// Reads a file from where it is to what is its end for now.
+    fn read_open(&mut self, file: &mut File, log: &KeyLog) -> io::Result<usize> {
         let mut piece = vec![0; PIECE];
         let mut added = 0;
         loop {
@@ -173,6 +208,7 @@ impl Followed {
                 Ok(0) => return Ok(added),
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(added),
                 Err(error) => return Err(error),
             };
             self.offset += bytes as u64;
@@ -194,7 +230,7 @@ mod tests {
     fn a_log_is_read_on_by_whole_lines() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let log = KeyLog::default();
-        let mut followed = Followed { path: file.path().to_owned(), offset: 0, rest: Vec::new() };
+        let mut followed = Followed::new(file.path().to_owned());
         let line = |random: &str| format!("CLIENT_RANDOM {} {}\n", random.repeat(32), "ab".repeat(48));
         let (first, second) = (line("01"), line("02"));
         write!(file, "# a comment\n{first}{}", &second[..90]).unwrap();

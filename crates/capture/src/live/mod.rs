@@ -30,7 +30,9 @@ use overhead_model::record::Measured;
 use pcap::{Active, Capture, Linktype, Precision, Stat};
 use ring::{Ahead, Ring};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::VecDeque;
+use std::io;
 use std::time::{Duration, Instant};
 use stop::now_ns;
 
@@ -194,7 +196,7 @@ impl LiveSource {
     }
 
     /// Waits for the ring, a stop, or `WAIT` to pass.
-    fn wait(&mut self) -> std::io::Result<()> {
+    fn wait(&mut self) -> io::Result<()> {
         let longest = self.stopping.map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(longest.subsec_nanos()) };
         let mut ready =
@@ -354,14 +356,18 @@ fn activate(options: &LiveOptions) -> Result<Capture<Active>, SourceError> {
     };
     let (snaplen, buffer) = (signed("snap length", options.snaplen)?, signed("buffer size", options.buffer_bytes)?);
     interfaces::check_exists(name)?;
-    Capture::from_device(name.as_str())
+    let capture = Capture::from_device(name.as_str())
         .and_then(|capture| {
             // Promiscuous mode on `any` is a warning to libpcap, which the pcap crate takes for an error.
             let promiscuous = options.promiscuous && name != ANY;
             let capture = capture.snaplen(snaplen).buffer_size(buffer).promisc(promiscuous);
             capture.timeout(RETIRE_MS).precision(Precision::Nano).open()
         })
-        .map_err(|error| error::live(name, &error))
+        .map_err(|error| error::live(name, &error))?;
+    // libpcap's socket would pass to every command started from here on, which could read the traffic of others.
+    fcntl_setfd(&capture, FdFlags::CLOEXEC)
+        .map_err(|error| error::live(name, &pcap::Error::from(io::Error::from(error))))?;
+    Ok(capture)
 }
 
 /// Compiles and sets the filter. The user's part is compiled alone first: so errors quote what the user wrote, and an

@@ -1,5 +1,6 @@
 //! The command that runs under a capture, and all that it has started.
 
+use super::descriptors::Inherited;
 use super::family;
 use super::signals::{Asked, EndSignals};
 use crate::caller::User;
@@ -46,6 +47,7 @@ pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> R
     let mut command = Command::new(program);
     command.args(arguments);
     output.of(&mut command)?;
+    Inherited::alone_pass_to(&mut command);
     if let Some(user) = user {
         user.runs(&mut command);
     }

@@ -8,6 +8,7 @@ mod command;
 mod container;
 mod cost;
 mod counters;
+mod descriptors;
 mod environment;
 mod family;
 mod folder;
@@ -46,6 +47,7 @@ use crate::{caller, databases, fields, inputs, ledger, print, project};
 use anyhow::{Result, bail};
 use beside::BesideSource;
 use counters::Counting;
+use descriptors::Inherited;
 use metrics::{Metrics, MetricsServer};
 use overhead_capture::live::{LiveOptions, LiveSource, Stop, StopHandle, interface_facts};
 use overhead_capture::{KernelFilter, WriterOptions};
@@ -73,6 +75,10 @@ use warmup::WarmUp;
 
 /// After the command has ended, its connections are closed within this time.
 const TEARDOWN: Duration = Duration::from_millis(100);
+/// What is kept of a capture that was aborted while it waited to begin.
+const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
+/// To be told to whom asks for the end when it has come already.
+const CONCLUDING: &str = "overhead: the capture has ended and its result is made: the next Ctrl-C gives it up";
 
 impl CaptureArgs {
     /// Captures, counts, writes the run and prints the result.
@@ -130,7 +136,9 @@ impl CaptureArgs {
         output: CommandOutput,
         conclude: impl FnOnce(&Self, Captured) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let begun = self.begin(folder.as_ref(), output);
+        let (this, place) = (Arc::clone(&self), folder.clone());
+        let begun = signals.end.unless_aborted(None, move || this.begin(place.as_ref(), output)).await?;
+        let begun = begun.unwrap_or_else(|| Err(StatusFault::aborted(NOTHING_CAPTURED).into()));
         let session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
         let CaptureSession {
             mut child,
@@ -155,7 +163,7 @@ impl CaptureArgs {
         let ran = ended.at.map(|at| at - spawned);
         let finishing = Finishing { counting, capturing, sockets, work, warmup, started, ended, containers };
         let (this, place) = (Arc::clone(&self), folder.clone());
-        let concluded = signals.end.unless_aborted(move || {
+        let concluded = signals.end.unless_aborted(Some(CONCLUDING), move || {
             let run = this.record(finishing, place.as_deref())?;
             conclude(&this, Captured { folder: place, run, ended, ran })
         });
@@ -165,6 +173,7 @@ impl CaptureArgs {
     /// Waits for the threads, and makes the record.
     fn record(&self, finishing: Finishing, folder: Option<&Folder>) -> Result<Run> {
         let Finishing { mut counting, capturing, sockets, work, warmup, started, ended, containers } = finishing;
+        let log = capturing.as_ref().map(Capturing::key_log).unwrap_or_default();
         let mut captured = capturing.map_or_else(|| Ok(nothing()), Capturing::finish)?;
         if let Some(lost) = folder.and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
             captured.warnings.partial(lost);
@@ -206,14 +215,13 @@ impl CaptureArgs {
             sampled.report(&mut run);
         }
         write_work(work, &mut run);
-        if let Some(folder) = folder.filter(|_| self.fields) {
-            let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
-            if let Err(error) = fields::read(&mut run, &folder.packets(), self.which.selection()?, &keys) {
-                run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
-            }
+        let keys = KeyReader::read_again(&self.keys, log);
+        if let Some(folder) = folder.filter(|_| self.fields)
+            && let Err(error) = fields::read(&mut run, &folder.packets(), self.which.selection()?, &keys)
+        {
+            run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
         }
         if let (Some(folder), Some(model)) = (folder, self.project.model()) {
-            let keys = KeyReader::read(&self.keys, &mut Warnings::default())?;
             let mut dissector = project::dissector(model, self.which.selection()?, &keys);
             let read = inputs::frames(&folder.packets(), &keys, |frame| dissector.frame(frame));
             if let Err(error) = read {
@@ -468,6 +476,9 @@ impl CaptureArgs {
         let mut deadline = self.duration.map(|duration| tokio::time::Instant::now() + before + duration);
         let command = child.as_ref().and_then(|child| child.id());
         let cause = loop {
+            if let Some(asked) = signals.end.asked() {
+                break Cause::Asked(asked);
+            }
             tokio::select! {
                 // A Ctrl-C ends the command too: who asked comes before who obeyed.
                 biased;
@@ -700,6 +711,7 @@ struct Finishing {
 
 /// Returns what a capture runs in.
 pub fn runtime() -> Result<Runtime> {
+    Inherited::note();
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 

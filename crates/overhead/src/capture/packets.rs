@@ -14,7 +14,7 @@ use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle, return_large_blocks};
 use overhead_capture::{KernelStats, Next, Source, SourceError, WriteError};
-use overhead_dissect::{Dissector, Totals};
+use overhead_dissect::{Dissector, KeyLog, Totals};
 use overhead_kernel::WorkListener;
 #[cfg(feature = "top")]
 use overhead_model::record::By;
@@ -248,6 +248,7 @@ pub struct Capturing {
     progress: Shared,
     questions: Arc<Questions>,
     ended: Arc<Notify>,
+    keys: Arc<KeyLog>,
 }
 
 impl Capturing {
@@ -266,6 +267,7 @@ impl Capturing {
         let progress = Shared::default();
         let questions = Arc::<Questions>::default();
         let (inlet, outlet) = queue();
+        let log = keys.log();
         let end_ns = Arc::<AtomicU64>::default();
         let dissecting = Dissecting {
             dissection,
@@ -300,12 +302,17 @@ impl Capturing {
             drop(ending);
             worker.end(outcome)
         });
-        Self { thread, stop, progress, questions, ended }
+        Self { thread, stop, progress, questions, ended, keys: log }
     }
 
     /// Waits until the thread ends by itself: a limit was reached, or the interface failed.
     pub async fn ended(&self) {
         self.ended.notified().await;
+    }
+
+    /// Returns the secrets of TLS connections so far.
+    pub fn key_log(&self) -> Arc<KeyLog> {
+        Arc::clone(&self.keys)
     }
 
     /// Returns how far it is.

@@ -3,7 +3,9 @@
 use super::or_never;
 use anyhow::{Context, Result};
 use overhead_model::say;
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that mean something to a capture.
@@ -22,9 +24,18 @@ pub struct EndSignals {
     terminate: Signal,
     /// The terminal went away; `None` where we were told not to mind, as by nohup.
     hangup: Option<Signal>,
+    /// How somebody asked first.
+    first: Option<Asked>,
     /// How often somebody did.
     heard: u32,
 }
+
+/// How long a thread may wait for a file, a pipe or a disk once somebody has asked for the end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A process that used less of a processor within [`PATIENCE`] waits; one that works uses much more.
+const WORK: Duration = Duration::from_millis(50);
+/// How often it is looked which of the two it does.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How somebody asked for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +54,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: minds_hangup.then(|| signal(SignalKind::hangup())).transpose()?,
+            first: None,
             heard: 0,
         };
         Ok(Self { end, usr1: signal(SignalKind::user_defined1())?, child: signal(SignalKind::child())? })
@@ -57,8 +69,14 @@ impl EndSignals {
             _ = self.terminate.recv() => Asked::Otherwise,
             _ = or_never(self.hangup.as_mut().map(Signal::recv)) => Asked::Otherwise,
         };
+        self.first.get_or_insert(asked);
         self.heard += 1;
         asked
+    }
+
+    /// Returns how somebody asked for the end so far.
+    pub fn asked(&self) -> Option<Asked> {
+        self.first
     }
 
     /// Returns whether somebody has asked for the end so far.
@@ -71,27 +89,55 @@ impl EndSignals {
         self.heard > 0
     }
 
-    /// Does what takes long in a thread of its own. Gives `None`, and leaves the thread behind, where somebody asks for the
-    /// end a second time, before or meanwhile.
+    /// Does in a thread of its own what takes long, or waits for a file, a pipe or a disk. Returns `None`, and leaves the thread
+    /// behind, if somebody asks for the end a second time, before or meanwhile, or has asked once and the thread only waits.
+    /// The first time, `notice` is printed.
     pub async fn unless_aborted<T: Send + 'static>(
         &mut self,
+        notice: Option<&str>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Option<T>> {
         let (done, mut outcome) = tokio::sync::oneshot::channel();
-        // Nobody waits for the outcome any more where it was aborted.
-        std::thread::Builder::new().name("finish".to_owned()).spawn(move || done.send(work()).is_ok())?;
+        let runtime = tokio::runtime::Handle::current();
+        let in_runtime = move || {
+            let _entered = runtime.enter();
+            // Nobody waits for the outcome any more if it was aborted.
+            done.send(work()).is_ok()
+        };
+        std::thread::Builder::new().name("session".to_owned()).spawn(in_runtime)?;
+        let (mut looks, mut last) = (tokio::time::interval(LOOK), (Instant::now(), cpu_time()));
         loop {
             tokio::select! {
+                biased;
                 outcome = &mut outcome => {
-                    return outcome.map(Some).context("the finishing thread failed: this is a bug, please report it");
+                    return outcome.map(Some).context("a thread of the capture failed: this is a bug, please report it");
                 }
-                _ = self.recv() => match self.heard {
-                    1 => say!("overhead: the capture has ended and its result is made: the next Ctrl-C gives it up"),
-                    _ => return Ok(None),
-                },
+                _ = self.recv() => {
+                    if self.heard > 1 {
+                        return Ok(None);
+                    }
+                    if let Some(notice) = notice {
+                        say!("{notice}");
+                    }
+                    last = (Instant::now(), cpu_time());
+                }
+                _ = looks.tick(), if self.heard > 0 => {
+                    let now = cpu_time();
+                    if now.saturating_sub(last.1) > WORK {
+                        last = (Instant::now(), now);
+                    } else if last.0.elapsed() > PATIENCE {
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
+}
+
+/// Returns the time on processors of all threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Returns whether this process was started with the signal ignored.
@@ -111,17 +157,17 @@ mod tests {
     #[tokio::test]
     async fn a_second_signal_ends_what_takes_long_and_the_first_does_not() {
         let mut signals = Signals::new().unwrap();
-        assert_eq!(signals.end.unless_aborted(|| 7).await.unwrap(), Some(7));
+        assert_eq!(signals.end.unless_aborted(None, || 7).await.unwrap(), Some(7));
         kill_process(getpid(), Kill::INT).unwrap();
         assert_eq!(signals.end.recv().await, Asked::Interrupt);
-        assert_eq!(signals.end.unless_aborted(|| 7).await.unwrap(), Some(7));
+        assert_eq!(signals.end.unless_aborted(None, || 7).await.unwrap(), Some(7));
         let (stop, until) = channel::<()>();
         let work = move || {
             kill_process(getpid(), Kill::TERM).unwrap();
             // Ends when the test does.
             until.recv().is_err()
         };
-        assert_eq!(signals.end.unless_aborted(work).await.unwrap(), None);
+        assert_eq!(signals.end.unless_aborted(None, work).await.unwrap(), None);
         drop(stop);
     }
 }
