@@ -18,20 +18,21 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinHandle};
 
 /// Operations that have series of their own, of which each has about thirty lines.
 const SERIES: usize = 100;
 /// Scrapers at once. More are not needed, and each takes a descriptor.
-const CONNECTIONS: usize = 8;
+const CONNECTIONS: usize = 64;
 /// A scraper that takes longer is cut off.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -99,24 +100,41 @@ impl Drop for MetricsServer {
     }
 }
 
+/// A connection, until it ends.
+struct Scraper {
+    serving: AbortHandle,
+    /// Its request is here.
+    has_asked: Arc<AtomicBool>,
+}
+
+/// Accepts connections. If there are too many, the one that has been silent longest is closed, so that connections on which
+/// nobody asks anything keep no scraper out.
 async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
+    let mut scrapers = VecDeque::<Scraper>::new();
+    loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Of descriptors, say, there may be some again soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let scrapes = scrapes.clone();
-        tokio::spawn(async move {
-            let _ = tokio::time::timeout(PATIENCE, serve(stream, scrapes)).await;
-            drop(permit);
-        });
+        scrapers.retain(|scraper| !scraper.serving.is_finished());
+        if scrapers.len() >= CONNECTIONS {
+            let silent = scrapers.iter().position(|scraper| !scraper.has_asked.load(Ordering::Relaxed));
+            scrapers.remove(silent.unwrap_or(0)).inspect(|scraper| scraper.serving.abort());
+        }
+        let has_asked = Arc::<AtomicBool>::default();
+        let serving = tokio::time::timeout(PATIENCE, serve(stream, scrapes.clone(), Arc::clone(&has_asked)));
+        scrapers.push_back(Scraper { serving: tokio::spawn(serving).abort_handle(), has_asked });
+        // What has come on it is read before others are accepted.
+        tokio::task::yield_now().await;
     }
 }
 
-async fn serve(stream: TcpStream, scrapes: mpsc::Sender<Scrape>) {
-    let service = service_fn(|request| answer(request, scrapes.clone()));
+async fn serve(stream: TcpStream, scrapes: mpsc::Sender<Scrape>, has_asked: Arc<AtomicBool>) {
+    let service = service_fn(|request| {
+        has_asked.store(true, Ordering::Relaxed);
+        answer(request, scrapes.clone())
+    });
     let mut server = hyper::server::conn::http1::Builder::new();
     // A connection that fails is its scraper's concern.
     let _ = server.timer(TokioTimer::new()).keep_alive(false).serve_connection(TokioIo::new(stream), service).await;
@@ -445,6 +463,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
 mod tests {
     use super::*;
     use overhead_model::record::{Latency, Within};
+    use std::io::{Read, Write};
 
     fn row(name: &str, count: u64) -> OperationRow {
         OperationRow {
@@ -479,6 +498,25 @@ mod tests {
     }
 
     const GET: &str = r#"overhead_operations_total{protocol="resp",class="workload",operation="GET"}"#;
+
+    #[tokio::test]
+    async fn silent_connections_keep_no_scraper_out() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        let mut server = MetricsServer::listen(free).unwrap();
+        let scraper = tokio::task::spawn_blocking(move || {
+            let connect = || std::net::TcpStream::connect(free).unwrap();
+            let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| connect()).collect();
+            let mut stream = connect();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            drop(silent);
+            text
+        });
+        let scrape = tokio::time::timeout(PATIENCE / 2, server.next()).await.expect("it gets through");
+        scrape.send("all of it\n".to_owned()).unwrap();
+        assert!(scraper.await.unwrap().ends_with("all of it\n"));
+    }
 
     #[test]
     fn counters_and_buckets_are_those_of_the_rows() {

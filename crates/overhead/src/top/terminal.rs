@@ -8,11 +8,14 @@ use crate::print;
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::Frame;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{self, IsTerminal, Stdin};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +73,9 @@ struct Restored;
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        ratatui::restore();
+        // If the terminal has gone away there is nothing to restore, and nobody to be told.
+        let _ = ratatui::try_restore();
+        let _ = execute!(io::stdout(), Show);
     }
 }
 
@@ -89,7 +94,8 @@ pub fn hold_resize_signal() -> Result<()> {
 pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     let ends = EndFlag::new()?;
     let keyboard = Keyboard::open().context("there is no terminal that keys could come from")?;
-    let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
+    // Not dropped: it would print an error to a terminal that has gone away, and panic for that.
+    let mut terminal = ManuallyDrop::new(ratatui::try_init().context("the terminal cannot be used")?);
     let _restored = Restored;
     let has_colour = !no_color();
     screen.title = feed.title();
@@ -101,8 +107,11 @@ pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
                 look(feed, screen)?;
             }
         }
-        terminal.draw(|frame| draw(frame, screen, has_colour))?;
-        let rows = page(usize::from(terminal.size()?.height));
+        let drawn = terminal.draw(|frame| draw(frame, screen, has_colour)).map(|drawn| drawn.area.height);
+        let rows = match drawn {
+            Err(_) if keyboard.is_gone(Duration::ZERO) => return Ok(()),
+            height => page(usize::from(height?)),
+        };
         // Several keys may come before there is anything to draw.
         let mut wait = due.saturating_duration_since(Instant::now()).min(PATIENCE);
         loop {
