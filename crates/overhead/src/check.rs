@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use overhead_model::{exit, say};
 use overhead_report::NamedRun;
+use overhead_report::bounded::read_text;
 use overhead_report::gate::{self, Budget, Finding, FindingForm, Severity};
 use overhead_report::text::counted;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -109,9 +110,11 @@ impl Check {
 
     fn read(&self) -> Result<Budget> {
         let path = self.budget.display();
-        let text = fs::read_to_string(&self.budget).with_context(|| {
+        let text = read_text(&self.budget).with_context(|| {
             format!("the budget {path} cannot be read: write one with overhead check --write {path} RUN")
         })?;
+        let text = String::from_utf8(text)
+            .with_context(|| format!("the budget {path} is no text: name a budget first, then runs"))?;
         Budget::parse(&text).with_context(|| format!("the budget {path}"))
     }
 

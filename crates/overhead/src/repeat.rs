@@ -5,8 +5,8 @@ use crate::redact;
 use crate::runs::RECORD;
 use anyhow::Result;
 use overhead_model::Run;
+use overhead_report::bounded::read_text;
 use overhead_report::load_run;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Repetition {
 
     /// Returns what the command has printed on its standard output; nothing where that is not kept.
     pub fn printed(&self) -> String {
-        let bytes = fs::read(self.folder.join(PRINTED[0])).unwrap_or_default();
+        let bytes = read_text(&self.folder.join(PRINTED[0])).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
@@ -93,7 +93,7 @@ fn conclude(captured: Captured, keep: bool) -> Result<RunEnd> {
 /// Returns the status of a command that failed, with the last line that it left behind.
 fn failure(code: i32, folder: Option<&Path>) -> String {
     let last = |name: &&str| {
-        let text = fs::read(folder?.join(name)).ok()?;
+        let text = read_text(&folder?.join(name)).ok()?;
         let text = String::from_utf8_lossy(&text).into_owned();
         text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     };

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod bounded;
 mod bounds;
 pub mod compare;
 mod error;

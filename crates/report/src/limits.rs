@@ -64,3 +64,7 @@ pub const SERIES_STEPS: usize = 60;
 
 /// Rows of ranges in a report: as many as stand on one screen.
 pub const RANGE_ROWS: usize = 24;
+
+/// Bytes of a record, a budget or another text that is read as a whole: several times the longest record, and little enough to be
+/// parsed in a few hundred MiB.
+pub const TEXT_BYTES: u64 = 32 << 20;

@@ -1,5 +1,6 @@
 //! Run records, read from where `capture` and `analyze` left them.
 
+use crate::bounded::{RecordVersion, read_text};
 use crate::bounds::losses;
 use crate::error::ReportError;
 use overhead_model::Run;
@@ -34,7 +35,7 @@ impl NamedRun {
 /// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn load_run(path: impl AsRef<Path>) -> Result<Run, ReportError> {
     let path = record_path(path.as_ref());
-    let text = fs::read(&path).map_err(|source| match source.kind() {
+    let text = read_text(&path).map_err(|source| match source.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReportError::Missing { path: path.clone() },
         _ => ReportError::Unreadable { path: path.clone(), source },
     })?;
@@ -58,8 +59,8 @@ fn record_path(path: &Path) -> PathBuf {
 /// The version is looked at before the rest, so that a newer record is not called malformed.
 fn parse(text: &[u8], path: &Path) -> Result<Run, ReportError> {
     let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
-    let value: serde_json::Value = serde_json::from_slice(text).map_err(malformed)?;
-    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+    let version: RecordVersion = serde_json::from_slice(text).map_err(malformed)?;
+    match version.schema_version {
         Some(found) if found > u64::from(SCHEMA_VERSION) => {
             Err(ReportError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
         }

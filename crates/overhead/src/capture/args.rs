@@ -184,18 +184,25 @@ pub fn port_list(selection: &Selection) -> Vec<u16> {
     selection.ports.iter().map(|(port, _)| *port).collect()
 }
 
-/// `96`, `64k`, `128M`.
+/// Returns a size in bytes, such as `96`, `64k` or `128M`.
 pub fn byte_size(text: &str) -> Result<u32, String> {
-    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1 << 10),
-        None => match text.strip_suffix('M') {
-            Some(digits) => (digits, 1 << 20),
-            None => (text.strip_suffix('G').unwrap_or(text), if text.ends_with('G') { 1 << 30 } else { 1 }),
-        },
+    let bytes =
+        sized(text, 1).ok_or_else(|| format!("{text} is not a size: give bytes, or a number such as 64k or 128M"))?;
+    u32::try_from(bytes)
+        .ok()
+        .filter(|bytes| *bytes < 1 << 31)
+        .ok_or_else(|| format!("{text} is too large: give less than 2G"))
+}
+
+/// Returns a number with one of the suffixes k, m and g, in either case; one without is of so many bytes each.
+pub fn sized(text: &str, unit: u64) -> Option<u64> {
+    let (digits, factor) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (&text[..at], 1 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, unit),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("{text} is not a size, such as 64k or 128M"))?;
-    let bytes = number.checked_mul(factor).filter(|bytes| *bytes < 1 << 31);
-    bytes.map(|bytes| bytes as u32).ok_or_else(|| format!("{text} is too large: give less than 2G"))
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 #[cfg(test)]
@@ -207,6 +214,8 @@ mod tests {
         assert_eq!(byte_size("96"), Ok(96));
         assert_eq!(byte_size("64k"), Ok(65_536));
         assert_eq!(byte_size("128M"), Ok(128 << 20));
+        assert_eq!(byte_size("1m"), Ok(1 << 20));
+        assert_eq!(byte_size("1g"), Ok(1 << 30));
         assert!(byte_size("4G").is_err());
         assert!(byte_size("k").is_err());
     }

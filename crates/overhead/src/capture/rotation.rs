@@ -1,5 +1,6 @@
 //! Packet files of a capture: one, or several that follow one another, as tcpdump's `-G`, `-C` and `-W` have them.
 
+use super::args::sized;
 use super::folder::Folder;
 use crate::exit::StatusFault;
 use crate::runs::{self, PACKETS, SetPlace};
@@ -34,15 +35,7 @@ pub struct RotationArgs {
 
 /// `100` is a hundred million bytes, as in tcpdump; with a suffix the unit is a power of 1,024.
 fn file_size(text: &str) -> Result<u64, String> {
-    let factor = match text.chars().last() {
-        Some('k' | 'K') => 1 << 10,
-        Some('m' | 'M') => 1 << 20,
-        Some('g' | 'G') => 1 << 30,
-        _ => 1_000_000,
-    };
-    let digits = text.trim_end_matches(|last: char| "kKmMgG".contains(last));
-    let number: u64 = digits.parse().map_err(|_| format!("{text} is no size: give 100 (million bytes), 64k or 1G"))?;
-    let bytes = number.checked_mul(factor).filter(|bytes| *bytes > 0 && digits.len() + 1 >= text.len());
+    let bytes = sized(text, 1_000_000).filter(|bytes| *bytes > 0);
     bytes.ok_or_else(|| format!("{text} is no size of a file: give 100 (million bytes), 64k or 1G"))
 }
 

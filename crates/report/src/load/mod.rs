@@ -6,9 +6,9 @@ mod write;
 
 pub use write::{LOAD_FILES, replaced_by_load, write_load, write_load_as};
 
+use crate::bounded::read_text;
 use crate::error::ReportError;
 use overhead_model::load::{LOAD_VERSION, Load};
-use std::fs;
 use std::path::Path;
 
 /// Reads the record of a load; `None` for JSON that is none.
@@ -17,7 +17,7 @@ use std::path::Path;
 ///
 /// [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn read_load(path: &Path) -> Result<Option<Load>, ReportError> {
-    let text = fs::read(path).map_err(|source| ReportError::Unreadable { path: path.to_owned(), source })?;
+    let text = read_text(path).map_err(|source| ReportError::Unreadable { path: path.to_owned(), source })?;
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(&text) else { return Ok(None) };
     if ["driver", "results", "db"].iter().any(|member| value.get(member).is_none()) {
         return Ok(None);

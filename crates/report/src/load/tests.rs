@@ -3,6 +3,7 @@
 use super::*;
 use crate::folder::OutputFolder;
 use crate::text::number::grouped;
+use std::fs;
 use std::path::PathBuf;
 
 fn committed() -> PathBuf {

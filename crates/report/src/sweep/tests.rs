@@ -6,6 +6,7 @@ use crate::text::Style;
 use overhead_model::record::{Selected, Tool, Within};
 use overhead_model::sweep::SweepParameter;
 use overhead_model::{Measured, Run};
+use std::fs;
 
 /// A run that took so many milliseconds.
 fn run(ms: u64) -> Run {
