@@ -180,6 +180,27 @@ fn a_connection_that_was_open_before_is_decided_by_port_or_content() {
     assert_eq!(book.row("GET").operations.len(), 1);
 }
 
+#[test]
+fn content_contradicts_a_server_port_that_a_client_has_by_chance() {
+    // The end with port 6379 asks, and the other one answers.
+    let asking = Talk::new().send(Response, GET).send(Request, VALUE).send(Response, GET).send(Request, VALUE);
+    let answering = Talk::new().send(Request, b"+PONG\r\n").send(Response, GET).send(Request, VALUE);
+    let redis = Selection { ports: vec![(6379, vec![Protocol::Resp])] };
+    for (talk, count) in [(asking, 2), (answering, 1)] {
+        for selection in [&redis, &Selection::default()] {
+            let book = dissect(&talk.frames, selection);
+            let connection = &book.list.connections[0];
+            assert_eq!((connection.server_decided_by, connection.client.port()), (DecidedBy::Content, 6379));
+            let gets = &book.row("GET").operations;
+            assert_eq!(gets.len(), count);
+            assert!(gets.iter().all(|get| get.outcome == Outcome::Ok), "{gets:?}");
+        }
+    }
+    // One side alone contradicts nothing.
+    let book = dissect(&Talk::new().send(Response, GET).send(Response, GET).frames, &redis);
+    assert_eq!(book.list.connections[0].server_decided_by, DecidedBy::Port);
+}
+
 /// The same on ports that say nothing.
 fn elsewhere(mut talk: Talk) -> Book {
     for frame in &mut talk.frames {

@@ -75,6 +75,8 @@ impl Flow {
             [] if !bytes.is_empty() => Judgement::Open,
             // There will be no more to judge by.
             [] => Judgement::Expected,
+            // Both sides are needed to contradict the port.
+            start if self.is_by_port_alone() && speaks(protocol, start, side.other()) => Judgement::Open,
             start => judge_so_far(protocol, side, start, self.mid_stream),
         };
         self.unproven = false;
@@ -112,6 +114,15 @@ impl Flow {
         let Question::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
         let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
         let is_all = is_last || starts.iter().all(|start| !start.is_empty());
+        if self.is_by_port_alone() {
+            if self.is_reversed(protocol, &starts) {
+                self.decided_by = DecidedBy::Content;
+                return self.begin(protocol, Side::Response, tally);
+            }
+            if !is_all && Side::BOTH.into_iter().any(|side| speaks(protocol, &starts[side as usize], side.other())) {
+                return;
+            }
+        }
         let judge = if is_all { judge } else { judge_so_far };
         let of_sides = Side::BOTH.map(|side| judge(protocol, side, &starts[side as usize], self.mid_stream));
         let server_first = !self.mid_stream && sniffing.pieces.first().is_some_and(|(side, _)| *side == Side::Response);
@@ -137,12 +148,26 @@ impl Flow {
             Stage::Sniffing(sniffing) if matches!(sniffing.question, Question::Whether(_)) => {
                 self.decide_expected(true, tally);
             }
-            Stage::Sniffing(sniffing) => {
-                let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
-                self.leave(&starts);
+            Stage::Sniffing(_) => {
+                self.decide_which(true, tally);
+                if let Stage::Sniffing(sniffing) = &self.stage {
+                    let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+                    self.leave(&starts);
+                }
             }
             _ => {}
         }
+    }
+
+    /// Returns whether only a port says which side is the server's: of a connection met in its midst the content may contradict it.
+    fn is_by_port_alone(&self) -> bool {
+        self.mid_stream && self.decided_by == DecidedBy::Port
+    }
+
+    /// Returns whether what the port says is the server begins with a request, and the other side with a response.
+    fn is_reversed(&self, protocol: Protocol, starts: &[Vec<u8>; 2]) -> bool {
+        self.is_by_port_alone()
+            && Side::BOTH.into_iter().all(|side| speaks(protocol, &starts[side as usize], side.other()))
     }
 
     /// The connection is over: a protocol that was named is believed, any other has had all the bytes to be told by.
@@ -177,9 +202,16 @@ impl Flow {
         if pieces.iter().all(|(_, piece)| matches!(piece, Piece::Stray { .. })) {
             return;
         }
-        let Question::Which { candidates, .. } = question else {
-            return self.decide_expected(false, tally);
-        };
+        match question {
+            Question::Which { .. } => self.decide_which(false, tally),
+            Question::Whether(_) => self.decide_expected(false, tally),
+        }
+    }
+
+    /// Tries to tell which of several protocols the pieces so far are of. `is_last` if there will be no more.
+    fn decide_which<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
+        let Stage::Sniffing(sniffing) = &self.stage else { return };
+        let Sniffing { question: Question::Which { candidates, .. }, pieces, .. } = &**sniffing else { return };
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
         let is_begun = |(_, piece): &(Side, Piece)| matches!(piece, Piece::Bytes(_));
         if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
@@ -187,7 +219,16 @@ impl Flow {
         }
         let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
         match told(candidates, &starts, first) {
-            Told::Of(protocol, client) => self.begin(protocol, client, tally),
+            Told::Of(protocol, client) => {
+                let is_contrary = client == Side::Response && self.is_by_port_alone();
+                if is_contrary && !is_last && starts.iter().any(Vec::is_empty) {
+                    return;
+                }
+                if self.is_reversed(protocol, &starts) {
+                    self.decided_by = DecidedBy::Content;
+                }
+                self.begin(protocol, client, tally);
+            }
             Told::Open => {}
             Told::Foreign => self.leave(&starts),
         }
@@ -270,6 +311,16 @@ impl Decoding {
     pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &Shared) -> Self {
         let decoder = AnyDecoder::new(protocol, mid_stream, shared);
         Self { protocol, engine: Box::new(Engine::with_keys(decoder, mid_stream, keys)) }
+    }
+}
+
+/// Returns whether bytes look like what this side sends.
+fn speaks(protocol: Protocol, bytes: &[u8], side: Side) -> bool {
+    match sniff(protocol, bytes) {
+        Sniff::Request => side == Side::Request,
+        Sniff::Response => side == Side::Response,
+        Sniff::Perhaps(of) => side == of,
+        Sniff::No | Sniff::More => false,
     }
 }
 
