@@ -257,6 +257,9 @@ impl Reading {
         if facts.selection == Selected::default() {
             warnings.of_detection(aggregate.connections().iter().map(|connection| connection.protocol.as_str()));
         }
+        if warnings.is_nothing() && !self.which.is_default() && self.pipe().is_none() {
+            self.look_for_others(&keys, &mut warnings)?;
+        }
         let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
         warnings.of_frame_sizes(&totals, interface);
         let aggregate = aggregate.with_distributions(self.distribution);
@@ -277,6 +280,16 @@ impl Reading {
             project::add(&mut run, model, dissector);
         }
         Ok(run)
+    }
+
+    /// Nothing that was asked for is in the files: says what else is, and how to read it.
+    fn look_for_others(&self, keys: &KeyReader, warnings: &mut Warnings) -> Result<()> {
+        let tally = Aggregate::new().without_statements();
+        let mut dissector = Dissector::new(Selection::default(), tally).with_keys(keys.log());
+        self.read(&mut dissector, keys, &mut Warnings::default())?;
+        let (aggregate, _) = dissector.finish();
+        warnings.of_others(&aggregate.connections());
+        Ok(())
     }
 
     /// Reads and dissects all files; `None` where several threads may have reached a bound together.

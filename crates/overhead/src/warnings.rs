@@ -4,15 +4,21 @@ use overhead_decode::limits::{DECOMPRESSED, EXPANDED, EXPANSION_FREE};
 use overhead_decode::{Foreign, Look, Note};
 use overhead_dissect::Totals;
 use overhead_dissect::limits;
-use overhead_model::record::{Interface, TcpTotals};
+use overhead_model::record::{Connection, Interface, TcpTotals};
 use overhead_model::{LinkType, Protocol, System, Transport, exit};
 use overhead_report::text::{counted, grouped};
+use std::collections::BTreeMap;
+
+/// Protocols and ports that are named where nothing was found that was asked for.
+const OTHERS: usize = 6;
 
 /// The warnings of a run, collected.
 #[derive(Debug, Default)]
 pub struct Warnings {
     sentences: Vec<String>,
     partial: bool,
+    /// Nothing that was asked for is in the capture.
+    nothing: bool,
     /// Frames that were dropped while they were captured, as the files say. The record of a run knows better, where there is one.
     dropped: u64,
 }
@@ -37,6 +43,23 @@ impl Warnings {
         }
     }
 
+    /// Nothing that was asked for is in the capture.
+    fn nothing(&mut self, warning: impl Into<String>) {
+        self.nothing = true;
+        self.sentences.push(warning.into());
+    }
+
+    /// Returns whether nothing that was asked for is in the capture, for all that is known.
+    pub fn is_nothing(&self) -> bool {
+        self.nothing && !self.partial
+    }
+
+    /// Only packets were asked for: that there are none of the selected connections is no failure.
+    #[cfg(feature = "live")]
+    pub fn of_packets_alone(&mut self) {
+        self.nothing = false;
+    }
+
     /// Nothing is missing, but a reader should know.
     pub fn remark(&mut self, warning: impl Into<String>) {
         self.sentences.push(warning.into());
@@ -50,7 +73,12 @@ impl Warnings {
                 "the kernel or the interface dropped {dropped} while they were captured, as the files say"
             ));
         }
-        (self.sentences, if self.partial { exit::PARTIAL } else { exit::COMPLETE })
+        let status = match (self.partial, self.nothing) {
+            (true, _) => exit::PARTIAL,
+            (false, true) => exit::FAILED,
+            (false, false) => exit::COMPLETE,
+        };
+        (self.sentences, status)
     }
 
     /// Frames that were left out because the user said so.
@@ -63,18 +91,7 @@ impl Warnings {
 
     /// What the totals of a dissection give rise to.
     pub fn of_totals(&mut self, totals: &Totals) {
-        if totals.frames == 0 {
-            self.remark("no frame was captured");
-        } else if totals.tcp.connections == 0 && totals.snap_bytes > 0 {
-            self.partial(format!(
-                "no connection was decoded, and only up to {} of each frame were captured: capture whole frames with -s 0",
-                counted(totals.snap_bytes, "byte")
-            ));
-        } else if totals.tcp.connections == 0 {
-            self.remark(
-                "no connection was decoded: if the server listens on another port, name it with --port, and its system with --db",
-            );
-        }
+        self.of_emptiness(totals);
         for link in totals.link_types.iter().filter(|link| link.name().is_none()) {
             self.partial(format!(
                 "frames of link type {link} are not decoded and count as `other`: capture on Ethernet, loopback, cooked (`any`) or raw IP"
@@ -122,6 +139,24 @@ impl Warnings {
             } else {
                 self.of_note(*note, *count);
             }
+        }
+    }
+
+    /// What was asked for and is not there at all.
+    fn of_emptiness(&mut self, totals: &Totals) {
+        if totals.frames == 0 {
+            self.nothing("no frame was captured");
+        } else if totals.tcp.connections == 0 && totals.snap_bytes > 0 {
+            self.partial(format!(
+                "no connection was decoded, and only up to {} of each frame were captured: capture whole frames with -s 0",
+                counted(totals.snap_bytes, "byte")
+            ));
+        } else if totals.tcp.connections == 0 {
+            self.nothing(
+                "no connection was decoded: if the server listens on another port, name it with --port, and its system with --db",
+            );
+        } else if totals.tcp.payload_bytes == 0 {
+            self.nothing("no connection carried any payload: capture while the client works");
         }
     }
 
@@ -197,6 +232,29 @@ impl Warnings {
             self.remark(
                 "there are operations of HTTP beside those of databases, for no --db says which are asked for: name systems with --db, and all else counts as `other`",
             );
+        }
+    }
+
+    /// What else there is in files where nothing was found that was asked for, a sentence for each protocol and port.
+    pub fn of_others(&mut self, connections: &[Connection]) {
+        let mut found = BTreeMap::<(Protocol, String), u64>::new();
+        for connection in connections {
+            let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == connection.protocol);
+            let port = connection.server.rsplit_once(':').map(|(_, port)| port.to_owned());
+            if let (Some(protocol), Some(port)) = (protocol, port) {
+                *found.entry((protocol, port)).or_default() += 1;
+            }
+        }
+        for ((protocol, port), count) in found.into_iter().take(OTHERS) {
+            let name = System::of(protocol).map_or(protocol.name(), |system| system.name);
+            let is_usual = protocol.ports().iter().any(|usual| usual.to_string() == port);
+            let options = if is_usual { format!("--db {name}") } else { format!("--db {name} --port {port}") };
+            let verb = if count == 1 { "speaks" } else { "speak" };
+            let protocol = protocol.name();
+            self.remark(format!(
+                "{} on port {port} {verb} {protocol}: read with {options}",
+                counted(count, "connection")
+            ));
         }
     }
 

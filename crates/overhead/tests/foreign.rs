@@ -56,6 +56,23 @@ fn datagram(name: &str, ports: [u16; 2], payload: &[u8]) -> PathBuf {
 }
 
 #[test]
+fn finding_nothing_is_a_failure_that_says_what_there_is() {
+    // Another system was asked for, and its ports have nothing.
+    let (record, status) = analyze(&fixture("postgres-simple"), "redis", &[]);
+    assert_eq!(status, 1);
+    assert_eq!(record["exit"], 1);
+    let said = warnings(&record);
+    let port = port("postgres-simple");
+    assert!(said.contains(&format!("speaks pgwire: read with --db postgres --port {port}")), "{said}");
+    // No frame at all.
+    let empty = Path::new(env!("CARGO_TARGET_TMPDIR")).join("empty.pcap");
+    std::fs::write(&empty, [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat()).unwrap();
+    assert_eq!(analyze(&empty, "auto", &[]).1, 1);
+    // What was asked for is there.
+    assert_eq!(analyze(&fixture("postgres-simple"), "postgres", &[port]).1, 0);
+}
+
+#[test]
 fn memcached_over_udp_is_named() {
     let request = b"\0\x01\0\0\0\x01\0\0get k\r\n";
     let capture = datagram("memcached-udp.pcap", [40_000, 11_211], request);

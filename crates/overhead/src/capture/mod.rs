@@ -36,6 +36,7 @@ pub use packets::{Capturing, Dissection, Limits};
 pub use signals::Signals;
 
 use crate::caller::User;
+use crate::databases::Database;
 use crate::exit::StatusFault;
 use crate::keys::KeyReader;
 use crate::ledger::Beginning;
@@ -75,6 +76,8 @@ use warmup::WarmUp;
 
 /// After the command has ended, its connections are closed within this time.
 const TEARDOWN: Duration = Duration::from_millis(100);
+/// Servers on other ports that are named after a capture of nothing.
+const SERVERS_NAMED: usize = 3;
 /// What is kept of a capture that was aborted while it waited to begin.
 const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
 /// To be told to whom asks for the end when it has come already.
@@ -193,6 +196,12 @@ impl CaptureArgs {
             captured.warnings.of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             captured.warnings.of_frame_sizes(&captured.totals, interface);
+            if self.write.is_some() {
+                captured.warnings.of_packets_alone();
+            }
+        }
+        if captured.warnings.is_nothing() && self.has_interface() {
+            self.look_elsewhere(&mut captured.warnings)?;
         }
         if sockets.is_none() {
             streams::look_for_others(self, &captured.aggregate, &mut captured.warnings);
@@ -232,6 +241,33 @@ impl CaptureArgs {
             }
         }
         Ok(run)
+    }
+
+    /// Nothing was captured: says which servers listen where this capture did not look.
+    fn look_elsewhere(&self, warnings: &mut Warnings) -> Result<()> {
+        let selection = self.which.selection()?;
+        let ports = self.ports()?;
+        if self.which.is_default() {
+            warnings
+                .remark("without --db and --port a capture looks at the usual ports only: name another with --port");
+        }
+        let here = own_network_namespace();
+        let wanted = |database: &Database| {
+            let protocols = selection.ports.iter().flat_map(|(_, protocols)| protocols);
+            let is_asked_for = self.which.db.is_empty() || protocols.clone().any(|of| *of == database.system.protocol);
+            is_asked_for
+                && database.network_namespace == Some(here)
+                && !database.ports().iter().any(|port| ports.contains(port))
+        };
+        let listening = databases::listening(&container::containers_now()).unwrap_or_default();
+        for database in listening.iter().filter(|database| wanted(database)).take(SERVERS_NAMED) {
+            let Some(port) = database.ports().first().copied() else { continue };
+            let (comm, pid, name) = (clean(&database.comm), database.pid(), database.system.name);
+            warnings.remark(format!(
+                "{comm} (process {pid}) listens on port {port}: capture it with --db {name} --port {port}"
+            ));
+        }
+        Ok(())
     }
 
     /// Returns what there is of a capture that was aborted, and what is lost.

@@ -148,7 +148,7 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
     for name in asked.iter().filter(|name| *name != AUTO) {
         let Ok(name) = absolute(name) else { continue };
         if !is_there(&&name) {
-            warnings.partial(format!(
+            warnings.remark(format!(
                 "nobody listens on the UNIX socket {}: check its path (`ss -xl` lists those that somebody listens on)",
                 clean(&name)
             ));
@@ -167,8 +167,7 @@ pub fn look_for_others(capture: &CaptureArgs, aggregate: &Aggregate, warnings: &
         return;
     }
     let warning = format!("no operation was captured, and {}", hint(&known));
-    // Whose traffic was asked for, and there was none of it: that is no complete answer.
-    if capture.pid.is_empty() { warnings.remark(warning) } else { warnings.partial(warning) }
+    warnings.remark(warning);
 }
 
 /// What is said of a capture of packets where a server also listens on UNIX sockets.
