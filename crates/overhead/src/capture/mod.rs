@@ -53,7 +53,7 @@ use metrics::{Metrics, MetricsServer};
 use overhead_capture::live::{LiveOptions, LiveSource, Stop, StopHandle, interface_facts};
 use overhead_capture::{KernelFilter, WriterOptions};
 use overhead_containers::Containers;
-use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_kernel::{WorkListener, own_network_namespace};
 use overhead_model::record::SourceKind;
 use overhead_model::{LinkType, Measured, Protocol, Run, Transport, exit, say};
@@ -224,23 +224,31 @@ impl CaptureArgs {
             sampled.report(&mut run);
         }
         write_work(work, &mut run);
+        if let Some(folder) = folder {
+            self.read_packets_again(folder, log, &mut run)?;
+        }
+        Ok(run)
+    }
+
+    /// Adds the figures that take another reading of the packets.
+    fn read_packets_again(&self, folder: &Folder, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
         let keys = KeyReader::read_again(&self.keys, log);
-        if let Some(folder) = folder.filter(|_| self.fields)
-            && let Err(error) = fields::read(&mut run, &folder.packets(), self.which.selection()?, &keys)
+        if self.fields
+            && let Err(error) = fields::read(run, &folder.packets(), self.which.selection()?, &keys)
         {
             run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
         }
-        if let (Some(folder), Some(model)) = (folder, self.project.model()) {
+        if let Some(model) = self.project.model() {
             let mut dissector = project::dissector(model, self.which.selection()?, &keys);
             let read = inputs::frames(&folder.packets(), &keys, |frame| dissector.frame(frame));
             if let Err(error) = read {
                 run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
                 run.exit = run.exit.max(exit::PARTIAL);
             } else {
-                project::add(&mut run, model, dissector);
+                project::add(run, model, dissector);
             }
         }
-        Ok(run)
+        Ok(())
     }
 
     /// Nothing was captured: says which servers listen where this capture did not look.
@@ -254,7 +262,8 @@ impl CaptureArgs {
         let here = own_network_namespace();
         let wanted = |database: &Database| {
             let protocols = selection.ports.iter().flat_map(|(_, protocols)| protocols);
-            let is_asked_for = self.which.db.is_empty() || protocols.clone().any(|of| *of == database.system.protocol);
+            let is_asked_for =
+                self.which.selected().db.is_empty() || protocols.clone().any(|of| *of == database.system.protocol);
             is_asked_for
                 && database.network_namespace == Some(here)
                 && !database.ports().iter().any(|port| ports.contains(port))
