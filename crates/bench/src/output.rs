@@ -91,7 +91,10 @@ impl Report {
         let mut unfinished = path.clone().into_os_string();
         unfinished.push(".unfinished");
         let text = serde_json::to_string_pretty(&self.load)? + "\n";
-        fs::write(&unfinished, text)
+        // Not through a link that somebody has put there.
+        let _ = fs::remove_file(&unfinished);
+        fs::File::create_new(&unfinished)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
             .and_then(|()| fs::rename(&unfinished, path))
             .with_context(|| format!("--output {}: cannot be written", path.display()))
     }

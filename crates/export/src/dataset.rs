@@ -3,6 +3,7 @@
 use crate::encode::{Form, Layout};
 use crate::table::Field;
 use anyhow::{Context, Error, Result, anyhow};
+use overhead::reading::open_lock;
 use std::fmt::Write;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ impl Dataset {
         let folder = self.root.join("runs").join(self.partition());
         fs::create_dir_all(&folder).map_err(cannot_write(&folder))?;
         let path = folder.join(LOCK);
-        let file = File::create(&path).map_err(cannot_write(&folder))?;
+        let file = open_lock(&path).map_err(cannot_write(&folder))?;
         // Where file systems have no locks, they do without.
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(anyhow!(

@@ -181,7 +181,9 @@ impl OpenFile {
     fn create(plan: &Arc<FilePlan>, written: &mut Written) -> Result<Self> {
         let folder = plan.place.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(cannot_write(folder))?;
-        let file = File::create(&plan.temporary).map_err(cannot_write(&plan.place))?;
+        // Not through a link that somebody has put there.
+        let _ = fs::remove_file(&plan.temporary);
+        let file = File::create_new(&plan.temporary).map_err(cannot_write(&plan.place))?;
         written.files.push(Arc::clone(plan));
         // It tells others that somebody is at it; where file systems have no locks, they do without.
         let _ = file.try_lock();

@@ -1,5 +1,6 @@
 //! `overhead check`: runs against a budget.
 
+use crate::caller;
 use crate::cli::Which;
 use crate::compare::PairedBy;
 use crate::groups::GroupReader;
@@ -11,10 +12,9 @@ use clap::{Args, ValueEnum};
 use overhead_model::{exit, say};
 use overhead_report::NamedRun;
 use overhead_report::bounded::read_text;
+use overhead_report::folder::write_named;
 use overhead_report::gate::{self, Budget, Finding, FindingForm, Severity};
 use overhead_report::text::counted;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const BUDGETS: &str = "\
@@ -126,8 +126,7 @@ impl Check {
         let text = gate::budget_of(&runs, self.by.grain());
         let path = self.budget.display();
         Budget::parse(&text).with_context(|| format!("{path}: there is nothing to limit in these runs"))?;
-        let file = if self.force { File::create(&self.budget) } else { File::create_new(&self.budget) };
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
+        write_named(&self.budget, text.as_bytes(), caller::owner(), self.force)
             .with_context(|| format!("{path} cannot be written: choose another name, or overwrite it with --force"))?;
         if !self.quiet {
             say!("{path}");

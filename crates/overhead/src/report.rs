@@ -235,7 +235,9 @@ impl ReportArgs {
     /// Opens the folder for the result, where nothing of the user's would be replaced.
     fn folder(&self, replaced: fn(&OutputFolder) -> Option<&'static str>) -> Result<OutputFolder> {
         let unwritable = |source| ReportError::Unwritable { path: self.output.clone(), source };
-        let folder = OutputFolder::open_or_make(&self.output, 0o777, caller::owner()).map_err(unwritable)?;
+        // With --bytes its pages hold packets.
+        let mode = if self.bytes { 0o700 } else { 0o777 };
+        let folder = OutputFolder::open_or_make(&self.output, mode, caller::owner()).map_err(unwritable)?;
         match replaced(&folder).filter(|_| !self.force) {
             Some(name) => bail!(
                 "{} is not of an earlier report: choose another folder with -o, or overwrite it with --force",

@@ -3,6 +3,7 @@
 mod compare;
 
 use crate::analyze::Reading;
+use crate::caller;
 use crate::divide::Dissect;
 use crate::exit::StatusFault;
 use crate::print;
@@ -12,9 +13,10 @@ use clap::Args;
 use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
 use overhead_capture::{PcapngWriter, WriterOptions};
 use overhead_model::{Frame, LinkType, Run, say};
+use overhead_report::folder::open_named;
 use overhead_report::text::counted;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Differences that are named; the others are counted.
@@ -153,6 +155,16 @@ fn random_key() -> Result<Key> {
     Ok(Key::new(key))
 }
 
+/// Creates the copy, which others may read.
+fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
+    if out == Path::new("-") {
+        return Ok(PcapngWriter::create(out, options)?);
+    }
+    let file: Box<dyn Write + Send> =
+        Box::new(open_named(out, 0o666, caller::owner()).with_context(|| unwritable(out))?);
+    Ok(PcapngWriter::new(&out.to_string_lossy(), file, options)?)
+}
+
 /// Writes the copy as pcapng, with as many interfaces as frames came from.
 fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
     let mut interfaces: Vec<(u32, LinkType)> = Vec::new();
@@ -161,7 +173,7 @@ fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
         let options = WriterOptions::new(frame.link);
         let writer = match &mut writer {
             Some(writer) => writer,
-            None => writer.insert(PcapngWriter::create(out, &options)?),
+            None => writer.insert(created(out, &options)?),
         };
         let from = (frame.interface, frame.link);
         let known = interfaces.iter().position(|known| *known == from);
@@ -177,7 +189,7 @@ fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
     }
     let mut writer = match writer {
         Some(writer) => writer,
-        None => PcapngWriter::create(out, &WriterOptions::new(LinkType::ETHERNET))?,
+        None => created(out, &WriterOptions::new(LinkType::ETHERNET))?,
     };
     writer.flush()?;
     let written = writer.frames();

@@ -13,7 +13,7 @@ use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions};
 use overhead_model::Frame;
 use overhead_model::record::{Input, Rotation, Selected};
 use overhead_report::FileOwner;
-use overhead_report::folder::open_private;
+use overhead_report::folder::open_named;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -320,7 +320,7 @@ impl Made<'_> {
                 ("standard output".to_owned(), Box::new(std::io::stdout()))
             }
             PacketPlace::Path(_, owner) => {
-                let created = open_private(Path::new(&path), *owner);
+                let created = open_named(Path::new(&path), 0o600, *owner);
                 let created = created.map_err(|source| WriteError::Create { output: path.clone(), source })?;
                 (path.clone(), Box::new(created))
             }

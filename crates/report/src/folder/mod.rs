@@ -7,9 +7,9 @@ mod portable;
 mod unix;
 
 #[cfg(not(unix))]
-pub use portable::{OutputFolder, Reserved};
+pub use portable::{OutputFolder, Reserved, open_lock, open_named, write_named};
 #[cfg(unix)]
-pub use unix::{OutputFolder, Reserved, open_private};
+pub use unix::{OutputFolder, Reserved, open_lock, open_named, write_named};
 
 /// To whom files are given, where there are owners to give them to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

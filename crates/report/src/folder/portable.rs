@@ -142,3 +142,31 @@ impl OutputFolder {
         }
     }
 }
+
+/// Writes a file that the user named.
+///
+/// # Errors
+///
+/// The system's; a file that is there unless it `replaces` one.
+pub fn write_named(path: &Path, bytes: &[u8], _owner: Option<FileOwner>, replaces: bool) -> io::Result<()> {
+    let mut file = if replaces { File::create(path) } else { File::create_new(path) }?;
+    file.write_all(bytes)
+}
+
+/// Opens a file that grows while it is written. Mode and owner are not for here.
+///
+/// # Errors
+///
+/// The system's.
+pub fn open_named(path: &Path, _mode: u32, _owner: Option<FileOwner>) -> io::Result<File> {
+    File::create(path)
+}
+
+/// Opens or creates a file that is locked and never read.
+///
+/// # Errors
+///
+/// The system's.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(false).open(path)
+}

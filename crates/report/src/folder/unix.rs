@@ -2,13 +2,15 @@
 
 use super::FileOwner;
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, Uid, fallocate, fchown, flock, fstat, fsync,
-    mkdir, open, openat, renameat, statat, unlinkat,
+    AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fallocate, fchown,
+    flock, fstat, fsync, mkdir, open, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 impl FileOwner {
@@ -28,6 +30,8 @@ pub struct OutputFolder {
     path: PathBuf,
     folder: OwnedFd,
     owner: Option<FileOwner>,
+    /// Mode of its files before the umask: those of a private folder are private.
+    file_mode: u32,
     is_new: bool,
 }
 
@@ -35,7 +39,7 @@ pub struct OutputFolder {
 #[derive(Debug)]
 pub struct Reserved {
     file: File,
-    name: String,
+    name: OsString,
 }
 
 impl OutputFolder {
@@ -47,7 +51,7 @@ impl OutputFolder {
     pub fn open_or_make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         match Self::make(path, mode, owner) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Ok(Self { path: path.to_owned(), folder: opened(path)?, owner, is_new: false })
+                Ok(Self { path: path.to_owned(), folder: opened(path)?, owner, file_mode: mode & 0o666, is_new: false })
             }
             made => made,
         }
@@ -67,7 +71,7 @@ impl OutputFolder {
             }
         }
         let folder = make_one(path, mode, owner)?;
-        Ok(Self { path: path.to_owned(), folder, owner, is_new: true })
+        Ok(Self { path: path.to_owned(), folder, owner, file_mode: mode & 0o666, is_new: true })
     }
 
     /// Returns the path as the user named it.
@@ -129,9 +133,8 @@ impl OutputFolder {
     ///
     /// The system's.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let part = format!(".{name}.{}", std::process::id());
-        let reserved = Reserved { file: self.create(&part, 0o666)?, name: part };
-        self.write_reserved(reserved, name, bytes)
+        let (file, part) = create_part(&self.folder, OsStr::new(name), self.file_mode, self.owner)?;
+        self.write_reserved(Reserved { file, name: part }, name, bytes)
     }
 
     /// Takes room for a file of as many bytes, under a name of its own.
@@ -141,7 +144,7 @@ impl OutputFolder {
     /// [`io::ErrorKind::StorageFull`] where there is not so much; [`io::ErrorKind::AlreadyExists`] where something of this
     /// name is there; else the system's.
     pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<Reserved> {
-        let reserved = Reserved { file: self.create(name, 0o666)?, name: name.to_owned() };
+        let reserved = Reserved { file: self.create(name, self.file_mode)?, name: name.into() };
         match allocate(&reserved.file, bytes) {
             Ok(()) => Ok(reserved),
             Err(error) => {
@@ -163,12 +166,12 @@ impl OutputFolder {
             file.write_all(bytes)?;
             file.set_len(bytes.len() as u64)?;
             fsync(&file)?;
-            renameat(&self.folder, &*part, &self.folder, name)?;
+            renameat(&self.folder, &part, &self.folder, name)?;
             // The name is as durable as the file. A file system that cannot do this has no need to.
             let _ = fsync(&self.folder);
             Ok(self.path.join(name))
         };
-        written().inspect_err(|_| drop(self.remove(&part)))
+        written().inspect_err(|_| discard(&self.folder, &part))
     }
 
     /// Removes a file, or a link, if there is any of this name.
@@ -211,31 +214,119 @@ fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Opens the file that packets are to go to alone, as `-w` names it: for its owner's eyes, and not through a link to a file.
-/// What is no regular file, such as a pipe or `/dev/null`, is taken as it is.
+/// Opens a file that grows while it is written, such as the one of `-w`. A regular file of this name is replaced, not written to:
+/// whoever owns or shares it gets none of the content. A FIFO or a device is opened as it is.
 ///
 /// # Errors
 ///
-/// The system's; a link to a file is an error.
-pub fn open_private(path: &Path, owner: Option<FileOwner>) -> io::Result<File> {
-    let is_special =
-        rustix::fs::stat(path).is_ok_and(|it| FileType::from_raw_mode(it.st_mode) != FileType::RegularFile);
-    if is_special {
-        return File::options().write(true).open(path);
+/// The system's; a symbolic link is an error.
+pub fn open_named(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<File> {
+    let (folder, name) = place_of(path)?;
+    if let Found::Special(file) = find(&folder, name)? {
+        return Ok(file);
     }
+    let (file, part) = create_part(&folder, name, mode, owner)?;
+    renameat(&folder, &part, &folder, name).inspect_err(|_| discard(&folder, &part))?;
+    Ok(file)
+}
+
+/// Writes a file that the user named: whole, or not at all. A FIFO or a device is written to as it is.
+///
+/// # Errors
+///
+/// The system's; a symbolic link is an error, and so is a file that is there unless it `replaces` one.
+pub fn write_named(path: &Path, bytes: &[u8], owner: Option<FileOwner>, replaces: bool) -> io::Result<()> {
+    let (folder, name) = place_of(path)?;
+    match find(&folder, name)? {
+        Found::Special(mut file) => return file.write_all(bytes),
+        Found::Regular if !replaces => return Err(io::ErrorKind::AlreadyExists.into()),
+        Found::Regular | Found::Nothing => {}
+    }
+    let (mut file, part) = create_part(&folder, name, 0o666, owner)?;
+    let flags = if replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+    let mut written = || {
+        file.write_all(bytes)?;
+        fsync(&file)?;
+        Ok(renameat_with(&folder, &part, &folder, name, flags)?)
+    };
+    written().inspect_err(|_: &io::Error| discard(&folder, &part))
+}
+
+/// Opens or creates a file that is locked and never read.
+///
+/// # Errors
+///
+/// The system's; a symbolic link is an error.
+pub fn open_lock(path: &Path) -> io::Result<File> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::from_raw_mode(0o600)).map_err(|error| match error {
-        Errno::LOOP => io::Error::other("it is a symbolic link: name the file that it leads to"),
-        error => error.into(),
-    })?);
-    file.set_len(0)?;
-    // The packets of another's file are that other's to show; those of one's own are nobody else's.
-    let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600));
-    if let Some(owner) = owner.filter(|_| fstat(&file).is_ok_and(|it| it.st_uid == rustix::process::geteuid().as_raw()))
-    {
+    Ok(File::from(open(path, flags, Mode::from_raw_mode(0o666))?))
+}
+
+/// What has a name in a folder.
+enum Found {
+    Nothing,
+    Regular,
+    /// A FIFO or a device, open for writing.
+    Special(File),
+}
+
+/// Looks at what has this name by its descriptor: the name may be another file's at any time.
+fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<Found> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = match openat(folder, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(Found::Nothing),
+        found => found?,
+    };
+    match FileType::from_raw_mode(fstat(&found)?.st_mode) {
+        FileType::RegularFile => Ok(Found::Regular),
+        FileType::Symlink => {
+            Err(io::Error::other("it is a symbolic link: name the file that it leads to, or - for standard output"))
+        }
+        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        _ => File::options().write(true).open(format!("/proc/self/fd/{}", found.as_raw_fd())).map(Found::Special),
+    }
+}
+
+/// Opens the folder that a file is in, and returns the file's name there.
+fn place_of(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok((open(folder, flags, Mode::empty())?, name))
+}
+
+/// Creates the file that is renamed to `name` once it may have that name, and returns it with its name until then. Those that
+/// processes of ours have left behind are removed.
+fn create_part(folder: &OwnedFd, name: &OsStr, mode: u32, owner: Option<FileOwner>) -> io::Result<(File, OsString)> {
+    let mut start = OsString::from(".");
+    start.push(name);
+    start.push(".");
+    remove_stale(folder, &start);
+    start.push(std::process::id().to_string());
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = openat(folder, &start, flags, Mode::from_raw_mode(mode))?;
+    if let Some(owner) = owner {
         owner.take(&file)?;
     }
-    Ok(file)
+    Ok((File::from(file), start))
+}
+
+/// Removes a file that was not finished. Nobody can be told if it stays.
+fn discard(folder: &OwnedFd, part: &OsStr) {
+    let _ = unlinkat(folder, part, AtFlags::empty());
+}
+
+/// Removes the files that begin so and end in the number of a process that is gone, or of this one.
+fn remove_stale(folder: &OwnedFd, start: &OsStr) {
+    let Ok(entries) = Dir::read_from(folder) else { return };
+    for entry in entries.flatten() {
+        let pid = entry.file_name().to_bytes().strip_prefix(start.as_bytes());
+        let pid = pid.and_then(|pid| std::str::from_utf8(pid).ok()?.parse::<u32>().ok());
+        let is_gone = |pid: u32| pid == std::process::id() || !Path::new("/proc").join(pid.to_string()).exists();
+        if pid.is_some_and(is_gone) {
+            discard(folder, OsStr::from_bytes(entry.file_name().to_bytes()));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -289,7 +380,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert!(fs::symlink_metadata(path.join("packets")).unwrap().is_file(), "the link was replaced");
         symlink(&victim, path.join("direct")).unwrap();
-        assert!(open_private(&path.join("direct"), None).unwrap_err().to_string().contains("symbolic link"));
+        assert!(open_named(&path.join("direct"), 0o600, None).unwrap_err().to_string().contains("symbolic link"));
         symlink(&path, scratch.0.join("link")).unwrap();
         assert!(OutputFolder::open_or_make(&scratch.0.join("link"), 0o700, None).is_err(), "nor in the folder's place");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
@@ -312,9 +403,65 @@ mod tests {
         let path = scratch.0.join("old.pcapng");
         fs::write(&path, "of an earlier capture").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        open_private(&path, None).unwrap().write_all(b"new").unwrap();
+        open_named(&path, 0o600, None).unwrap().write_all(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        open_private(Path::new("/dev/null"), None).unwrap();
+        open_named(Path::new("/dev/null"), 0o600, None).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_and_its_owner_gets_nothing() {
+        let scratch = ScratchFolder::new("replaced");
+        let (path, other) = (scratch.0.join("packets"), scratch.0.join("other"));
+        fs::write(&other, "precious").unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        open_named(&path, 0o600, None).unwrap().write_all(b"new").unwrap();
+        write_named(&scratch.0.join("text"), b"first", None, false).unwrap();
+        let again = write_named(&scratch.0.join("text"), b"second", None, false).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let read = |name: &str| fs::read_to_string(scratch.0.join(name)).unwrap();
+        assert_eq!([read("other"), read("packets"), read("text")], ["precious", "new", "first"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 3, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_a_process_that_is_gone_has_left_is_removed() {
+        let scratch = ScratchFolder::new("stale");
+        for name in [".text.4294967294", ".text.1", ".text.mine", ".texts.4294967294"] {
+            fs::write(scratch.0.join(name), "").unwrap();
+        }
+        write_named(&scratch.0.join("text"), b"new", None, true).unwrap();
+        let mut names: Vec<_> = fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [".text.1", ".text.mine", ".texts.4294967294", "text"]);
+    }
+
+    #[test]
+    fn names_that_are_exchanged_all_the_time_lead_nowhere_else() {
+        let scratch = ScratchFolder::new("exchanged");
+        let [path, link, victim] = ["out", "swap", "victim"].map(|name| scratch.0.join(name));
+        fs::write(&victim, "precious").unwrap();
+        fs::write(&path, "").unwrap();
+        symlink(&victim, &link).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = renameat_with(rustix::fs::CWD, &path, rustix::fs::CWD, &link, RenameFlags::EXCHANGE);
+                }
+            });
+            for round in 0..2_000 {
+                // An error where the link has the name; it is replaced where it has it later.
+                let _ = open_named(&path, 0o600, None).map(|mut file| file.write_all(b"packets"));
+                let _ = write_named(&path, b"text", None, true);
+                if !link.is_symlink() && !path.is_symlink() {
+                    fs::remove_file(&link).unwrap();
+                    symlink(&victim, &link).unwrap();
+                }
+                assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "round {round}");
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }
