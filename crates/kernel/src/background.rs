@@ -1,5 +1,6 @@
 //! A thread that does something from time to time.
 
+use crate::privilege::lower;
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -17,7 +18,10 @@ impl Background {
     pub(crate) fn start(name: &str, work: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> io::Result<Self> {
         let (end, ended) = channel();
         let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-        let thread = Builder::new().name(name.to_owned()).spawn(move || work(&passes))?;
+        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+            lower();
+            work(&passes);
+        })?;
         Ok(Self { end: Some(end), thread: Some(thread) })
     }
 }

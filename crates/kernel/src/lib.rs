@@ -50,6 +50,7 @@ pub use error::Error;
 pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
 pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessSelection, Role, SocketKinds};
 pub use ownership::Captured;
+pub use privilege::raised;
 pub use sampling::{SampledWork, WorkListener, WorkSampling};
 pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, Streams, call_name};
 pub use tls::{

@@ -5,7 +5,7 @@
 
 use crate::background::Background;
 use crate::options::OwnCost;
-use crate::privilege;
+use crate::privilege::{self, raised};
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
 use overhead_model::privilege::{SYS_ADMIN, remedy};
 use std::io;
@@ -208,14 +208,14 @@ fn run(program: &OwnedFd) -> io::Result<()> {
         ..Default::default()
     };
     // SAFETY: the options say their own size, and name no memory of ours.
-    let failed = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    let failed = raised(|| unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) });
     if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(()) }
 }
 
 /// Makes the kernel time every run of every BPF program, until the descriptor is closed.
 fn enable_statistics() -> io::Result<OwnedFd> {
     // SAFETY: the call takes a plain number and returns a descriptor or a negative error.
-    descriptor(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
+    raised(|| descriptor(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) }))
 }
 
 /// Takes a new descriptor, or the negative error, that a call of libbpf has returned.

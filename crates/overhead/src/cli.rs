@@ -77,6 +77,17 @@ pub enum CliCommand {
 }
 
 impl CliCommand {
+    /// Returns whether it looks at what this machine does.
+    pub fn is_live(&self) -> bool {
+        match self {
+            #[cfg(feature = "live")]
+            Self::Capture(_) | Self::Sweep(_) | Self::Doctor => true,
+            #[cfg(feature = "top")]
+            Self::Top(_) => true,
+            _ => false,
+        }
+    }
+
     /// Does it; gives the exit status.
     pub fn run(self) -> Result<u8> {
         match self {

@@ -1,5 +1,6 @@
 //! The databases that listen on this host, in whatever network namespace and container.
 
+use crate::privileges::raised;
 use overhead_containers::{Container, Containers};
 use overhead_kernel::{TcpServer, UnixServer, tcp_servers, unix_servers};
 use overhead_model::{Protocol, System};
@@ -51,7 +52,8 @@ impl Database {
 
 /// Returns the databases that listen, those of one container after another. Those of processes that this user may not see are absent.
 pub fn listening(containers: &Containers) -> Result<Vec<Database>, overhead_kernel::Error> {
-    Ok(join(tcp_servers()?, &unix_servers()?, containers))
+    let (tcp, unix) = raised(|| Ok::<_, overhead_kernel::Error>((tcp_servers()?, unix_servers()?)))?;
+    Ok(join(tcp, &unix, containers))
 }
 
 fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &Containers) -> Vec<Database> {

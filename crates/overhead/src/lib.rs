@@ -32,6 +32,7 @@ mod inputs;
 mod keys;
 mod ledger;
 mod print;
+mod privileges;
 mod project;
 mod queue;
 #[cfg(feature = "live")]
@@ -67,5 +68,7 @@ pub mod reading {
 
 /// Does what the command line says; gives the exit status.
 pub fn main() -> ExitCode {
-    exit::code(cli::parse().and_then(cli::CliCommand::run))
+    let command = cli::parse();
+    privileges::lower(command.as_ref().is_ok_and(cli::CliCommand::is_live));
+    exit::code(command.and_then(cli::CliCommand::run))
 }

@@ -3,6 +3,7 @@
 use super::{Exchange, Window};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::error::Error;
+use crate::privilege::lower;
 use crate::skeleton::types;
 use crate::snapshot::{bytes_of, plain};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
@@ -43,7 +44,10 @@ impl Sampler {
         let ending = Arc::clone(&end);
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn(move || run(&windows, &slices, &exchange, &ending))
+            .spawn(move || {
+                lower();
+                run(&windows, &slices, &exchange, &ending);
+            })
             .map_err(|error| Error::Tables(error.to_string()))?;
         Ok(Self { thread: Some(thread), end })
     }

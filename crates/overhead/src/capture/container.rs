@@ -4,6 +4,7 @@ use super::args::{CaptureArgs, port_list};
 use crate::cli::Which;
 use crate::databases::{self, Database};
 use crate::exit::StatusFault;
+use crate::privileges::raised;
 use anyhow::{Context, Result, bail};
 use overhead_capture::live::{InterfaceFlag, LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{Container, Containers, Host};
@@ -52,7 +53,7 @@ impl ContainerPlace {
         which: &mut Which,
         interface: Option<&mut Option<String>>,
     ) -> Result<(Self, BTreeMap<String, u64>)> {
-        let containers = Containers::of(&Host::default())?;
+        let containers = raised(|| Containers::of(&Host::default()))?;
         let (container, namespace) = locate(&containers, name)?;
         let pid = container.pids.first().copied().unwrap_or_default();
         let own = |database: &Database| database.pids.iter().any(|pid| container.pids.contains(pid));
@@ -66,8 +67,8 @@ impl ContainerPlace {
         let servers = servers.filter(|pid| container.pids.contains(pid)).collect();
         let mut elsewhere = BTreeMap::new();
         if let Some(interface @ None) = interface {
-            let connections = tcp_connections(pid, &ports).unwrap_or_default();
-            let interfaces = list_interfaces(Some(&namespace))?;
+            let connections = raised(|| tcp_connections(pid, &ports)).unwrap_or_default();
+            let interfaces = raised(|| list_interfaces(Some(&namespace)))?;
             let is_local = !serving.is_empty() && serving.iter().all(|database| database.is_local());
             let chosen = choose(&interfaces, &connections, is_local || namespace.is_own())?;
             (*interface, elsewhere) = (Some(chosen.name), chosen.elsewhere);
@@ -117,15 +118,15 @@ fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
 fn locate(containers: &Containers, name: &str) -> Result<(Container, NetworkNamespace)> {
     let container = containers.find(name)?.clone();
     let pid = container.pids.first().copied().unwrap_or_default();
-    let namespace = NetworkNamespace::of_process(pid)?;
+    let namespace = raised(|| NetworkNamespace::of_process(pid))?;
     Ok((container, namespace))
 }
 
 /// Returns the interfaces that can be captured on: here, or in a container.
 pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
-    let place = container.map(|name| locate(&Containers::of(&Host::default())?, name)).transpose()?;
+    let place = container.map(|name| locate(&raised(|| Containers::of(&Host::default()))?, name)).transpose()?;
     let namespace = place.as_ref().map(|(_, namespace)| namespace);
-    list_interfaces(namespace).context("the interfaces cannot be listed")
+    raised(|| list_interfaces(namespace)).context("the interfaces cannot be listed")
 }
 
 /// An interface, and how many connections are on which other one.
@@ -203,7 +204,7 @@ pub fn name_containers(
 
 /// Returns the containers of this moment; none where they cannot be told.
 pub fn containers_now() -> Containers {
-    Containers::of(&Host::default()).unwrap_or_default()
+    raised(|| Containers::of(&Host::default())).unwrap_or_default()
 }
 
 #[cfg(test)]

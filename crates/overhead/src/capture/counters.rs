@@ -2,6 +2,7 @@
 
 use super::args::CaptureArgs;
 use super::streams::Sockets;
+use crate::privileges::raised;
 use anyhow::Result;
 use overhead_kernel::{
     Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role, SocketKinds, WorkSampling,
@@ -49,7 +50,7 @@ impl Counting {
             let why = "no process that had connected, or that the command started, was there as the capture began";
             options.client = ProcessSelection::Named(why.to_owned());
         }
-        Self::or_absent(Counters::load(&options), args)
+        Self::or_absent(raised(|| Counters::load(&options)), args)
     }
 
     fn or_absent(loaded: Result<Counters, Error>, args: &CaptureArgs) -> Result<Self> {
@@ -72,7 +73,7 @@ impl Counting {
     /// Begins the window.
     pub fn begin(&mut self) {
         if let Self::On(counters) = self
-            && let Err(error) = counters.begin()
+            && let Err(error) = raised(|| counters.begin())
         {
             *self = Self::Off(error.to_string());
         }
@@ -104,7 +105,7 @@ impl Counting {
     fn add<'a>(&mut self, role: Role, pids: impl IntoIterator<Item = &'a u32>) {
         if let Self::On(counters) = self {
             for pid in pids {
-                let _ = counters.add_process(role, *pid);
+                let _ = raised(|| counters.add_process(role, *pid));
             }
         }
     }
@@ -112,7 +113,8 @@ impl Counting {
     /// Returns what was counted in the window, by the processes at both ends of UNIX sockets, which were known before.
     pub fn attribute_streams(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
         let Self::On(counters) = self else { return self.read() };
-        match counters.attribute_streams(Side::BOTH.map(|side| aggregate.ledger(side).payload()).iter().sum()) {
+        let payload = Side::BOTH.map(|side| aggregate.ledger(side).payload()).iter().sum();
+        match raised(|| counters.attribute_streams(payload)) {
             Ok(record) => Measured::Value(record),
             Err(error) => Measured::unavailable(error.to_string()),
         }
@@ -122,7 +124,7 @@ impl Counting {
     pub fn stop(&mut self) {
         let Self::On(counters) = self else { return };
         counters.stop_sampling();
-        if let Err(error) = counters.stop() {
+        if let Err(error) = raised(|| counters.stop()) {
             *self = Self::Off(error.to_string());
         }
     }
@@ -144,7 +146,8 @@ impl Counting {
             protocol,
             payload_bytes,
         });
-        match counters.attribute(&captured.collect::<Vec<_>>()) {
+        let captured: Vec<Captured> = captured.collect();
+        match raised(|| counters.attribute(&captured)) {
             Ok(record) => Measured::Value(record),
             Err(error) => Measured::unavailable(error.to_string()),
         }
@@ -161,7 +164,7 @@ impl Counting {
     /// Returns what was counted so far.
     pub fn read(&mut self) -> Measured<record::Counters> {
         match self {
-            Self::On(counters) => match counters.read() {
+            Self::On(counters) => match raised(|| counters.read()) {
                 Ok(read) => Measured::Value(read),
                 Err(error) => Measured::unavailable(error.to_string()),
             },
@@ -172,7 +175,7 @@ impl Counting {
     /// Time in our own programs.
     pub fn bpf_ns(&self) -> Measured<u64> {
         match self {
-            Self::On(counters) => counters.bpf_ns(),
+            Self::On(counters) => raised(|| counters.bpf_ns()),
             Self::Off(reason) => Measured::unavailable(reason.clone()),
         }
     }

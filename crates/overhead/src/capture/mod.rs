@@ -40,6 +40,7 @@ use crate::databases::Database;
 use crate::exit::StatusFault;
 use crate::keys::KeyReader;
 use crate::ledger::Beginning;
+use crate::privileges::raised;
 use crate::sample::{AggregateWindows, Sampler, Windows};
 use crate::sweep::SweepArgs;
 use crate::time::unix_ns;
@@ -387,7 +388,7 @@ impl CaptureArgs {
         }
         options.buffer_bytes = self.buffer;
         options.filter = KernelFilter::new(ports.iter().copied(), self.filter.as_deref());
-        let source = LiveSource::open(&options)?;
+        let source = raised(|| LiveSource::open(&options))?;
         let mut about = WriterOptions::new(source.link_type());
         about.interface = self.interface_in_words();
         about.snaplen = options.snaplen;
@@ -418,7 +419,7 @@ impl CaptureArgs {
         stop: StopHandle,
         opening: &mut Opening<'_>,
     ) -> Result<Option<StreamSource>> {
-        match StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop) {
+        match raised(|| StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop)) {
             Ok(streams) => {
                 opening.counting.add_servers(&sockets.pids);
                 opening.counting.add_clients(&streams.client_pids());
@@ -467,7 +468,7 @@ impl CaptureArgs {
     /// Opens sockets and file, and starts the capture.
     fn open_streams(&self, sockets: &Sockets, mut opening: Opening<'_>) -> Result<Capturing> {
         let stop = Stop::new()?.handle();
-        let source = StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop)?;
+        let source = raised(|| StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop))?;
         opening.counting.add_clients(&source.client_pids());
         let mut about = WriterOptions::new(LinkType::UPPER_PDU);
         about.interface = sockets.names.join(", ");
@@ -575,8 +576,8 @@ impl CaptureArgs {
         counting: &Counting,
         started: Beginning,
     ) -> ledger::Circumstances {
-        let interface =
-            (!self.bpf_only && self.has_interface()).then(|| interface_facts(self.interface(), self.namespace()));
+        let interface = (!self.bpf_only && self.has_interface())
+            .then(|| raised(|| interface_facts(self.interface(), self.namespace())));
         let mut environment = environment::describe(interface, &self.command);
         environment.container = self.place.as_ref().map(|place| place.container.record());
         if let Some(workload) = &mut environment.workload {

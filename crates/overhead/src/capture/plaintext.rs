@@ -1,6 +1,7 @@
 //! What a TLS library is called with, as packets beside those of an interface.
 
 use super::packets::LiveInput;
+use crate::privileges::raised;
 use crate::time::unix_ns;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
@@ -54,7 +55,7 @@ impl TlsSource {
     pub fn open(packets: LiveSource, whose: &Plaintext, ports: &[u16], program: Option<&str>) -> Result<Self> {
         let mut options = TlsOptions::new(whose.0.clone(), ports);
         options.program = program.and_then(executable);
-        let calls = TlsCalls::start(&options)?;
+        let calls = raised(|| TlsCalls::start(&options))?;
         let mut announcement = Vec::new();
         CallPacket::Announcement.write(0, &mut announcement);
         Ok(Self {
@@ -98,7 +99,7 @@ impl TlsSource {
         taken.map_err(|error| failed(&error))?;
         if self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
-            self.calls.rescan().map_err(|error| failed(&error))?;
+            raised(|| self.calls.rescan()).map_err(|error| failed(&error))?;
         }
         Ok(())
     }

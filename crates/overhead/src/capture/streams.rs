@@ -3,6 +3,7 @@
 use super::args::CaptureArgs;
 use super::packets::LiveInput;
 use crate::databases::Database;
+use crate::privileges::raised;
 use crate::warnings::Warnings;
 use anyhow::{Result, bail};
 use overhead_capture::live::StopHandle;
@@ -46,7 +47,7 @@ impl Sockets {
     /// Finds out which sockets are meant by these arguments: paths, abstract names, or those of known servers of what is
     /// selected, of these processes where any are named.
     pub fn find(asked: &[String], selection: &Selection, pids: &[u32]) -> Result<Self> {
-        let listening = unix_servers()?;
+        let listening = raised(unix_servers)?;
         let mut sockets = Self::default();
         for name in asked {
             if name == AUTO {
@@ -143,7 +144,7 @@ fn is_same(bound: &str, asked: &str) -> bool {
 
 /// Where nothing went through the sockets that were asked for: whether there is anybody at all.
 pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
-    let Ok(listening) = unix_servers() else { return };
+    let Ok(listening) = raised(unix_servers) else { return };
     let is_there = |name: &&String| listening.iter().any(|server| is_same(&server.socket, name));
     for name in asked.iter().filter(|name| *name != AUTO) {
         let Ok(name) = absolute(name) else { continue };
@@ -161,7 +162,7 @@ pub fn look_for_others(capture: &CaptureArgs, aggregate: &Aggregate, warnings: &
     if capture.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
         return;
     }
-    let (Ok(listening), Ok(selection)) = (unix_servers(), capture.which.selection()) else { return };
+    let (Ok(listening), Ok(selection)) = (raised(unix_servers), capture.which.selection()) else { return };
     let known = known(&listening, &selection, &capture.pid);
     if known.is_empty() {
         return;

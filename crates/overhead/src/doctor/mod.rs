@@ -3,6 +3,7 @@
 mod listing;
 
 use crate::print;
+use crate::privileges::raised;
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource};
 use overhead_model::exit::{COMPLETE, FAILED, PARTIAL};
@@ -11,6 +12,10 @@ use std::fmt::Write;
 /// Tries everything and prints a line for each, and the databases that could be captured. The status is that of a run here: 0 where nothing would be missing, 3
 /// where something would, 1 where there would be neither packets nor counters.
 pub fn run() -> Result<u8> {
+    raised(look)
+}
+
+fn look() -> Result<u8> {
     let mut out = String::new();
     let mut missing = 0_u32;
     let mut line = |name: &str, outcome: Result<(), String>| {

@@ -4,6 +4,7 @@ use super::feed::{Feed, Look};
 use crate::capture::{Capturing, ContainerPlace, Dissection, Limits, byte_size, port_list, runtime};
 use crate::cli::Which;
 use crate::keys::{KeyFiles, KeyReader};
+use crate::privileges::raised;
 use crate::warnings::Warnings;
 use anyhow::Result;
 use clap::Args;
@@ -61,7 +62,7 @@ impl LiveFeed {
         options.namespace = place.as_ref().map(|place| place.namespace.clone());
         options.buffer_bytes = args.buffer;
         options.filter = KernelFilter::new(ports.iter().copied(), args.filter.as_deref());
-        let source = LiveSource::open(&options)?;
+        let source = raised(|| LiveSource::open(&options))?;
         let keys = KeyReader::follow(keys);
         let tally = Aggregate::new().with_rows_by(By::Connection);
         let dissector = Dissector::new(selection, tally).with_keys(keys.log());
