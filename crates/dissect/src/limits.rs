@@ -81,6 +81,9 @@ pub const WINDOW: u64 = 1 << 30;
 /// Holes remembered after they were given up, so that a late filler is not taken for a retransmission.
 pub const GIVEN_UP_HOLES: usize = 64;
 
+/// Parts of these holes that are remembered, when what comes late fills their middles: as many as pieces are held out of order.
+pub const PARTS_OF_HOLES: usize = OUT_OF_ORDER_PIECES;
+
 /// Ranges of payload whose operation is remembered per direction after they were acknowledged, for late
 /// retransmissions. One in flight per acknowledgment is the rule; a few more cost nothing.
 pub const OWNERS_AFTER_ACK: usize = 8;

@@ -3,7 +3,7 @@
 use super::recent::Recent;
 use crate::ledger::Arrival;
 use crate::limits;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Offset of the first byte of every stream. Not 0, so that bytes before a start that was guessed have an offset too.
@@ -50,24 +50,33 @@ pub struct Half {
 struct Disorder {
     early: BTreeMap<u64, Early>,
     early_bytes: u64,
-    /// Holes that were given up.
-    holes: VecDeque<Range<u64>>,
+    /// Holes that were given up, from start to end.
+    holes: BTreeMap<u64, u64>,
     hole_bytes: u64,
     /// End of the last segment that lay outside the window.
     astray: Option<u32>,
 }
 
 impl Disorder {
+    /// Returns the parts of `range` that lie in holes, lowest first.
+    fn holes_in(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let (from, to) = (range.start, range.end);
+        let first = self.holes.range(..=from).next_back().map_or(from, |(&start, _)| start);
+        let parts = self.holes.range(first..to.max(first)).map(move |(&start, &end)| start.max(from)..end.min(to));
+        parts.filter(|part| part.start < part.end)
+    }
+
     fn held(&self) -> usize {
         size_of::<Self>()
             + usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
             + 2 * self.early.len() * size_of::<Early>()
+            + 2 * self.holes.len() * size_of::<Range<u64>>()
     }
 }
 
 /// There is none.
 static ORDER: Disorder =
-    Disorder { early: BTreeMap::new(), early_bytes: 0, holes: VecDeque::new(), hole_bytes: 0, astray: None };
+    Disorder { early: BTreeMap::new(), early_bytes: 0, holes: BTreeMap::new(), hole_bytes: 0, astray: None };
 
 /// Where a segment's payload lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -273,10 +282,11 @@ impl Half {
         if !self.syn_seen() {
             keep(range.start..range.end.min(self.low));
         }
-        let Disorder { early, holes, .. } = self.disorder();
-        for hole in holes {
-            keep(range.start.max(hole.start)..range.end.min(hole.end));
+        let disorder = self.disorder();
+        for hole in disorder.holes_in(&range) {
+            keep(hole);
         }
+        let early = &disorder.early;
         let mut at = range.start.max(self.next);
         let first = early.range(..=at).next_back().map_or(at, |(&start, _)| start);
         for (&start, early) in early.range(first..range.end.max(first)) {
@@ -290,17 +300,22 @@ impl Half {
     /// Takes a part of a given-up hole that was filled after all off the holes.
     pub fn fill(&mut self, part: &Range<u64>) {
         let Some(disorder) = &mut self.disorder else { return };
-        let mut left = VecDeque::with_capacity(disorder.holes.len() + 1);
-        for hole in disorder.holes.drain(..) {
-            let cut = part.start.max(hole.start)..part.end.min(hole.end);
-            if cut.start >= cut.end {
-                left.push_back(hole);
-                continue;
+        let cuts: Vec<Range<u64>> = disorder.holes_in(part).collect();
+        for cut in cuts {
+            let Some((&start, end)) = disorder.holes.range_mut(..=cut.start).next_back() else { continue };
+            let before = std::mem::replace(end, cut.start);
+            if start == cut.start {
+                disorder.holes.remove(&start);
+            }
+            if cut.end < before {
+                disorder.holes.insert(cut.end, before);
             }
             disorder.hole_bytes -= cut.end - cut.start;
-            left.extend([hole.start..cut.start, cut.end..hole.end].into_iter().filter(|rest| rest.start < rest.end));
         }
-        disorder.holes = left;
+        // What fills the middle of a hole makes two of it.
+        while disorder.holes.len() > limits::PARTS_OF_HOLES {
+            disorder.holes.pop_first();
+        }
     }
 
     /// The receiver announced this window.
@@ -381,9 +396,9 @@ impl Half {
     pub fn give_up(&mut self, hole: &Range<u64>) {
         let disorder = self.disorder.get_or_insert_default();
         disorder.hole_bytes += hole.end - hole.start;
-        disorder.holes.push_back(hole.clone());
+        disorder.holes.insert(hole.start, hole.end);
         if disorder.holes.len() > limits::GIVEN_UP_HOLES {
-            disorder.holes.pop_front();
+            disorder.holes.pop_first();
         }
         self.deliver(hole.end - hole.start);
     }
