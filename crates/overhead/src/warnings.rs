@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn a_gap_makes_a_result_partial_and_a_remark_does_not() {
         let mut totals = Totals { frames: 1, ..Totals::default() };
-        totals.tcp.connections = 1;
+        (totals.tcp.connections, totals.tcp.payload_bytes) = (1, 100);
         totals.notes.insert(Note::Tls, 1);
         let mut warnings = Warnings::default();
         warnings.of_totals(&totals);
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn lost_boundaries_make_a_result_partial_without_a_gap() {
         let mut totals = Totals { frames: 1, ..Totals::default() };
-        totals.tcp.connections = 1;
+        (totals.tcp.connections, totals.tcp.payload_bytes) = (1, 100);
         totals.notes.insert(Note::LostBoundary, 2);
         let mut warnings = Warnings::default();
         warnings.of_totals(&totals);
@@ -520,7 +520,7 @@ mod tests {
     fn foreign_traffic_is_named_with_its_remedy() {
         let said = |look, expected, connections| {
             let mut totals = Totals { frames: 1, ..Totals::default() };
-            totals.tcp.connections = connections;
+            (totals.tcp.connections, totals.tcp.payload_bytes) = (connections, 100 * connections);
             totals.notes.insert(Note::Foreign(Foreign { port: 6379, look, expected }), 3);
             let mut warnings = Warnings::default();
             warnings.of_totals(&totals);
