@@ -17,6 +17,7 @@ use overhead_model::Protocol;
 use overhead_model::exit::ABORTED;
 use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSummary};
 use overhead_model::record::Tool;
+use overhead_model::say;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +101,7 @@ impl<D: Driver> Bench<D> {
         }
         let done = done.or_else(|error| report.keep_partial(error));
         if let Err(error) = removed {
-            eprintln!("overhead bench: {}", fault::sentence(&error));
+            say!("overhead bench: {}", fault::sentence(&error));
             report.set_partial();
         }
         done.and_then(|()| report.finish())
@@ -192,7 +193,7 @@ impl<D: Driver> Bench<D> {
         };
         let found = removed.context("what was made is still there; remove it later with --cleanup-only")?;
         if !found && self.job.phase == Phase::CleanUp && !self.job.quiet {
-            eprintln!("overhead bench: there was nothing to remove");
+            say!("overhead bench: there was nothing to remove");
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use anyhow::Error;
 use overhead_model::exit::{self, COMPLETE, FAILED, USAGE};
+use overhead_model::say;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -31,10 +32,15 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
         Err(error) => error,
     };
     if let Some(clap) = error.downcast_ref::<clap::Error>() {
-        let _ = clap.print();
-        return ExitCode::from(if clap.use_stderr() { USAGE } else { COMPLETE });
+        return ExitCode::from(if clap.use_stderr() {
+            exit::say_lines(&clap.render().to_string());
+            USAGE
+        } else {
+            let _ = clap.print();
+            COMPLETE
+        });
     }
-    eprintln!("overhead bench: {}", sentence(&error));
+    say!("overhead bench: {}", sentence(&error));
     ExitCode::from(if error.is::<Fault>() { USAGE } else { FAILED })
 }
 

@@ -5,8 +5,10 @@ use crate::fault;
 use anyhow::{Context, Result};
 use overhead_model::exit;
 use overhead_model::load::{Load, LoadResult, LoadRun};
+use overhead_model::outside::to_json;
+use overhead_model::say;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// The record as it grows.
@@ -49,7 +51,7 @@ impl Report {
         let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
         let Some(first) = result.runs.iter().find_map(|run| run.first_error.as_deref()) else { return };
         self.set_partial();
-        eprintln!("overhead bench: {errors} operations were not answered as they should be, the first: {first}");
+        say!("overhead bench: {errors} operations were not answered as they should be, the first: {first}");
     }
 
     /// Not everything was measured: keeps what was, if anything.
@@ -60,7 +62,7 @@ impl Report {
             return Err(error);
         }
         let reason = fault::sentence(&error);
-        eprintln!("overhead bench: {reason}");
+        say!("overhead bench: {reason}");
         self.load.partial = Some(reason);
         self.write()
     }
@@ -74,12 +76,12 @@ impl Report {
     pub fn finish(self) -> Result<u8> {
         self.write()?;
         match self.format {
-            Format::Json => print(&(serde_json::to_string_pretty(&self.load)? + "\n"))?,
+            Format::Json => print(&to_json(&self.load)?)?,
             Format::Csv => print(&self.load.csv())?,
             Format::Table => {}
         }
         if let Some(path) = self.output.as_ref().filter(|_| !self.quiet && self.measures) {
-            eprintln!("{}", path.display());
+            say!("{}", path.display());
         }
         let is_partial = self.is_partial || self.load.partial.is_some();
         Ok(if is_partial { exit::PARTIAL } else { exit::COMPLETE })
@@ -90,7 +92,7 @@ impl Report {
         let Some(path) = &self.output else { return Ok(()) };
         let mut unfinished = path.clone().into_os_string();
         unfinished.push(".unfinished");
-        let text = serde_json::to_string_pretty(&self.load)? + "\n";
+        let text = to_json(&self.load)?;
         // Not through a link that somebody has put there.
         let _ = fs::remove_file(&unfinished);
         fs::File::create_new(&unfinished)
@@ -100,12 +102,8 @@ impl Report {
     }
 }
 
-/// Prints to standard output; a reader that went away is not an error.
 fn print(text: &str) -> Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
-        _ => Ok(()),
-    }
+    exit::print(text).context("standard output")
 }
 
 fn title(load: &Load) -> String {

@@ -5,6 +5,8 @@ use crate::shared::{self, ZSTD_LEVEL};
 use crate::table::{Column, Field, Kind, Values};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use overhead_model::csv::harmless;
+use overhead_model::outside::json_escaped;
 use overhead_model::record::SCHEMA_VERSION;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
@@ -212,13 +214,14 @@ fn cells(is_csv: bool, values: &Values) -> Vec<String> {
 
 fn cell(is_csv: bool, text: &str) -> String {
     if !is_csv {
-        return Value::from(text).to_string();
+        return json_escaped(&Value::from(text).to_string());
     }
+    let text = harmless(text);
     // An empty text is told from an absent value by its quotes.
     if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }
-    text.to_owned()
+    text
 }
 
 fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static str, String)]) -> Result<ParquetLayout> {

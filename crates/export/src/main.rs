@@ -24,9 +24,9 @@ use overhead::reading::{
     generate, windows_of,
 };
 use overhead_dissect::{Dissector, Totals};
-use overhead_model::exit::COMPLETE;
+use overhead_model::exit::{self, COMPLETE};
 use overhead_model::record::{Input, SourceKind};
-use overhead_model::{Frame, Measured, SideTotals, say};
+use overhead_model::{Frame, Measured, OutsideText, SideTotals, say};
 use sink::{FilePlan, Sink, Written};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -268,11 +268,8 @@ impl ExportArgs {
         for warning in &run.warnings {
             say!("warning: {warning}");
         }
-        let mut output = std::io::stdout().lock();
-        for place in places {
-            // A reader that went away is not an error.
-            let _ = writeln!(output, "{}", place.display());
-        }
+        let places: Vec<String> = places.iter().map(|place| format!("{}\n", OutsideText(place.display()))).collect();
+        let _ = exit::print(&places.concat());
         if !self.quiet {
             let seconds = elapsed.as_secs_f64().max(1e-9);
             say!(

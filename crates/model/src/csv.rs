@@ -1,9 +1,11 @@
 //! Tables as RFC 4180 text, for spreadsheets and programs: the same for records of runs, of loads, and of comparisons.
 //!
-//! Names come from the wire and from users. A spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula
-//! and runs it, so such text gets an apostrophe in front. Numbers are written as they are.
+//! Names come from the wire and from users: harmful characters in them are escapes. A spreadsheet takes a cell that begins with `=`,
+//! `+`, `-` or `@` for a formula and runs it, so such text gets an apostrophe in front. Numbers are written as they are.
 
+use crate::outside::OutsideText;
 use std::fmt::{Display, Write};
+use std::net::Ipv6Addr;
 
 /// A table that grows by rows. A cell that a row does not name is empty.
 #[derive(Clone, Debug)]
@@ -23,7 +25,7 @@ impl Csv {
     /// Begins a table with these columns.
     pub fn new<C: Into<String>>(columns: impl IntoIterator<Item = C>) -> Self {
         let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
-        let text = line(columns.iter().map(|column| quoted(column)));
+        let text = line(columns.iter().map(|column| quoted(&harmless(column))));
         Self { columns, text }
     }
 
@@ -88,10 +90,12 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// Text that no spreadsheet takes for a formula.
-fn harmless(text: &str) -> String {
-    const BEGIN: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
-    if text.starts_with(BEGIN) { format!("'{text}") } else { text.to_owned() }
+/// Returns text that steers nothing, no spreadsheet takes for a formula, and no runner for a command.
+pub fn harmless(text: &str) -> String {
+    const BEGIN: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+    let is_command = text.trim_start().starts_with("::") && text.parse::<Ipv6Addr>().is_err();
+    let mark = if is_command || text.starts_with(BEGIN) { "'" } else { "" };
+    format!("{mark}{}", OutsideText(text))
 }
 
 fn quoted(text: &str) -> String {
@@ -116,12 +120,13 @@ mod tests {
 
     #[test]
     fn text_is_never_a_formula() {
-        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\n=1", "＝1"] {
+        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "＝1", "::error::x", " ::error::x"] {
             let mut table = Csv::new(["name"]);
             table.row().text("name", text).end();
             let text = table.finish();
             let cell = text.lines().nth(1).unwrap().trim_start_matches('"');
             assert!(cell.starts_with('\''), "{text:?}");
         }
+        assert_eq!(["::1", "\t=1", "\n::x\u{9b}"].map(harmless), ["::1", "\\t=1", "'\\n::x\\u{9b}"]);
     }
 }

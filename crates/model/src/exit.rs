@@ -1,8 +1,9 @@
 //! How the programs end: the exit statuses of the contract, and errors in one line.
 
+use crate::outside::{OutsideText, printable};
 use std::error::Error;
 use std::fmt::Arguments;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// The result is complete.
 pub const COMPLETE: u8 = 0;
@@ -19,8 +20,35 @@ pub const ABORTED: u8 = 130;
 
 /// Says a line on standard error. That nobody reads it there is no reason to end, let alone to panic: use [`say!`](crate::say).
 pub fn say(line: Arguments<'_>) {
+    say_lines(&format!("{}\n", OutsideText(line)));
+}
+
+/// Says several lines of a message on standard error, each ended.
+pub fn say_lines(lines: &str) {
     // In one piece, so that lines of several programs do not mix.
-    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(printable(lines).as_bytes());
+}
+
+/// Prints a result on standard output. A reader that went away is not an error.
+///
+/// # Errors
+///
+/// What the system said: there is no room, or nothing to write to.
+pub fn print(text: &str) -> io::Result<()> {
+    print_as_it_is(&printable(text))
+}
+
+/// Prints text that whoever made it has escaped for its readers.
+///
+/// # Errors
+///
+/// As [`print`].
+pub fn print_as_it_is(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
 }
 
 /// Says a line on standard error, as `eprintln!` does; where that is closed or full, nothing happens.

@@ -12,6 +12,7 @@ pub mod exit;
 pub mod frame;
 pub mod load;
 pub mod operation;
+pub mod outside;
 pub mod privilege;
 pub mod record;
 pub mod spread;
@@ -29,6 +30,7 @@ pub use operation::{
     Class, ConnectionSummary, DecidedBy, Ends, Listener, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals,
     Tally,
 };
+pub use outside::OutsideText;
 pub use record::{Measured, Run};
 pub use spread::Spread;
 pub use stream::{StreamPiece, Transport};

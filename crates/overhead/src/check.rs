@@ -100,7 +100,7 @@ impl Check {
     fn hold(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
         let budget = self.read()?;
         let findings = paths.iter().map(|path| held(&budget, reader, path)).collect::<Result<Vec<_>>>()?.concat();
-        print::verbatim(&gate::findings(&findings, self.format.form(), Some(&self.budget))?)?;
+        print::findings(&findings, self.format.form(), Some(&self.budget))?;
         let status = gate::status(&findings);
         if status == exit::COMPLETE && !self.quiet {
             say!("overhead: {} within {}", counted(paths.len() as u64, "run"), self.budget.display());

@@ -126,7 +126,8 @@ pub fn parse() -> Result<CliCommand> {
     match command.try_get_matches() {
         Ok(matches) => Ok(Cli::from_arg_matches(&matches)?.command),
         Err(error) => {
-            Err(without_dashes(&error, &std::env::args().collect::<Vec<_>>()).map_or(error.into(), Into::into))
+            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            Err(without_dashes(&error, &words.collect::<Vec<_>>()).map_or(error.into(), Into::into))
         }
     }
 }

@@ -102,14 +102,13 @@ impl Compare {
             }
             None => Vec::new(),
         };
-        let text = match self.format {
-            ComparisonForm::Json => compare::json(&comparisons)?,
-            ComparisonForm::Csv => compare::csv(&comparisons),
-            ComparisonForm::Markdown => compare::markdown(&comparisons),
-            ComparisonForm::Github => gate::findings(&findings, FindingForm::Github, None)?,
-            ComparisonForm::Table => compare::table(&comparisons, print::style(self.color.wanted())),
-        };
-        print::verbatim(&text)?;
+        match self.format {
+            ComparisonForm::Json => print::verbatim(&compare::json(&comparisons)?),
+            ComparisonForm::Csv => print::verbatim(&compare::csv(&comparisons)),
+            ComparisonForm::Markdown => print::verbatim(&compare::markdown(&comparisons)),
+            ComparisonForm::Github => print::findings(&findings, FindingForm::Github, None),
+            ComparisonForm::Table => print::verbatim(&compare::table(&comparisons, print::style(self.color.wanted()))),
+        }?;
         print::settled(warnings);
         if self.format != ComparisonForm::Github {
             for line in gate::findings(&findings, FindingForm::Lines, None)?.lines() {

@@ -10,7 +10,7 @@ use crate::{advise, explain, print};
 use anyhow::Result;
 use overhead_advise::Finding;
 use overhead_model::{Class, Run, record::OperationRow};
-use overhead_report::text::{clean, counted};
+use overhead_report::text::counted;
 use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool
                  savings: overhead advise {path}"
             )]);
         } else {
-            let run = if runs.len() > 1 { clean(&loaded.run.name) } else { String::new() };
+            let run = if runs.len() > 1 { loaded.run.name.clone() } else { String::new() };
             let mut series = series(&run, &loaded.run.run, step_ns);
             extras.findings.extend(findings(&run, &capture, keys, &mut series)?);
             // Between windows of a sample nothing is known.
@@ -111,7 +111,7 @@ fn told(run: &str, finding: &Finding) -> PageFinding {
         run: run.to_owned(),
         subject: advise::subject(finding),
         rule: finding.rule,
-        title: clean(&finding.title),
+        title: finding.title.clone(),
         saves: advise::saving(finding),
         cost: [
             known(has_bytes.map(|()| format!("{:.1}", saving.bytes_per_operation))),
@@ -149,7 +149,7 @@ fn of_run(loaded: &LoadedRun, several: bool, capture: &Packets, keys: &KeyFiles)
     for name in names.into_iter().take(EXAMPLES) {
         if let Some(mut example) = explain::example(&capture.files, &capture.which, &keys, name)? {
             if several {
-                example.title = format!("{}: {}", clean(&loaded.run.name), example.title);
+                example.title = format!("{}: {}", loaded.run.name, example.title);
             }
             examples.push(example);
         }

@@ -1,7 +1,7 @@
 //! From what went wrong to the exit status.
 
 use anyhow::Error;
-use overhead_model::exit::{ABORTED, COMPLETE, FAILED, USAGE, sentence};
+use overhead_model::exit::{ABORTED, COMPLETE, FAILED, USAGE, say_lines, sentence};
 use overhead_model::say;
 use std::io;
 use std::process::ExitCode;
@@ -41,9 +41,15 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
         Err(error) => error,
     };
     if let Some(clap) = error.downcast_ref::<clap::Error>() {
-        // Help and version are no errors; they go to standard output.
-        let _ = clap.print();
-        return ExitCode::from(if clap.use_stderr() { USAGE } else { COMPLETE });
+        return ExitCode::from(if clap.use_stderr() {
+            // In plain text: it quotes the command line.
+            say_lines(&clap.render().to_string());
+            USAGE
+        } else {
+            // Help and version are no errors.
+            let _ = clap.print();
+            COMPLETE
+        });
     }
     if is_broken_pipe(&error) {
         return ExitCode::from(COMPLETE);

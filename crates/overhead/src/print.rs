@@ -4,10 +4,10 @@ use crate::cli::{Format, Output};
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use overhead_model::record::Selected;
-use overhead_model::{Measured, Run, say};
+use overhead_model::{Measured, Run, exit, say};
+use overhead_report::gate::{self, Finding, FindingForm};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, Style, text, view};
-use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// Characters in a line where nobody says how many there are.
@@ -41,11 +41,14 @@ pub fn style(color: bool) -> Style {
 
 /// Prints a result that is text already. A reader that went away is not an error.
 pub fn verbatim(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("standard output"),
-    }
+    exit::print(text).context("standard output")
+}
+
+/// Prints findings. Annotations begin with what begins no other line, and have escaped what they say.
+pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) -> Result<()> {
+    let text = gate::findings(findings, form, file)?;
+    let print = if form == FindingForm::Github { exit::print_as_it_is } else { exit::print };
+    print(&text).context("standard output")
 }
 
 /// Repeats the record's warnings on standard error, where the form on standard output does not show them to people.

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
-use overhead_model::{Class, Run, exit};
+use overhead_model::{Class, OutsideText, Run, exit};
 use overhead_report::{
     NamedRun, OutputFolder, ReportError, ReportOptions, Theme, load, replaced_by_report, sweep, write_report_as,
 };
@@ -300,7 +300,7 @@ fn load_of(path: &Path) -> Result<Option<Load>> {
 
 /// Prints where files are, one in each line.
 fn listed(files: &[PathBuf]) -> Result<()> {
-    let lines: Vec<String> = files.iter().map(|path| format!("{}\n", path.display())).collect();
+    let lines: Vec<String> = files.iter().map(|path| format!("{}\n", OutsideText(path.display()))).collect();
     print::verbatim(&lines.concat())
 }
 

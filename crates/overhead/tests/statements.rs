@@ -3,14 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "statements/capture.rs"]
+mod capture;
 #[path = "statements/queries.rs"]
 mod queries;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use etherparse::PacketBuilder;
+use capture::Capture;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What a row and its statements have of one figure, by where it stands in them.
@@ -67,52 +69,6 @@ fn statements_of_every_recorded_session_add_up_to_their_rows() {
         }
     }
     assert!(count > 100, "{count} statements");
-}
-
-/// A capture of some connections that is written to a file.
-struct Capture {
-    file: Vec<u8>,
-    frames: u32,
-    /// By connection, the next sequence numbers of client and server.
-    next: Vec<[u32; 2]>,
-    port: u16,
-}
-
-impl Capture {
-    fn new(connections: usize, port: u16) -> Self {
-        let header = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
-        Self { file: header.to_vec(), frames: 0, next: vec![[1_000, 9_000]; connections], port }
-    }
-
-    /// A segment from the client or the server.
-    fn send(&mut self, connection: usize, is_client: bool, payload: &[u8]) {
-        let [client, server] = self.next[connection];
-        let (seq, ack) = if is_client { (client, server) } else { (server, client) };
-        let ports = [40_000 + connection as u16, self.port];
-        let [from, to] = if is_client { ports } else { [ports[1], ports[0]] };
-        let hosts = if is_client { [[10, 0, 0, 1], [10, 0, 0, 2]] } else { [[10, 0, 0, 2], [10, 0, 0, 1]] };
-        let builder = PacketBuilder::ethernet2([0; 6], [0; 6]).ipv4(hosts[0], hosts[1], 64);
-        let mut frame = Vec::new();
-        builder.tcp(from, to, seq, 512).ack(ack).write(&mut frame, payload).unwrap();
-        let micros = self.frames * 10;
-        for word in [1_700_000_000 + micros / 1_000_000, micros % 1_000_000, frame.len() as u32, frame.len() as u32] {
-            self.file.extend(word.to_le_bytes());
-        }
-        self.file.extend(frame);
-        self.frames += 1;
-        self.next[connection][usize::from(!is_client)] += payload.len() as u32;
-    }
-
-    fn turn(&mut self, connection: usize, request: &[u8], response: &[u8]) {
-        self.send(connection, true, request);
-        self.send(connection, false, response);
-    }
-
-    fn write(&self, folder: &Path, name: &str) -> PathBuf {
-        let path = folder.join(name);
-        fs::write(&path, &self.file).unwrap();
-        path
-    }
 }
 
 fn analyze(path: &Path, options: &[&str]) -> std::process::Output {

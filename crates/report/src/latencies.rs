@@ -3,7 +3,6 @@
 use crate::figure::LineFigure;
 use crate::run::NamedRun;
 use crate::summary::{noteworthy, workload};
-use crate::text::clean;
 use crate::text::distribution::{self, bounds, count_within};
 use overhead_model::record::{Latency, OperationRow, Within};
 
@@ -60,9 +59,9 @@ fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String
 }
 
 pub(crate) fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> String {
-    let via = if row.via.is_empty() { String::new() } else { format!(" ({})", clean(&row.via)) };
-    let of = format!("{}{via}", clean(&row.name));
-    if runs.len() > 1 { format!("{}: {of}", clean(&named.name)) } else { of }
+    let via = if row.via.is_empty() { String::new() } else { format!(" ({})", row.via) };
+    let of = format!("{}{via}", row.name);
+    if runs.len() > 1 { format!("{}: {of}", named.name) } else { of }
 }
 
 fn more(left_out: usize) -> String {

@@ -18,7 +18,7 @@ use crate::text::distribution;
 use crate::text::grid::Column;
 use crate::text::markdown::{facts, github_table};
 use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
-use crate::text::{beside_the_workload, clean, markdown_cell};
+use crate::text::{beside_the_workload, markdown_cell};
 use crate::view::with_statements;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
@@ -238,7 +238,7 @@ fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
         return rows;
     }
     let mut none = vec![DASH.to_owned(); columns().len()];
-    none.splice(..2, [clean(&named.name), "no workload operations".to_owned()]);
+    none.splice(..2, [named.name.clone(), "no workload operations".to_owned()]);
     vec![none]
 }
 
@@ -248,7 +248,7 @@ fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Ve
     let (wire, part) = (|bytes| bounds.wire(mean(bytes)), |bytes| bounds.payload(mean(bytes)));
     let amounts: Amounts = both_sides(row);
     let families = Families::of(&amounts);
-    let mut cells = vec![clean(&named.name), clean(&row.name), clean(&row.via), grouped(row.samples())];
+    let mut cells = vec![named.name.clone(), row.name.clone(), row.via.clone(), grouped(row.samples())];
     cells.extend([&row.request, &row.response].map(|side| match side.unseen {
         Some(_) => DASH.to_owned(),
         None => wire(side.accounts.total()),

@@ -3,7 +3,6 @@
 use crate::aggregate::Values;
 use crate::figure::{Band, LineFigure, TimeAxis};
 use crate::limits::SERIES_STEPS;
-use crate::text::clean;
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
 
@@ -103,7 +102,7 @@ fn steps(shown: &[&RunSeries]) -> usize {
 }
 
 fn name_of(series: &RunSeries) -> String {
-    if series.run.is_empty() { "workload".to_owned() } else { clean(&series.run) }
+    if series.run.is_empty() { "workload".to_owned() } else { series.run.clone() }
 }
 
 fn rates(shown: &[&RunSeries]) -> LineFigure {
@@ -195,7 +194,7 @@ fn note(shown: &[&RunSeries], step_ns: u64) -> String {
         .take(LINES)
         .map(|series| {
             let window = duration(series.length_ns);
-            if series.run.is_empty() { window } else { format!("{} {window}", clean(&series.run)) }
+            if series.run.is_empty() { window } else { format!("{} {window}", series.run) }
         })
         .collect();
     format!(
@@ -216,7 +215,7 @@ pub(crate) fn grid(all: &[RunSeries]) -> Option<Grid> {
         let step = &series.steps[at];
         let digits = if series.step_ns < 1_000_000_000 { (9 - series.step_ns.ilog10()) as usize } else { 0 };
         let from = with_digits((at as u64 * series.step_ns) as f64 / 1e9, digits);
-        let mut cells: Vec<String> = several.then(|| clean(&series.run)).into_iter().collect();
+        let mut cells: Vec<String> = several.then(|| series.run.clone()).into_iter().collect();
         cells.extend([from, grouped(step.operations)]);
         cells.push(series.rate(at).map_or_else(|| DASH.to_owned(), |rate| grouped(rate.round() as u64)));
         let has_latency = step.latencies.count() > 0;

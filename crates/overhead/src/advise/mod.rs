@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use overhead_advise::{Advice, Certainty, Compressor, Finding, Observer, Seen, Suppositions, WhatIf, all};
 use overhead_dissect::explain::Reading;
 use overhead_dissect::{Dissector, Totals};
+use overhead_model::outside::to_json;
 use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use overhead_report::RunSeries;
 use std::collections::BTreeSet;
@@ -265,5 +266,5 @@ fn applied(rule: &'static str, seen: &Seen, advice: &Advice) -> Result<WhatIf> {
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+    Ok(to_json(value)?)
 }

@@ -3,7 +3,7 @@
 use overhead_advise::{Advice, Certainty, ChangedRow, Evidence, Finding, Saving, Subject, WhatIf};
 use overhead_model::Amounts;
 use overhead_report::Style;
-use overhead_report::text::{clean, counted, grouped, wrapped};
+use overhead_report::text::{clean, counted, grouped, markdown_cell, wrapped};
 use std::fmt::Write as _;
 
 /// How it is to look.
@@ -44,7 +44,7 @@ fn finding(out: &mut String, number: usize, finding: &Finding, style: AdviceStyl
     if style.markdown {
         out.push('\n');
     }
-    style.line(out, "", &clean(&finding.title));
+    style.line(out, "", &finding.title);
     style.line(out, "saves", &saving(finding));
     let [evidence, example] = shown_by(finding);
     for (name, text) in [("example", example), ("evidence", evidence)].iter().filter(|(_, text)| !text.is_empty()) {
@@ -60,12 +60,12 @@ fn finding(out: &mut String, number: usize, finding: &Finding, style: AdviceStyl
 /// Returns the operations that a finding is about.
 pub fn label(subject: &Subject) -> String {
     let via = if subject.via.is_empty() { String::new() } else { format!(" ({})", subject.via) };
-    format!("{} {}{via}", subject.protocol, clean(&subject.name))
+    format!("{} {}{via}", subject.protocol, subject.name)
 }
 
 fn evidence(evidence: &Evidence) -> String {
     let Evidence { side, account, field, bytes } = evidence;
-    format!("{} {account} {} {} B", side.name(), clean(field), grouped(*bytes))
+    format!("{} {account} {field} {} B", side.name(), grouped(*bytes))
 }
 
 /// Returns what shows a finding, and how to look at one of its operations; both may be empty.
@@ -159,16 +159,17 @@ fn changed(out: &mut String, row: &ChangedRow, style: AdviceStyle) {
 impl AdviceStyle {
     fn heading(self, level: usize, text: &str) -> String {
         if self.markdown {
-            return format!("{} {text}\n", "#".repeat(level));
+            return format!("{} {}\n", "#".repeat(level), markdown_cell(text));
         }
+        let text = clean(text);
         if self.style.color { format!("\x1b[{BOLD}m{text}\x1b[0m\n") } else { format!("{text}\n") }
     }
 
     /// Adds a line with what it is before it.
     fn line(self, out: &mut String, what: &str, text: &str) {
         if self.markdown {
-            let what = if what.is_empty() { String::new() } else { format!("**{what}:** ") };
-            let _ = writeln!(out, "- {what}{}", text.replace('|', "\\|").replace('<', "&lt;"));
+            let what = if what.is_empty() { String::new() } else { format!("**{}:** ", markdown_cell(what)) };
+            let _ = writeln!(out, "- {what}{}", markdown_cell(text));
             return;
         }
         let what = if what.is_empty() { String::new() } else { format!("{what}: ") };

@@ -3,8 +3,8 @@
 use super::args::CaptureArgs;
 use super::streams::Sockets;
 use overhead_model::Measured;
-use overhead_model::record::{Counters, Role};
-use overhead_report::text::{clean, counted};
+use overhead_model::record::{Container, Counters, Role};
+use overhead_report::text::counted;
 
 /// Ports and processes that are named one by one.
 const NAMED: usize = 6;
@@ -31,20 +31,20 @@ pub fn sentence(
 /// `the UNIX socket /run/redis.sock`.
 fn in_words(sockets: &Sockets) -> String {
     let noun = if sockets.names.len() == 1 { "socket" } else { "sockets" };
-    format!("the UNIX {noun} {}", some(sockets.names.iter().map(|name| clean(name))))
+    format!("the UNIX {noun} {}", some(sockets.names.iter().cloned()))
 }
 
 /// Whose work is counted.
 fn servers(counters: &Measured<Counters>) -> String {
     let role = match counters {
         Measured::Value(counters) => &counters.server,
-        Measured::Unavailable { unavailable } => return format!("nothing is counted ({})", clean(unavailable)),
+        Measured::Unavailable { unavailable } => return format!("nothing is counted ({unavailable})"),
     };
     match role {
         Measured::Value(Role { pids, comms, containers, .. }) if !pids.is_empty() => {
-            let names = comms.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+            let names = comms.join(", ");
             let noun = if pids.len() == 1 { "process" } else { "processes" };
-            let containers = match some(containers.iter().map(|it| clean(&it.full_name()))) {
+            let containers = match some(containers.iter().map(Container::full_name)) {
                 none if none.is_empty() => none,
                 names => format!(" in {names}"),
             };
@@ -65,7 +65,7 @@ fn some(items: impl ExactSizeIterator<Item = String>) -> String {
 /// Returns what ends it.
 fn end(capture: &CaptureArgs) -> String {
     let ends = [
-        capture.command.first().map(|program| format!("{} ends", clean(program))),
+        capture.command.first().map(|program| format!("{program} ends")),
         capture.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
         capture.count.map(|frames| counted(frames, "frame")),
         capture.ops.map(|operations| counted(operations, "workload operation")),

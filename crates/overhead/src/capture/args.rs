@@ -14,7 +14,6 @@ use overhead_capture::live::NetworkNamespace;
 use overhead_dissect::Selection;
 use overhead_kernel::ProcessSelection;
 use overhead_model::Protocol;
-use overhead_report::text::clean;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -161,7 +160,7 @@ impl CaptureArgs {
     pub fn interface_in_words(&self) -> String {
         match &self.place {
             Some(place) => place.in_words(self.interface()),
-            None => clean(self.interface()),
+            None => self.interface().to_owned(),
         }
     }
 

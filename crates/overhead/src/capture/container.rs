@@ -11,7 +11,7 @@ use overhead_containers::{Container, Containers, Host};
 use overhead_kernel::{TcpConnection, tcp_connections};
 use overhead_model::record::{self, Counters};
 use overhead_model::{Measured, say};
-use overhead_report::text::{clean, counted};
+use overhead_report::text::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -78,7 +78,7 @@ impl ContainerPlace {
 
     /// Returns an interface of it as it is said.
     pub fn in_words(&self, interface: &str) -> String {
-        format!("{} of container {}", clean(interface), clean(&self.container.argument()))
+        format!("{interface} of container {}", self.container.argument())
     }
 }
 
@@ -86,7 +86,7 @@ impl ContainerPlace {
 fn say_elsewhere(container: &Container, elsewhere: &BTreeMap<String, u64>) {
     for (other, count) in elsewhere {
         let connections = counted(*count, "connection");
-        let name = clean(&container.argument());
+        let name = container.argument();
         say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
     }
 }

@@ -58,7 +58,6 @@ use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_kernel::{WorkListener, own_network_namespace};
 use overhead_model::record::SourceKind;
 use overhead_model::{LinkType, Measured, Protocol, Run, Transport, exit, say};
-use overhead_report::text::clean;
 use overhead_report::{Aggregate, FileOwner, NamedRun, SharedListener};
 use packets::{CaptureOutcome, LiveInput, SharedWorkListener};
 #[cfg(not(feature = "top"))]
@@ -272,7 +271,7 @@ impl CaptureArgs {
         let listening = databases::listening(&container::containers_now()).unwrap_or_default();
         for database in listening.iter().filter(|database| wanted(database)).take(SERVERS_NAMED) {
             let Some(port) = database.ports().first().copied() else { continue };
-            let (comm, pid, name) = (clean(&database.comm), database.pid(), database.system.name);
+            let (comm, pid, name) = (&database.comm, database.pid(), database.system.name);
             warnings.remark(format!(
                 "{comm} (process {pid}) listens on port {port}: capture it with --db {name} --port {port}"
             ));
@@ -427,7 +426,7 @@ impl CaptureArgs {
             }
             Err(error) if self.unix.is_empty() => {
                 if !self.output.quiet {
-                    let names = clean(&sockets.names.join(", "));
+                    let names = sockets.names.join(", ");
                     say!("overhead: what goes through the UNIX socket {names} is not captured: {error:#}");
                 }
                 Ok(None)

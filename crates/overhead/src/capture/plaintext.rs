@@ -9,7 +9,7 @@ use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
 use overhead_kernel::{TlsCall, TlsCalls, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported};
 use overhead_model::stream::unix_ends;
 use overhead_model::{CallPacket, CallPart, Frame, LinkType, Measured, StreamPiece, Transport};
-use overhead_report::text::{clean, counted};
+use overhead_report::text::counted;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ impl TlsSource {
 
     /// Returns what is to be said as the capture begins.
     pub fn announcement(&self) -> String {
-        let libraries: Vec<String> = self.calls.libraries().iter().map(|name| clean(name)).collect();
+        let libraries = self.calls.libraries();
         let of = match self.calls.processes().as_slice() {
             [] => "children of this process".to_owned(),
             [pid] => format!("process {pid}"),
@@ -178,7 +178,7 @@ impl LiveInput for TlsSource {
     fn remarks(&self) -> Vec<String> {
         let mut remarks = self.packets.remarks();
         if self.calls.counts().is_ok_and(|counts| counts.calls == 0) && !self.calls.libraries().is_empty() {
-            let libraries: Vec<String> = self.calls.libraries().iter().map(|name| clean(name)).collect();
+            let libraries = self.calls.libraries();
             remarks.push(format!(
                 "no call of {} moved bytes of the captured connections: whoever encrypts them uses another library, or began before; have it write a key log, and name that with --keylog",
                 libraries.join(", ")
@@ -195,7 +195,7 @@ fn say_unsupported(process: &TlsUnsupported) -> String {
         libraries => format!("encrypts with {}, whose calls are not supported", libraries.join(" and ")),
     };
     let TlsUnsupported { pid, comm, .. } = process;
-    format!("process {pid} ({}) {with}: have it write a key log, and name that with --keylog", clean(comm))
+    format!("process {pid} ({comm}) {with}: have it write a key log, and name that with --keylog")
 }
 
 /// Returns a call as a packet: with its TCP connection, or as a stream of its own.

@@ -3,7 +3,7 @@
 use super::packets::{CaptureProgress, Capturing, SoFar};
 use indicatif::{ProgressBar, ProgressStyle};
 use overhead_model::{Class, Measured, record, say};
-use overhead_report::text::{clean, grouped};
+use overhead_report::text::grouped;
 use std::time::Instant;
 
 /// A line that is rewritten in place on a terminal, and absent elsewhere.
@@ -61,7 +61,7 @@ pub fn print(so_far: Option<&SoFar>, counters: &Measured<record::Counters>) {
         for row in operations.iter().filter(|row| row.class == Class::Workload) {
             let bytes = row.request.accounts.total() + row.response.accounts.total();
             let mean = bytes as f64 / row.count.max(1) as f64;
-            say!("{}: {} operations, {mean:.1} bytes each", clean(&row.name), grouped(row.count));
+            say!("{}: {} operations, {mean:.1} bytes each", row.name, grouped(row.count));
         }
     }
     let counters = match counters {

@@ -16,7 +16,7 @@ use overhead_kernel::{
 use overhead_model::stream::{PieceTags, unix_ends};
 use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, System, Transport};
 use overhead_report::Aggregate;
-use overhead_report::text::{clean, counted};
+use overhead_report::text::counted;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -150,8 +150,7 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
         let Ok(name) = absolute(name) else { continue };
         if !is_there(&&name) {
             warnings.remark(format!(
-                "nobody listens on the UNIX socket {}: check its path (`ss -xl` lists those that somebody listens on)",
-                clean(&name)
+                "nobody listens on the UNIX socket {name}: check its path (`ss -xl` lists those that somebody listens on)"
             ));
         }
     }
@@ -176,10 +175,10 @@ fn hint(servers: &[&UnixServer]) -> String {
     let of = |server: &&UnixServer| {
         format!(
             "{} (process {}) also listens on the UNIX socket {}, which no packet goes through: capture it with --unix {}",
-            clean(&server.comm),
+            server.comm,
             server.pids.first().copied().unwrap_or_default(),
-            clean(&server.socket),
-            clean(&server.socket)
+            server.socket,
+            server.socket
         )
     };
     servers.iter().map(of).collect::<Vec<_>>().join("; ")

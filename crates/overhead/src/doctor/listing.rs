@@ -76,13 +76,13 @@ fn line(out: &mut String, label: &str, text: &str) {
 fn title(database: &Database) -> String {
     let Database { comm, system, by_name, container, .. } = database;
     let taken = if *by_name { String::new() } else { format!(", by its port {}", system.name) };
-    let of = container.as_ref().map(|container| format!(" in container {}", clean(&container.in_words())));
-    format!("{} (process {}{taken}){}", clean(comm), database.pid(), of.unwrap_or_default())
+    let of = container.as_ref().map(|container| format!(" in container {}", container.in_words()));
+    format!("{comm} (process {}{taken}){}", database.pid(), of.unwrap_or_default())
 }
 
 fn where_it_listens(database: &Database) -> String {
     let tcp = database.addresses.iter().map(ToString::to_string);
-    let unix = database.unix.iter().take(SOCKETS).map(|socket| format!("unix {}", clean(socket)));
+    let unix = database.unix.iter().take(SOCKETS).map(|socket| format!("unix {socket}"));
     let more = database.unix.len().saturating_sub(SOCKETS);
     let more = (more > 0).then(|| format!("{more} more"));
     tcp.chain(unix).chain(more).collect::<Vec<_>>().join(", ")
@@ -133,8 +133,7 @@ fn tls(database: &Database) -> String {
             format!("{} may be in use: with a key log (--keylog)", others.join(" and "))
         }
         Ok(ProcessTls { openssl, .. }) => {
-            let names: Vec<String> =
-                openssl.iter().map(|name| clean(name.rsplit('/').next().unwrap_or(name))).collect();
+            let names: Vec<&str> = openssl.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
             format!("{} may be in use: then add --tls-plaintext auto", names.join(" and "))
         }
         Err(error) => format!("not known ({error})"),

@@ -4,6 +4,7 @@ use super::Explanation;
 use super::text::outcome_name;
 use anyhow::Result;
 use overhead_dissect::explain::{FieldPiece, FrameView, Item, Seen};
+use overhead_model::outside::to_json;
 use overhead_model::{Amounts, Class, Side};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -123,7 +124,7 @@ pub fn render(explanation: &Explanation) -> Result<String> {
         unlisted: sides(explained.unlisted),
         balanced: explained.is_balanced(),
     };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    Ok(to_json(&document)?)
 }
 
 fn sides([request, response]: [Amounts; 2]) -> Sides {

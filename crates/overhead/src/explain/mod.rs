@@ -19,7 +19,7 @@ use overhead_dissect::explain::{
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Class, Frame, FrameFacts};
 use overhead_report::PageExample;
-use overhead_report::text::{clean, counted, grouped};
+use overhead_report::text::{counted, grouped};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -176,7 +176,7 @@ impl Explain {
             (None, None) if self.statement.is_some() => "operation".to_owned(),
             (None, first) => format!("operation{}", kind(first.unwrap_or(First::Workload))),
         };
-        let stated = |statement: &String| format!(" with the statement `{}`", clean(statement));
+        let stated = |statement: &String| format!(" with the statement `{statement}`");
         let what = what + &self.statement.as_ref().map_or_else(String::new, stated);
         let fit = finder.fitting().count() as u64;
         if fit > 0 {
@@ -216,7 +216,7 @@ fn names(finder: &Finder) -> String {
     let mut names: Vec<_> = finder.names().iter().collect();
     names.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));
     let rest = names.len().saturating_sub(NAMES_SHOWN);
-    let named = names.iter().take(NAMES_SHOWN).map(|(name, times)| format!("{} ({})", clean(name), grouped(**times)));
+    let named = names.iter().take(NAMES_SHOWN).map(|(name, times)| format!("{name} ({})", grouped(**times)));
     let more = (rest > 0).then(|| format!("{} more", grouped(rest as u64)));
     named.chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -5,7 +5,7 @@ use super::text::{absence, extent, outcome_name, parts, printable};
 use overhead_dissect::explain::{FieldPiece, FrameView, Item};
 use overhead_model::{Class, Side};
 use overhead_report::text::number::duration;
-use overhead_report::text::{clean, counted, grouped};
+use overhead_report::text::{counted, grouped};
 use overhead_report::{ExampleFrame, ExamplePiece, PageExample};
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub fn example(explanation: &Explanation) -> PageExample {
     let latency = latency.map_or_else(String::new, |ns| format!(", answered within {}", duration(ns)));
     let (number, count) = (grouped(explanation.found.number), grouped(explanation.count));
     PageExample {
-        title: format!("{}{via}: operation {number} of {count}, {outcome}{latency}", clean(name)),
+        title: format!("{name}{via}: operation {number} of {count}, {outcome}{latency}"),
         frames: explained.views().iter().map(|view| frame(explanation, view)).collect(),
     }
 }
@@ -65,7 +65,7 @@ fn field(piece: &FieldPiece) -> ExamplePiece {
     };
     ExamplePiece {
         account: piece.account.name(),
-        field: format!("{}{}", clean(&piece.path), extent(piece)),
+        field: format!("{}{}", piece.path, extent(piece)),
         hex: hex.trim_end().to_owned() + if note.is_empty() { "" } else { " " },
         text: printable(shown),
         length: piece.len,

@@ -142,7 +142,8 @@ impl TextPage<'_> {
     fn piece(&mut self, side: Side, piece: &FieldPiece) {
         let base = *self.base[side as usize].get_or_insert(piece.offset);
         let at = piece.offset.saturating_sub(base);
-        let name = format!("{:>6}  {:<8}  {}{}", grouped(piece.len), piece.account.name(), piece.path, extent(piece));
+        let name =
+            format!("{:>6}  {:<8}  {}{}", grouped(piece.len), piece.account.name(), clean(&piece.path), extent(piece));
         if piece.bytes.is_empty() {
             let why = self.paint(&format!("{:<67}", absence(piece.seen)), GREY);
             let name = self.paint(&name, color(piece.account));

@@ -13,7 +13,7 @@ use overhead_capture::live::{LiveOptions, LiveSource};
 use overhead_dissect::Dissector;
 use overhead_model::record::By;
 use overhead_report::Aggregate;
-use overhead_report::text::{clean, counted};
+use overhead_report::text::counted;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -68,7 +68,7 @@ impl LiveFeed {
         let dissector = Dissector::new(selection, tally).with_keys(keys.log());
         let capturing =
             Capturing::start(source, Dissection::Whole(Box::new(dissector)), keys, None, Limits::default(), None);
-        let place = place.as_ref().map_or_else(|| clean(&interface), |place| place.in_words(&interface));
+        let place = place.as_ref().map_or_else(|| interface.clone(), |place| place.in_words(&interface));
         let title = title(&place, &ports, which.is_default());
         let elsewhere = elsewhere.unwrap_or_default();
         Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false, elsewhere })

@@ -12,6 +12,7 @@ use crate::text::grid::{Column, Grid, bold, wrapped};
 use crate::text::markdown::github_table;
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::text::{Style, clean, markdown_cell, shortened};
+use overhead_model::outside::to_json;
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
 
@@ -37,7 +38,7 @@ pub fn markdown(comparisons: &Comparisons) -> String {
 ///
 /// [`ReportError::Json`] when a number is not finite.
 pub fn json(comparisons: &Comparisons) -> Result<String, ReportError> {
-    Ok(serde_json::to_string_pretty(comparisons)? + "\n")
+    Ok(to_json(comparisons)?)
 }
 
 fn render_all(comparisons: &Comparisons, form: &TableForm) -> String {
@@ -48,7 +49,7 @@ fn render(comparison: &Comparison, form: &TableForm) -> String {
     let runs = comparison.runs.each_ref().map(|name| clean(name));
     let mut out = form.heading(1, &format!("{} and {}", runs[0], runs[1]));
     if let [pair, _, ..] = comparison.pairs.as_slice() {
-        out.push_str(&form.paragraph(&format!("{}: {}.", title(pair), clean(&pair.sentence))));
+        out.push_str(&form.paragraph(&format!("{}: {}.", title(pair), pair.sentence)));
     }
     out.push_str(&overview(comparison, &runs, form));
     for pair in comparison.pairs.iter().take(limits::PAIRS_TOLD) {
@@ -67,7 +68,7 @@ fn render(comparison: &Comparison, form: &TableForm) -> String {
         out.push_str(&form.paragraph(&format!("In {name} alone: {}.", subjects.join("; "))));
     }
     out.push_str(&work(comparison, &runs, form));
-    for remark in work_reasons(comparison).chain(comparison.remarks.iter().map(|remark| clean(remark))) {
+    for remark in work_reasons(comparison).chain(comparison.remarks.iter().cloned()) {
         out.push_str(&form.paragraph(&remark));
     }
     out
@@ -130,8 +131,8 @@ fn work(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> String
 impl TableForm {
     fn heading(&self, level: usize, text: &str) -> String {
         match self {
-            Self::Text(style) if style.color => format!("{}\n\n", bold(text)),
-            Self::Text(_) => format!("{text}\n\n"),
+            Self::Text(style) if style.color => format!("{}\n\n", bold(&clean(text))),
+            Self::Text(_) => format!("{}\n\n", clean(text)),
             Self::Markdown => format!("{} {}\n\n", "#".repeat(level + 1), markdown_cell(text)),
         }
     }
@@ -177,24 +178,24 @@ fn title(pair: &KindPair) -> String {
     if first == second {
         return first;
     }
-    let [ways, others] = pair.operations.each_ref().map(|subject| clean(&subject.via));
+    let [ways, others] = pair.operations.each_ref().map(|subject| subject.via.clone());
     match &pair.operations[0].statement {
-        Some(statement) if ways != others => format!("{} ({ways} and {others})", clean(statement)),
-        Some(statement) => clean(statement),
+        Some(statement) if ways != others => format!("{statement} ({ways} and {others})"),
+        Some(statement) => statement.clone(),
         None => format!("{first} and {second}"),
     }
 }
 
 /// `SELECT (prepared)`, or its statement.
 fn described(subject: &Subject) -> String {
-    subject.statement.as_ref().map_or_else(|| clean(&subject.label()), |statement| clean(statement))
+    subject.statement.as_ref().map_or_else(|| subject.label(), Clone::clone)
 }
 
 impl KindPair {
     /// Returns what sets the two apart, and what each comes to.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
-        format!("{}. {first} and {second}.", clean(&self.sentence))
+        format!("{}. {first} and {second}.", self.sentence)
     }
 
     /// Returns the accounts that make nearly all of the difference, largest first.
@@ -219,7 +220,7 @@ impl KindPair {
 fn subject(subject: &Subject, bounds: LowerBounds) -> String {
     let [request, response] = subject.wire.map(|bytes| bounds.wire(decimal(bytes)));
     let latency = subject.p50_ns.map_or_else(String::new, |ns| format!(", p50 {} µs", microseconds(ns)));
-    let label = clean(&subject.label());
+    let label = subject.label();
     let range = subject.wire_range.map_or_else(String::new, range);
     format!("{} × {label}: request {request}, response {response} B/op{range}{latency}", grouped(subject.count))
 }
@@ -254,7 +255,7 @@ fn fields(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
         let [first, second] = [0, 1].map(figure);
         vec![
             format!("{} {}", field.side.name(), field.account),
-            clean(&field.field),
+            field.field.clone(),
             first,
             second,
             signed(field.difference),
@@ -314,7 +315,7 @@ fn work_reasons(comparison: &Comparison) -> impl Iterator<Item = String> {
     for work in &comparison.work {
         for (name, figure) in comparison.runs.iter().zip(&work.per_operation) {
             if let Some(reason) = figure.reason() {
-                let line = format!("{}: work of the {} not measured: {}.", clean(name), work.role, clean(reason));
+                let line = format!("{}: work of the {} not measured: {}.", name, work.role, reason);
                 if !said.contains(&line) {
                     said.push(line);
                 }

@@ -8,7 +8,7 @@ use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, data_difference, of_whole_run, window_ns, workload_count};
 use crate::text::number::{counted, duration};
-use crate::text::{beside_the_workload, clean, command, cycle_label, integrity, shortened};
+use crate::text::{beside_the_workload, command, cycle_label, integrity, shortened};
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
@@ -64,7 +64,7 @@ fn sentence(facts: &[String]) -> String {
 fn run_paragraph(named: &NamedRun, facts: &CaptionFacts, common: &[String]) -> Paragraph {
     let own: Vec<String> = facts.0.iter().filter(|fact| !common.contains(fact)).cloned().collect();
     let own = if own.is_empty() { "as all runs.".to_owned() } else { sentence(&own) };
-    let mut paragraph = led(&format!("{}:", clean(&named.name)), STRONG, &own, PLAIN);
+    let mut paragraph = led(&format!("{}:", named.name), STRONG, &own, PLAIN);
     let ledger = named.run.ledger;
     if !ledger.balanced {
         paragraph.extend(words(&format!("The ledger is off by {} bytes.", ledger.difference), ALARM));
@@ -74,10 +74,8 @@ fn run_paragraph(named: &NamedRun, facts: &CaptionFacts, common: &[String]) -> P
     }
     let warnings = &named.run.warnings;
     for warning in warnings.iter().take(CAPTION_WARNINGS) {
-        paragraph.extend(words(
-            &format!("Warning: {}.", shortened(&clean(warning), CAPTION_CHARS).trim_end_matches('.')),
-            WARNED,
-        ));
+        paragraph
+            .extend(words(&format!("Warning: {}.", shortened(warning, CAPTION_CHARS).trim_end_matches('.')), WARNED));
     }
     if warnings.len() > CAPTION_WARNINGS {
         let more = counted((warnings.len() - CAPTION_WARNINGS) as u64, "more warning");
@@ -88,7 +86,7 @@ fn run_paragraph(named: &NamedRun, facts: &CaptionFacts, common: &[String]) -> P
 
 /// Returns the files that a run was read from, in place of the command that made it.
 fn from_files(run: &Run) -> Option<String> {
-    let names: Vec<String> = run.source.inputs.iter().take(2).map(|input| clean(&input.path)).collect();
+    let names: Vec<String> = run.source.inputs.iter().take(2).map(|input| input.path.clone()).collect();
     let more = run.source.inputs.len().saturating_sub(names.len());
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     (run.source.kind == SourceKind::File && !names.is_empty()).then(|| format!("from {}{rest}", names.join(", ")))
@@ -107,14 +105,11 @@ impl CaptionFacts {
         let absent = RoleName::BOTH.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
         match absent {
             [Some((_, server)), Some((_, client))] if server == client => {
-                facts.push(format!("syscalls and CPU not measured ({})", clean(server)));
+                facts.push(format!("syscalls and CPU not measured ({server})"));
             }
             absent => {
                 facts.extend(
-                    absent
-                        .into_iter()
-                        .flatten()
-                        .map(|(role, why)| format!("{} not measured ({})", role.name(), clean(why))),
+                    absent.into_iter().flatten().map(|(role, why)| format!("{} not measured ({})", role.name(), why)),
                 );
                 facts.push(format!("cycles: {}", cycle_label(run)));
             }

@@ -4,6 +4,7 @@
 //! advances is exact for every renderer. Licence and making are in `assets/inter`.
 
 use crate::error::ReportError;
+use crate::text::clean;
 use ab_glyph::{Font as _, FontRef, GlyphId, OutlinedGlyph, PxScale, point};
 use std::sync::LazyLock;
 
@@ -53,10 +54,10 @@ impl Weight {
         text.chars().map(advance).sum::<f64>() * size
     }
 
-    /// `text` in characters that the font has.
+    /// `text` in characters that steer nothing and that the font has.
     pub(crate) fn supported(self, text: &str) -> String {
         let has = |c| self.font().is_some_and(|font| font.glyph_id(c) != GlyphId(0));
-        text.chars().map(|c| if has(c) { c } else { SUBSTITUTE }).collect()
+        clean(text).chars().map(|c| if has(c) { c } else { SUBSTITUTE }).collect()
     }
 
     /// `text` cut so that it is no wider than `width`, with an ellipsis where something is missing.

@@ -6,6 +6,7 @@ use super::scene::{Anchor, Mark, Scene, Text};
 use crate::error::ReportError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use overhead_model::OutsideText;
 use plotters::backend::{BitMapBackend, DrawingBackend, RGBPixel, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontFamily, FontStyle, RGBColor, TextStyle};
@@ -228,5 +229,5 @@ pub(super) fn font_base64(weight: Weight) -> String {
 }
 
 pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    OutsideText(text).to_string().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

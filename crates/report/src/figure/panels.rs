@@ -64,7 +64,7 @@ fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[
     let of_run = |named: &NamedRun| {
         let count = workload_count(&named.run);
         RoleName::BOTH.map(|role| match of_whole_run(&named.run, role) {
-            Err(reason) => Err(clean(reason)),
+            Err(reason) => Err(reason.to_owned()),
             Ok(_) if count == 0 => Err(NO_OPERATIONS.to_owned()),
             Ok(role) => bar(role, count),
         })
@@ -92,7 +92,8 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
             role.syscalls.iter().filter(|(name, _)| !shown.contains(&&***name)).map(|(_, call)| call.count).sum();
         Ok(parts.chain(part(rest, count, OTHER_SYSCALLS)).collect())
     });
-    let legend = SYSCALLS.iter().filter(|(name, _)| shown.contains(name)).map(|(name, color)| (clean(name), *color));
+    let legend =
+        SYSCALLS.iter().filter(|(name, _)| shown.contains(name)).map(|(name, color)| ((*name).to_owned(), *color));
     Panel {
         title: "Syscalls per operation",
         unit: "calls, by name".to_owned(),

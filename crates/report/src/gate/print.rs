@@ -6,6 +6,7 @@ use crate::text::clean;
 use crate::text::grid::Column;
 use crate::text::markdown::github_table;
 use overhead_model::Csv;
+use overhead_model::outside::to_json;
 use serde::Serialize;
 use std::path::Path;
 
@@ -57,7 +58,7 @@ fn line(finding: &Finding) -> String {
         Severity::Unjudged => "not judged: ",
         Severity::Note => "note: ",
     };
-    format!("{word}{}: {}\n", clean(&finding.run), clean(&finding.message))
+    format!("{}\n", clean(&format!("{word}{}: {}", finding.run, finding.message)))
 }
 
 fn json(findings: &[Finding]) -> Result<String, ReportError> {
@@ -66,7 +67,7 @@ fn json(findings: &[Finding]) -> Result<String, ReportError> {
         status: u8,
         findings: &'a [Finding],
     }
-    Ok(serde_json::to_string_pretty(&Report { status: status(findings), findings })? + "\n")
+    Ok(to_json(&Report { status: status(findings), findings })?)
 }
 
 fn csv(findings: &[Finding]) -> String {
@@ -106,9 +107,9 @@ fn annotation(finding: &Finding, file: Option<&Path>) -> String {
     format!("::{command} {file}title={}::{}\n", property(&title), data(line(finding).trim_end()))
 }
 
-/// Escapes what ends a message of a workflow command.
+/// Escapes what stands for something else in a message of a workflow command; line ends are escapes already.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    clean(text).replace('%', "%25")
 }
 
 /// Escapes what ends a property of one, too.
@@ -127,9 +128,9 @@ mod tests {
         let text = annotation(&finding, Some(Path::new("a,b:c.toml")));
         assert_eq!(text.lines().count(), 1);
         assert!(text.starts_with(
-            "::error file=a%2Cb%3Ac.toml,title=SELECT a%3A%3Aint%2C 100%25 FROM t%0D%0A%3A%3Aset-output name=x%3A%3Ay::runs/a: "
+            "::error file=a%2Cb%3Ac.toml,title=SELECT a%3A%3Aint%2C 100%25 FROM t\\r\\n%3A%3Aset-output name=x%3A%3Ay::runs/a: "
         ), "{text}");
         assert!(text.ends_with("99%25 more\n"), "{text}");
-        assert!(data("a\nb\r%").eq("a%0Ab%0D%25"));
+        assert_eq!(data("a\nb\r%"), "a\\nb\\r%25");
     }
 }

@@ -7,6 +7,7 @@ use super::figure::Process;
 use crate::compare::is_same_statement;
 use crate::run::NamedRun;
 use crate::sums::{Grain, OperationSum};
+use overhead_model::outside::is_harmful;
 use overhead_model::{Account, Side};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -168,12 +169,20 @@ fn number(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// Returns a key of TOML: a string of one line, which JSON's is but for the last of the control characters.
+/// Returns a key of TOML: a string of one line without a harmful character.
 fn key(value: &str) -> String {
-    serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007F")
+    let mut out = String::from("\"");
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            _ if is_harmful(character) => out.extend([format!("\\U{:08X}", u32::from(character))]),
+            _ => out.push(character),
+        }
+    }
+    out + "\""
 }
 
 /// Returns a string of TOML.
 fn text(value: &str) -> String {
-    toml::Value::String(value.to_owned()).to_string()
+    if value.contains(is_harmful) { key(value) } else { toml::Value::String(value.to_owned()).to_string() }
 }

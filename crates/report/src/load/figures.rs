@@ -3,7 +3,6 @@
 use super::tables::label;
 use crate::figure::{DotFigure, DotRow, LineFigure, Plot};
 use crate::limits::RANGE_ROWS;
-use crate::text::clean;
 use crate::text::number::grouped;
 use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
@@ -86,7 +85,7 @@ fn note(load: &Load, left_out: usize) -> String {
         1 => " One more line is in the table alone.".to_owned(),
         more => format!(" {more} more lines are in the table alone."),
     };
-    format!("by {} {}, as the client saw it.{left_out}", clean(&load.driver.name), clean(&load.driver.version))
+    format!("by {} {}, as the client saw it.{left_out}", load.driver.name, load.driver.version)
 }
 
 /// What a result was measured with, beside its operation.
@@ -124,7 +123,9 @@ fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
         spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
         lines: lines
             .into_iter()
-            .map(|(operation, spreads)| (clean(operation), spreads.iter().map(|of| of.map(|of| of.median)).collect()))
+            .map(|(operation, spreads)| {
+                ((*operation).to_owned(), spreads.iter().map(|of| of.map(|of| of.median)).collect())
+            })
             .collect(),
         note: format!(
             "points are medians over the runs, thick bars the middle half, thin ones the range; {}",

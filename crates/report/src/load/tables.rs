@@ -1,6 +1,5 @@
 //! A load in a table.
 
-use crate::text::clean;
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, grouped, microseconds, with_digits};
 use overhead_model::load::{Load, LoadResult, LoadRun};
@@ -11,7 +10,7 @@ pub(super) fn label(load: &Load, result: &LoadResult) -> String {
     let several = load.results.iter().any(|other| other.pipeline != result.pipeline) || result.pipeline > 1;
     let pipeline = if several { format!(", pipeline {}", result.pipeline) } else { String::new() };
     let rate = result.rate.map(|rate| format!(", {} /s asked for", grouped(rate.round() as u64))).unwrap_or_default();
-    format!("{}, {clients}{pipeline}{rate}", clean(&result.operation))
+    format!("{}, {clients}{pipeline}{rate}", result.operation)
 }
 
 /// Returns a row for each result.
@@ -40,7 +39,7 @@ fn cells(result: &LoadResult) -> Vec<String> {
     let rate = |rate: f64| grouped(rate.round() as u64);
     let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
     let mut cells = vec![
-        clean(&result.operation),
+        result.operation.clone(),
         result.clients.to_string(),
         result.pipeline.to_string(),
         result.runs.len().to_string(),

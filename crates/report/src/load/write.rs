@@ -88,25 +88,19 @@ run where one figure stands for several. Latency with a pipeline is that of the 
 /// `redis at 127.0.0.1:6379 (Redis 7.0.15) by redis 1.0.2`.
 fn subject(load: &Load) -> String {
     let servers = load.servers.iter().map(|server| {
-        let version = server.version.as_ref().map(|version| format!(" ({})", clean(version))).unwrap_or_default();
-        format!("{}{version}", clean(&server.address))
+        let version = server.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
+        format!("{}{version}", server.address)
     });
     let servers: Vec<String> = servers.collect();
-    format!(
-        "{} at {} by {} {}",
-        clean(&load.db),
-        servers.join(", "),
-        clean(&load.driver.name),
-        clean(&load.driver.version)
-    )
+    format!("{} at {} by {} {}", load.db, servers.join(", "), load.driver.name, load.driver.version)
 }
 
 fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
-    let tool = format!("{} {}", clean(&load.tool.name), clean(&load.tool.version));
-    let command = load.command_line.iter().map(|word| facts::quoted(&clean(word))).collect::<Vec<_>>().join(" ");
+    let tool = format!("{} {}", load.tool.name, load.tool.version);
+    let command = load.command_line.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     let settings = settings(&load.settings);
     let said = vec![
-        Fact::new("protocol", clean(&load.protocol)),
+        Fact::new("protocol", load.protocol.clone()),
         Fact::new("rows", format!("{}, text of {} B", grouped(load.rows), grouped(load.payload_bytes))),
         Fact::new("settings", settings),
         Fact::new("made by", &*tool),
@@ -142,7 +136,7 @@ fn settings(settings: &LoadSettings) -> String {
         yes("binary", settings.binary),
         settings.resp.map(|version| format!("RESP {version}")),
         yes("one command for several keys", settings.multi_key),
-        settings.compression.as_ref().map(|name| format!("compression {}", clean(name))),
+        settings.compression.as_ref().map(|name| format!("compression {name}")),
         settings.tls.then(|| "TLS".to_owned()),
         Some(if settings.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", settings.threads) }),
     ];
@@ -187,12 +181,12 @@ fn doubts(load: &Load) -> Vec<Doubt> {
             format!("{} operations were not answered as they should be{first}", grouped(errors))
         });
         let alone = (result.runs.len() == 1).then(|| "one run: how far others would be apart is not known".to_owned());
-        let partial = result.partial.as_deref().map(|reason| format!("partial: {}", clean(reason)));
+        let partial = result.partial.as_deref().map(|reason| format!("partial: {reason}"));
         let name = label(load, result);
         [failed, partial, alone].into_iter().flatten().map(move |text| (name.clone(), text)).collect::<Vec<_>>()
     };
     let mut doubts: Vec<Doubt> =
-        load.partial.iter().map(|reason| Doubt { of: String::new(), text: clean(reason) }).collect();
+        load.partial.iter().map(|reason| Doubt { of: String::new(), text: reason.clone() }).collect();
     let mut told: Vec<(Vec<String>, String)> = Vec::new();
     for (name, text) in load.results.iter().flat_map(of_result) {
         match told.iter_mut().find(|(_, known)| *known == text) {

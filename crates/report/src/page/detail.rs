@@ -23,7 +23,7 @@ pub(super) fn of(row: &OperationRow, id: String, bounds: LowerBounds) -> RowDeta
     for (at, table) in tables.iter_mut().enumerate() {
         table.id = format!("{id}-{at}");
     }
-    RowDetail { name: clean(&row.name), sides: sides(row, bounds), tables, id, cell: 0 }
+    RowDetail { name: row.name.clone(), sides: sides(row, bounds), tables, id, cell: 0 }
 }
 
 fn sides(row: &OperationRow, bounds: LowerBounds) -> Vec<SideBar> {
@@ -109,7 +109,7 @@ fn fields(row: &OperationRow) -> Option<PageTable> {
         .map(|field| {
             let side = if field.side == Side::Request { "request" } else { "response" };
             let mean = per_operation(field.bytes, row.samples()).map_or_else(|| DASH.to_owned(), decimal);
-            vec![clean(&field.field), side.to_owned(), field.account.name().to_owned(), mean]
+            vec![field.field.clone(), side.to_owned(), field.account.name().to_owned(), mean]
         })
         .collect();
     (!rows.is_empty()).then(|| titled("Fields", &["field", "side", "account"], &["B/op"], rows))
@@ -131,7 +131,7 @@ fn statements(row: &OperationRow, bounds: LowerBounds) -> Option<PageTable> {
         let time = |ns: u64| if latency.count > 0 { microseconds(ns) } else { DASH.to_owned() };
         let seen = |side: &SideRow, bytes: u64| if side.unseen.is_some() { DASH.to_owned() } else { mean(bytes) };
         vec![
-            clean(&statement.text),
+            statement.text.clone(),
             grouped(count),
             grouped(statement.errors),
             percent(request + response, all),

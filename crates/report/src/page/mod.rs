@@ -1,7 +1,7 @@
 //! The page: one HTML file that holds everything, opens without a network, and can be clicked in.
 //!
 //! What it says is made here as plain values ([`content`]); how it looks are a template, a style sheet and a script beside this
-//! code. The engine escapes every value, so that no name from the wire is markup.
+//! code. The engine escapes every value, so that no name from the wire is markup or steers the browser.
 
 mod content;
 mod detail;
@@ -17,7 +17,8 @@ pub(crate) use content::{Conditions, Doubt, Fact, PageFigure, PageTable, WebPage
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, UndefinedBehavior, context};
+use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
+use overhead_model::OutsideText;
 pub(crate) use records::embedded;
 pub(crate) use runs::machine_facts;
 
@@ -69,6 +70,10 @@ impl WebPage {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
         let [regular, bold] = fonts();
+        environment.set_formatter(|out, state, value| match value.as_str().filter(|_| !value.is_safe()) {
+            Some(text) => escape_formatter(out, state, &OutsideText(text).to_string().into()),
+            None => escape_formatter(out, state, value),
+        });
         let style = theme::variables() + &STYLE.replace("@REGULAR@", &regular).replace("@BOLD@", &bold);
         let values =
             context! { page => Value::from(Serde(self)), style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };

@@ -59,7 +59,12 @@
   const rows = (table) => [...table.tBodies].flatMap((body) => [...body.rows].filter((row) => !row.classList.contains("detail")));
   const headings = (table) => [...table.tHead.rows[0].cells];
   const markdown = (table) => {
-    const escaped = (value) => value.replace(/[\\|`*_[\]#~]/g, "\\$&").replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+    // Words that GitHub acts upon whatever escapes they have are code.
+    const isActive = (word) => /[@$]|:\/\/|www\.|(#|GH-)\d|:[\w+-]+:/i.test(word);
+    const fence = (word) => "`".repeat(Math.max(1, ...(word.match(/`+/g) ?? []).map((run) => run.length)) + 1);
+    const code = (word) => `${fence(word)} ${word.replace(/\|/g, "\\|")} ${fence(word)}`;
+    const plain = (word) => word.replace(/[\\|`*_[\]#~]/g, "\\$&").replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+    const escaped = (value) => value.split(" ").map((word) => isActive(word) ? code(word) : plain(word)).join(" ");
     const line = (cells) => `| ${cells.join(" | ")} |\n`;
     const rules = headings(table).map((heading) => isNumber(heading) ? "--:" : ":--");
     return line(headings(table).map((cell) => escaped(text(cell)))) + line(rules) +

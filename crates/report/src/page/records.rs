@@ -5,6 +5,7 @@ use crate::error::ReportError;
 use crate::run::NamedRun;
 use crate::text;
 use overhead_model::Run;
+use overhead_model::outside::json_escaped;
 use overhead_model::record::{OperationRow, StatementRow, StatementSide};
 use serde::Serialize;
 
@@ -59,7 +60,7 @@ const OTHER: &str = "(other)";
 /// [`ReportError::Json`] when a number is not finite.
 pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) -> Result<Record, ReportError> {
     // Nothing in it ends the element, or begins another.
-    let json = serde_json::to_string(record)?.replace('<', "\\u003c").replace('&', "\\u0026");
+    let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");
     Ok(Record { name: name.to_owned(), kind, json })
 }
 

@@ -14,7 +14,7 @@ use crate::text::columns::{LatencyFigure, OperationColumn};
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
-use crate::text::{absolute, clean, distribution, facts, kernel, legend, projection, table};
+use crate::text::{absolute, distribution, facts, kernel, legend, projection, table};
 use crate::view::{ViewOptions, view};
 use overhead_model::record::{Environment, Syscall};
 use overhead_model::{Account, Class, Measured, Run};
@@ -39,8 +39,7 @@ pub(crate) fn of_runs(
     let mut text = String::new();
     for shown in Shown::LEVELS {
         let runs: Vec<NamedRun> = runs.iter().map(|named| shortened(named, shown)).collect();
-        let records =
-            runs.iter().filter(|_| shown.records).map(|named| embedded(&clean(&named.name), "run", &named.run));
+        let records = runs.iter().filter(|_| shown.records).map(|named| embedded(&named.name, "run", &named.run));
         let records: Vec<Record> = records.collect::<Result<_, _>>()?;
         if records.iter().map(|record| record.json.len()).sum::<usize>() >= PAGE_BYTES {
             continue;
@@ -78,7 +77,7 @@ fn page(title: &str, runs: &[NamedRun], figures: &[PageFigure], shown: Shown) ->
 }
 
 fn made_by(run: &Run) -> String {
-    format!("{} {}", clean(&run.tool.name), clean(&run.tool.version))
+    format!("{} {}", run.tool.name, run.tool.version)
 }
 
 /// Returns what speaks against the figures: what all runs share is said once.
@@ -86,7 +85,7 @@ fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
     let mut doubts: Vec<(Vec<String>, String)> = Vec::new();
     for named in runs {
         for text in of_run(&named.run) {
-            let name = clean(&named.name);
+            let name = named.name.clone();
             match doubts.iter_mut().find(|(_, known)| *known == text) {
                 Some((names, _)) => names.push(name),
                 None => doubts.push((vec![name], text)),
@@ -112,7 +111,7 @@ fn of_run(run: &Run) -> Vec<String> {
         ));
     }
     doubts.extend(lower_bounds(run).map(|bounds| format!("Marked {bounds}.")));
-    doubts.extend(run.warnings.iter().map(|warning| clean(warning)));
+    doubts.extend(run.warnings.iter().cloned());
     doubts
 }
 
@@ -141,7 +140,7 @@ fn run_column(runs: &[NamedRun]) -> Option<PageColumn> {
 }
 
 fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
-    (runs.len() > 1).then(|| clean(&named.name))
+    (runs.len() > 1).then(|| named.name.clone())
 }
 
 /// Returns the run with its rows by name, and with what their bytes cost where that was asked for.
@@ -294,11 +293,11 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
                 PageRow { cells: run_cell(runs, named).into_iter().chain(cells).collect(), detail: None }
             };
             let cells = |name: String, call: &Syscall| [vec![name], call_cells(call, of.operations, all)].concat();
-            rows.extend(shown.iter().map(|(name, call)| row(cells(clean(name), call))));
+            rows.extend(shown.iter().map(|(name, call)| row(cells((*name).clone(), call))));
             if !rare.is_empty() {
                 let name = format!("{} others", rare.len());
                 let id = format!("calls-{at}-{number}");
-                let each = rare.iter().map(|(name, call)| cells(clean(name), call)).collect();
+                let each = rare.iter().map(|(name, call)| cells((*name).clone(), call)).collect();
                 let title = format!("Less than {RARE} times per operation, {}", of.label);
                 let table =
                     PageTable { id: format!("{id}-0"), ..detail::titled(&title, &["call"], &CALL_FIGURES, each) };
@@ -399,7 +398,7 @@ fn conditions(named: &NamedRun) -> Conditions {
     }
     for name in RoleName::BOTH {
         if let Err(reason) = name.counted(run) {
-            said.push(Fact::new(name.name(), format!("not measured: {}", clean(reason))));
+            said.push(Fact::new(name.name(), format!("not measured: {reason}")));
         }
     }
     said.push(Fact::new("cycles", facts::cycle_label(run)));
@@ -408,34 +407,34 @@ fn conditions(named: &NamedRun) -> Conditions {
     }
     said.push(Fact::new("observer", facts::observer_line(&run.observer)));
     said.push(Fact::new("made by", made_by(run)));
-    Conditions { name: clean(&named.name), facts: said, commands: commands(run) }
+    Conditions { name: named.name.clone(), facts: said, commands: commands(run) }
 }
 
 /// Returns the programs at one end, as they named themselves.
 fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Option<&String>) -> Vec<String> {
-    let names: BTreeSet<String> = run.connections.iter().filter_map(of).map(|name| clean(name)).collect();
+    let names: BTreeSet<String> = run.connections.iter().filter_map(of).cloned().collect();
     names.into_iter().take(8).collect()
 }
 
 pub(crate) fn machine_facts(machine: &Environment) -> Vec<Fact> {
     let of = format!("{}: Linux {}, {} CPUs ({})", machine.host, machine.kernel, machine.cpus, machine.cpu);
-    let mut said = vec![Fact::new("machine", clean(&of))];
+    let mut said = vec![Fact::new("machine", of.clone())];
     said.extend(machine.interface.as_ref().map(|interface| {
         let mtu = interface.mtu.map_or_else(|| "unknown".to_owned(), |mtu| grouped(u64::from(mtu)));
         let on: Vec<&str> = interface.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
         let on = if on.is_empty() { "none".to_owned() } else { on.join(", ") };
-        Fact::new("interface", clean(&format!("{}: MTU {mtu}, offloads on: {on}", interface.name)))
+        Fact::new("interface", format!("{}: MTU {mtu}, offloads on: {on}", interface.name))
     }));
     said
 }
 
 /// Returns what to type to have the same again.
 fn commands(run: &Run) -> Vec<Fact> {
-    let quoted = |words: &[String]| words.iter().map(|word| facts::quoted(&clean(word))).collect::<Vec<_>>().join(" ");
+    let quoted = |words: &[String]| words.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     let Some(machine) = &run.environment else {
         let db = run.source.selection.db.iter().map(|db| format!(" --db {}", facts::quoted(db)));
         let ports = run.source.selection.ports.iter().map(|port| format!(" --port {port}"));
-        let files = run.source.inputs.iter().map(|input| format!(" {}", facts::quoted(&clean(&input.path))));
+        let files = run.source.inputs.iter().map(|input| format!(" {}", facts::quoted(&input.path)));
         let command: String = files.chain(db).chain(ports).collect();
         return (!run.source.inputs.is_empty())
             .then(|| Fact::new("command", format!("overhead analyze{command}")))

@@ -7,7 +7,6 @@ use crate::summary::{
     CpuUnit, RoleName, both_sides, counters_only, noteworthy, of_whole_run, per_operation, syscalls_per_operation,
     window_ns, workload, workload_count,
 };
-use crate::text::clean;
 use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
 use overhead_model::record::{OperationRow, SourceKind};
 use overhead_model::{Account, Run};
@@ -40,7 +39,7 @@ fn listed(names: &[String]) -> String {
 /// Returns the servers of a run, as they name themselves or by their protocol.
 fn servers(run: &Run) -> String {
     let named = |connection: &overhead_model::record::Connection| {
-        let software = connection.server_software.as_ref().map(|software| clean(software));
+        let software = connection.server_software.clone();
         software.unwrap_or_else(|| connection.protocol.clone())
     };
     let names: BTreeSet<String> = run.connections.iter().map(named).collect();
@@ -49,7 +48,7 @@ fn servers(run: &Run) -> String {
 
 fn subject(named: &NamedRun) -> String {
     let run = &named.run;
-    let name = clean(&named.name);
+    let name = named.name.clone();
     if counters_only(run) {
         return format!("{name} is counters without packets over {}.", duration(window_ns(run)));
     }
@@ -57,7 +56,7 @@ fn subject(named: &NamedRun) -> String {
     let of = if servers.is_empty() { String::new() } else { format!(" to {servers}") };
     let place = match (&run.source.kind, run.environment.as_ref().and_then(|machine| machine.interface.as_ref())) {
         (SourceKind::File, _) => "read from a file".to_owned(),
-        (SourceKind::Live, Some(interface)) => format!("captured live on {}", clean(&interface.name)),
+        (SourceKind::Live, Some(interface)) => format!("captured live on {}", interface.name),
         (SourceKind::Live, None) => "captured live".to_owned(),
     };
     format!(
@@ -71,7 +70,7 @@ fn subject(named: &NamedRun) -> String {
 }
 
 fn name_of(row: &OperationRow) -> String {
-    if row.via.is_empty() { clean(&row.name) } else { format!("{} ({})", clean(&row.name), clean(&row.via)) }
+    if row.via.is_empty() { row.name.clone() } else { format!("{} ({})", row.name, row.via) }
 }
 
 /// `234 B`, with what says that it is a lower bound.
@@ -101,9 +100,9 @@ fn largest(run: &Run) -> Option<String> {
 fn work(run: &Run) -> Option<String> {
     let latency = latency(run);
     if let Some(reason) = without_counters(run) {
-        let measured = format!("System calls and CPU time were not measured ({})", clean(reason));
+        let measured = format!("System calls and CPU time were not measured ({reason})");
         return Some(match latency {
-            Some(latency) => format!("{latency}; system calls and CPU time were not measured ({}).", clean(reason)),
+            Some(latency) => format!("{latency}; system calls and CPU time were not measured ({reason})."),
             None => format!("{measured}."),
         });
     }
@@ -140,11 +139,11 @@ fn latency(run: &Run) -> Option<String> {
 }
 
 fn subjects(runs: &[NamedRun]) -> String {
-    let names: Vec<String> = runs.iter().map(|named| clean(&named.name)).collect();
+    let names: Vec<String> = runs.iter().map(|named| named.name.clone()).collect();
     let kinds: BTreeSet<String> = runs
         .iter()
         .flat_map(|named| noteworthy(&workload(&named.run), usize::MAX))
-        .map(|row| clean(&row.name))
+        .map(|row| row.name.clone())
         .collect();
     let kinds: Vec<String> = kinds.into_iter().collect();
     let count = runs.iter().map(|named| workload_count(&named.run)).sum();
@@ -185,9 +184,9 @@ fn range(runs: &[NamedRun]) -> Option<String> {
     let told = |(named, bytes): (&NamedRun, f64)| LowerBounds::of(&named.run).wire(format!("{} B", bytes_label(bytes)));
     Some(format!(
         "An operation takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
-        clean(&least.0.name),
+        least.0.name,
         told(least),
-        clean(&most.0.name),
+        most.0.name,
         told(most),
         times(least.1, most.1)
     ))
@@ -210,14 +209,14 @@ fn work_range(runs: &[NamedRun]) -> Option<String> {
     if let Some([least, most]) = ends(runs, on_cpu) {
         return Some(format!(
             "The server's CPU time for an operation is shortest in {} ({}) and longest in {} ({}{}).",
-            clean(&least.0.name),
+            least.0.name,
             told(least.1),
-            clean(&most.0.name),
+            most.0.name,
             told(most.1),
             times(least.1, most.1)
         ));
     }
     let absent: Vec<String> =
-        runs.iter().filter(|named| without_counters(&named.run).is_some()).map(|named| clean(&named.name)).collect();
+        runs.iter().filter(|named| without_counters(&named.run).is_some()).map(|named| named.name.clone()).collect();
     (!absent.is_empty()).then(|| format!("System calls and CPU time were not measured of {}.", listed(&absent)))
 }

@@ -3,7 +3,6 @@
 use super::render::command;
 use super::sections::shown;
 use crate::figure::{LineFigure, Look};
-use crate::text::clean;
 use crate::text::distribution::{self, count_within};
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
@@ -69,7 +68,7 @@ impl<'a> Lines<'a> {
     /// `GET, c = 16`.
     fn named(&self, name: &str, others: &[String]) -> String {
         let parameters = self.sweep.parameters.iter().skip(1).zip(others);
-        let values = parameters.map(|(parameter, value)| format!("{} = {}", clean(&parameter.name), clean(value)));
+        let values = parameters.map(|(parameter, value)| format!("{} = {}", parameter.name, value));
         std::iter::once(name.to_owned()).filter(|name| !name.is_empty()).chain(values).collect::<Vec<_>>().join(", ")
     }
 
@@ -82,10 +81,10 @@ impl<'a> Lines<'a> {
         LineFigure {
             title: title.to_owned(),
             description: format!("Lines with spreads: {y_title}, against the parameter of the sweep."),
-            x_title: parameter.map_or_else(String::new, |parameter| clean(&parameter.name)),
+            x_title: parameter.map_or_else(String::new, |parameter| parameter.name.clone()),
             y_title: y_title.to_owned(),
             logarithmic,
-            places: parameter.iter().flat_map(|parameter| &parameter.values).map(|value| clean(value)).collect(),
+            places: parameter.iter().flat_map(|parameter| &parameter.values).cloned().collect(),
             positions: Vec::new(),
             look: Look::default(),
             time: None,
@@ -99,7 +98,7 @@ impl<'a> Lines<'a> {
                 "squares are medians over the runs of a combination ({runs} runs in all), bars reach from the first to the \
                  third quartile, thin lines from the smallest to the largest. The values of {} stand side by side, not to \
                  scale. {said}{left_out} Command: {}.",
-                parameter.map_or_else(String::new, |parameter| clean(&parameter.name)),
+                parameter.map_or_else(String::new, |parameter| parameter.name.clone()),
                 command(sweep)
             ),
         }
@@ -141,7 +140,7 @@ fn at<'p>(point: &'p SweepPoint, kind: &SweepOperation) -> Option<&'p SweepOpera
 fn bytes(sweep: &Sweep) -> LineFigure {
     let mut lines = Lines::new(sweep);
     for kind in operations(sweep) {
-        lines.add(&clean(&kind.name), |point| at(point, kind).map(|operation| operation.wire_bytes));
+        lines.add(&kind.name, |point| at(point, kind).map(|operation| operation.wire_bytes));
     }
     let bound = if sweep.points.iter().any(|point| !point.lower_bounds.is_empty()) {
         " Captures lost frames or parts of them: values are lower bounds where the table marks them."
@@ -198,7 +197,7 @@ fn rate(sweep: &Sweep) -> LineFigure {
             let test = point.reported.iter().find(|test| test.program == program && test.name == name);
             test.and_then(|test| test.per_second.value().copied())
         };
-        lines.add(&format!("{} {}, as it says", clean(program), clean(name)), of);
+        lines.add(&format!("{program} {name}, as it says"), of);
     }
     let said = "On the wire: all workload operations from the first frame to the last. Both are under the capture, which takes \
                 CPU time of its own.";
@@ -228,14 +227,14 @@ fn latency(sweep: &Sweep) -> LineFigure {
     let kinds = operations(sweep);
     for kind in &kinds {
         for (name, figure) in PERCENTILES {
-            let name = if kinds.len() == 1 { name.to_owned() } else { format!("{} {name}", clean(&kind.name)) };
+            let name = if kinds.len() == 1 { name.to_owned() } else { format!("{} {name}", kind.name) };
             lines.add(&name, |point| figure(&at(point, kind)?.latency_ns).value().map(|spread| spread.times(1e-3)));
         }
     }
     let said = "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
                 capture point, not the client's. The scale is logarithmic.";
     let title = match kinds.as_slice() {
-        [kind] => format!("Latency of {}", clean(&kind.name)),
+        [kind] => format!("Latency of {}", kind.name),
         _ => "Latency".to_owned(),
     };
     lines.figure(&title, "latency, µs", said, true)
@@ -251,8 +250,8 @@ fn distribution(sweep: &Sweep) -> LineFigure {
                 continue;
             };
             let parameters = sweep.parameters.iter().zip(&point.values);
-            let values = parameters.map(|(parameter, value)| format!("{} = {}", clean(&parameter.name), clean(value)));
-            let name = if kinds.len() == 1 { None } else { Some(clean(&kind.name)) };
+            let values = parameters.map(|(parameter, value)| format!("{} = {}", parameter.name, value));
+            let name = if kinds.len() == 1 { None } else { Some(kind.name.clone()) };
             found.push((name.into_iter().chain(values).collect::<Vec<_>>().join(", "), &operation.latency_within));
         }
     }
@@ -264,7 +263,7 @@ fn distribution(sweep: &Sweep) -> LineFigure {
     };
     LineFigure {
         title: match kinds.as_slice() {
-            [kind] => format!("Latency of {}: operations that took no longer", clean(&kind.name)),
+            [kind] => format!("Latency of {}: operations that took no longer", kind.name),
             _ => distribution::TITLE.to_owned(),
         },
         description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),

@@ -12,7 +12,7 @@ use crate::page::{
 use crate::report::ReportOptions;
 use crate::text::grid::Grid;
 use crate::text::number::{bytes_label, duration, grouped, with_digits};
-use crate::text::{clean, facts, markdown_cell};
+use crate::text::{facts, markdown_cell};
 use overhead_model::sweep::SweepPoint;
 use overhead_model::{Measured, Spread, Sweep};
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ fn page(sweep: &Sweep, figures: &[(&str, String)]) -> String {
     if let Some(machine) = &sweep.environment {
         let interface = machine.interface.as_ref().map(|it| format!("; interface {}", it.name)).unwrap_or_default();
         let said = format!("Linux {}, {} CPUs ({}){interface}.", machine.kernel, machine.cpus, machine.cpu);
-        out.extend(["\n", &markdown_cell(&clean(&said)), "\n"]);
+        out.extend(["\n", &markdown_cell(&said), "\n"]);
     }
     out
 }
@@ -114,10 +114,10 @@ fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) ->
         let grid = Grid { columns, rows, keys };
         PageTable::of_grid(&format!("table-{at}"), title, grid).with_notes([note, CELLS.to_owned()])
     };
-    let tool = format!("{} {}", clean(&sweep.tool.name), clean(&sweep.tool.version));
+    let tool = format!("{} {}", sweep.tool.name, sweep.tool.version);
     let mut said = vec![Fact::new("made by", &*tool)];
     said.extend(sweep.environment.iter().flat_map(machine_facts));
-    let words = sweep.command.iter().map(|word| facts::quoted(&clean(word))).collect::<Vec<_>>().join(" ");
+    let words = sweep.command.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     Ok(WebPage {
         title: options.title.clone().unwrap_or_else(|| "Sweep".to_owned()),
         sentences: sentences(sweep),
@@ -164,7 +164,7 @@ fn range(
     let most = measured.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let at = |point: &SweepPoint| {
         let values = sweep.parameters.iter().zip(&point.values);
-        let values: Vec<String> = values.map(|(of, value)| format!("{} = {}", clean(&of.name), clean(value))).collect();
+        let values: Vec<String> = values.map(|(of, value)| format!("{} = {}", of.name, value)).collect();
         values.join(", ")
     };
     if shown(least.1) == shown(most.1) || sweep.parameters.is_empty() {

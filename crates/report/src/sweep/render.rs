@@ -5,12 +5,13 @@ use crate::error::ReportError;
 use crate::text::grid::{Grid, alarming, bold, wrapped};
 use crate::text::markdown::github_table;
 use crate::text::{Style, clean, counted, markdown_cell};
+use overhead_model::outside::to_json;
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 
 /// For a terminal.
 pub fn table(sweep: &Sweep, style: Style) -> String {
-    let title = title(sweep);
+    let title = clean(&title(sweep));
     let mut out = if style.color { bold(&title) } else { title };
     out.push('\n');
     for Section { title, note, columns, rows, keys } in sections(sweep) {
@@ -46,14 +47,14 @@ pub fn markdown(sweep: &Sweep) -> String {
 ///
 /// [`ReportError::Json`] when a number is not finite.
 pub fn json(sweep: &Sweep) -> Result<String, ReportError> {
-    Ok(serde_json::to_string_pretty(sweep)? + "\n")
+    Ok(to_json(sweep)?)
 }
 
 /// Returns what the sweep is of: `redis-benchmark -P {P}: P = 1, 10, 25, 50; 5 runs each`.
 pub(super) fn title(sweep: &Sweep) -> String {
     let parameters = sweep.parameters.iter().map(|parameter| {
-        let values: Vec<String> = parameter.values.iter().map(|value| clean(value)).collect();
-        format!("{} = {}", clean(&parameter.name), values.join(", "))
+        let values: Vec<String> = parameter.values.clone();
+        format!("{} = {}", parameter.name, values.join(", "))
     });
     let parameters: Vec<String> = parameters.collect();
     let runs = counted(u64::from(sweep.runs), "run");
@@ -71,16 +72,15 @@ pub(super) fn command(sweep: &Sweep) -> String {
 
 /// Returns what there is to know before believing any of it: why the sweep is not whole, which runs do not count, and what was lost.
 pub fn remarks(sweep: &Sweep) -> Vec<String> {
-    let mut remarks: Vec<String> = sweep.partial.iter().map(|reason| clean(reason)).collect();
+    let mut remarks: Vec<String> = sweep.partial.iter().cloned().collect();
     for run in sweep.points.iter().flat_map(|point| &point.runs) {
-        remarks
-            .extend(run.fault.as_ref().map(|fault| format!("{} does not count: {}", clean(&run.folder), clean(fault))));
+        remarks.extend(run.fault.as_ref().map(|fault| format!("{} does not count: {}", run.folder, fault)));
     }
     for run in sweep.points.iter().flat_map(|point| &point.runs).filter(|run| run.partial) {
-        remarks.push(format!("{} is partial: its record says why", clean(&run.folder)));
+        remarks.push(format!("{} is partial: its record says why", run.folder));
     }
     for bound in sweep.points.iter().flat_map(|point| &point.lower_bounds) {
-        remarks.push(format!("{}: figures of bytes and frames marked ≥ are lower bounds", clean(bound)));
+        remarks.push(format!("{bound}: figures of bytes and frames marked ≥ are lower bounds"));
     }
     remarks
 }

@@ -51,10 +51,10 @@ fn total_bytes(operation: &SweepOperation) -> f64 {
 
 /// `GET`, or `SELECT (prepared)` where the sweep has several ways to send it.
 fn label(sweep: &Sweep, operation: &SweepOperation) -> String {
-    let name = clean(&operation.name);
+    let name = operation.name.clone();
     let is_other = |other: &SweepOperation| other.name == operation.name && other.via != operation.via;
     let has_several = sweep.points.iter().flat_map(|point| &point.operations).any(is_other);
-    if has_several && !operation.via.is_empty() { format!("{name} ({})", clean(&operation.via)) } else { name }
+    if has_several && !operation.via.is_empty() { format!("{name} ({})", operation.via) } else { name }
 }
 
 fn bytes(sweep: &Sweep) -> Section {
@@ -172,7 +172,7 @@ fn absences(sweep: &Sweep) -> String {
         ];
         for (name, figure) in figures {
             let Some(reason) = figure.reason() else { continue };
-            let said = format!(" {name}: not measured: {}.", clean(reason).trim_end_matches('.'));
+            let said = format!(" {name}: not measured: {}.", reason.trim_end_matches('.'));
             if !reasons.contains(&said) {
                 reasons.push(said);
             }
@@ -186,7 +186,7 @@ fn reported(sweep: &Sweep) -> Section {
         point.reported.iter().map(|test| {
             let SweepLatency { p50, p95, p99, p999, max, mean, .. } = &test.latency_ns;
             let mut cells = keys(point);
-            cells.push(format!("{} {}", clean(&test.program), clean(&test.name)));
+            cells.push(format!("{} {}", test.program, test.name));
             cells.push(measured(&test.per_second, |rate| grouped(rate.round() as u64)));
             cells.extend([mean, p50, p95, p99, p999, max].map(microseconds));
             cells
@@ -227,7 +227,7 @@ fn columns(sweep: &Sweep, keys: &[&str], figures: &[&str]) -> Vec<Column> {
 
 /// The values of a point, in the order of the parameters.
 fn keys(point: &SweepPoint) -> Vec<String> {
-    point.values.iter().map(|value| clean(value)).collect()
+    point.values.clone()
 }
 
 fn by_operation(sweep: &Sweep, cells: impl Fn(&SweepPoint, &SweepOperation) -> Vec<String>) -> Vec<Vec<String>> {

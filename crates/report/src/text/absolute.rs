@@ -1,6 +1,5 @@
 //! Counters as they were counted: for runs without packets, and for roles whose counters do not belong to the operations.
 
-use super::clean;
 use super::grid::{Column, Grid};
 use super::number::{DASH, decimal, grouped};
 use crate::summary::{CpuUnit, RoleName, counters_only, present, window_ns};
@@ -45,7 +44,7 @@ pub(crate) fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
                 present(&counted.ns).ok().filter(|_| counted.count > 0).map(|ns| *ns as f64 / counted.count as f64);
             vec![
                 (*name).to_owned(),
-                clean(call),
+                call.to_owned(),
                 grouped(counted.count),
                 rate(counted.count, run),
                 grouped(counted.errors),

@@ -1,27 +1,45 @@
 //! Names come from the wire and from users: nothing in them may steer a terminal, break a cell or leave a document.
 
-/// Control and formatting characters written as escapes.
+use overhead_model::OutsideText;
+
+/// Returns text from outside with what is harmful in it as escapes.
 pub fn clean(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() || is_invisible(character) {
-            out.extend(character.escape_default());
-        } else {
-            out.push(character);
-        }
-    }
-    out
+    OutsideText(text).to_string()
 }
 
-/// Marks that reorder or hide text.
-const fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+/// Text for a cell of a GitHub table or a line of a document, with what Markdown and HTML would act upon escaped. Words that GitHub
+/// makes links, mentions, formulas or pictures of whatever escapes they have are code.
+pub fn markdown_cell(text: &str) -> String {
+    let words = clean(text);
+    let words =
+        words.split(' ').map(|word| if is_active(word) { code_span(&word.replace('|', "\\|")) } else { escaped(word) });
+    words.collect::<Vec<_>>().join(" ")
 }
 
-/// Text for a cell of a GitHub table, with what Markdown and HTML would act upon escaped.
-pub(crate) fn markdown_cell(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in clean(text).chars() {
+/// Returns text as code, within more backquotes than stand together in it.
+pub(crate) fn code_span(text: &str) -> String {
+    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(1) + 1);
+    format!("{fence} {text} {fence}")
+}
+
+/// `https://…`, `www.…`, `a@b`, `$…$`, `#12`, `GH-12`, `:name:`.
+fn is_active(word: &str) -> bool {
+    let is_number = |rest: &str| rest.starts_with(|character: char| character.is_ascii_digit());
+    let is_reference = |mark: &str| word.split(mark).skip(1).any(is_number);
+    let names = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-".contains(&b));
+    word.contains(['@', '$'])
+        || ["://", "www."].iter().any(|begin| word.contains(begin))
+        || ["#", "GH-", "gh-"].into_iter().any(is_reference)
+        || word
+            .split_once(':')
+            .and_then(|(_, rest)| rest.rsplit_once(':'))
+            .is_some_and(|(inside, _)| inside.split(':').any(names))
+}
+
+fn escaped(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for character in word.chars() {
         match character {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -61,10 +79,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_github_acts_upon_despite_escapes_is_code() {
+        let shown = "at `` http://a/`x\\|y `` by `` @me `` for `` $1 `` in 12:30 \\[::1\\]:6379";
+        assert_eq!(markdown_cell("at http://a/`x|y by @me for $1 in 12:30 [::1]:6379"), shown);
+        for word in ["www.a.b", "a@b.c", "#1", "o/r#12", "GH-3", ":tada:", "key:lock:1", "ftp://a"] {
+            assert_eq!(markdown_cell(word), format!("`` {word} ``"));
+        }
+        assert_eq!(code_span("a``b```c"), "```` a``b```c ````");
+    }
+
+    #[test]
     fn names_cannot_steer_what_shows_them() {
         assert_eq!(clean("GET\x1b[2J\r\n"), "GET\\u{1b}[2J\\r\\n");
-        assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
-        assert_eq!(markdown_cell("a|b <script> $set_x"), "a\\|b &lt;script&gt; $set\\_x");
+        assert_eq!(markdown_cell("a|b <script> set_x #"), "a\\|b &lt;script&gt; set\\_x \\#");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(["abcdefgh", "abcde"].map(|text| middle_cut(text, 5)), ["ab…gh", "abcde"]);
         assert_eq!([0, 1, 2, 4].map(|chars| middle_cut("abcdefgh", chars)), ["…", "…", "a…", "ab…h"]);

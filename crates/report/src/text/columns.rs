@@ -1,6 +1,5 @@
 //! The columns of the operations table: what each is called, what its header says, what its cells hold.
 
-use super::clean;
 use super::grid::Column;
 use super::number::{DASH, decimal, grouped, microseconds, money, percent};
 use super::rows::TableRows;
@@ -257,7 +256,7 @@ impl OperationColumn {
         match self {
             Self::Class => row.class.map_or(DASH, |class| class.name()).to_owned(),
             Self::Operation => table.name_cell(row),
-            Self::Via => clean(&row.via),
+            Self::Via => row.via.clone(),
             Self::Count => grouped(row.samples()),
             Self::Errors => grouped(row.errors),
             Self::Unanswered => grouped(row.unanswered),

@@ -1,8 +1,8 @@
 //! How many operations took no longer than 1 ms, 2 ms, …: the table that many load generators end with.
 
+use super::beside_columns;
 use super::grid::Column;
 use super::number::{DASH, with_digits};
-use super::{beside_columns, clean};
 use crate::summary::ranked;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, Within};
@@ -36,10 +36,10 @@ pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
     }
     let has_several = rows.iter().any(|(row, _)| rows.iter().any(|(other, _)| other.protocol != row.protocol));
     let name = |row: &OperationRow| {
-        if has_several { format!("{} {}", row.protocol, clean(&row.name)) } else { clean(&row.name) }
+        if has_several { format!("{} {}", row.protocol, row.name) } else { row.name.clone() }
     };
     let (bounds, cells) = percentages(&rows.iter().map(|(_, within)| *within).collect::<Vec<_>>());
-    let keyed = rows.iter().zip(cells).map(|((row, _), cells)| [vec![name(row), clean(&row.via)], cells].concat());
+    let keyed = rows.iter().zip(cells).map(|((row, _), cells)| [vec![name(row), row.via.clone()], cells].concat());
     Some((beside_columns(&["operation", "via"], bounds), keyed.collect()))
 }
 

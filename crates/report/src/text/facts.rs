@@ -17,14 +17,14 @@ pub(crate) fn source_line(run: &Run) -> String {
         SourceKind::Live => {
             let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             let container = run.environment.as_ref().and_then(|environment| environment.container.as_ref());
-            let of = container.map(|container| format!(" of container {}", clean(&container.full_name())));
+            let of = container.map(|container| format!(" of container {}", container.full_name()));
             interface.map_or_else(
                 || "live capture".to_owned(),
-                |interface| format!("live on {}{}", clean(&interface.name), of.unwrap_or_default()),
+                |interface| format!("live on {}{}", interface.name, of.unwrap_or_default()),
             )
         }
         SourceKind::File => {
-            let names: Vec<String> = source.inputs.iter().take(3).map(|input| clean(&input.path)).collect();
+            let names: Vec<String> = source.inputs.iter().take(3).map(|input| input.path.clone()).collect();
             let more = source.inputs.len().saturating_sub(names.len());
             let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
             if names.is_empty() { "no input".to_owned() } else { format!("{}{rest}", names.join(", ")) }
@@ -48,7 +48,7 @@ pub(crate) fn containers_line(run: &Run) -> Option<String> {
         let containers = &name.counted(run).ok()?.containers;
         let words = containers.iter().map(|it| {
             let about: Vec<&str> = it.engine.iter().map(String::as_str).chain([&*it.id]).collect();
-            format!("{} ({})", clean(&it.full_name()), clean(&about.join(" ")))
+            format!("{} ({})", it.full_name(), about.join(" "))
         });
         let noun = if containers.len() == 1 { "container" } else { "containers" };
         let words = words.collect::<Vec<_>>().join(", ");
@@ -71,7 +71,7 @@ pub(crate) fn integrity(run: &Run) -> String {
     let (source, tcp) = (&run.source, &run.tcp);
     let drops = match &source.kernel_drops {
         Measured::Value(frames) => format!("{} dropped", counted(*frames, "frame")),
-        Measured::Unavailable { unavailable } => format!("drops unknown ({})", clean(unavailable)),
+        Measured::Unavailable { unavailable } => format!("drops unknown ({unavailable})"),
     };
     let mut parts = vec![drops, format!("{} B in gaps", grouped(tcp.gap_bytes))];
     let rare = [
@@ -103,11 +103,11 @@ pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
 pub(crate) fn observer_line(observer: &Observer) -> String {
     let time = |what: &str, ns: &Measured<u64>| match ns {
         Measured::Value(ns) => format!("{what} {}", duration(*ns)),
-        Measured::Unavailable { unavailable } => format!("{what} unknown ({})", clean(unavailable)),
+        Measured::Unavailable { unavailable } => format!("{what} unknown ({unavailable})"),
     };
     let speed = match &observer.frames_per_second {
         Measured::Value(speed) => format!("{} frames/s", grouped(*speed)),
-        Measured::Unavailable { unavailable } => format!("speed unknown ({})", clean(unavailable)),
+        Measured::Unavailable { unavailable } => format!("speed unknown ({unavailable})"),
     };
     let watching = observer.watching.as_ref().map(|cost| format!("; {}", watching_in_words(cost))).unwrap_or_default();
     let own = time("own CPU time", &observer.cpu_ns);
@@ -125,7 +125,7 @@ fn watching_in_words(cost: &WatchingCost) -> String {
             format!("{} of the unwatched throughput", range(share, percent))
         }
         Measured::Unavailable { unavailable } => {
-            format!("share of the unwatched throughput unknown ({})", clean(unavailable))
+            format!("share of the unwatched throughput unknown ({unavailable})")
         }
     };
     let nanoseconds = |ns: f64| with_digits(ns, 0);
@@ -136,7 +136,7 @@ fn watching_in_words(cost: &WatchingCost) -> String {
             nanoseconds(without.median)
         ),
         (Measured::Unavailable { unavailable }, _) | (_, Measured::Unavailable { unavailable }) => {
-            format!("CPU per operation that it takes unknown ({})", clean(unavailable))
+            format!("CPU per operation that it takes unknown ({unavailable})")
         }
     };
     format!("under watch {throughput}, {cpu}; medians of {}", counted(cost.rounds, "round"))
@@ -151,23 +151,20 @@ pub(crate) fn cycle_label(run: &Run) -> String {
             Ok(counters) => match &counters.cycles {
                 Measured::Value(cycles) => return cycles_in_words(cycles.source, cycles.reason.as_deref()),
                 Measured::Unavailable { unavailable } if CpuUnit::OnCpuNs.of(counters).is_ok() => {
-                    return format!("on-CPU time instead of cycles ({})", clean(unavailable));
+                    return format!("on-CPU time instead of cycles ({unavailable})");
                 }
                 Measured::Unavailable { unavailable } => reason = reason.or(Some(unavailable)),
             },
         }
     }
-    format!("not measured ({})", clean(reason.unwrap_or("no reason recorded")))
+    format!("not measured ({})", reason.unwrap_or("no reason recorded"))
 }
 
 fn cycles_in_words(source: CycleSource, reason: Option<&str>) -> String {
     match source {
         CycleSource::Hardware => "hardware counter".to_owned(),
         CycleSource::Reference => {
-            format!(
-                "reference, a unit of time: on-CPU ns x TSC rate ({})",
-                clean(reason.unwrap_or("no reason recorded"))
-            )
+            format!("reference, a unit of time: on-CPU ns x TSC rate ({})", reason.unwrap_or("no reason recorded"))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Plain tables with aligned columns, cut into blocks where the terminal is too narrow.
 
-use super::Style;
+use super::{Style, clean};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// Spaces between columns.
@@ -27,7 +27,7 @@ impl Column {
 
     fn width<'a>(&self, cells: impl Iterator<Item = &'a String>) -> usize {
         let header = self.header.lines().map(|line| line.chars().count());
-        header.chain(cells.map(|cell| cell.chars().count())).max().unwrap_or(0)
+        header.chain(cells.map(|cell| clean(cell).chars().count())).max().unwrap_or(0)
     }
 }
 
@@ -98,7 +98,7 @@ impl Grid {
             let says_something = columns.iter().any(|&at| at >= self.keys && !row[at].is_empty());
             let is_heading = row.iter().skip(self.keys).all(String::is_empty);
             if says_something || is_heading || columns.len() == self.keys {
-                table.add_row(columns.iter().map(|&at| Cell::new(&row[at])).collect::<Vec<_>>());
+                table.add_row(columns.iter().map(|&at| Cell::new(clean(&row[at]))).collect::<Vec<_>>());
             }
         }
         for (position, &at) in columns.iter().enumerate() {
@@ -117,9 +117,10 @@ impl Grid {
 }
 
 /// Splits a sentence into lines of at most `width` characters, those after the first indented; a longer word has a line of
-/// its own.
+/// its own. Lines that the sentence quotes are none.
 pub fn wrapped(text: &str, width: Option<usize>) -> String {
-    let Some(width) = width else { return text.to_owned() };
+    let text = clean(text);
+    let Some(width) = width else { return text };
     let mut out = String::with_capacity(text.len() + 16);
     let mut taken = 0;
     for word in text.split(' ') {

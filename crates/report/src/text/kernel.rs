@@ -1,8 +1,8 @@
 //! The kernel's work by operation, as it was sampled.
 
+use super::beside_columns;
 use super::grid::{Column, Grid};
 use super::number::{DASH, grouped, with_digits};
-use super::{beside_columns, clean};
 use crate::summary::{RoleName, ranked};
 use overhead_model::record::{By, Measured, OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums};
 use overhead_model::{Class, Run};
@@ -36,7 +36,7 @@ fn both(name: &str, via: &str, kernel: Option<&OperationKernel>) -> Vec<Vec<Stri
     let ends = [(RoleName::Server, &kernel.server), (RoleName::Client, &kernel.client)];
     let cells = |(role, work): (RoleName, &Measured<OperationWork>)| {
         let figures = work.value().map(figures)?;
-        Some([vec![clean(name), clean(via), role.name().to_owned()], figures].concat())
+        Some([vec![name.to_owned(), via.to_owned(), role.name().to_owned()], figures].concat())
     };
     ends.into_iter().filter_map(cells).collect()
 }
@@ -63,7 +63,7 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
     let sample = match &counters.by_operation {
         Measured::Value(sample) => sample,
         Measured::Unavailable { unavailable } => {
-            return vec![format!("kernel work by operation: not sampled: {}", clean(unavailable))];
+            return vec![format!("kernel work by operation: not sampled: {unavailable}")];
         }
     };
     let mut lines = Vec::new();
@@ -73,12 +73,12 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
             let work = match work {
                 Measured::Value(work) => work,
                 Measured::Unavailable { unavailable } => {
-                    lines.push(format!("{} {}: no figures: {}", clean(&row.name), role.name(), clean(unavailable)));
+                    lines.push(format!("{} {}: no figures: {unavailable}", row.name, role.name()));
                     continue;
                 }
             };
             if let Measured::Unavailable { unavailable } = &work.time {
-                lines.push(format!("{} {}: no time on a CPU: {}", clean(&row.name), role.name(), clean(unavailable)));
+                lines.push(format!("{} {}: no time on a CPU: {unavailable}", row.name, role.name()));
             }
             let mut calls: BTreeMap<&str, f64> = BTreeMap::new();
             for (name, count) in work.syscalls.iter().chain(&work.shared_syscalls) {
@@ -86,13 +86,13 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
             }
             let calls = calls.iter().map(|(name, count)| format!("{name} {}", with_digits(*count, 2)));
             let calls = calls.collect::<Vec<_>>().join(", ");
-            lines.push(format!("{} {}: {calls}", clean(&row.name), role.name()));
+            lines.push(format!("{} {}: {calls}", row.name, role.name()));
         }
     }
     for (role, sampled) in [(RoleName::Server, &sample.server), (RoleName::Client, &sample.client)] {
         lines.push(match sampled {
             Measured::Value(sampled) => format!("{}: {}", role.name(), in_words(sampled)),
-            Measured::Unavailable { unavailable } => format!("{}: not sampled: {}", role.name(), clean(unavailable)),
+            Measured::Unavailable { unavailable } => format!("{}: not sampled: {unavailable}", role.name()),
         });
     }
     let dropped = if sample.dropped > 0 { format!(", {} dropped", grouped(sample.dropped)) } else { String::new() };

@@ -1,6 +1,5 @@
 //! What the columns of the operations table mean, for those that it has.
 
-use super::clean;
 use super::columns::OperationColumn;
 use super::rows::TableRows;
 use crate::bounds::lower_bounds;
@@ -32,9 +31,7 @@ pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
     let mut said: Vec<String> =
         lines.into_iter().filter(|(there, _)| *there).map(|(_, line)| line.to_owned()).collect();
     let common = table.common_server.as_ref().filter(|_| has(&[Of::Operation]));
-    said.extend(
-        common.map(|server| format!("connection: by the client's end; the server's is {} of all", clean(server))),
-    );
+    said.extend(common.map(|server| format!("connection: by the client's end; the server's is {server} of all")));
     said.extend(table.price.filter(|_| has(&[Of::CostOfMillion, Of::CostOfDay])).map(cost));
     said.extend(lower_bounds(table.run));
     said
@@ -44,6 +41,6 @@ pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
 fn cost(price: &Price) -> String {
     format!(
         "cost: of all bytes on the wire at {}, per million operations and per day at the rate of this run",
-        clean(&price.text)
+        price.text
     )
 }

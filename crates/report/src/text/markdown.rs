@@ -6,11 +6,10 @@ use super::grid::Column;
 use super::legend::legend;
 use super::rows::TableRows;
 use super::table::operations;
-use super::{absolute, clean, distribution, kernel, markdown_cell, projection, sampled};
+use super::{absolute, code_span, distribution, kernel, markdown_cell, projection, sampled};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
-use std::fmt::Write;
 
 /// Returns a run as a heading, its facts as a list, and its operations as a table with what its columns mean; all columns, unless
 /// they are listed.
@@ -70,13 +69,12 @@ pub(crate) fn facts(named: &NamedRun) -> String {
     let mut lines = vec![source_line(run)];
     lines.extend(containers_line(run));
     if counters_only(run) {
-        let absent =
-            |name: RoleName| Some(format!("{}: not measured: {}", name.name(), clean(name.counted(run).err()?)));
+        let absent = |name: RoleName| Some(format!("{}: not measured: {}", name.name(), name.counted(run).err()?));
         lines.extend(RoleName::BOTH.into_iter().filter_map(absent));
     } else {
         lines.extend([balance_line(run), format!("capture: {}", integrity(run))]);
         lines.extend(work(run).into_iter().map(|RoleWork { label, role, absence, operations }| match role {
-            Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
+            Err(reason) => format!("{label}: {absence}: {reason}"),
             Ok(role) => match syscalls_per_operation(role, operations) {
                 Some(calls) => format!("{label}: {} syscalls/op over the whole workload", with_digits(calls, 2)),
                 None => format!("{label}: no workload operations in the window"),
@@ -85,14 +83,13 @@ pub(crate) fn facts(named: &NamedRun) -> String {
     }
     lines.push(format!("cycles: {}", cycle_label(run)));
     lines.push(format!("observer: {}", observer_line(&run.observer)));
-    lines.extend(run.warnings.iter().map(|warning| format!("warning: {}", clean(warning))));
+    lines.extend(run.warnings.iter().map(|warning| format!("warning: {warning}")));
     let mut out = String::new();
     for line in &lines {
         out.extend(["- ", &markdown_cell(line), "\n"]);
     }
     if let Some(command) = command(run) {
-        // Writing to a string does not fail. Two backquotes hold a command that has one.
-        let _ = writeln!(out, "- command: `` {command} ``");
+        out.extend(["- command: ", &code_span(&command), "\n"]);
     }
     out
 }

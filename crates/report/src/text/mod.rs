@@ -22,14 +22,16 @@ pub use markdown::markdown;
 pub use number::{counted, grouped};
 pub use table::table;
 
+pub use clean::markdown_cell;
 pub use clean::{clean, middle_cut};
-pub(crate) use clean::{markdown_cell, shortened};
+pub(crate) use clean::{code_span, shortened};
 pub use facts::quoted;
 pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
 pub use grid::wrapped;
 
 use crate::error::ReportError;
 use overhead_model::Run;
+use overhead_model::outside::to_json;
 
 /// How the terminal wants its text. Whether colour is due (`NO_COLOR`, `--color`, not a terminal) is the caller's to decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,9 +68,7 @@ pub(crate) fn beside_columns(keys: &[&str], figures: Vec<grid::Column>) -> Vec<g
 ///
 /// [`ReportError::Json`] when a number of the record is not finite.
 pub fn json(run: &Run) -> Result<String, ReportError> {
-    let mut text = serde_json::to_string_pretty(run)?;
-    text.push('\n');
-    Ok(text)
+    Ok(to_json(run)?)
 }
 
 #[cfg(test)]

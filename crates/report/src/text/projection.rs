@@ -1,6 +1,5 @@
 //! What a link would have carried, by a model, beside what was measured.
 
-use super::clean;
 use super::grid::{Column, Grid};
 use super::number::{counted, decimal, grouped};
 use crate::summary::{Families, both_sides, per_operation};
@@ -42,7 +41,7 @@ pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
         let mean = |at: usize, total: u64| per_operation(total, counts[at]).map_or_else(String::new, decimal);
         let pair = |of: &dyn Fn(usize) -> u64| [0, 1].map(|at| mean(at, of(at)));
         let figures = [pair(&|at| frames[at]), pair(&|at| Families::of(&sums[at]).frame), pair(&|at| sums[at].total())];
-        [clean(&row.name), clean(&row.via)].into_iter().chain(figures.concat()).collect()
+        [row.name.clone(), row.via.clone()].into_iter().chain(figures.concat()).collect()
     };
     let columns = keys.into_iter().chain(headers.map(Column::right)).collect();
     Grid { columns, rows: rows.iter().map(cells).collect(), keys: 2 }

@@ -1,6 +1,5 @@
 //! The rows of the operations table, and what their cells have to know of the run.
 
-use super::clean;
 use super::number::counted;
 use crate::bounds::LowerBounds;
 use crate::view::ranked_rows;
@@ -73,12 +72,12 @@ impl<'run> TableRows<'run> {
             _ if row.rows > 1 => format!("({})", counted(row.rows, "more row")),
             (None, None) => match &row.statement {
                 // Of operations that are not told apart by statement, and of those without one.
-                Some(statement) if statement.starts_with('(') => clean(&format!("{} {statement}", row.name)),
-                statement => clean(statement.as_ref().unwrap_or(&row.name)),
+                Some(statement) if statement.starts_with('(') => format!("{} {statement}", row.name),
+                statement => statement.as_ref().unwrap_or(&row.name).clone(),
             },
-            (Some(end), None) | (None, Some(end)) => clean(end),
-            (Some(client), Some(_)) if self.common_server.is_some() => clean(client),
-            (Some(client), Some(server)) => clean(&format!("{client} > {server}")),
+            (Some(end), None) | (None, Some(end)) => end.clone(),
+            (Some(client), Some(_)) if self.common_server.is_some() => client.clone(),
+            (Some(client), Some(server)) => format!("{client} > {server}"),
         };
         if self.several_protocols && !row.protocol.is_empty() { format!("{} {name}", row.protocol) } else { name }
     }

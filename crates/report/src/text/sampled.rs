@@ -1,8 +1,8 @@
 //! What windows say of the whole time, with the error of each figure.
 
+use super::beside_columns;
 use super::grid::{Column, Grid};
 use super::number::{DASH, with_digits};
-use super::{beside_columns, clean};
 use crate::summary::ranked;
 use overhead_model::record::{Estimate, Measured, RowEstimates};
 use overhead_model::{Class, Run};
@@ -29,7 +29,7 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
             .into_iter()
             .zip([1.0, 1.0, 1.0, 1e-3, 100.0])
             .map(|(figure, by)| figure.value().map_or_else(|| DASH.to_owned(), |estimate| with_error(estimate, by)));
-        [clean(name), clean(via), sampled.windows.to_string()].into_iter().chain(figures).collect()
+        [name.to_owned(), via.to_owned(), sampled.windows.to_string()].into_iter().chain(figures).collect()
     };
     let rows: Vec<Vec<String>> =
         workload.filter_map(|row| Some(cells(&row.name, &row.via, row.sampled.as_ref()?))).collect();
@@ -44,7 +44,7 @@ pub(super) fn lines(run: &Run) -> Vec<String> {
     {
         lines.push(match figure {
             Measured::Value(estimate) => format!("{} {what} a second", with_error(estimate, 1.0)),
-            Measured::Unavailable { unavailable } => format!("{what} a second: no figure: {}", clean(unavailable)),
+            Measured::Unavailable { unavailable } => format!("{what} a second: no figure: {unavailable}"),
         });
     }
     let sampled =
@@ -52,7 +52,7 @@ pub(super) fn lines(run: &Run) -> Vec<String> {
     let mut reasons: Vec<&str> = sampled.flat_map(figures).filter_map(Measured::reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
-    lines.extend(reasons.into_iter().map(|reason| format!("{DASH}: {}", clean(reason))));
+    lines.extend(reasons.into_iter().map(|reason| format!("{DASH}: {reason}")));
     lines.push(
         "all other figures are of what was seen in the windows; percentiles and extremes have no error".to_owned(),
     );

@@ -219,7 +219,7 @@ fn narrowed_to(grid: &mut Grid, shown: &[OperationColumn], chars: usize) {
 
 fn shorten(grid: &mut Grid, column: usize, chars: usize) {
     let names = grid.rows.iter_mut().filter_map(|row| row.get_mut(column));
-    names.for_each(|name| *name = middle_cut(name, chars));
+    names.for_each(|name| *name = middle_cut(&clean(name), chars));
 }
 
 /// A column of the accounts table.
@@ -276,7 +276,7 @@ fn accounts_grid(
     let headers = keys.iter().map(|key| Column::left(key)).chain(shown.iter().map(|(name, _)| Column::right(name)));
     let cells = |(row, side, amounts): &(&ViewRow, &str, &Amounts)| {
         let mut cells = vec![table.name_cell(row)];
-        cells.extend(with_via.then(|| clean(&row.via)));
+        cells.extend(with_via.then(|| row.via.clone()));
         cells.push((*side).to_owned());
         cells.extend(shown.iter().map(|(_, accounts)| match accounts.as_slice() {
             [account] => account_cell(amounts, *account, row.samples(), bounds),
@@ -318,7 +318,7 @@ fn work(run: &Run, style: Style) -> String {
     for RoleWork { label, role, absence, operations } in summary::work(run) {
         let line = match role {
             Ok(role) => format!("{label} syscalls/op: {}", syscall_list(role, operations)),
-            Err(reason) => format!("{label}: {absence}: {}", clean(reason)),
+            Err(reason) => format!("{label}: {absence}: {reason}"),
         };
         let _ = writeln!(out, "{}", wrapped(&line, style.prose));
     }
@@ -344,8 +344,7 @@ fn absolute_section(run: &Run, style: Style) -> String {
     }
     for name in RoleName::BOTH {
         if let Err(reason) = name.counted(run) {
-            let _ =
-                writeln!(out, "{}", wrapped(&format!("{}: not measured: {}", name.name(), clean(reason)), style.prose));
+            let _ = writeln!(out, "{}", wrapped(&format!("{}: not measured: {reason}", name.name()), style.prose));
         }
     }
     out
@@ -384,7 +383,7 @@ fn syscall_list(role: &Role, count: u64) -> String {
     let shown: Vec<String> = calls
         .iter()
         .take(8)
-        .filter_map(|(name, calls)| Some(format!("{} {}", clean(name), with_digits(per_operation(*calls, count)?, 2))))
+        .filter_map(|(name, calls)| Some(format!("{name} {}", with_digits(per_operation(*calls, count)?, 2))))
         .collect();
     let more = calls.len().saturating_sub(8);
     match (shown.is_empty(), more) {
@@ -402,7 +401,7 @@ fn foot(run: &Run, style: Style) -> String {
     }
     out.push('\n');
     for warning in &run.warnings {
-        let line = wrapped(&format!("warning: {}", clean(warning)), style.prose);
+        let line = wrapped(&format!("warning: {warning}"), style.prose);
         out.push_str(&if style.color { alarming(&line) } else { line });
         out.push('\n');
     }
