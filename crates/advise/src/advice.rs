@@ -13,7 +13,7 @@ pub struct Advice {
     pub waited_ns: u64,
     /// Operations of the application.
     pub operations: u64,
-    /// Operations that were not looked at, for there were too many kinds of them.
+    /// Operations that were not looked at: of too many kinds, or beyond those that may be open at once.
     pub unlisted_operations: u64,
     /// By saving, largest first.
     pub findings: Vec<Finding>,

@@ -36,6 +36,10 @@ pub struct Observer {
     labelled: Option<RowId>,
     /// The operation that closed last.
     closed: Option<Open>,
+    /// Operations that are open on all connections, and kept.
+    open: usize,
+    /// The operation that closed last was beyond the limit when it began.
+    is_unlisted: bool,
 }
 
 #[derive(Default)]
@@ -120,6 +124,8 @@ impl Observer {
             turns: Turns::default(),
             labelled: None,
             closed: None,
+            open: 0,
+            is_unlisted: false,
         }
     }
 
@@ -292,7 +298,11 @@ impl Observer {
                     self.turns.kept().protocol = protocol;
                 }
             }
-            Trace::Closed { op, .. } => self.closed = self.turns.kept().open.remove(&op),
+            Trace::Closed { op, .. } => {
+                self.closed = self.turns.kept().open.remove(&op);
+                self.is_unlisted = op.is_some() && self.closed.is_none();
+                self.open -= usize::from(op.is_some() && self.closed.is_some());
+            }
             _ => {}
         }
     }
@@ -306,6 +316,10 @@ impl Observer {
         let connection = self.turns.kept();
         if begun.op.is_some() {
             connection.latest = Some(begun.number);
+            if self.open >= limits::OPEN {
+                return;
+            }
+            self.open += 1;
         }
         connection.open.insert(begun.op, Open { number: begun.number, ..Open::default() });
     }
@@ -464,6 +478,10 @@ impl Tally for Observer {
 
     fn operation(&mut self, id: RowId, operation: &Operation) {
         let mut open = self.closed.take().unwrap_or_default();
+        if std::mem::take(&mut self.is_unlisted) {
+            self.seen.unlisted += 1;
+            return;
+        }
         let Some((row_number, statement)) = self.statements.get(id.0 as usize).cloned() else {
             self.seen.unlisted += 1;
             return;

@@ -109,3 +109,34 @@ fn a_capture_that_is_cut_gives_partial_advice() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(!output.stdout.is_empty());
 }
+
+/// A capture in which a client of memcached sends `mn` so often, and is never answered.
+fn unanswered(times: usize) -> Vec<u8> {
+    let mut capture = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    let stream = b"mn\r\n".repeat(times);
+    // Ports 40000 and 11211, in either direction; both ends open the connection.
+    let (client, server) = ([0x9c, 0x40, 0x2b, 0xcb], [0x2b, 0xcb, 0x9c, 0x40]);
+    let opening = [(client, 2_u8, 0_u32, &stream[..0]), (server, 18, 7, &stream[..0])];
+    let requests = (0..).zip(stream.chunks(1_400)).map(|(at, segment)| (client, 16, 1 + at * 1_400, segment));
+    for (ports, flags, seq, payload) in opening.into_iter().chain(requests) {
+        let len = 40 + payload.len() as u16;
+        let ends = if ports == client { [10, 0, 0, 2, 10, 0, 0, 1] } else { [10, 0, 0, 1, 10, 0, 0, 2] };
+        let ip = [&[0x45, 0], &len.to_be_bytes()[..], &[0, 0, 0x40, 0, 64, 6, 0, 0], &ends].concat();
+        let tcp = [&ports, &seq.to_be_bytes()[..], &[0, 0, 0, 8, 0x50, flags, 255, 255, 0, 0, 0, 0]].concat();
+        let frame = [&[2; 12][..], &[8, 0], &ip, &tcp, payload].concat();
+        capture.extend([0, seq, frame.len() as u32, frame.len() as u32].map(u32::to_le_bytes).concat());
+        capture.extend(frame);
+    }
+    capture
+}
+
+#[test]
+fn operations_that_wait_for_answers_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unanswered.pcap");
+    std::fs::write(&path, unanswered(140_000)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_overhead")).arg("advise").arg(&path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("8928 operations were not looked at: they are of too many kinds"), "{said}");
+    assert_eq!(output.status.code(), Some(3));
+}

@@ -110,7 +110,7 @@ impl Advise {
         }
         if advice.unlisted_operations > 0 {
             let unlisted = advice.unlisted_operations;
-            warnings.partial(format!("{unlisted} operations of too many kinds were not looked at"));
+            warnings.partial(format!("{unlisted} operations were not looked at: they are of too many kinds, or too many were under way at once"));
         }
         let style = text::AdviceStyle {
             style: print::style(self.color.wanted()),
