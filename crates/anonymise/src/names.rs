@@ -72,7 +72,10 @@ impl Filler {
                 SpanKind::Quoted => self.identifier(inside(token)),
                 // What says which bytes of a copy are what.
                 SpanKind::Text if is_copy && token.len() <= 7 => {}
-                SpanKind::Text => self.literal(inside_text(token)),
+                SpanKind::Text => {
+                    self.tag(token);
+                    self.literal(inside_text(token));
+                }
                 SpanKind::Number => self.digits(token),
                 SpanKind::Hexadecimal => {
                     let from = token.iter().position(|byte| matches!(byte, b'x' | b'X')).map_or(0, |at| at + 1);
@@ -89,6 +92,22 @@ impl Filler {
             }
         }
         self.text(bytes.get_mut(end..).unwrap_or_default());
+    }
+
+    /// The tag at both ends of a text in dollars.
+    fn tag(&self, token: &mut [u8]) {
+        let Some(len) = token.iter().skip(1).position(|byte| *byte == b'$').filter(|_| token.first() == Some(&b'$'))
+        else {
+            return;
+        };
+        let end = token.len().saturating_sub(1);
+        let places = [1..1 + len, end.saturating_sub(len)..end];
+        if len == 0 || token.len() < 2 * len + 4 {
+            return;
+        }
+        for place in places {
+            self.identifier(token.get_mut(place).unwrap_or_default());
+        }
     }
 
     /// A literal. What a backslash is followed by stays, for it says what that stands for.
@@ -225,6 +244,7 @@ mod tests {
             ("SELEC 1", "SELEC _"),
             ("SELECT E'a\\nb', date'2024-01-02', '\\x0a'", "SELECT E'_\\n_', date'____-__-__', '\\x__'"),
             ("SELECT * FROM pg_class WHERE \"Zq\" = $$its$$", "SELECT * FROM pg_class WHERE \"__\" = $$___$$"),
+            ("SELECT $Zq$Xy$Zq$", "SELECT $__$__$__$"),
             ("COPY tt FROM STDIN (DELIMITER E'\\t')", "COPY __ FROM STDIN (DELIMITER E'\\t')"),
         ] {
             check(Protocol::Pgwire, text, stays);

@@ -1,7 +1,7 @@
 //! Which field is replaced, and how: by its account, and by its name where that does not say enough.
 
 use crate::fill::Filler;
-use overhead_model::{Account, Protocol};
+use overhead_model::{Account, Protocol, Side};
 
 /// A field about to be replaced, and what came before it.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,8 @@ pub struct FieldAt<'a> {
     pub protocol: Protocol,
     /// Where it is posted.
     pub account: Account,
+    /// Who sent it.
+    pub side: Side,
     /// The groups that it lies in.
     pub groups: &'a [&'static str],
     /// Its name.
@@ -58,8 +60,7 @@ pub enum Treatment {
 use Treatment::{Address, Binary, Data, Error, Handshake, Info, Keep, Name, Opaque, Path, Statement, Status, Text};
 
 /// Header fields of HTTP whose values are nobody's data.
-const HEADERS: [&str; 20] = [
-    "accept",
+const HEADERS: [&str; 15] = [
     "accept-encoding",
     "accept-ranges",
     "cache-control",
@@ -70,15 +71,134 @@ const HEADERS: [&str; 20] = [
     "date",
     "expect",
     "keep-alive",
-    "server",
     "te",
-    "trailer",
     "transfer-encoding",
     "upgrade",
-    "user-agent",
-    "vary",
     "x-content-type-options",
     "x-elastic-product",
+];
+
+/// Others whose names everybody uses (RFC 9110 section 18.4); their values are replaced, but for what names the software.
+const NAMES: [&str; 27] = [
+    "accept",
+    "accept-charset",
+    "accept-language",
+    "age",
+    "allow",
+    "authorization",
+    "content-disposition",
+    "content-language",
+    "content-range",
+    "cookie",
+    "etag",
+    "expires",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "last-modified",
+    "location",
+    "origin",
+    "range",
+    "referer",
+    "server",
+    "set-cookie",
+    "trailer",
+    "user-agent",
+    "vary",
+    "www-authenticate",
+];
+
+/// Reasons that RFC 9110 section 15 gives, and RFC 6585.
+const REASONS: [&str; 32] = [
+    "Continue",
+    "Switching Protocols",
+    "OK",
+    "Created",
+    "Accepted",
+    "No Content",
+    "Partial Content",
+    "Moved Permanently",
+    "Found",
+    "See Other",
+    "Not Modified",
+    "Temporary Redirect",
+    "Permanent Redirect",
+    "Bad Request",
+    "Unauthorized",
+    "Forbidden",
+    "Not Found",
+    "Method Not Allowed",
+    "Not Acceptable",
+    "Request Timeout",
+    "Conflict",
+    "Gone",
+    "Length Required",
+    "Precondition Failed",
+    "Content Too Large",
+    "Expectation Failed",
+    "Too Many Requests",
+    "Internal Server Error",
+    "Not Implemented",
+    "Bad Gateway",
+    "Service Unavailable",
+    "Gateway Timeout",
+];
+
+/// Subcommands of memcached.
+const SUBCOMMANDS: [&str; 34] = [
+    "automove",
+    "cachedump",
+    "cluster",
+    "connevents",
+    "conns",
+    "crawl",
+    "detail",
+    "disable",
+    "dump",
+    "enable",
+    "fetchers",
+    "free_memchunks",
+    "get",
+    "graceful",
+    "hash",
+    "item_age",
+    "items",
+    "metadump",
+    "mgdump",
+    "mode",
+    "mutations",
+    "off",
+    "on",
+    "reassign",
+    "reset",
+    "settings",
+    "sizes",
+    "sizes_disable",
+    "sizes_enable",
+    "slabs",
+    "sleep",
+    "temp_ttl",
+    "tocrawl",
+    "tune",
+];
+
+/// Attributes that connectors of `MySQL` and `MariaDB` tell of themselves.
+const ATTRIBUTES: [&str; 14] = [
+    "_client_license",
+    "_client_name",
+    "_client_role",
+    "_client_version",
+    "_os",
+    "_pid",
+    "_platform",
+    "_runtime_vendor",
+    "_runtime_version",
+    "_server_host",
+    "_server_host_type",
+    "_source_host",
+    "_thread",
+    "program_name",
 ];
 
 /// Options of CQL that say what is spoken, and by which driver.
@@ -139,7 +259,7 @@ impl FieldAt<'_> {
             Account::Unknown if self.field == "ciphertext" => Binary,
             Account::Unknown => Opaque,
             Account::Framing if self.field == "checksum" => Binary,
-            Account::Query => self.query(),
+            Account::Query => self.query(bytes),
             Account::Data => self.data(bytes),
             Account::Schema => self.schema(),
             Account::Metadata => self.metadata(bytes),
@@ -148,10 +268,11 @@ impl FieldAt<'_> {
         }
     }
 
-    fn query(&self) -> Treatment {
+    fn query(&self, bytes: &[u8]) -> Treatment {
         match (self.protocol, self.field) {
             (Protocol::Pgwire | Protocol::Mysql | Protocol::Cql, "statement") => Statement,
             (Protocol::Http, "path") => Path,
+            (Protocol::Memcache, "subcommand") if !is_one_of(&SUBCOMMANDS, bytes) => Text,
             (Protocol::Mongo, "collection") => Name,
             (Protocol::Mongo, "value") | (Protocol::Resp, "script") => Text,
             _ => Keep,
@@ -211,12 +332,19 @@ impl FieldAt<'_> {
             (Protocol::Pgwire, "password" | "response" | "challenge" | "salt" | "secret key" | "data") => Data,
             // What authenticates by SASL.
             (Protocol::Memcache, "value") => Data,
+            // Answers are found by it: equal ones stay equal.
+            (Protocol::Memcache, "opaque") if bytes.iter().all(u8::is_ascii_graphic) => Name,
+            (Protocol::Memcache, "opaque") => Binary,
+            (Protocol::Mysql, "name") if !is_one_of(&ATTRIBUTES, bytes) => Text,
             (Protocol::Mysql, "user name" | "database name") => Name,
             (Protocol::Mysql, "random data") => Binary,
             // One byte says how to go on.
             (Protocol::Mysql, "authentication data") if bytes.len() > 1 => Binary,
             (Protocol::Mysql, "session state" | "file name") => Text,
             (Protocol::Mysql, "value") if !name(&["_client_name", "_client_version", "_server_host_type"]) => Text,
+            (Protocol::Http, "header name") if !is_one_of(&HEADERS, bytes) && !is_one_of(&NAMES, bytes) => Name,
+            (Protocol::Http, "header value") if self.side == Side::Request && name(&["user-agent"]) => Keep,
+            (Protocol::Http, "header value") if self.side == Side::Response && name(&["server"]) => Keep,
             (Protocol::Http, "header value") if !name(&HEADERS) => Text,
             (Protocol::Http, "scheme and host" | "not a header" | "chunk extension") => Text,
             (Protocol::Mongo, "database") => Name,
@@ -257,6 +385,7 @@ impl FieldAt<'_> {
                 | "table name" | "column name" | "data type name",
             ) => Text,
             (Protocol::Cql, "error message" | "details") => Text,
+            (Protocol::Http, "reason") if !is_one_of(&REASONS, bytes) => Text,
             (Protocol::Cql, "address") => Address,
             (Protocol::Mysql, "message") => Error,
             (Protocol::Mysql, "info") => Text,
@@ -267,6 +396,11 @@ impl FieldAt<'_> {
             _ => Keep,
         }
     }
+}
+
+/// Returns whether these bytes are one of the words, in upper or lower case.
+fn is_one_of(words: &[&str], bytes: &[u8]) -> bool {
+    words.iter().any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Replaces the text of an error of `MySQL`: behind a byte that says so, a code of two, and a state of five behind `#`.
@@ -317,4 +451,48 @@ pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
 pub fn behind_first_word(filler: &Filler, bytes: &mut [u8]) {
     let first = bytes.iter().position(|byte| *byte == b' ').unwrap_or(bytes.len());
     filler.text(bytes.get_mut(first..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn treatment(
+        protocol: Protocol,
+        account: Account,
+        (field, name, side): (&'static str, &str, Side),
+        bytes: &str,
+    ) -> Treatment {
+        let (groups, operation, name) = (&[][..], &b""[..], name.as_bytes());
+        let at = FieldAt { protocol, account, side, groups, field, operation, name, kind: 0, is_compressed: false };
+        at.treatment(bytes.as_bytes())
+    }
+
+    #[test]
+    fn words_that_are_not_the_protocol_s_own_are_replaced() {
+        use Account::{Metadata, Query, Status};
+        use Protocol::{Http, Memcache, Mysql};
+        let (request, response) = (Side::Request, Side::Response);
+        for (protocol, account, field, kept, replaced) in [
+            (Http, Status, ("reason", "", response), "not found", "Canary Found"),
+            (Http, Metadata, ("header name", "", request), "Content-Length", "X-Canary"),
+            (Memcache, Query, ("subcommand", "", request), "items", "canary"),
+            (Mysql, Metadata, ("name", "", request), "_client_name", "canary"),
+        ] {
+            assert_eq!(treatment(protocol, account, field, kept), Keep, "{kept}");
+            assert_ne!(treatment(protocol, account, field, replaced), Keep, "{replaced}");
+        }
+        for (name, side, stays) in [
+            ("Accept", request, false),
+            ("Vary", response, false),
+            ("Server", request, false),
+            ("Server", response, true),
+        ] {
+            let found = treatment(Http, Metadata, ("header value", name, side), "canary");
+            assert_eq!(found == Keep, stays, "{name} {side:?}");
+        }
+        for opaque in ["canary", "\u{1}\u{2}\u{3}\u{4}"] {
+            assert_ne!(treatment(Memcache, Metadata, ("opaque", "", request), opaque), Keep);
+        }
+    }
 }

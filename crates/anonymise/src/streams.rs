@@ -241,6 +241,7 @@ impl Streams {
         let at = FieldAt {
             protocol,
             account,
+            side,
             groups: &direction.groups,
             field: direction.field,
             operation,
@@ -276,7 +277,8 @@ impl Streams {
         (direction.field, direction.replaced) = ("compressed", wire);
         let is_whole = runs.len() == 1;
         for (offset, mut run) in runs {
-            let anew = if is_whole { direction.repack(filler, addresses, (protocol, &inner), &run) } else { None };
+            let anew =
+                if is_whole { direction.repack(filler, addresses, (side, protocol, &inner), &run) } else { None };
             match anew {
                 Some(anew) => run = anew,
                 None => filler.binary(&mut run),
@@ -378,7 +380,7 @@ impl Direction {
         &mut self,
         filler: &Filler,
         addresses: &Addresses,
-        (protocol, inner): (Protocol, &[(Account, &'static str, u64)]),
+        (side, protocol, inner): (Side, Protocol, &[(Account, &'static str, u64)]),
         wire: &[u8],
     ) -> Option<Vec<u8>> {
         let len = usize::try_from(inner.iter().map(|(_, _, len)| len).sum::<u64>()).ok()?;
@@ -392,7 +394,7 @@ impl Direction {
             self.field = field;
             let (groups, operation) = (&self.groups, self.command.as_slice());
             let (name, kind) = (&self.name, self.kind);
-            let at = FieldAt { protocol, account, groups, field, operation, name, kind, is_compressed: true };
+            let at = FieldAt { protocol, account, side, groups, field, operation, name, kind, is_compressed: true };
             let treatment = at.treatment(bytes);
             self.notice(bytes);
             stays.resize(stays.len() + bytes.len(), treatment == Treatment::Keep);
