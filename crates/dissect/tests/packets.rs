@@ -111,6 +111,50 @@ fn sessions_over_ethernet_are_link() {
 }
 
 #[test]
+fn frames_of_ppp_have_long_and_short_protocol_fields() {
+    for (link, header) in [
+        (LinkType::PPP, &[0xff, 3, 0, 0x21][..]),
+        (LinkType::PPP, &[0, 0x21]),
+        (LinkType::PPP, &[0x21]),
+        (LinkType::PPP_SERIAL, &[0xff, 3, 0, 0x21]),
+        (LinkType::PPP_SERIAL, &[0xff, 3, 0x21]),
+    ] {
+        let book = of_link(link, |packet| [header, packet].concat());
+        has_headers(&book, [header.len() as u64, 20, 20]);
+    }
+    let session = |packet: &[u8]| {
+        let len = (packet.len() as u16 + 2).to_be_bytes();
+        [&[0x11, 0, 0, 7, len[0], len[1], 0x00, 0x21], packet].concat()
+    };
+    has_headers(&of_link(LinkType::PPP_ETHER, session), [8, 20, 20]);
+    // A control protocol.
+    is_other(&of_link(LinkType::PPP_SERIAL, |packet| [&[0xff, 3, 0xc0, 0x21], packet].concat()));
+}
+
+#[test]
+fn metadata_of_switches_is_link() {
+    let book = around(|packet| ethernet(&[0x89, 0x09, 1, 1, 0, 1, 0, 9, 8, 0], packet));
+    has_headers(&book, [22, 20, 20]);
+}
+
+#[test]
+fn mirrored_frames_are_taken_out_of_their_tunnels() {
+    let inner = |packet: &[u8]| ethernet(&[8, 0], packet);
+    for header in [
+        &[0, 0, 0x88, 0xbe][..],
+        &[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 1, 0, 5, 0, 0, 0, 0],
+        &[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 1, 0, 5, 0, 0, 0, 9, 0, 0, 0, 0],
+        &[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 1, 0, 5, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+    ] {
+        let book = around(|packet| ethernet(&[8, 0], &ip(47, &[header, &inner(packet)].concat())));
+        has_headers(&book, [14, 20 + header.len() as u64 + 14 + 20, 20]);
+    }
+    let of_ip = [0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 1, 0, 5, 0, 0, 0, 9, 0, 0, 8, 0];
+    let book = around(|packet| ethernet(&[8, 0], &ip(47, &[&of_ip, packet].concat())));
+    has_headers(&book, [14, 20 + of_ip.len() as u64 + 20, 20]);
+}
+
+#[test]
 fn cooked_frames_can_be_tagged() {
     let sll = |protocol: &[u8], packet: &[u8]| [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], protocol, packet].concat();
     has_headers(&of_link(LinkType::LINUX_SLL, |packet| sll(&[8, 0], packet)), [16, 20, 20]);

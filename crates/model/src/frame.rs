@@ -73,6 +73,12 @@ impl LinkType {
     pub const ETHERNET: Self = Self(1);
     /// Raw IP as some BSDs number it.
     pub const RAW_BSD: Self = Self(12);
+    /// PPP, with or without the two bytes of HDLC before the protocol.
+    pub const PPP: Self = Self(9);
+    /// PPP in frames like those of HDLC (RFC 1662).
+    pub const PPP_SERIAL: Self = Self(50);
+    /// A session of PPP over Ethernet, without the Ethernet header (RFC 2516).
+    pub const PPP_ETHER: Self = Self(51);
     /// Raw IP as OpenBSD numbers it.
     pub const RAW_OPENBSD: Self = Self(14);
     /// Raw IPv4 or IPv6, by its version nibble.
@@ -96,6 +102,9 @@ impl LinkType {
             Self::NULL => Some("NULL"),
             Self::ETHERNET => Some("EN10MB"),
             Self::RAW_BSD | Self::RAW_OPENBSD | Self::RAW => Some("RAW"),
+            Self::PPP => Some("PPP"),
+            Self::PPP_SERIAL => Some("PPP_SERIAL"),
+            Self::PPP_ETHER => Some("PPP_ETHER"),
             Self::LOOP => Some("LOOP"),
             Self::LINUX_SLL => Some("LINUX_SLL"),
             Self::IPV4 => Some("IPV4"),

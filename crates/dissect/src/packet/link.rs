@@ -14,6 +14,8 @@ const DOUBLE_TAG: u16 = 0x9100;
 const MPLS: u16 = 0x8847;
 const MPLS_UPSTREAM: u16 = 0x8848;
 const PPPOE_SESSION: u16 = 0x8864;
+/// Metadata of Cisco's switches, before what it is about.
+const CISCO_METADATA: u16 = 0x8909;
 
 /// Offset and kind of what the link layer carries; `None` where the header is not whole or not known.
 pub fn header(link: LinkType, bytes: &[u8]) -> Option<(usize, Layer)> {
@@ -25,6 +27,8 @@ pub fn header(link: LinkType, bytes: &[u8]) -> Option<(usize, Layer)> {
         LinkType::ETHERNET => Some((0, Layer::Ethernet)),
         LinkType::LINUX_SLL => Some((16, ether_type_at(14)?)),
         LinkType::LINUX_SLL2 => Some((20, ether_type_at(0)?)),
+        LinkType::PPP | LinkType::PPP_SERIAL => ppp(bytes),
+        LinkType::PPP_ETHER => Some((0, Layer::EtherType(PPPOE_SESSION))),
         LinkType::NULL | LinkType::LOOP => Some((4, address_family(*bytes.first_chunk()?)?)),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             Some((0, ip_version(*bytes.first()?)?))
@@ -44,7 +48,7 @@ fn address_family(field: [u8; 4]) -> Option<Layer> {
     of(u32::from_le_bytes(field)).or_else(|| of(u32::from_be_bytes(field)))
 }
 
-fn ip_version(first: u8) -> Option<Layer> {
+pub fn ip_version(first: u8) -> Option<Layer> {
     match first >> 4 {
         4 => Some(Layer::EtherType(IPV4)),
         6 => Some(Layer::EtherType(IPV6)),
@@ -71,6 +75,14 @@ pub fn carried(walk: &mut Walk<'_>, ether_type: u16) -> Result<Layer, Stop> {
         }
         MPLS | MPLS_UPSTREAM => Ok(Layer::Mpls),
         PPPOE_SESSION => pppoe(walk),
+        CISCO_METADATA => {
+            // A version, and the number of options of 4 bytes each.
+            let [_, options] = walk.peek()?;
+            walk.at += 2 + 4 * usize::from(options);
+            let [high, low] = walk.peek()?;
+            walk.at += 2;
+            Ok(Layer::EtherType(u16::from_be_bytes([high, low])))
+        }
         _ => Err(Stop::Other),
     }
 }
@@ -95,9 +107,26 @@ fn pppoe(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     walk.at += 6;
     walk.bound(usize::from(u16::from_be_bytes([high, low])));
     walk.at += 2;
-    match u16::from_be_bytes(protocol) {
-        0x0021 => Ok(Layer::EtherType(IPV4)),
-        0x0057 => Ok(Layer::EtherType(IPV6)),
-        _ => Err(Stop::Other),
+    ppp_protocol(u16::from_be_bytes(protocol)).ok_or(Stop::Other)
+}
+
+/// A PPP frame (RFC 1661 section 2, RFC 1662 section 3.1): address and control may be left out, and so may the first byte of the protocol.
+fn ppp(bytes: &[u8]) -> Option<(usize, Layer)> {
+    let start = if bytes.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
+    let (len, protocol) = match *bytes.get(start..)? {
+        [short, ..] if short & 1 == 1 => (1, u16::from(short)),
+        [high, low, ..] => (2, u16::from_be_bytes([high, low])),
+        _ => return None,
+    };
+    // Control protocols carry no segment.
+    Some((start + len, ppp_protocol(protocol).unwrap_or(Layer::EtherType(0))))
+}
+
+/// What a protocol number of PPP announces.
+fn ppp_protocol(protocol: u16) -> Option<Layer> {
+    match protocol {
+        0x0021 => Some(Layer::EtherType(IPV4)),
+        0x0057 => Some(Layer::EtherType(IPV6)),
+        _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! What IP carries other than TCP: tunnels, whose inner packet is what counts, and everything else.
 
+use super::link;
 use super::walk::{Layer, Stop, Walk};
 
 /// Protocol numbers (IANA).
@@ -15,6 +16,9 @@ const VXLAN_PORT_BEFORE: u16 = 8472;
 const GENEVE_PORT: u16 = 6081;
 /// Ethernet type of an Ethernet frame in a tunnel (transparent Ethernet bridging).
 const BRIDGED: u16 = 0x6558;
+/// Mirrored frames of switches: ERSPAN of types I and II, and of type III.
+const ERSPAN: u16 = 0x88be;
+const ERSPAN_III: u16 = 0x22eb;
 
 /// The header of `protocol`, where it is that of a tunnel.
 pub fn carried(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
@@ -42,7 +46,30 @@ fn gre(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     }
     let optional = [0x80, 0x20, 0x10].iter().filter(|&&flag| flags & flag != 0).count();
     walk.at += 4 + 4 * optional;
-    Ok(of_ether_type(u16::from_be_bytes([high, low])))
+    match u16::from_be_bytes([high, low]) {
+        ERSPAN => {
+            // Type I has neither a sequence number nor a header of its own.
+            walk.at += if flags & 0x10 == 0 { 0 } else { 8 };
+            Ok(Layer::Ethernet)
+        }
+        ERSPAN_III => erspan_iii(walk),
+        ether_type => Ok(of_ether_type(ether_type)),
+    }
+}
+
+/// ERSPAN of type III (draft-foschiano-erspan-03 section 4.3): the last bit says whether 8 more bytes follow the 12, and a field of 5
+/// bits what is carried: an Ethernet frame, or an IP packet.
+fn erspan_iii(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    let [.., kind, more] = walk.peek::<12>()?;
+    walk.at += if more & 1 == 0 { 12 } else { 20 };
+    match kind >> 2 & 0x1f {
+        0 => Ok(Layer::Ethernet),
+        2 => {
+            let [first] = walk.peek()?;
+            link::ip_version(first).ok_or(Stop::Other)
+        }
+        _ => Err(Stop::Other),
+    }
 }
 
 /// An authentication header (RFC 4302 section 2): its length is in units of 4 bytes without the first two.
