@@ -18,6 +18,8 @@ pub enum Look {
     MysqlX,
     /// SSH.
     Ssh,
+    /// A further subflow of Multipath TCP, which has a part of a connection's payload (RFC 8684).
+    Subflow,
     /// None of these.
     Unknown,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Look {
             Self::Kafka => "Kafka",
             Self::MysqlX => "MySQL's X Protocol",
             Self::Ssh => "SSH",
+            Self::Subflow => "a subflow of Multipath TCP",
             Self::Unknown => "another protocol",
         })
     }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Book, Captured, HEADERS, Talk, dissect};
+use overhead_decode::{Foreign, Look, Note};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Data, Ip, Link, Retransmission, Tcp};
 use overhead_model::Side::{Request, Response};
@@ -645,5 +646,37 @@ proptest! {
             frame.original_len = longer.unwrap_or(0).max(frame.original_len);
         }
         of_redis(&talk.frames);
+    }
+}
+
+/// The exchange with this option in its first frame, a SYN.
+fn opened_with(option: &[u8; 12]) -> Talk {
+    let mut talk = exchange();
+    let frame = &mut talk.frames[0].bytes;
+    frame.splice(54..54, *option);
+    frame[17] += 12;
+    frame[46] = 0x80;
+    talk.frames[0] = Captured::ethernet(talk.frames[0].time_ns, talk.frames[0].bytes.clone());
+    talk
+}
+
+#[test]
+fn further_subflows_of_multipath_tcp_are_named_and_not_decoded() {
+    let joins = opened_with(&[1, 1, 30, 10, 0x10, 0, 1, 2, 3, 4, 5, 6]);
+    let any = Selection { ports: vec![(6379, vec![Protocol::Resp, Protocol::Memcache])] };
+    for (selection, expected) in [(Selection::default(), Some(Protocol::Resp)), (any, None)] {
+        let book = dissect(&joins.frames, &selection);
+        let note = Note::Foreign(Foreign { port: 6379, look: Look::Subflow, expected });
+        assert_eq!(book.totals.notes.get(&note), Some(&1), "{:?}", book.totals.notes);
+        assert!(book.find("GET").is_none(), "{:?}", book.names());
+    }
+    // The first subflow, and other options, say nothing of the kind.
+    for option in [
+        [1, 1, 30, 10, 0x01, 0, 1, 2, 3, 4, 5, 6],
+        [2, 4, 5, 180, 1, 1, 4, 2, 1, 1, 1, 0],
+        [0, 30, 30, 9, 0x10, 0, 0, 0, 0, 0, 0, 0],
+    ] {
+        let book = of_redis(&opened_with(&option).frames);
+        assert_eq!((book.row("GET").operations.len(), book.totals.notes.len()), (1, 0));
     }
 }

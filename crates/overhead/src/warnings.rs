@@ -202,6 +202,13 @@ impl Warnings {
         let Foreign { port, look, expected } = foreign;
         let look_like = if count == 1 { "looks like" } else { "look like" };
         let place = if port == 0 { "on other ports".to_owned() } else { format!("on port {port}") };
+        if look == Look::Subflow {
+            return self.partial(format!(
+                "{} {place} {} of Multipath TCP, which spreads the payload of a connection: rows are incomplete, and this payload is in `unknown` or `other`; measure without it (`sysctl net.mptcp.enabled=0`)",
+                counted(count, "further subflow"),
+                if count == 1 { "is" } else { "are" }
+            ));
+        }
         let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
         let remedy = match look {
             Look::Ours(protocol) => {

@@ -16,7 +16,7 @@ mod turns;
 use crate::early::EarlyPart;
 use crate::ledger::{Arrival, Book, Ledger, Owner};
 use crate::limits;
-use crate::packet::Segment;
+use crate::packet::{self, Segment};
 use crate::select::Verdict;
 use crate::tls::{ClearPart, KeyLog};
 use counts::Counts;
@@ -133,7 +133,7 @@ impl Flow {
             _ => None,
         };
         let ends = if from_client { [source, destination] } else { [destination, source] };
-        Self {
+        let mut flow = Self {
             ends,
             is_client_lesser: ends[0] <= ends[1],
             halves: if segment.stream.is_some() {
@@ -155,7 +155,11 @@ impl Flow {
             memory: Memory::new(turns),
             is_settled: false,
             stream: segment.stream.map(|piece| Box::new(Stream::of(piece))),
+        };
+        if segment.flags.syn && packet::joins_connection(segment.options) {
+            flow.leave_subflow();
         }
+        flow
     }
 
     /// Returns which connection it is, with this number.

@@ -108,6 +108,18 @@ impl Flow {
         self.book.note(Note::Foreign(Foreign { port, look, expected }));
     }
 
+    /// The connection has a part of another one's payload: nothing in it is a message.
+    pub(super) fn leave_subflow(&mut self) {
+        self.unproven = false;
+        if let Stage::Decoding(_) = self.stage {
+            return self.refuse(Look::Subflow);
+        }
+        if let Stage::Sniffing(_) = std::mem::replace(&mut self.stage, Stage::Other) {
+            let port = self.ends[Side::Response as usize].port();
+            self.book.note(Note::Foreign(Foreign { port, look: Look::Subflow, expected: None }));
+        }
+    }
+
     /// Tries to tell whether the pieces so far are of the protocol that the port is of. `is_last` where there will be no more.
     fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };

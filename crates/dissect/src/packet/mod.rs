@@ -218,3 +218,20 @@ pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
 pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
     Walk::of_datagram(datagram).run(walk::Layer::Protocol(datagram.protocol))
 }
+
+/// Returns whether the options of a SYN make it a further subflow of a connection of Multipath TCP: `MP_JOIN` (RFC 8684 section 3.2).
+pub(crate) fn joins_connection(options: &[u8]) -> bool {
+    const END: u8 = 0;
+    const PADDING: u8 = 1;
+    const MULTIPATH: u8 = 30;
+    const JOIN: u8 = 1;
+    let mut left = options;
+    loop {
+        match *left {
+            [PADDING, ref rest @ ..] => left = rest,
+            [END, ..] | [] | [_] => return false,
+            [MULTIPATH, _, subtype, ..] if subtype >> 4 == JOIN => return true,
+            [_, len, ..] => left = left.get(usize::from(len).max(2)..).unwrap_or_default(),
+        }
+    }
+}
