@@ -13,37 +13,18 @@ const LITERALS: usize = 288;
 const DISTANCES: usize = 32;
 const END: u16 = 256;
 /// Lengths of the symbols from 257 on: the shortest, and bits that are added to it.
-const LENGTHS: [(usize, u32); 29] = [
-    (3, 0),
-    (4, 0),
-    (5, 0),
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-    (10, 0),
-    (11, 1),
-    (13, 1),
-    (15, 1),
-    (17, 1),
-    (19, 2),
-    (23, 2),
-    (27, 2),
-    (31, 2),
-    (35, 3),
-    (43, 3),
-    (51, 3),
-    (59, 3),
-    (67, 4),
-    (83, 4),
-    (99, 4),
-    (115, 4),
-    (131, 5),
-    (163, 5),
-    (195, 5),
-    (227, 5),
-    (258, 0),
-];
+fn length_of(symbol: u16) -> Option<(usize, u32)> {
+    let number = usize::from(symbol).checked_sub(257)?;
+    match number {
+        0..8 => Some((3 + number, 0)),
+        8..28 => {
+            let extra = number / 4 - 1;
+            Some((3 + ((4 + number % 4) << extra), extra as u32))
+        }
+        28 => Some((258, 0)),
+        _ => None,
+    }
+}
 /// The order in which the lengths of the code for lengths stand.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// Bytes of zlib's header (RFC 1950 section 2.2).
@@ -53,7 +34,7 @@ const HEADER: usize = 2;
 #[derive(Debug, Default)]
 pub struct Deflated {
     /// By the place of each byte of the content, the literal that it comes from.
-    sources: Vec<usize>,
+    sources: Vec<u32>,
     literals: Vec<Literal>,
     /// By block.
     codes: Vec<Codes>,
@@ -208,7 +189,7 @@ impl Deflated {
     }
 
     fn literal(&mut self, bit: usize, byte: u8, len: usize) -> Option<()> {
-        self.sources.push(self.literals.len());
+        self.sources.push(self.literals.len() as u32);
         self.literals.push(Literal { bit, byte, codes: self.codes.len().checked_sub(1)? });
         (self.sources.len() <= len).then_some(())
     }
@@ -221,8 +202,8 @@ impl Deflated {
                 END => return Some(()),
                 symbol @ ..END => self.literal(bit, symbol as u8, len)?,
                 symbol => {
-                    let (shortest, extra) = LENGTHS.get(usize::from(symbol - END - 1))?;
-                    let count = shortest + bits.number(*extra)?;
+                    let (shortest, extra) = length_of(symbol)?;
+                    let count = shortest + bits.number(extra)?;
                     let distance = distance(bits.symbol(distances)?, bits)?;
                     let start = self.sources.len().checked_sub(distance)?;
                     if self.sources.len() + count > len {
@@ -242,12 +223,13 @@ impl Deflated {
         let mut wanted: Vec<Option<u8>> = vec![None; self.literals.len()];
         let places = || self.sources.iter().zip(content.iter().zip(stays));
         for (&source, (&byte, _)) in places() {
-            if let Some(wanted @ None) = wanted.get_mut(source) {
+            if let Some(wanted @ None) = wanted.get_mut(source as usize) {
                 *wanted = Some(byte);
             }
         }
         for (&source, _) in places().filter(|(_, (_, stays))| **stays) {
-            if let (Some(wanted), Some(literal)) = (wanted.get_mut(source), self.literals.get(source)) {
+            if let (Some(wanted), Some(literal)) = (wanted.get_mut(source as usize), self.literals.get(source as usize))
+            {
                 *wanted = Some(literal.byte);
             }
         }
@@ -336,7 +318,7 @@ mod tests {
             let content = content.as_bytes();
             let wire = compressed(content, level);
             let deflated = Deflated::of(&wire, content.len()).unwrap();
-            let read: Vec<u8> = deflated.sources.iter().map(|source| deflated.literals[*source].byte).collect();
+            let read: Vec<u8> = deflated.sources.iter().map(|source| deflated.literals[*source as usize].byte).collect();
             prop_assert_eq!(&read, &content);
             prop_assert_eq!(deflated.with(&wire, content, &vec![false; content.len()]), wire);
         }

@@ -1,9 +1,9 @@
 //! Compressed bytes, replaced by as many that decompress to the same fields with other content.
 //!
 //! LZ4 and Snappy have bytes of the original in the clear, each of which comes to one or more places: they are replaced where they
-//! lie, where none of these places is to stay. DEFLATE and Zstandard are compressed anew: filler that repeats itself takes no more
-//! room than what it replaces, and what is left over is filled with blocks that say nothing. Where that does not come to as many
-//! bytes, DEFLATE's codes are replaced where they lie by others that are as long.
+//! lie, unless one of these places is to stay. DEFLATE and Zstandard are compressed anew: filler that repeats itself takes less room than
+//! what it replaces, and empty blocks fill up what is left. If that does not come to as many bytes, DEFLATE's codes are replaced where
+//! they lie by others that are as long.
 
 use crate::deflate::Deflated;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -13,6 +13,14 @@ const LEVELS: [i32; 6] = [9, 6, 5, 4, 2, 1];
 const ZSTD_LEVELS: [i32; 8] = [19, 15, 12, 9, 6, 3, 1, -1];
 /// Lengths tried on both sides of the one that is nearly right.
 const NEAR: usize = 64;
+/// Content that is compressed hundreds of times, if that is what it takes to come to a length.
+const SHORT: usize = 16 << 10;
+/// Content beyond which one attempt is all: it takes a tenth of a second.
+const LONG: usize = 1 << 20;
+/// Parts of the content that make no difference to how much of it is compressed.
+const SHARES: usize = 64;
+/// Content beyond which a message is not compressed anew: what it takes is several times as much memory.
+const LONGEST: usize = 16 << 20;
 /// Blocks that are ended before their time, at most.
 const INTERRUPTIONS: usize = 12;
 /// Bytes of zlib's header (RFC 1950 section 2.2).
@@ -31,15 +39,18 @@ const ZSTD_EMPTY: usize = 3;
 #[derive(Debug)]
 pub enum Packed {
     /// By the place of each byte of the content, where it comes from.
-    Literals(Vec<usize>),
+    Literals(Vec<u32>),
     /// DEFLATE in a zlib frame.
     Zlib,
     /// Zstandard.
     Zstd,
 }
 
-/// Decompresses bytes to a content of this length; `None` where they are in no format that is known.
+/// Decompresses bytes to a content of this length; `None` if they are in no format that is known, or the content is too long.
 pub fn unpack(wire: &[u8], len: usize) -> Option<(Packed, Vec<u8>)> {
+    if len > LONGEST {
+        return None;
+    }
     if wire.starts_with(&ZSTD) {
         let content = zstd::bulk::decompress(wire, len).ok().filter(|content| content.len() == len)?;
         return Some((Packed::Zstd, content));
@@ -48,7 +59,7 @@ pub fn unpack(wire: &[u8], len: usize) -> Option<(Packed, Vec<u8>)> {
         return Some((Packed::Zlib, content));
     }
     let sources = lz4(wire, len).or_else(|| snappy(wire, len))?;
-    let content = sources.iter().map(|source| wire.get(*source).copied().unwrap_or_default()).collect();
+    let content = sources.iter().map(|source| wire.get(*source as usize).copied().unwrap_or_default()).collect();
     Some((Packed::Literals(sources), content))
 }
 
@@ -59,53 +70,68 @@ fn zlib(wire: &[u8], len: usize) -> Option<Vec<u8>> {
 }
 
 impl Packed {
-    /// Returns as many bytes as `wire` has that come to `content` but for what cannot be; `None` where that cannot be had. `stays` says
+    /// Returns as many bytes as `wire` has that come to `content` but for what cannot be; `None` if there are none. `stays` says
     /// which bytes of the content are to stay. Instead of `content`, so many bytes of the end as it takes may be of `plain`, which has
     /// the same length and repeats itself.
     pub fn pack(&self, wire: &[u8], content: &[u8], plain: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
+        let (mixed, is_short) = (Mixed { content, plain, len: wire.len() }, content.len() <= SHORT);
         match self {
             Self::Literals(sources) => Some(with_literals(wire, sources, content, stays)),
-            Self::Zlib => anew((zlib_of, exactly), LEVELS, (content, plain), wire.len())
-                .or_else(|| interrupted(plain, wire.len()))
-                .or_else(|| filled_up(plain, wire.len()))
+            Self::Zlib => mixed
+                .most(filled_up)
+                .or_else(|| mixed.exact(zlib_of, LEVELS).filter(|_| is_short))
+                .or_else(|| interrupted(plain, wire.len()).filter(|_| is_short))
                 .or_else(|| code_by_code(wire, content, stays)),
-            Self::Zstd => anew((zstd_of, exactly), ZSTD_LEVELS, (content, plain), wire.len()).or_else(|| {
-                let with_header = |frame: Vec<u8>, len| with_header(&frame, len, content.len());
-                anew((zstd_of, with_header), ZSTD_LEVELS, (content, plain), wire.len())
-            }),
+            Self::Zstd => mixed.most(zstd_filled_up).or_else(|| mixed.exact(zstd_of, ZSTD_LEVELS).filter(|_| is_short)),
         }
     }
 }
 
-/// Compresses to so many bytes: the more of the content repeats itself, the fewer. `fit` makes it as long, if it can.
-fn anew<const N: usize>(
-    (compress, fit): (impl Fn(&[u8], i32) -> Option<Vec<u8>>, impl Fn(Vec<u8>, usize) -> Option<Vec<u8>>),
-    levels: [i32; N],
-    (content, plain): (&[u8], &[u8]),
+/// What is to be compressed to a length: the more of the content repeats itself, the less it takes.
+struct Mixed<'a> {
+    content: &'a [u8],
+    plain: &'a [u8],
     len: usize,
-) -> Option<Vec<u8>> {
-    let mixed = |level: i32, count: usize| {
-        let parts = [content.get(..count).unwrap_or_default(), plain.get(count..).unwrap_or_default()];
-        compress(&parts.concat(), level)
-    };
-    for level in levels {
-        let (mut fits, mut exceeds) = (0, content.len() + 1);
-        while fits + 1 < exceeds {
-            let middle = usize::midpoint(fits, exceeds);
-            if mixed(level, middle)?.len() <= len { fits = middle } else { exceeds = middle }
-        }
-        let near = fits.saturating_sub(NEAR)..(fits + NEAR).min(content.len() + 1);
-        let packed = near.rev().find_map(|count| fit(mixed(level, count)?, len));
-        if packed.is_some() {
-            return packed;
-        }
-    }
-    None
 }
 
-/// Returns what has this length already.
-fn exactly(packed: Vec<u8>, len: usize) -> Option<Vec<u8>> {
-    (packed.len() == len).then_some(packed)
+impl Mixed<'_> {
+    /// Returns the first `count` bytes of the content, and the rest of what repeats itself.
+    fn with(&self, count: usize) -> Vec<u8> {
+        [self.content.get(..count).unwrap_or_default(), self.plain.get(count..).unwrap_or_default()].concat()
+    }
+
+    /// Compresses about as much of the content as fits. `fill` makes what it compresses as long as is wanted, if it can.
+    fn most(&self, fill: impl Fn(&[u8], usize) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let mut packed = fill(self.plain, self.len)?;
+        let (mut fits, mut exceeds) = (0, self.content.len() + 1);
+        while self.content.len() <= LONG && exceeds - fits > self.content.len() / SHARES + 1 {
+            let middle = usize::midpoint(fits, exceeds);
+            match fill(&self.with(middle), self.len) {
+                Some(more) => (packed, fits) = (more, middle),
+                None => exceeds = middle,
+            }
+        }
+        Some(packed)
+    }
+
+    /// Compresses to a length by trying levels, and shares of the content about the largest that fits.
+    fn exact<const N: usize>(
+        &self,
+        compress: impl Fn(&[u8], i32) -> Option<Vec<u8>>,
+        levels: [i32; N],
+    ) -> Option<Vec<u8>> {
+        levels.into_iter().find_map(|level| {
+            let (mut fits, mut exceeds) = (0, self.content.len() + 1);
+            while fits + 1 < exceeds {
+                let middle = usize::midpoint(fits, exceeds);
+                let len = compress(&self.with(middle), level)?.len();
+                if len <= self.len { fits = middle } else { exceeds = middle }
+            }
+            let near = fits.saturating_sub(NEAR)..(fits + NEAR).min(self.content.len() + 1);
+            let mut packed = near.rev().filter_map(|count| compress(&self.with(count), level));
+            packed.find(|packed| packed.len() == self.len)
+        })
+    }
 }
 
 fn zlib_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
@@ -142,17 +168,19 @@ fn zstd_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
     zstd::bulk::compress(content, level).ok()
 }
 
-fn with_literals(wire: &[u8], sources: &[usize], content: &[u8], stays: &[bool]) -> Vec<u8> {
+fn with_literals(wire: &[u8], sources: &[u32], content: &[u8], stays: &[bool]) -> Vec<u8> {
     let mut packed = wire.to_vec();
     let mut is_settled = vec![false; wire.len()];
     let places = || sources.iter().zip(content).zip(stays);
     for ((&source, _), _) in places().filter(|(_, stays)| **stays) {
-        if let Some(settled) = is_settled.get_mut(source) {
+        if let Some(settled) = is_settled.get_mut(source as usize) {
             *settled = true;
         }
     }
     for ((&source, &byte), _) in places() {
-        if let (Some(settled @ false), Some(place)) = (is_settled.get_mut(source), packed.get_mut(source)) {
+        if let (Some(settled @ false), Some(place)) =
+            (is_settled.get_mut(source as usize), packed.get_mut(source as usize))
+        {
             (*settled, *place) = (true, byte);
         }
     }
@@ -212,9 +240,9 @@ fn adler(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-/// Returns a frame of Zstandard with a header of another length, and empty blocks behind it, so that it has a length in all (RFC 8878
-/// section 3.1.1). `frame` is one as of [`zstd_of`], and comes to `content` bytes.
-fn with_header(frame: &[u8], len: usize, content: usize) -> Option<Vec<u8>> {
+/// Compresses to so many bytes: a header of another length and empty blocks fill up what is left (RFC 8878 section 3.1.1).
+fn zstd_filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
+    let frame = zstd_of(content, if content.len() <= LONG { ZSTD_LEVELS[1] } else { ZSTD_LEVELS[5] })?;
     let descriptor = *frame.get(ZSTD.len())?;
     let is_single = descriptor >> 5 & 1 == 1;
     let size_of_length = match descriptor >> 6 {
@@ -222,7 +250,7 @@ fn with_header(frame: &[u8], len: usize, content: usize) -> Option<Vec<u8>> {
         flag => 1 << flag,
     };
     let blocks = frame.get(ZSTD.len() + 1 + usize::from(!is_single) + size_of_length..)?;
-    let mut headers = zstd_headers(content).into_iter();
+    let mut headers = zstd_headers(content.len()).into_iter();
     headers.find_map(|header| {
         let left = len.checked_sub(ZSTD.len() + header.len() + blocks.len())?;
         let empty = vec![0; left];
@@ -252,7 +280,7 @@ fn zstd_headers(content: usize) -> Vec<Vec<u8>> {
 }
 
 /// Which byte of an LZ4 block each byte of its content comes from (LZ4 Block Format Description).
-fn lz4(wire: &[u8], len: usize) -> Option<Vec<usize>> {
+fn lz4(wire: &[u8], len: usize) -> Option<Vec<u32>> {
     let mut sources = Vec::with_capacity(len);
     let mut at = 0;
     let long = |at: &mut usize, short: u8| {
@@ -273,7 +301,7 @@ fn lz4(wire: &[u8], len: usize) -> Option<Vec<usize>> {
         if at + literals > wire.len() || sources.len() + literals > len {
             return None;
         }
-        sources.extend(at..at + literals);
+        sources.extend(at as u32..(at + literals) as u32);
         at += literals;
         if at == wire.len() {
             break;
@@ -287,7 +315,7 @@ fn lz4(wire: &[u8], len: usize) -> Option<Vec<usize>> {
 }
 
 /// The same of Snappy's raw format behind its length (`format_description.txt` of its source).
-fn snappy(wire: &[u8], len: usize) -> Option<Vec<usize>> {
+fn snappy(wire: &[u8], len: usize) -> Option<Vec<u32>> {
     let mut sources = Vec::with_capacity(len);
     let mut at = 0;
     let number = |at: usize, bytes: usize| {
@@ -306,7 +334,7 @@ fn snappy(wire: &[u8], len: usize) -> Option<Vec<usize>> {
                 if at + literals > wire.len() || sources.len() + literals > len {
                     return None;
                 }
-                sources.extend(at..at + literals);
+                sources.extend(at as u32..(at + literals) as u32);
                 at += literals;
                 continue;
             }
@@ -320,7 +348,7 @@ fn snappy(wire: &[u8], len: usize) -> Option<Vec<usize>> {
     (sources.len() == len).then_some(sources)
 }
 
-fn repeat(sources: &mut Vec<usize>, offset: usize, count: usize, len: usize) -> Option<()> {
+fn repeat(sources: &mut Vec<u32>, offset: usize, count: usize, len: usize) -> Option<()> {
     let start = sources.len().checked_sub(offset).filter(|_| offset > 0)?;
     if sources.len() + count > len {
         return None;
