@@ -262,7 +262,7 @@ impl RereadCapture<'_> {
         let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
         let findings = inputs::read(self.file, self.keys, |_: usize, frame: &Frame<'_>| {
             self.keys.commit();
-            if dissector.tally().is_done() {
+            if dissector.tally_mut().is_done() {
                 return ControlFlow::Break(());
             }
             dissector.frame(frame);
