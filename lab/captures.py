@@ -40,9 +40,9 @@ class Capture:
     # Frames that are looked at where every instruction is counted: enough for a steady state.
     counted: int = 60_000
 
-    def analyze(self, binary, *options, threads=1):
+    def analyze(self, binary, *options):
         """Returns the command that makes its record."""
-        return [binary, "analyze", self.path, "--db", self.db, "--port", str(self.port), "--threads", str(threads),
+        return [binary, "analyze", self.path, "--db", self.db, "--port", str(self.port),
                 "--format", "json", *options]
 
 

@@ -1,6 +1,6 @@
 //! The current connections, and which of them a segment belongs to.
 
-use crate::bounds::{Company, Holdings};
+use crate::bounds::Holdings;
 use crate::dissector::Found;
 use crate::early::EarlyCalls;
 use crate::flow::{Finished, Flow, Turns};
@@ -18,10 +18,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// All connections, or those that fall to one thread: segments in, closed operations out to a [`Tally`].
-///
-/// What becomes of a connection depends on its own segments, their [`Moment`]s and what it shares with others
-/// alone, so that a capture may be divided by connection: see [`Routes`](crate::Routes).
+/// All connections: segments in, closed operations out to a [`Tally`].
 #[derive(Debug)]
 pub struct Connections<T> {
     selection: Selection,
@@ -29,8 +26,6 @@ pub struct Connections<T> {
     /// What TLS libraries were called with before the packets came; absent where no calls are to be expected.
     early: Option<EarlyCalls<Key>>,
     shared: Shared,
-    /// What all threads hold; absent where there is one.
-    company: Option<Arc<Company>>,
     tally: T,
     /// The tally hears of each step for now: nothing is taken from the memo.
     is_listening: bool,
@@ -43,8 +38,6 @@ pub struct Connections<T> {
     /// Until after this time, none of them is.
     next_retired_ns: u64,
     holdings: Holdings,
-    /// Statements that nothing is to be done about: those that other threads know of, or as many as there may be.
-    told_statements: usize,
     /// Without payload, by number and in this order; those that have some by now are passed over.
     half_open: VecDeque<(u64, Key)>,
     /// The same of those that were half-open once.
@@ -128,7 +121,6 @@ impl<T: Tally> Connections<T> {
             keys: None,
             early: None,
             shared: Shared::default(),
-            company: None,
             tally,
             is_listening: false,
             turns: Some(Turns::default()),
@@ -137,7 +129,6 @@ impl<T: Tally> Connections<T> {
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
             holdings: Holdings::default(),
-            told_statements: limits::STATEMENTS,
             half_open: VecDeque::new(),
             idle: VecDeque::new(),
             unselected: VecDeque::new(),
@@ -150,15 +141,6 @@ impl<T: Tally> Connections<T> {
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
         self.keys = Some(keys);
-        self
-    }
-
-    /// Has a part of the connections; other threads have the others.
-    #[must_use]
-    pub fn in_company(mut self, company: Arc<Company>) -> Self {
-        self.shared = Shared::drawing_on(Arc::clone(&company.expansion));
-        self.company = Some(company);
-        self.told_statements = 0;
         self
     }
 
@@ -199,7 +181,6 @@ impl<T: Tally> Connections<T> {
         match found {
             Found::Segment(segment) | Found::Reassembled(segment) => self.segment(segment, at),
             Found::Call(call) => self.call(call, at),
-            Found::Fragment => {}
         }
     }
 
@@ -280,8 +261,8 @@ impl<T: Tally> Connections<T> {
         if self.early.as_ref().is_some_and(|early| early.has(&key)) {
             self.offer(key);
         }
-        if self.tally.statements() > self.told_statements {
-            self.keep_statements();
+        if self.tally.statements() > limits::STATEMENTS {
+            self.shed_statements();
         }
         if at.clock_ns > self.next_retired_ns {
             self.retire(at.clock_ns);
@@ -307,9 +288,6 @@ impl<T: Tally> Connections<T> {
             self.holdings.begin();
         }
         self.segment(segment, at);
-        if let Some(company) = &self.company {
-            self.holdings.tell(company);
-        }
         if !selected {
             self.unselected.push_back((number, key));
             self.forget_unselected();
@@ -342,7 +320,7 @@ impl<T: Tally> Connections<T> {
                 queue.retain(is_bare);
             }
         }
-        while self.holdings.is_flooded() && self.company.is_none() {
+        while self.holdings.is_flooded() {
             if let Some((number, key)) = self.half_open.pop_front() {
                 let bare = self.flows.get(&key).filter(|entry| entry.number == number && entry.held == 0);
                 if bare.is_some_and(|entry| entry.closed_ns.is_none() && entry.flow.is_answered()) {
@@ -358,28 +336,18 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Gives up what it takes where all connections hold more than is allowed; or tells the other threads what those of this
-    /// one hold.
+    /// Gives up what it takes if all connections hold more than is allowed.
     #[inline]
     fn keep_within_bounds(&mut self) {
-        match &self.company {
-            Some(company) => self.holdings.tell(company),
-            None if self.holdings.is_over() => self.make_room(),
-            None => {}
+        if self.holdings.is_over() {
+            self.make_room();
         }
     }
 
-    /// There are more statements than before: other threads are told, or some are shed. What is shed depends on what was
-    /// tallied so far, so all that waits in memos is told first, and nothing is remembered by the number of one that is gone.
+    /// Sheds some of the statements, of which there are too many. Which ones depends on what was tallied so far, so all that waits
+    /// in memos is told first, and nothing is remembered by the number of one that is gone.
     #[cold]
-    fn keep_statements(&mut self) {
-        if let Some(company) = &self.company {
-            company.tell_statements(self.tally.take_new_statements());
-            self.told_statements = self.tally.statements();
-        }
-        if self.tally.statements() <= limits::STATEMENTS {
-            return;
-        }
+    fn shed_statements(&mut self) {
         for entry in self.flows.iter_mut() {
             entry.announce(&mut self.tally);
             entry.flow.forget_turns(&mut self.tally);
@@ -390,9 +358,6 @@ impl<T: Tally> Connections<T> {
         self.tally.shed_statements(limits::STATEMENTS / 2);
         for entry in self.flows.iter_mut() {
             entry.flow.renumber(|row| self.tally.renumbered(row));
-        }
-        if self.company.is_some() {
-            self.told_statements = self.tally.statements();
         }
     }
 
@@ -483,7 +448,7 @@ impl<T: Tally> Connections<T> {
         }
         self.totals.uncaptured_call_bytes += self.early.as_ref().map_or(0, EarlyCalls::bytes);
         let refused = self.shared.refused();
-        if refused > 0 && self.company.is_none() {
+        if refused > 0 {
             self.totals.notes.insert(Note::Expansion, refused);
         }
         (self.tally, self.totals)

@@ -36,17 +36,15 @@ mod model;
 mod moment;
 pub mod packet;
 mod proxy;
-mod route;
 mod select;
 mod table;
 mod tls;
 mod totals;
 
-pub use dissector::{Dissector, Part, Splitter};
+pub use dissector::Dissector;
 pub use engine::Engine;
 pub use model::{CHECK_SEQUENCE, GAP, LinkModel, Modelled, PREAMBLE};
 pub use moment::Moment;
-pub use route::{Recipient, Routes};
 pub use select::{Selection, Verdict};
 pub use tls::KeyLog;
 pub use totals::Totals;

@@ -219,12 +219,6 @@ pub trait Tally {
         0
     }
 
-    /// Returns a hash of each statement that is new since this was asked last, or since statements were shed. Equal keys have
-    /// equal hashes, in any tally of a process.
-    fn take_new_statements(&mut self) -> Vec<u64> {
-        Vec::new()
-    }
-
     /// Keeps so many of its statements, the largest by bytes, and adds up the others in [`OTHER`] of their rows. What is
     /// kept depends on all that was tallied so far.
     fn shed_statements(&mut self, keep: usize) {

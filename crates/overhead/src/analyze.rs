@@ -2,9 +2,8 @@
 
 use crate::anonymise::{self, AnonymiseArgs};
 use crate::cli::{Output, Which};
-use crate::divide::{Dissect, Division};
 use crate::exit::StatusFault;
-use crate::inputs::Take;
+use crate::inputs::{Dissect, Take};
 use crate::keys::{KeyFiles, KeyReader};
 use crate::project::ProjectArgs;
 use crate::runs::KeptRun;
@@ -12,14 +11,13 @@ use crate::sample::{AggregateWindows, SampleArgs, Sampled, Sampler};
 use crate::time::TimeWindow;
 use crate::warnings::Warnings;
 use crate::{fields, inputs, ledger, print, project};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use overhead_dissect::explain::FieldSums;
-use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::record::{By, Input, Run, Selected, SourceKind};
 use overhead_model::{Frame, Measured};
 use overhead_report::{Aggregate, NamedRun};
-use std::num::NonZero;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,8 +62,8 @@ pub struct Reading {
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
     #[arg(long)]
     distribution: bool,
-    /// Threads that dissect, next to the one that reads; the result is the same [default: one per processor; of a pipe one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
+    /// Accepted for scripts that give it: one thread reads a capture
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Send every frame the general way; the result is the same
     #[arg(long, hide = true)]
@@ -89,13 +87,6 @@ struct Dissected {
     /// Where frames of windows were taken alone.
     sampled: Option<Sampled>,
 }
-
-/// Inputs below this many bytes are done before further threads would have started.
-const SMALL: u64 = 4 << 20;
-/// Threads at most, unless asked for: one that reads has no more work for them.
-const THREADS: usize = 8;
-/// Threads that may be asked for: each has memory of its own, and more than processors do not help.
-const MOST_THREADS: i64 = 256;
 
 impl Analyze {
     /// Reads the files and prints the result.
@@ -226,17 +217,10 @@ impl Reading {
         let started = ledger::Beginning::of_the_process();
         self.check()?;
         let mut warnings = Warnings::default();
-        let threads = self.threads();
         let end_ns = kept.and_then(KeptRun::sample_end_ns);
-        let result = match self.sampler()? {
-            Some(sampler) => Some(self.sample(sampler, end_ns, &mut warnings)?),
-            None => self.dissect(threads, &mut warnings)?,
-        };
-        let Dissected { keys, inputs, aggregate, totals, sampled } = if let Some(result) = result {
-            result
-        } else {
-            warnings = Warnings::default();
-            self.dissect(NonZero::<usize>::MIN, &mut warnings)?.context("one thread gave up")?
+        let Dissected { keys, inputs, aggregate, totals, sampled } = match self.sampler()? {
+            Some(sampler) => self.sample(sampler, end_ns, &mut warnings)?,
+            None => self.dissect(&mut warnings)?,
         };
         let facts = ledger::Circumstances {
             kind: SourceKind::File,
@@ -292,35 +276,35 @@ impl Reading {
         Ok(())
     }
 
-    /// Reads and dissects all files; `None` where several threads may have reached a bound together.
-    fn dissect(&self, threads: NonZero<usize>, warnings: &mut Warnings) -> Result<Option<Dissected>> {
+    /// Reads and dissects all files.
+    fn dissect(&self, warnings: &mut Warnings) -> Result<Dissected> {
         let keys = KeyReader::read(&self.keys, warnings)?;
+        let mut dissector = self.dissector()?(self.tally(), keys.log());
+        let inputs = self.read(&mut dissector, &keys, warnings)?;
+        let (aggregate, totals) = dissector.finish();
+        Ok(Dissected { keys, inputs, aggregate, totals, sampled: None })
+    }
+
+    fn tally(&self) -> Aggregate {
         let tally = Aggregate::new().with_rows_by(self.by);
-        let tally = if self.no_statements { tally.without_statements() } else { tally };
-        let mut division = Division::new(threads, &self.which.selection()?, &keys.log(), (tally, !self.no_memo));
-        // Told apart here and not for each frame.
-        let inputs = match &mut division {
-            Division::Whole(dissector) => self.read(&mut **dissector, &keys, warnings)?,
-            Division::Parts(parts) => self.read(&mut **parts, &keys, warnings)?,
-        };
-        let finished = division.finish()?.filter(|(aggregate, _)| !aggregate.is_over());
-        Ok(finished.map(|(aggregate, totals)| Dissected { keys, inputs, aggregate, totals, sampled: None }))
+        if self.no_statements { tally.without_statements() } else { tally }
+    }
+
+    fn dissector(&self) -> Result<impl Fn(Aggregate, Arc<KeyLog>) -> Dissector<Aggregate> + Send + use<>> {
+        let (selection, no_memo) = (self.which.selection()?, self.no_memo);
+        Ok(move |tally, keys| {
+            let dissector = Dissector::new(selection.clone(), tally).with_keys(keys);
+            if no_memo { dissector.without_memo() } else { dissector }
+        })
     }
 
     /// Returns what takes the frames of windows alone: those that were asked for, or that the files were captured in.
     fn sampler(&self) -> Result<Option<impl FnOnce(&KeyReader) -> Sampler>> {
         let Some(chosen) = self.sample.chosen(&self.files)? else { return Ok(None) };
-        let selection = self.which.selection()?;
-        let tally = Aggregate::new().with_rows_by(self.by);
-        let tally = if self.no_statements { tally.without_statements() } else { tally };
-        let no_memo = self.no_memo;
+        let (dissector, tally) = (self.dissector()?, self.tally());
         Ok(Some(move |keys: &KeyReader| {
             let log = keys.log();
-            let make = Box::new(move |tally| {
-                let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&log));
-                if no_memo { dissector.without_memo() } else { dissector }
-            });
-            chosen.sampler(AggregateWindows::new(tally, make))
+            chosen.sampler(AggregateWindows::new(tally, Box::new(move |tally| dissector(tally, Arc::clone(&log)))))
         }))
     }
 
@@ -336,19 +320,6 @@ impl Reading {
         let inputs = self.read(&mut sampler, &keys, warnings)?;
         let (aggregate, totals, sampled) = sampler.finish(end_ns);
         Ok(Dissected { keys, inputs, aggregate, totals, sampled })
-    }
-
-    fn threads(&self) -> NonZero<usize> {
-        // Where a bound is reached, one thread reads everything again.
-        if !self.files.iter().all(|file| inputs::can_be_read_again(file)) {
-            return NonZero::<usize>::MIN;
-        }
-        let sizes = self.files.iter().map(|file| file.metadata().map_or(SMALL, |about| about.len()));
-        let processors = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        self.threads.and_then(|threads| NonZero::new(usize::from(threads))).unwrap_or(match NonZero::new(THREADS) {
-            Some(most) if sizes.sum::<u64>() >= SMALL => processors.min(most),
-            _ => NonZero::<usize>::MIN,
-        })
     }
 
     /// Feeds the frames that are asked for to the dissection; gives what each file had of them.
@@ -404,15 +375,11 @@ impl<D: Dissect> Take for &mut Intake<'_, D> {
             input.wire_bytes += u64::from(frame.wire_len());
         }
         if self.keys.has_brought() {
-            self.bring_keys();
+            self.keys.commit();
         }
         self.dissection.frame(frame);
         self.left -= 1;
         ControlFlow::Continue(())
-    }
-
-    fn buffer(&mut self, buffer: &Arc<Vec<u8>>) {
-        self.dissection.buffer(buffer);
     }
 }
 
@@ -420,13 +387,6 @@ impl<D: Dissect> Intake<'_, D> {
     #[inline(never)]
     fn is_within(&mut self, time_ns: u64) -> bool {
         self.window.get_or_insert_with(|| self.wanted.of(time_ns)).contains(&time_ns)
-    }
-
-    /// Keys came between two frames: they hold for those behind.
-    #[cold]
-    fn bring_keys(&mut self) {
-        self.dissection.catch_up();
-        self.keys.commit();
     }
 }
 

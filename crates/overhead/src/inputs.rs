@@ -14,15 +14,15 @@ use crate::warnings::Warnings;
 use anyhow::Result;
 use clocks::Clocks;
 use overhead_capture::{FileSource, Secrets, Source};
-use overhead_model::Frame;
+use overhead_dissect::Dissector;
 use overhead_model::frame::Kept;
+use overhead_model::{Frame, Tally};
 use overhead_report::text::counted;
 use repeats::Repeats;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use twins::{Pair, Twins};
 
 /// How far the last frames of one file may reach into the next without the two being taken for side by side. Frames of
@@ -37,9 +37,24 @@ const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 pub trait Take {
     /// Takes the next one; the number is that of its file, in the order given. Breaking off ends the reading.
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()>;
+}
 
-    /// The next frames lie in this memory, which stays as it is for as long as somebody has it. Not told of all frames.
-    fn buffer(&mut self, _: &Arc<Vec<u8>>) {}
+/// What dissects frames.
+pub trait Dissect {
+    /// Takes in one frame.
+    fn frame(&mut self, frame: &Frame<'_>);
+
+    /// Returns whether it is of no use to go on.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+impl<T: Tally> Dissect for Dissector<T> {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        Self::frame(self, frame);
+    }
 }
 
 impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {
@@ -61,10 +76,6 @@ impl<T: Take> Take for Clocked<T> {
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
         self.clocks.frame(file, frame);
         self.take.take(file, frame)
-    }
-
-    fn buffer(&mut self, buffer: &Arc<Vec<u8>>) {
-        self.take.buffer(buffer);
     }
 }
 
@@ -384,7 +395,6 @@ impl<'a> File<'a> {
     fn rest(&mut self, take: &mut impl Take) -> Result<ControlFlow<()>> {
         // No secrets come between frames that are buffered.
         while self.fill()? {
-            take.buffer(self.source.buffer());
             let index = self.index;
             if self.source.buffered_frames(|frame| take.take(index, frame)).is_break() {
                 return Ok(ControlFlow::Break(()));

@@ -17,7 +17,6 @@ mod cli;
 mod compare;
 #[cfg(feature = "live")]
 mod databases;
-mod divide;
 #[cfg(feature = "live")]
 mod doctor;
 mod examples;
@@ -34,6 +33,7 @@ mod ledger;
 mod print;
 mod privileges;
 mod project;
+#[cfg(feature = "live")]
 mod queue;
 #[cfg(feature = "live")]
 mod redact;
@@ -55,9 +55,9 @@ use std::process::ExitCode;
 pub mod reading {
     pub use crate::analyze::Reading;
     pub use crate::cli::Which;
-    pub use crate::divide::Dissect;
     pub use crate::exit::{StatusFault, code};
     pub use crate::generate::generate;
+    pub use crate::inputs::Dissect;
     pub use crate::keys::{KeyFiles, KeyReader};
     pub use crate::runs::KeptRun;
     pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule, windows_of};

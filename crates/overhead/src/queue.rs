@@ -13,7 +13,6 @@ pub trait Batch: Default + Send + 'static {
     fn clear(&mut self);
 
     /// Returns an empty one that already has the memory that it takes when it is full.
-    #[cfg(any(feature = "live", test))]
     fn with_room() -> Self {
         Self::default()
     }
@@ -46,7 +45,6 @@ pub struct Inlet<B> {
 impl<B: Batch> Inlet<B> {
     /// Makes so many batches at once, the one that is being filled included, and keeps them; those beyond are freed once they were read. So
     /// memory does not grow with the longest delay so far, unless that takes more than these.
-    #[cfg(any(feature = "live", test))]
     #[must_use]
     pub fn keeping(self, kept: usize) -> Self {
         let spare = (self.made..kept).map(|_| B::with_room()).collect();
@@ -74,12 +72,12 @@ impl<B: Batch> Inlet<B> {
     }
 
     /// Waits until all that was handed over was read.
+    #[cfg(test)]
     pub fn catch_up(&mut self) {
         while self.out > 0 && self.wait() {}
     }
 
     /// Returns whether the last hand-over left half of the batches or more to be read.
-    #[cfg(any(feature = "live", test))]
     pub fn is_half_full(&self) -> bool {
         self.out >= self.most / 2
     }

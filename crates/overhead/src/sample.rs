@@ -4,8 +4,8 @@
 //! and not always or never. Each window is dissected as a capture of its own, from the middle of its connections: what lies
 //! between two windows was not captured, and is no loss.
 
-use crate::divide::Dissect;
 use crate::exit::StatusFault;
+use crate::inputs::Dissect;
 use crate::time::duration;
 use crate::{inputs, runs};
 use clap::Args;

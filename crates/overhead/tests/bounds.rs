@@ -218,9 +218,8 @@ fn requests_of_a_capture_of_one_direction_do_not_pile_up() {
     }
 }
 
-/// What is given up depends on the order of frames, and only one thread sees all of them.
 #[test]
-fn a_flood_has_the_same_record_with_any_number_of_threads() {
+fn a_flood_says_how_many_connections_were_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flood.pcap");
     let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
@@ -236,16 +235,9 @@ fn a_flood_has_the_same_record_with_any_number_of_threads() {
         file.extend(frame);
     }
     std::fs::write(&path, file).unwrap();
-    let record = |threads: &str| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_overhead"));
-        let output = command.args(["analyze", "--format", "json", "--threads", threads]).arg(&path).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-        let mut record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        record.as_object_mut().unwrap().remove("observer");
-        record
-    };
-    let one = record("1");
-    assert_eq!(one["tcp"]["given_up"], 5_000);
-    assert_eq!(record("2"), one);
-    assert_eq!(record("7"), one);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_overhead"));
+    let output = command.args(["analyze", "--format", "json"]).arg(&path).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["tcp"]["given_up"], 5_000);
 }

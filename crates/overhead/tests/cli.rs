@@ -58,8 +58,7 @@ fn wrong_words_are_a_matter_of_usage() {
     assert_eq!(status(&overhead(&["frobnicate"])), 2);
     assert_eq!(status(&overhead(&["analyze", "x.pcap", "--port", "0"])), 2);
     for (arguments, words) in [
-        (&["analyze", "x.pcap", "--threads", "100000"][..], &["--threads", "256"][..]),
-        (&["analyze", "x.pcap", "--threads", "0"], &["--threads"]),
+        (&["analyze", "x.pcap", "--threads", "0"][..], &["--threads"][..]),
         (&["analyze", "x.pcap", "-c", "0"], &["-c"]),
         #[cfg(feature = "live")]
         (&["capture", "-c", "0"], &["-c"]),

@@ -30,12 +30,12 @@ fn capture(case: &Path) -> Option<&'static str> {
 }
 
 /// What `analyze` prints for a case, without what differs from build to build and from place to place.
-fn record(case: &Path, threads: u8) -> Outcome<String> {
+fn record(case: &Path, options: &[&str]) -> Outcome<String> {
     let args = fs::read_to_string(case.join("args"))?;
     let output = Command::new(env!("CARGO_BIN_EXE_overhead"))
         .args(["analyze", capture(case).ok_or("no capture")?, "--format", "json"])
         .args(args.split_whitespace())
-        .args(["--threads", &threads.to_string()])
+        .args(options)
         .env_remove("SSLKEYLOGFILE")
         .current_dir(case)
         .output()?;
@@ -64,9 +64,9 @@ fn difference(expected: &str, found: &str) -> String {
     shown.join("\n")
 }
 
-/// Compares or blesses one case, done by so many threads; an error says what is wrong with it.
-fn check(case: &Path, threads: u8, bless: bool) -> Outcome<()> {
-    let found = record(case, threads)?;
+/// Compares or blesses one case; an error says what is wrong with it.
+fn check(case: &Path, options: &[&str], bless: bool) -> Outcome<()> {
+    let found = record(case, options)?;
     let path = case.join("expected.json");
     if bless {
         return Ok(fs::write(path, found)?);
@@ -76,14 +76,14 @@ fn check(case: &Path, threads: u8, bless: bool) -> Outcome<()> {
 }
 
 /// The cases that differ, and how; empty where all are as expected.
-fn differing(threads: u8, bless: bool) -> Outcome<String> {
+fn differing(options: &[&str], bless: bool) -> Outcome<String> {
     let cases = cases()?;
     if cases.is_empty() {
         return Err("no fixtures were found".into());
     }
     let failures = cases.iter().filter_map(|case| {
-        let error = check(case, threads, bless).err()?;
-        Some(format!("{}, {threads} threads:\n{error}\n", case.file_name().unwrap_or_default().display()))
+        let error = check(case, options, bless).err()?;
+        Some(format!("{} {options:?}:\n{error}\n", case.file_name().unwrap_or_default().display()))
     });
     Ok(failures.collect())
 }
@@ -94,18 +94,17 @@ fn is_to_bless() -> bool {
 
 #[test]
 fn recorded_sessions_give_the_expected_records() {
-    let differing = differing(1, is_to_bless()).unwrap();
+    let differing = differing(&[], is_to_bless()).unwrap();
     assert!(differing.is_empty(), "{differing}");
 }
 
-/// Also where a statement is prepared on another connection, and where a file brings secrets for all of them.
 #[test]
-fn the_record_does_not_depend_on_the_number_of_threads() {
+fn the_record_does_not_depend_on_the_memo_nor_on_threads() {
     if is_to_bless() {
         return;
     }
-    for threads in [2, 3, 8] {
-        let differing = differing(threads, false).unwrap();
+    for options in [["--no-memo"].as_slice(), &["--threads", "3"]] {
+        let differing = differing(options, false).unwrap();
         assert!(differing.is_empty(), "{differing}");
     }
 }
@@ -113,7 +112,7 @@ fn the_record_does_not_depend_on_the_number_of_threads() {
 /// Operations of a case by row, with counts, outcomes and payload accounts, as far as TLS does not add them.
 fn within_tls(case: &str) -> Outcome<BTreeMap<String, String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(case);
-    let record: Value = serde_json::from_str(&record(&path, 1)?)?;
+    let record: Value = serde_json::from_str(&record(&path, &[])?)?;
     let mut rows = BTreeMap::new();
     for row in record["operations"].as_array().ok_or("no operations")? {
         if ["CONNECT", "TLS", "SSLREQUEST"].iter().any(|name| row["name"] == *name) {

@@ -1,4 +1,4 @@
-//! Rows by connection, client and server come to what operations come to, with any number of threads and without the memo.
+//! Rows by connection, client and server come to what operations come to, with the memo and without.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -62,13 +62,10 @@ fn sums(rows: &Value) -> BTreeMap<String, u64> {
 fn rows_of_any_kind_add_up_to_the_operations() {
     for (capture, args) in cases() {
         for by in ["connection", "client", "server"] {
-            let whole = record(&capture, &args, &["--by", by, "--threads", "1"]);
+            let whole = record(&capture, &args, &["--by", by]);
             assert_eq!(sums(&whole["peers"]["rows"]), sums(&whole["operations"]), "{} {by}", capture.display());
-            let ways: [&[&str]; 2] = [&["--threads", "3"], &["--threads", "1", "--no-memo"]];
-            for way in ways {
-                let other = record(&capture, &args, &[&["--by", by], way].concat());
-                assert_eq!(other["peers"], whole["peers"], "{} {by} {way:?}", capture.display());
-            }
+            let other = record(&capture, &args, &["--by", by, "--no-memo"]);
+            assert_eq!(other["peers"], whole["peers"], "{} {by}", capture.display());
         }
     }
 }
@@ -133,16 +130,14 @@ fn many(connections: u32) -> Vec<u8> {
 }
 
 #[test]
-fn beyond_the_bound_the_rows_are_the_same_with_any_number_of_threads() {
+fn beyond_the_bound_the_rows_add_up_too() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("many.pcap");
     fs::write(&capture, many(6_000)).unwrap();
     for by in ["connection", "client"] {
-        let whole = record(&capture, "--db redis", &["--by", by, "--threads", "1"]);
+        let whole = record(&capture, "--db redis", &["--by", by]);
         assert_eq!(sums(&whole["peers"]["rows"]), sums(&whole["operations"]), "{by}");
         assert_eq!(whole["peers"]["left_out"], 5_000);
-        let parts = record(&capture, "--db redis", &["--by", by, "--threads", "2"]);
-        assert_eq!(parts["peers"], whole["peers"], "{by}");
         let view = &record(&capture, "--db redis", &["--by", by, "--top", "3"])["view"]["rows"];
         let total: u64 = sums(&whole["operations"]).values().sum();
         let of_view = view.as_array().unwrap().iter().flat_map(|row| ["request", "response"].map(|side| &row[side]));

@@ -122,10 +122,10 @@ fn statement<'a>(row: &'a Value, text: &str) -> &'a Value {
 }
 
 #[test]
-fn beyond_the_bound_the_smallest_are_shed_the_same_with_any_number_of_threads_and_with_the_memo() {
+fn beyond_the_bound_the_smallest_are_shed_the_same_with_the_memo_and_without() {
     let folder = tempfile::tempdir().unwrap();
     let path = many(5_000).write(folder.path(), "many.pcap");
-    let one = record(&path, &["--threads", "1"]);
+    let one = record(&path, &[]);
     check_sums(&one);
     let row = one["operations"].as_array().unwrap().iter().find(|row| row["name"] == "GET").unwrap();
     assert_eq!(row["count"], 5_000 + 15_000 + 2_500 + 1_250);
@@ -136,9 +136,7 @@ fn beyond_the_bound_the_smallest_are_shed_the_same_with_any_number_of_threads_an
     assert_eq!(statement(row, "GET cold:#")["count"], 2_500);
     let warnings = one["warnings"].to_string();
     assert!(warnings.contains("more than 4,096 statements at once"), "{warnings}");
-    for options in [["--threads", "1", "--no-memo"].as_slice(), &["--threads", "2"], &["--threads", "7", "--no-memo"]] {
-        assert_eq!(record(&path, options), one, "{options:?}");
-    }
+    assert_eq!(record(&path, &["--no-memo"]), one);
 }
 
 /// What memos tell when statements are shed is their connections'.
@@ -152,14 +150,14 @@ fn at_the_bound_each_connection_has_what_is_its_own() {
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| line.contains(",connection,")).map(str::to_owned).collect::<Vec<_>>()
     };
-    let with_memo = by_connection(&["--threads", "1"]);
+    let with_memo = by_connection(&[]);
     // Two directions of six.
     assert_eq!(with_memo.len(), 12, "{with_memo:#?}");
-    assert_eq!(by_connection(&["--threads", "1", "--no-memo"]), with_memo);
+    assert_eq!(by_connection(&["--no-memo"]), with_memo);
 }
 
 #[test]
-fn below_the_bound_nothing_is_shed_though_each_thread_knows_most_statements() {
+fn below_the_bound_nothing_is_shed() {
     let folder = tempfile::tempdir().unwrap();
     let mut capture = many(0);
     for number in 0..4_000 {
@@ -168,13 +166,12 @@ fn below_the_bound_nothing_is_shed_though_each_thread_knows_most_statements() {
         }
     }
     let path = capture.write(folder.path(), "below.pcap");
-    let one = record(&path, &["--threads", "1"]);
+    let one = record(&path, &[]);
     check_sums(&one);
     assert!(!one["warnings"].to_string().contains("statements"), "{}", one["warnings"]);
     let row = &one["operations"][0];
     assert_eq!(row["statements"][0]["count"], 4);
     assert_eq!(statement(row, "(other)")["count"], 4 * 3_900);
-    assert_eq!(record(&path, &["--threads", "4"]), one);
 }
 
 #[test]

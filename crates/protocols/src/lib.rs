@@ -63,8 +63,6 @@ pub struct Facts {
     /// Whether its messages are lines of text, as those of many protocols are: it takes both directions to tell. Where
     /// messages have lengths and types, the decoder finds out by itself that bytes are not of its protocol.
     pub is_text: bool,
-    /// Whether what one connection brings may change how another is decoded.
-    pub know_of_one_another: bool,
     /// The smallest thing that its servers answer without a login; empty where the server speaks first.
     pub greeting: &'static [u8],
     /// The smallest answer to it that a server may give, or what it says first.
@@ -73,31 +71,20 @@ pub struct Facts {
     pub is_greeted: fn(&[u8]) -> bool,
 }
 
-/// What the connections of a capture share. Those of a protocol whose connections know of one another are all decoded by
-/// one thread, in order of their frames: see [`know_of_one_another`].
+/// What the connections of a capture share.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
     /// What was prepared on any of them.
     pub statements: SharedStatements,
-    /// What compressed bodies may still decompress to, of all threads.
+    /// What compressed bodies may still decompress to.
     expansion: Arc<Expansion>,
 }
 
 impl Shared {
-    /// Nothing known yet; compressed bodies draw on what these threads have together.
-    pub fn drawing_on(expansion: Arc<Expansion>) -> Self {
-        Self { expansion, ..Self::default() }
-    }
-
     /// Returns how many compressed bodies were refused for want of what all of a run may take.
     pub fn refused(&self) -> u64 {
         self.expansion.refused()
     }
-}
-
-/// Returns whether what one connection of this protocol brings may change how another is decoded.
-pub const fn know_of_one_another(protocol: Protocol) -> bool {
-    facts(protocol).know_of_one_another
 }
 
 /// Returns whether servers of this protocol take RESP on the same port.

@@ -26,7 +26,6 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use window::Window;
 
 /// A capture file, or standard input.
@@ -254,11 +253,6 @@ impl FileSource {
             Err(source) => return Err(SourceError::Read { input: self.name.clone(), source }),
         }
         Ok(self.next.is_some())
-    }
-
-    /// Returns the memory that frames of [`FileSource::buffered_frames`] lie in, and nothing else will as long as somebody has it.
-    pub fn buffer(&self) -> &Arc<Vec<u8>> {
-        self.window.buffer()
     }
 
     /// Delivers the frames that are in the buffer, in order, until `take` breaks off. What is not one of these - the end, a

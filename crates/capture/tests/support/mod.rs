@@ -7,10 +7,8 @@
 
 use overhead_capture::{FileEnd, FileSource, Next, Source, SourceError};
 use overhead_model::Frame;
-use std::collections::VecDeque;
 use std::io::Cursor;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// Byte order to build in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,48 +120,17 @@ fn kept(frame: &Frame<'_>) -> Owned {
     owned(frame.time_ns, frame.link.0, frame.original_len, frame.interface, frame.bytes)
 }
 
-/// A frame where it was read.
-struct InBuffer {
-    buffer: Arc<Vec<u8>>,
-    start: usize,
-    /// What was there then.
-    frame: Owned,
-}
-
-impl InBuffer {
-    fn is_unchanged(&self) -> bool {
-        self.buffer.get(self.start..self.start + self.frame.bytes.len()) == Some(&self.frame.bytes[..])
-    }
-}
-
-/// All frames, those that are buffered in one go, and how the input ended. Buffers of the last so many frames are kept meanwhile, and are to
-/// stay as they were.
-pub fn drain_buffered(mut source: FileSource, kept_buffers: usize) -> (Vec<Owned>, FileEnd) {
-    let (mut frames, mut last) = (Vec::new(), VecDeque::new());
+/// All frames, those that are buffered in one go, and how the input ended.
+pub fn drain_buffered(mut source: FileSource) -> (Vec<Owned>, FileEnd) {
+    let mut frames = Vec::new();
     while source.fill().unwrap() {
         assert!(source.fill().unwrap(), "nothing is passed over");
-        loop {
-            let first = frames.len();
-            let mut starts = Vec::new();
-            let flow = source.buffered_frames(|frame| {
-                starts.push(frame.bytes.as_ptr() as usize);
-                frames.push(kept(frame));
-                // Breaking off loses nothing.
-                if frames.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            if kept_buffers > 0 {
-                let buffer = source.buffer();
-                for (frame, start) in frames[first..].iter().zip(starts) {
-                    let start = start - buffer.as_ptr() as usize;
-                    last.push_back(InBuffer { buffer: Arc::clone(buffer), start, frame: frame.clone() });
-                }
-                assert!(last.iter().all(InBuffer::is_unchanged));
-                last.drain(..last.len().saturating_sub(kept_buffers));
-            }
-            if flow.is_continue() {
-                break;
-            }
-        }
+        let mut take = |frame: &Frame<'_>| {
+            frames.push(kept(frame));
+            // Breaking off loses nothing.
+            if frames.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        while source.buffered_frames(&mut take).is_break() {}
     }
     (frames, source.end().unwrap().clone())
 }

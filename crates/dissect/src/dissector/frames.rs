@@ -13,25 +13,10 @@ use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     Segment(&'a Segment<'a>),
-    /// A part of a packet.
-    Fragment,
     /// The segment that came in fragments, of which the last one is here.
     Reassembled(&'a Segment<'a>),
     /// No segment, but what a TLS library was called with.
     Call(&'a CallPacket<'a>),
-}
-
-impl Found<'_> {
-    /// Hands what a packet of Wireshark's export holds to `take`; nothing where another program wrote it.
-    pub fn in_pdu(frame: &Frame<'_>, take: impl FnOnce(Option<Found<'_>>)) {
-        if let Some(call) = CallPacket::read(frame.bytes) {
-            take(Some(Found::Call(&call)));
-        } else if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
-            take(Some(Found::Segment(&packet::of_piece(frame, &piece, at))));
-        } else {
-            take(None);
-        }
-    }
 }
 
 /// Takes frames apart, and counts those that hold no segment.
@@ -113,29 +98,26 @@ impl Frames {
     #[inline(never)]
     pub fn rare(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
         if frame.link == LinkType::UPPER_PDU {
-            return Found::in_pdu(frame, |found| self.pdu(frame, found, take));
+            return self.pdu(frame, take);
         }
         match packet::parse_any(frame) {
             Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
             Packet::Tcp(segment) => take(Found::Segment(&segment), self.moment()),
             Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => self.copy(frame),
-            Packet::Fragment(fragment) => {
-                take(Found::Fragment, self.moment());
-                self.fragment(&fragment, take);
-            }
+            Packet::Fragment(fragment) => self.fragment(&fragment, take),
             packet => self.without_segment(&packet, u64::from(frame.original_len), 1),
         }
     }
 
     /// A packet of a call, of a byte stream that no frame carried, or of another program.
-    fn pdu(&mut self, frame: &Frame<'_>, found: Option<Found<'_>>, take: impl FnOnce(Found<'_>, Moment)) {
-        if let Some(Found::Call(_)) = found {
+    fn pdu(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
+        if let Some(call) = CallPacket::read(frame.bytes) {
             self.totals.calls += 1;
-        } else {
-            self.count(frame);
+            return take(Found::Call(&call), self.moment());
         }
-        if let Some(found) = found {
-            take(found, self.moment());
+        self.count(frame);
+        if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
+            take(Found::Segment(&packet::of_piece(frame, &piece, at)), self.moment());
         } else {
             self.totals.foreign_pdus += 1;
             self.totals.other += u64::from(frame.wire_len());

@@ -1,19 +1,16 @@
 //! Frames in, closed operations out, totals at the end.
 
 mod frames;
-mod parts;
 
 use crate::connections::Connections;
 use crate::model::{LinkModel, Modelled};
 use crate::moment::Moment;
-use crate::route::Routes;
 use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 pub(crate) use frames::Found;
 use frames::{Frames, Sight};
 use overhead_model::{Frame, LinkType, Tally};
-pub use parts::{Part, Splitter};
 use std::sync::Arc;
 
 /// Takes frames apart and hands closed operations to a [`Tally`].
@@ -50,7 +47,7 @@ impl<T: Tally> Dissector<T> {
         self.connections.memo_hits()
     }
 
-    /// Takes in what such a link would carry in place of what was captured: see [`LinkModel`]. Not for one of several.
+    /// Takes in what such a link would carry in place of what was captured: see [`LinkModel`].
     #[must_use]
     pub fn with_model(mut self, model: LinkModel) -> Self {
         self.model = Some((model, Modelled::default()));
@@ -60,12 +57,6 @@ impl<T: Tally> Dissector<T> {
     /// Returns what the model has added so far.
     pub fn modelled(&self) -> Modelled {
         self.model.map(|(_, modelled)| modelled).unwrap_or_default()
-    }
-
-    /// Makes it one of several, number `number` from 0, which are given what [`Splitter`] hands to them.
-    #[must_use]
-    pub fn into_part(self, routes: Routes, number: usize) -> Part<T> {
-        Part::new(self.connections.in_company(routes.company()), routes, number)
     }
 
     /// The tally's listener, which it has at times, hears of each step from the next frame on, or does not.

@@ -4,8 +4,8 @@ mod compare;
 
 use crate::analyze::Reading;
 use crate::caller;
-use crate::divide::Dissect;
 use crate::exit::StatusFault;
+use crate::inputs::Dissect;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, anyhow};

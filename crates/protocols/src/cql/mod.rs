@@ -82,7 +82,6 @@ impl Cql {
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: false,
-    know_of_one_another: true,
     // OPTIONS in version 4, stream 0, no body; answered by SUPPORTED, or an error.
     greeting: b"\x04\0\0\0\x05\0\0\0\0",
     answer: b"\x84\0\0\0\x06\0\0\0\x02\0\0",

@@ -38,7 +38,6 @@ pub(super) const FACTS: Facts = Facts {
     sniff,
     // Its first line names the protocol, so that one direction is enough to tell it.
     is_text: false,
-    know_of_one_another: false,
     greeting: b"HEAD / HTTP/1.0\r\n\r\n",
     answer: b"HTTP/1.0 200 OK\r\n\r\n",
     is_greeted: |answer| answer.starts_with(b"HTTP/1."),

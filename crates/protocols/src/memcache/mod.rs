@@ -39,7 +39,6 @@ pub use probe::sniff;
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: true,
-    know_of_one_another: false,
     greeting: b"version\r\n",
     answer: b"VERSION 1.6.18\r\n",
     is_greeted: |answer| answer.starts_with(b"VERSION ") || answer.starts_with(b"CLIENT_ERROR unauthenticated"),

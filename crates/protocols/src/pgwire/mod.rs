@@ -68,7 +68,6 @@ struct Gss {
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: false,
-    know_of_one_another: false,
     // SSLRequest, answered by one letter.
     greeting: b"\0\0\0\x08\x04\xd2\x16\x2f",
     answer: b"N",

@@ -38,7 +38,6 @@ use value::Value;
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: true,
-    know_of_one_another: false,
     // PING
     greeting: b"PING\r\n",
     answer: b"+PONG\r\n",

@@ -29,7 +29,6 @@ use wire::Next;
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: false,
-    know_of_one_another: false,
     greeting: b"4\nping\n\n",
     answer: b"2\nok\n\n",
     is_greeted: |answer| answer.starts_with(b"2\nok\n") || answer.starts_with(b"6\nnoauth\n"),

@@ -2,8 +2,7 @@
 //!
 //! What is added is what the rows are given, so that both come to the same. There are as many groups as [`GROUPS`]; where a further
 //! one begins, the smallest of those without an open connection are folded into one row. What these had come to is told in full
-//! when their connections end, so that the choice does not depend on the memo. Several threads that have more groups
-//! together leave it to one: see [`ByPeer::is_over`].
+//! when their connections end, so that the choice does not depend on the memo.
 
 use super::distribution::Values;
 use super::kind::{KindKey, KindSums, OperationKind};
@@ -74,21 +73,11 @@ pub(crate) struct ByPeer {
     /// Connections that have not ended, by number.
     open: HashMap<u64, Place>,
     current: Option<Ends>,
-    /// Several threads together have more groups than there may be.
-    is_over: bool,
 }
 
 impl ByPeer {
     pub(crate) fn new(by: By) -> Self {
-        Self {
-            by,
-            groups: HashMap::new(),
-            other: BTreeMap::new(),
-            folded: 0,
-            open: HashMap::new(),
-            current: None,
-            is_over: false,
-        }
+        Self { by, groups: HashMap::new(), other: BTreeMap::new(), folded: 0, open: HashMap::new(), current: None }
     }
 
     /// What comes next is of this connection.
@@ -197,23 +186,6 @@ impl ByPeer {
                 self.other.entry(key.protocol).or_default().merge(&group);
             }
         }
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        for (key, group) in other.groups {
-            self.groups.entry(key).or_default().merge(&group);
-        }
-        for (protocol, group) in other.other {
-            self.other.entry(protocol).or_default().merge(&group);
-        }
-        self.folded += other.folded;
-        self.is_over |= other.is_over || self.folded > 0 || self.groups.len() > GROUPS;
-    }
-
-    /// Returns whether several threads had more groups together than one keeps: what is folded depends on the order of all
-    /// connections, which one thread alone knows.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// Returns what operations came to so far, by connection or one of its ends.
@@ -429,21 +401,6 @@ mod tests {
         peers.end(None);
         assert_eq!((peers.groups.len(), peers.folded), (GROUPS, 3));
         assert_eq!(sums(&peers.to_record()), (count, 15 * count + 5, count));
-    }
-
-    #[test]
-    fn parts_come_to_the_same_as_the_whole_or_say_that_they_do_not() {
-        for by in [By::Connection, By::Client, By::Server] {
-            let all = |n: u64| (n, n);
-            let whole = of(by, (1..=1_000).map(all));
-            let mut parts = of(by, (1..=1_000).filter(|n| n % 3 == 0).map(all));
-            parts.merge(of(by, (1..=1_000).filter(|n| n % 3 != 0).map(all)));
-            assert!(!parts.is_over());
-            assert_eq!(parts.to_record(), whole.to_record());
-        }
-        let mut parts = of(By::Connection, (1..=3_000).map(|n| (n, n)));
-        parts.merge(of(By::Connection, (3_001..=6_000).map(|n| (n, n))));
-        assert!(parts.is_over());
     }
 
     #[test]

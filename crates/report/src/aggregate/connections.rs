@@ -18,11 +18,6 @@ impl Largest {
         self.keep(summary);
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.seen += other.seen;
-        other.kept.into_iter().for_each(|summary| self.keep(summary));
-    }
-
     pub(crate) fn omitted(&self) -> u64 {
         self.seen - self.kept.len().min(CONNECTIONS) as u64
     }

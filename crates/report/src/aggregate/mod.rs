@@ -1,4 +1,4 @@
-//! Closed operations added up into the rows of the run record, in any order and over any number of threads.
+//! Closed operations added up into the rows of the run record, in any order.
 //!
 //! Every result is a function of the *set* of calls, not of their order: sums are integers, distributions are
 //! histograms, rows beyond the limit are chosen by key, connections by a total order.
@@ -109,28 +109,9 @@ impl Aggregate {
         self
     }
 
-    /// Takes in what another thread or another file counted. The result does not depend on the order of merges.
-    pub fn merge(&mut self, other: Self) {
-        self.rows.merge(&other.rows);
-        self.connections.merge(other.connections);
-        if let (Some(peers), Some(other)) = (&mut self.peers, other.peers) {
-            peers.merge(other);
-        }
-        match (&mut self.by_peer, other.by_peer) {
-            (Some(mine), Some(theirs)) => mine.merge(theirs),
-            (mine @ None, theirs) => *mine = theirs,
-            (Some(_), None) => {}
-        }
-    }
-
     /// Returns operations by connection, client or server; `None` unless [`Aggregate::with_rows_by`] has asked for them.
     pub fn by_peer(&self) -> Option<PeerRows> {
         self.by_peer.as_ref().map(ByPeer::to_record)
-    }
-
-    /// Returns whether what was merged is more than one thread would have kept apart: then its result is not the same.
-    pub fn is_over(&self) -> bool {
-        self.by_peer.as_ref().is_some_and(ByPeer::is_over)
     }
 
     /// Returns the rows of the record, sorted by protocol, class, name and via.
@@ -206,10 +187,6 @@ impl Tally for Aggregate {
 
     fn statements(&self) -> usize {
         self.rows.told_apart()
-    }
-
-    fn take_new_statements(&mut self) -> Vec<u64> {
-        self.rows.take_new_statements()
     }
 
     fn shed_statements(&mut self, keep: usize) {

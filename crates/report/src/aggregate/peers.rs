@@ -32,12 +32,6 @@ impl Peers {
         *self.0.entry(ends).or_default() += payload_bytes;
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
-        for (ends, bytes) in other.0 {
-            *self.0.entry(ends).or_default() += bytes;
-        }
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr, Protocol, u64)> {
         self.0.iter().map(|((client, server, protocol), bytes)| (*client, *server, *protocol, *bytes))
     }

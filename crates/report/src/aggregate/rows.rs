@@ -164,7 +164,6 @@ impl Rows {
         }
         if is_own {
             self.told_apart += 1;
-            self.shed.note_new(key);
         }
         let at = self.push(key.statement, row);
         self.insert_index(at);
@@ -269,33 +268,9 @@ impl Rows {
         let old = std::mem::replace(&mut self.statements[at as usize], Statement::none());
         self.told_apart -= usize::from(!old.text.is_empty() && *old.text != *OTHER);
         self.free.push(at);
-        self.add_statement(&old, into);
-    }
-
-    /// Adds the sums of a statement to those of another one, and what its row has not taken in to that one's row.
-    fn add_statement(&mut self, old: &Statement, into: u32) {
+        // Its row has not taken in all of it.
         let into = &mut self.statements[into as usize];
-        into.merge(old, &mut self.list[into.row as usize]);
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for row in &other.list {
-            for &at in &row.statements {
-                let statement = &other.statements[at as usize];
-                let id = self.id_of(row.key.with_statement(&statement.text));
-                if let Some(at) = self.place(id) {
-                    self.add_statement(statement, at);
-                }
-            }
-            let key = row.key.borrowed();
-            let own = if OwnedRowKey::is_shared(key) { None } else { self.row(key) };
-            let at = own.unwrap_or_else(|| {
-                let shared = self.shared(key.class, key.protocol);
-                self.statements[shared as usize].row
-            });
-            self.list[at as usize].merge_sizes(row);
-        }
-        self.shed.count += other.shed.count;
+        into.merge(&old, &mut self.list[into.row as usize]);
     }
 
     pub(crate) fn ledger(&self, side: Side) -> Amounts {

@@ -2,13 +2,12 @@
 //!
 //! There may be as many as there are keys or texts, so some are to be shed: those with the fewest bytes so far. Those that stay
 //! are exact from when they appeared. Which ones these are depends on all that came before, and so on the order of frames: the
-//! ledger sheds between two frames, once nothing waits to be told, and the same wherever it dissects by one thread.
+//! ledger sheds between two frames, once nothing waits to be told, and the same wherever it dissects.
 
 use super::{Rows, Statement};
-use overhead_model::{OTHER, RowId, RowKey};
+use overhead_model::{OTHER, RowId};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 
 /// What became of statements that are not told apart any more.
 #[derive(Clone, Debug, Default)]
@@ -17,16 +16,6 @@ pub(super) struct Shed {
     pub count: u64,
     /// The numbers of those that were shed last, and those that stand for them.
     moved: HashMap<RowId, RowId>,
-    /// Hashes of the statements that are new since they were asked for.
-    new: Vec<u64>,
-}
-
-impl Shed {
-    /// A statement is told apart.
-    pub fn note_new(&mut self, key: RowKey<'_>) {
-        // The same hash in each thread.
-        self.new.push(foldhash::fast::FixedState::default().hash_one(key));
-    }
 }
 
 impl Rows {
@@ -34,11 +23,6 @@ impl Rows {
     #[inline]
     pub(crate) fn told_apart(&self) -> usize {
         self.told_apart
-    }
-
-    /// See [`overhead_model::Tally::take_new_statements`].
-    pub(crate) fn take_new_statements(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.shed.new)
     }
 
     /// Keeps so many statements, the largest by bytes, and of equal ones the first by key; adds the others up in [`OTHER`] of
@@ -54,7 +38,6 @@ impl Rows {
             (Reverse(statement.bytes()), self.row_of(statement).key.clone(), statement.text.clone())
         });
         self.shed.moved.clear();
-        self.shed.new.clear();
         for at in places.into_iter().skip(keep) {
             self.shed_one(at);
         }
