@@ -3,12 +3,11 @@
 use crate::cli::{Format, Job};
 use crate::fault;
 use anyhow::{Context, Result};
+use overhead_files::write_named;
 use overhead_model::exit;
 use overhead_model::load::{Load, LoadResult, LoadRun};
 use overhead_model::outside::to_json;
 use overhead_model::say;
-use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// The record as it grows.
@@ -44,6 +43,10 @@ impl Report {
         }
         self.warn(&result);
         self.load.results.push(result);
+        // A FIFO or a device is given the record once.
+        if self.output.as_ref().is_some_and(|path| path.exists() && !path.is_file()) {
+            return Ok(());
+        }
         self.write()
     }
 
@@ -90,14 +93,7 @@ impl Report {
     /// Writes the record to its file, whole or not at all.
     fn write(&self) -> Result<()> {
         let Some(path) = &self.output else { return Ok(()) };
-        let mut unfinished = path.clone().into_os_string();
-        unfinished.push(".unfinished");
-        let text = to_json(&self.load)?;
-        // Not through a link that somebody has put there.
-        let _ = fs::remove_file(&unfinished);
-        fs::File::create_new(&unfinished)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| fs::rename(&unfinished, path))
+        write_named(path, to_json(&self.load)?.as_bytes(), None, true)
             .with_context(|| format!("--output {}: cannot be written", path.display()))
     }
 }

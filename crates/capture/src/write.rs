@@ -10,9 +10,7 @@
 
 use overhead_model::frame::{Frame, LinkType};
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 /// Bytes gathered before they go to the system.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -137,25 +135,6 @@ pub struct PcapngWriter<W: Write> {
     bytes: u64,
     first_ns: Option<u64>,
     last_ns: u64,
-}
-
-impl PcapngWriter<Box<dyn Write + Send>> {
-    /// Creates a file, or writes to standard output for `-`.
-    ///
-    /// # Errors
-    ///
-    /// [`WriteError`] when the file cannot be created or written to.
-    pub fn create(path: impl AsRef<Path>, options: &WriterOptions) -> Result<Self, WriteError> {
-        let path = path.as_ref();
-        if path.as_os_str() == "-" {
-            return Self::new("standard output", Box::new(io::stdout()), options);
-        }
-        let output = path.to_string_lossy();
-        match File::create(path) {
-            Ok(file) => Self::new(&output, Box::new(file), options),
-            Err(source) => Err(WriteError::Create { output: output.into_owned(), source }),
-        }
-    }
 }
 
 impl<W: Write> PcapngWriter<W> {

@@ -3,7 +3,7 @@
 use crate::encode::{Form, Layout};
 use crate::table::Field;
 use anyhow::{Context, Error, Result, anyhow};
-use overhead::reading::open_lock;
+use overhead_files::open_lock;
 use std::fmt::Write;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Who is to run the command and own the output: under sudo, the user who called it.
 
-use overhead_report::FileOwner;
+use overhead_files::FileOwner;
 
 #[cfg(feature = "live")]
 pub use user::User;

@@ -63,7 +63,6 @@ pub mod reading {
     pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule, windows_of};
     pub use crate::time::TimeWindow;
     pub use crate::warnings::Warnings;
-    pub use overhead_report::folder::open_lock;
 }
 
 /// Does what the command line says; gives the exit status.

@@ -6,12 +6,11 @@ use crate::keys::KeyFiles;
 use crate::{caller, examples, print, runs};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use overhead_files::OutputFolder;
 use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, OutsideText, Run, exit};
-use overhead_report::{
-    NamedRun, OutputFolder, ReportError, ReportOptions, Theme, load, replaced_by_report, sweep, write_report_as,
-};
+use overhead_report::{NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sweep, write_report_as};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.

@@ -120,7 +120,9 @@ fn packets_of_an_aborted_run_say_what_was_asked_for() {
     let mut source = FileSource::open(fixture()).unwrap();
     let mut about = WriterOptions::new(LinkType::ETHERNET);
     about.comment = "overhead capture --db valkey --port 7379".to_owned();
-    let mut writer = PcapngWriter::create(dir.path().join("packets.pcapng"), &about).unwrap();
+    let mut writer =
+        PcapngWriter::new("packets.pcapng", std::fs::File::create(dir.path().join("packets.pcapng")).unwrap(), &about)
+            .unwrap();
     while let Some(frame) = source.next_frame().unwrap().frame() {
         writer.write(&frame).unwrap();
     }

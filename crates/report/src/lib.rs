@@ -15,7 +15,6 @@ mod error;
 pub mod figure;
 #[cfg(test)]
 mod fixture;
-pub mod folder;
 pub mod gate;
 mod group;
 mod latencies;
@@ -37,7 +36,6 @@ mod view;
 pub use aggregate::{Aggregate, KindKey, KindSums, OperationKind, RunFacts, SharedListener, balance, build_run};
 pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, LineFigure, Look, StackFigure, StackRow, draw, draw_lines, draw_stacks};
-pub use folder::{FileOwner, OutputFolder};
 pub use group::RunGroup;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 pub use report::{

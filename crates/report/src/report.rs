@@ -3,7 +3,6 @@
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
 use crate::figure::{FigureOptions, ImageFormat, Look, NARROW, Plot, draw, draw_inline};
-use crate::folder::OutputFolder;
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
@@ -20,6 +19,7 @@ use crate::text::markdown::{facts, github_table};
 use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
 use crate::text::{beside_the_workload, markdown_cell};
 use crate::view::with_statements;
+use overhead_files::OutputFolder;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
 use std::path::PathBuf;

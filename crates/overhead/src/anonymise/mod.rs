@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
 use overhead_capture::{PcapngWriter, WriterOptions};
+use overhead_files::open_named;
 use overhead_model::{Frame, LinkType, Run, say};
-use overhead_report::folder::open_named;
 use overhead_report::text::counted;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -157,11 +157,11 @@ fn random_key() -> Result<Key> {
 
 /// Creates the copy, which others may read.
 fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
-    if out == Path::new("-") {
-        return Ok(PcapngWriter::create(out, options)?);
-    }
-    let file: Box<dyn Write + Send> =
-        Box::new(open_named(out, 0o666, caller::owner()).with_context(|| unwritable(out))?);
+    let file: Box<dyn Write + Send> = if out == Path::new("-") {
+        Box::new(io::stdout())
+    } else {
+        Box::new(open_named(out, 0o666, caller::owner()).with_context(|| unwritable(out))?)
+    };
     Ok(PcapngWriter::new(&out.to_string_lossy(), file, options)?)
 }
 

@@ -3,10 +3,10 @@
 
 use crate::runs::{PACKETS, PART, RECORD, packets_in, rotated_number};
 use anyhow::{Context, Result, bail};
+use overhead_files::{FileOwner, OutputFolder, Reserved};
 use overhead_model::Run;
 use overhead_model::record::Input;
-use overhead_report::folder::Reserved;
-use overhead_report::{FileOwner, NamedRun, OutputFolder, REPORT_FILES, text, write_report};
+use overhead_report::{NamedRun, REPORT_FILES, text, write_report};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};

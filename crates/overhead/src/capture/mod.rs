@@ -55,10 +55,11 @@ use overhead_capture::live::{LiveOptions, LiveSource, Stop, StopHandle, interfac
 use overhead_capture::{KernelFilter, WriterOptions};
 use overhead_containers::Containers;
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
+use overhead_files::FileOwner;
 use overhead_kernel::{WorkListener, own_network_namespace};
 use overhead_model::record::SourceKind;
 use overhead_model::{LinkType, Measured, Protocol, Run, Transport, exit, say};
-use overhead_report::{Aggregate, FileOwner, NamedRun, SharedListener};
+use overhead_report::{Aggregate, NamedRun, SharedListener};
 use packets::{CaptureOutcome, LiveInput, SharedWorkListener};
 #[cfg(not(feature = "top"))]
 use packets::{Capturing, Dissection, Limits};

@@ -350,7 +350,7 @@ fn nothing_to_draw_is_an_error() {
 fn write_samples() {
     for (name, runs) in sets() {
         let folder = std::env::temp_dir().join("overhead-figures").join(name);
-        let folder = crate::OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
+        let folder = overhead_files::OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
         crate::write_report(&runs, &folder).unwrap();
     }
 }

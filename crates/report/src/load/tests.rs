@@ -1,8 +1,8 @@
 //! The record of a real load, as it is committed.
 
 use super::*;
-use crate::folder::OutputFolder;
 use crate::text::number::grouped;
+use overhead_files::OutputFolder;
 use std::fs;
 use std::path::PathBuf;
 

@@ -3,12 +3,12 @@
 use super::figures::{NAMES, figures};
 use super::tables::{label, repetitions, results};
 use crate::error::ReportError;
-use crate::folder::OutputFolder;
 use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, replaced};
 use crate::report::ReportOptions;
 use crate::text::markdown::github_table;
 use crate::text::number::{duration, grouped, with_digits};
 use crate::text::{clean, facts, markdown_cell};
+use overhead_files::OutputFolder;
 use overhead_model::load::{Load, LoadResult, LoadSettings};
 use std::path::PathBuf;
 

@@ -12,12 +12,12 @@ mod words;
 
 use crate::error::ReportError;
 use crate::figure::fonts;
-use crate::folder::OutputFolder;
 pub(crate) use content::{Conditions, Doubt, Fact, PageFigure, PageTable, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
+use overhead_files::OutputFolder;
 use overhead_model::OutsideText;
 pub(crate) use records::embedded;
 pub(crate) use runs::machine_facts;

@@ -5,7 +5,6 @@ use super::render::{command, markdown, remarks, title};
 use super::sections::{CELLS, Section, sections};
 use crate::error::ReportError;
 use crate::figure::Plot;
-use crate::folder::OutputFolder;
 use crate::page::{
     Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts, replaced,
 };
@@ -13,6 +12,7 @@ use crate::report::ReportOptions;
 use crate::text::grid::Grid;
 use crate::text::number::{bytes_label, duration, grouped, with_digits};
 use crate::text::{facts, markdown_cell};
+use overhead_files::OutputFolder;
 use overhead_model::sweep::SweepPoint;
 use overhead_model::{Measured, Spread, Sweep};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::fixture;
-use crate::folder::OutputFolder;
 use crate::reported::{Reported, ReportedLatency};
 use crate::text::Style;
+use overhead_files::OutputFolder;
 use overhead_model::record::{Selected, Tool, Within};
 use overhead_model::sweep::SweepParameter;
 use overhead_model::{Measured, Run};

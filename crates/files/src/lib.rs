@@ -1,5 +1,6 @@
-//! A folder that results are written into: whole files or none, of the right owner, and never through a link that somebody
-//! has put there.
+//! Where results are written: whole files or none, of the right owner, and never through a link that somebody has put there.
+
+#![forbid(unsafe_code)]
 
 #[cfg(not(unix))]
 mod portable;
