@@ -63,8 +63,9 @@ impl Filler {
             let Some(token) = bytes.get_mut(at.clone()) else { continue };
             match kind {
                 _ if is_uuid => self.hexadecimal(token),
-                // The verb, which may be one that no dialect knows.
-                SpanKind::Name if std::mem::take(&mut is_first) || introduces => {}
+                // The verb, unless no dialect knows it; what says how a text is spelt.
+                SpanKind::Name if std::mem::take(&mut is_first) && is_verb(token) => {}
+                SpanKind::Name if introduces && (token.len() <= 2 || is_character_set(token)) => {}
                 SpanKind::Name if token.first().is_some_and(u8::is_ascii_digit) || is_duration(token) => {
                     self.digits(token);
                 }
@@ -131,6 +132,23 @@ impl Filler {
             }
         }
     }
+}
+
+/// Returns whether a word is what a statement begins with, in some dialect.
+fn is_verb(word: &[u8]) -> bool {
+    const VERBS: &str = "ABORT|ALTER|ANALYZE|BATCH|BEGIN|BINLOG|CACHE|CALL|CHECK|CHECKPOINT|CHECKSUM|CLOSE|CLUSTER|COMMENT|COMMIT|COPY|\
+         CREATE|DEALLOCATE|DECLARE|DELETE|DESC|DESCRIBE|DISCARD|DO|DROP|END|EXECUTE|EXPLAIN|EXPORT|FETCH|FLUSH|GRANT|HANDLER|HELP|IMPORT|\
+         INSERT|INSTALL|KILL|LIST|LISTEN|LOAD|LOCK|MERGE|MOVE|NOTIFY|OPTIMIZE|PAUSE|PREPARE|PURGE|REASSIGN|REFRESH|REINDEX|RELEASE|\
+         RELOAD|RENAME|REPAIR|REPLACE|RESET|RESTART|RESUME|REVOKE|ROLLBACK|SAVEPOINT|SECURITY|SELECT|SET|SHOW|SHUTDOWN|SIGNAL|START|STOP|\
+         TABLE|TRUNCATE|UNINSTALL|UNLISTEN|UNLOCK|UPDATE|UPSERT|USE|VACUUM|VALUES|WITH|XA";
+    VERBS.split('|').any(|verb| word.eq_ignore_ascii_case(verb.as_bytes())) || is_keyword(word)
+}
+
+/// Returns whether a word says in which character set of `MySQL` a text is.
+fn is_character_set(word: &[u8]) -> bool {
+    const SETS: &str = "_ascii|_big5|_binary|_cp1251|_cp1252|_euckr|_gb18030|_gb2312|_gbk|_latin1|_latin2|_sjis|_ucs2|_utf16|_utf32|\
+         _utf8|_utf8mb3|_utf8mb4";
+    SETS.split('|').any(|set| word.eq_ignore_ascii_case(set.as_bytes()))
 }
 
 fn first_word(text: &str) -> &str {

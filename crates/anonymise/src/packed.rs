@@ -79,10 +79,12 @@ impl Packed {
             Self::Literals(sources) => Some(with_literals(wire, sources, content, stays)),
             Self::Zlib => mixed
                 .most(filled_up)
-                .or_else(|| mixed.exact(zlib_of, LEVELS).filter(|_| is_short))
-                .or_else(|| interrupted(plain, wire.len()).filter(|_| is_short))
+                .or_else(|| if is_short { mixed.exact(zlib_of, LEVELS) } else { None })
+                .or_else(|| if is_short { interrupted(plain, wire.len()) } else { None })
                 .or_else(|| code_by_code(wire, content, stays)),
-            Self::Zstd => mixed.most(zstd_filled_up).or_else(|| mixed.exact(zstd_of, ZSTD_LEVELS).filter(|_| is_short)),
+            Self::Zstd => {
+                mixed.most(zstd_filled_up).or_else(|| if is_short { mixed.exact(zstd_of, ZSTD_LEVELS) } else { None })
+            }
         }
     }
 }

@@ -348,6 +348,7 @@ fn replace(
         Treatment::Handshake => tls::handshake(filler, bytes),
         Treatment::Error => rules::error(filler, bytes),
         Treatment::Info => rules::info(filler, bytes),
+        Treatment::Proxy => rules::proxy(filler, bytes),
         Treatment::Opaque => rules::opaque(filler, bytes, is_start),
     }
 }

@@ -5,8 +5,11 @@ use crate::fill::Filler;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
-/// Extensions whose content stays: lists of groups and signatures, protocols to speak, versions, and flags.
-const PUBLIC_EXTENSIONS: [u16; 11] = [5, 10, 11, 13, 16, 22, 23, 43, 45, 50, 0xff01];
+/// Extensions whose content stays: lists of groups and signatures, versions, and flags.
+const PUBLIC_EXTENSIONS: [u16; 10] = [5, 10, 11, 13, 22, 23, 43, 45, 50, 0xff01];
+/// Protocols to speak (RFC 7301 section 3.1), and those that stay.
+const PROTOCOLS: u16 = 16;
+const PUBLIC_PROTOCOLS: [&[u8]; 5] = [b"h2", b"http/1.1", b"postgresql", b"redis", b"mysql"];
 /// The name of the server (RFC 6066 section 3).
 const SERVER_NAME: u16 = 0;
 /// Says that a `ServerHello` asks for another hello (RFC 8446 section 4.1.3).
@@ -60,12 +63,23 @@ fn extensions(filler: &Filler, mut bytes: &mut [u8]) {
         let content = extension.get_mut(4..).unwrap_or_default();
         match kind {
             SERVER_NAME => filler.text(content.get_mut(5..).unwrap_or_default()),
+            PROTOCOLS => protocols(filler, content.get_mut(2..).unwrap_or_default()),
             _ if PUBLIC_EXTENSIONS.contains(&kind) => {}
             _ => filler.binary(content),
         }
         bytes = behind;
     }
     filler.binary(bytes);
+}
+
+fn protocols(filler: &Filler, mut names: &mut [u8]) {
+    while let Some((len, rest)) = names.split_first_mut() {
+        let (name, behind) = rest.split_at_mut(usize::from(*len).min(rest.len()));
+        if !PUBLIC_PROTOCOLS.contains(&&*name) {
+            filler.text(name);
+        }
+        names = behind;
+    }
 }
 
 fn length(bytes: &[u8]) -> usize {

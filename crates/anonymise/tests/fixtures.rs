@@ -12,6 +12,7 @@ use overhead_model::{
     Account, ConnectionSummary, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, StreamPiece, System,
     Tally, Trace,
 };
+use overhead_protocols::statement::spans::is_keyword;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,13 @@ struct Sums {
 impl Tally for Sums {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         let RowKey { protocol, class, name, via, statement } = key;
-        let name = if protocol.name() == "http" { "" } else { name };
+        let words = overhead_protocols::command_words(protocol);
+        let is_command = |word: &str| words.iter().any(|known| known.eq_ignore_ascii_case(word));
+        // Paths of HTTP, and words that are no commands, are replaced.
+        let is_unknown = !words.is_empty() && !name.split(' ').all(is_command)
+            || words.is_empty() && name.len() == 5 && !is_keyword(name.as_bytes());
+        let is_replaced = protocol.name() == "http" || is_unknown;
+        let name = if is_replaced { "" } else { name };
         *self.statements.entry(format!("{class:?} {statement}")).or_default() += 1;
         self.names.push(format!("{protocol:?} {class:?} {name} {via}"));
         RowId(self.names.len() as u64 - 1)

@@ -277,3 +277,8 @@ impl Decoder for Memcache {
         self.pairing.held() + self.keys.held()
     }
 }
+
+/// Returns the words of commands.
+pub(crate) fn command_words() -> impl Iterator<Item = &'static str> {
+    wire::COMMANDS.iter().map(|command| command.name)
+}

@@ -274,6 +274,9 @@ impl Named {
     }
 }
 
+/// Words of commands that no table lists: redis-py 7 sends `CLIENT MAINT_NOTIFICATIONS`.
+pub(super) const UNLISTED: [&str; 1] = ["MAINT_NOTIFICATIONS"];
+
 /// Returns the class that a command always has, but for those that [`is_opening`].
 fn class(name: &str) -> Class {
     match name {

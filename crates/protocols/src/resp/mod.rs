@@ -184,3 +184,8 @@ fn inline_command(bytes: &[u8]) -> Boundary {
     let known = std::str::from_utf8(word).is_ok_and(|word| wire::Command::named(&word.to_ascii_uppercase()).is_some());
     if known { Boundary::Yes } else { Boundary::No }
 }
+
+/// Returns the words of commands and subcommands.
+pub(crate) fn command_words() -> impl Iterator<Item = &'static str> {
+    commands::COMMANDS.iter().flat_map(|command| command.name.split('|')).chain(command::UNLISTED)
+}

@@ -143,3 +143,5 @@ impl Decoder for Ssdb {
         self.pairing.held() + self.keys.held() + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
     }
 }
+
+pub(crate) use wire::command_words;

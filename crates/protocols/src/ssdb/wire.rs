@@ -57,95 +57,27 @@ pub(super) fn is_name(text: &[u8]) -> bool {
 }
 
 /// Commands whose first argument is a key, or the name of a map, a sorted set or a queue (`src/proc_*.cpp`).
-const FIRST_IS_KEY: [&[u8]; 81] = [
-    b"set",
-    b"setx",
-    b"setnx",
-    b"expire",
-    b"ttl",
-    b"get",
-    b"getset",
-    b"del",
-    b"incr",
-    b"decr",
-    b"exists",
-    b"getbit",
-    b"setbit",
-    b"bitcount",
-    b"countbit",
-    b"substr",
-    b"strlen",
-    b"getrange",
-    b"append",
-    b"hset",
-    b"hget",
-    b"hdel",
-    b"hincr",
-    b"hdecr",
-    b"hexists",
-    b"hsize",
-    b"hkeys",
-    b"hvals",
-    b"hgetall",
-    b"hscan",
-    b"hrscan",
-    b"hclear",
-    b"hfix",
-    b"multi_hset",
-    b"multi_hget",
-    b"multi_hdel",
-    b"multi_hexists",
-    b"zset",
-    b"zget",
-    b"zdel",
-    b"zincr",
-    b"zdecr",
-    b"zexists",
-    b"zsize",
-    b"zkeys",
-    b"zscan",
-    b"zrscan",
-    b"zrank",
-    b"zrrank",
-    b"zrange",
-    b"zrrange",
-    b"zclear",
-    b"zfix",
-    b"zcount",
-    b"zsum",
-    b"zavg",
-    b"zremrangebyrank",
-    b"zremrangebyscore",
-    b"zpop_front",
-    b"zpop_back",
-    b"multi_zset",
-    b"multi_zget",
-    b"multi_zdel",
-    b"multi_zexists",
-    b"qpush",
-    b"qpush_front",
-    b"qpush_back",
-    b"qpop",
-    b"qpop_front",
-    b"qpop_back",
-    b"qsize",
-    b"qclear",
-    b"qfront",
-    b"qback",
-    b"qget",
-    b"qset",
-    b"qrange",
-    b"qslice",
-    b"qfix",
-    b"qtrim_front",
-    b"qtrim_back",
-];
+const FIRST_IS_KEY: &str = "set|setx|setnx|expire|ttl|get|getset|del|incr|decr|exists|getbit|setbit|bitcount|countbit|substr|strlen|getrange|\
+     append|hset|hget|hdel|hincr|hdecr|hexists|hsize|hkeys|hvals|hgetall|hscan|hrscan|hclear|hfix|multi_hset|multi_hget|\
+     multi_hdel|multi_hexists|zset|zget|zdel|zincr|zdecr|zexists|zsize|zkeys|zscan|zrscan|zrank|zrrank|zrange|zrrange|\
+     zclear|zfix|zcount|zsum|zavg|zremrangebyrank|zremrangebyscore|zpop_front|zpop_back|multi_zset|multi_zget|multi_zdel|\
+     multi_zexists|qpush|qpush_front|qpush_back|qpop|qpop_front|qpop_back|qsize|qclear|qfront|qback|qget|qset|qrange|\
+     qslice|qfix|qtrim_front|qtrim_back";
+/// Other commands (`src/serv.cpp`).
+const OTHERS: &str = "auth|clear_binlog|cluster_add_kv_node|compact|config|dbsize|del_range|dump|flushdb|hlist|hrlist|info|keys|\
+     key_range|list_allow_ip|list_deny_ip|multi_del|multi_exists|multi_get|multi_set|ping|qlist|qrlist|quit|rkeys|rscan|scan|slaveof|\
+     sync140|sync141|version|zlist|zrlist";
+
+/// Returns the words of commands.
+pub(crate) fn command_words() -> impl Iterator<Item = &'static str> {
+    FIRST_IS_KEY.split('|').chain(OTHERS.split('|'))
+}
 
 /// Returns whether the block at this place of a request, whose command has place 0, is a key.
 pub(super) fn is_key(name: &[u8], place: u32) -> bool {
     match name {
         b"multi_get" | b"multi_del" | b"multi_exists" => place > 0,
         b"multi_set" => place % 2 == 1,
-        _ => place == 1 && FIRST_IS_KEY.contains(&name),
+        _ => place == 1 && FIRST_IS_KEY.split('|').any(|command| command.as_bytes() == name),
     }
 }
