@@ -93,7 +93,7 @@ const KEPT: [(Protocol, &str); Protocol::COUNT] = [
     (
         Protocol::Mongo,
         "array index|binary length|binary subtype|cursor id|document length|element type|flags|message length|number returned|\
-         number to return|number to skip|opcode|original opcode|compressor|uncompressed size|checksum|request id|reserved|response to|\
+         number to return|number to skip|opcode|original opcode|compressor id|cursor count|cursor ids|uncompressed size|checksum|request id|reserved|response to|\
          section kind|section length|separator|starting from|string length|terminator|value length",
     ),
     (

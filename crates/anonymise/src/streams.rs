@@ -15,7 +15,7 @@ use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
 use overhead_model::{
     Account, ConnectionSummary, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 /// Frames of a direction whose places are remembered once they are decoded.
@@ -107,8 +107,10 @@ struct Place {
 #[derive(Debug, Default)]
 struct Direction {
     stream: UnpostedStream,
-    /// With bytes that are not posted yet.
-    places: VecDeque<Place>,
+    /// With bytes that are not posted yet, by their offsets in the stream and in the copy.
+    places: BTreeMap<(i64, u64), Place>,
+    /// Length of the longest of these so far.
+    longest: i64,
     /// Without.
     remembered: VecDeque<Place>,
     groups: Vec<&'static str>,
@@ -192,11 +194,11 @@ impl Streams {
         let posted = direction.stream.posted.cast_signed();
         for part in std::mem::take(&mut self.payload) {
             let place = Place { start: offset + part.at.cast_signed(), len: part.len.cast_signed(), to: part.to };
-            let known = direction.remembered.iter().chain(&direction.places);
-            for before in known.filter(|_| place.start < posted) {
-                let (from, end) =
-                    (place.start.max(before.start), (place.start + place.len).min(before.start + before.len));
-                let end = end.min(posted);
+            let end = (place.start + place.len).min(posted);
+            let is_late = place.start < posted;
+            let known = direction.remembered.iter().filter(|_| is_late).chain(direction.within(place.start, end));
+            for before in known {
+                let (from, end) = (place.start.max(before.start), end.min(before.start + before.len));
                 if from < end {
                     self.edits.push(Edit::Copy {
                         from: before.at(from),
@@ -206,7 +208,8 @@ impl Streams {
                 }
             }
             if place.start + place.len > posted {
-                direction.places.push_back(place);
+                direction.longest = direction.longest.max(place.len);
+                direction.places.insert((place.start, place.to), place);
             }
         }
     }
@@ -445,7 +448,7 @@ impl Direction {
     /// Puts bytes at an offset of the stream in all their places.
     fn put(&self, offset: u64, field: &[u8], edits: &mut Vec<Edit>, bytes: &mut Vec<u8>) {
         let (start, end) = (offset.cast_signed(), offset.cast_signed() + field.len().cast_signed() as i64);
-        for place in &self.places {
+        for place in self.within(start, end) {
             let (from, to) = (start.max(place.start), end.min(place.start + place.len));
             if from >= to {
                 continue;
@@ -457,21 +460,19 @@ impl Direction {
         }
     }
 
+    /// Returns the places that may overlap with these bytes of the stream; none if there are no bytes.
+    fn within(&self, start: i64, end: i64) -> impl Iterator<Item = &Place> {
+        let first = (start.saturating_sub(self.longest), 0);
+        self.places.range(first..(end, 0).max(first)).map(|(_, place)| place)
+    }
+
     /// Forgets frames that are decoded, the oldest first.
     fn retire(&mut self) {
         let posted = self.stream.posted.cast_signed();
-        if self.places.iter().any(|place| place.start + place.len <= posted) {
-            let remembered = &mut self.remembered;
-            self.places.retain(|place| {
-                let is_open = place.start + place.len > posted;
-                if !is_open {
-                    remembered.push_back(*place);
-                }
-                is_open
-            });
-            let surplus = self.remembered.len().saturating_sub(REMEMBERED);
-            self.remembered.drain(..surplus);
-        }
+        let begun = self.places.extract_if(..(posted, 0), |_, place| place.start + place.len <= posted);
+        self.remembered.extend(begun.map(|(_, place)| place));
+        let surplus = self.remembered.len().saturating_sub(REMEMBERED);
+        self.remembered.drain(..surplus);
     }
 }
 
