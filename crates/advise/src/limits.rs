@@ -5,7 +5,7 @@ pub const ROWS: usize = 1 << 12;
 
 /// Operations that are open at once, about 1 KiB each. Clients have a hundredth of them under way; further ones go to no rule, and the
 /// advice says how many.
-pub const OPEN: usize = 1 << 17;
+pub const OPEN: usize = 1 << 16;
 
 /// Names of fields: no protocol has a hundredth of them. Further ones share one.
 pub const FIELDS: usize = 1 << 12;

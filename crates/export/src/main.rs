@@ -108,6 +108,7 @@ Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the table ru
 const ENCODERS: usize = 4;
 
 fn main() -> ExitCode {
+    overhead::map_large_blocks();
     code(ExportArgs::try_parse().map_err(Into::into).and_then(|args| args.run()))
 }
 

@@ -6,6 +6,7 @@ use overhead_model::{
     Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Which operation is to be explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +56,21 @@ pub struct Finder {
     open: HashMap<(u64, Option<u64>), OpenCandidate>,
     fitting: BTreeMap<u64, FoundOperation>,
     names: BTreeMap<String, u64>,
+    /// The one that was said last.
+    label: Option<Rc<Label>>,
 }
 
 /// An open operation.
 #[derive(Debug)]
 struct OpenCandidate {
     number: u64,
+    /// Absent until it has one.
+    label: Option<Rc<Label>>,
+}
+
+/// What is said of an operation: most of those that are open at once share it.
+#[derive(Debug, PartialEq, Eq)]
+struct Label {
     class: Class,
     name: String,
     statement: String,
@@ -75,6 +85,7 @@ impl Finder {
             open: HashMap::new(),
             fitting: BTreeMap::new(),
             names: BTreeMap::new(),
+            label: None,
         }
     }
 
@@ -117,10 +128,11 @@ impl Finder {
                 self.fitting.pop_last();
             }
         }
-        if let Some(count) = self.names.get_mut(&candidate.name) {
+        let name = candidate.label.as_ref().map_or("", |label| &label.name);
+        if let Some(count) = self.names.get_mut(name) {
             *count += 1;
         } else if self.names.len() < limits::NAMES_LISTED {
-            self.names.insert(candidate.name, 1);
+            self.names.insert(name.to_owned(), 1);
         }
     }
 
@@ -128,12 +140,15 @@ impl Finder {
         match &self.wanted {
             Wanted::Number(number) => candidate.number == *number,
             Wanted::Fitting { name, statement, kind, .. } => {
-                let named = name.as_ref().is_none_or(|name| candidate.name.eq_ignore_ascii_case(name));
-                let stated = statement.as_ref().is_none_or(|wanted| is_statement(&candidate.statement, wanted));
+                let label = candidate.label.as_deref();
+                let of = |part: fn(&Label) -> &str| label.map_or("", part);
+                let named = name.as_ref().is_none_or(|name| of(|label| &label.name).eq_ignore_ascii_case(name));
+                let stated = statement.as_ref().is_none_or(|wanted| is_statement(of(|label| &label.statement), wanted));
+                let class = label.map_or(Class::Unmatched, |label| label.class);
                 named
                     && stated
                     && kind.is_none_or(|kind| match kind {
-                        Kind::Class(class) => candidate.class == class,
+                        Kind::Class(wanted) => class == wanted,
                         Kind::Error => outcome == Outcome::Error,
                         Kind::Unanswered => outcome == Outcome::Unanswered,
                     })
@@ -167,16 +182,18 @@ impl Tally for Finder {
 impl Listener for Finder {
     fn hear(&mut self, step: Trace<'_>) {
         if let Some(Begun { number, op }) = self.numbering.hear(&step) {
-            let candidate =
-                OpenCandidate { number, class: Class::Unmatched, name: String::new(), statement: String::new() };
-            self.open.insert((self.numbering.connection(), op), candidate);
+            self.open.insert((self.numbering.connection(), op), OpenCandidate { number, label: None });
         }
         match step {
             Trace::Labelled { op, class, name, statement, .. } => {
                 if let Some(candidate) = self.open.get_mut(&(self.numbering.connection(), op)) {
-                    candidate.class = class;
-                    name.clone_into(&mut candidate.name);
-                    statement.clone_into(&mut candidate.statement);
+                    let is_it =
+                        |label: &Rc<Label>| (label.class, &*label.name, &*label.statement) == (class, name, statement);
+                    let label = self.label.take_if(|label| is_it(label)).unwrap_or_else(|| {
+                        Rc::new(Label { class, name: name.to_owned(), statement: statement.to_owned() })
+                    });
+                    self.label = Some(Rc::clone(&label));
+                    candidate.label = Some(label);
                 }
             }
             Trace::Closed { op, operation } => self.close(op, operation.outcome),
