@@ -21,6 +21,8 @@ const LONG: usize = 1 << 20;
 const SHARES: usize = 64;
 /// Content beyond which a message is not compressed anew: what it takes is several times as much memory.
 const LONGEST: usize = 16 << 20;
+/// Times its length that long content decompresses to, if there is hardly anything in it. It is not worth the work, either.
+const HARDLY_ANYTHING: usize = 128;
 /// Blocks that are ended before their time, at most.
 const INTERRUPTIONS: usize = 12;
 /// Bytes of zlib's header (RFC 1950 section 2.2).
@@ -48,7 +50,7 @@ pub enum Packed {
 
 /// Decompresses bytes to a content of this length; `None` if they are in no format that is known, or the content is too long.
 pub fn unpack(wire: &[u8], len: usize) -> Option<(Packed, Vec<u8>)> {
-    if len > LONGEST {
+    if len > LONGEST || len > LONG && len / HARDLY_ANYTHING > wire.len() {
         return None;
     }
     if wire.starts_with(&ZSTD) {
