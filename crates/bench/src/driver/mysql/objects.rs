@@ -44,7 +44,7 @@ impl Objects for Tables {
         let comment = format!("{MARK}{}", if is_new { DATABASE_TOO } else { "" });
         let text = if payload > TEXT { "LONGTEXT" } else { "TEXT" };
         for table in TABLES {
-            let columns = format!("id BIGINT PRIMARY KEY, vector VARBINARY(64), payload {text}");
+            let columns = format!("id BIGINT PRIMARY KEY, `vector` VARBINARY(64), payload {text}");
             self.connection.query_drop(format!("CREATE TABLE {table} ({columns}) COMMENT = '{comment}'")).await?;
         }
         let insert = text::sql(Operation::Insert).replace(INSERT_TABLE, crate::data::ROWS_TABLE);

@@ -5,12 +5,12 @@ use crate::plan::Operation;
 use crate::sbtest::{self, C, PAD};
 use std::fmt::Write;
 
-/// Returns the beginning of the statement of an operation: all of it but the values.
+/// Returns the beginning of the statement of an operation: all of it but the values. In `MariaDB`, `VECTOR` is a reserved word.
 pub fn sql(operation: Operation) -> String {
     match operation {
-        Operation::Empty => format!("SELECT id, vector, payload FROM {EMPTY_TABLE} WHERE id"),
-        Operation::Read => format!("SELECT id, vector, payload FROM {ROWS_TABLE} WHERE id"),
-        Operation::Insert => format!("INSERT INTO {INSERT_TABLE} (id, vector, payload) VALUES "),
+        Operation::Empty => format!("SELECT id, `vector`, payload FROM {EMPTY_TABLE} WHERE id"),
+        Operation::Read => format!("SELECT id, `vector`, payload FROM {ROWS_TABLE} WHERE id"),
+        Operation::Insert => format!("INSERT INTO {INSERT_TABLE} (id, `vector`, payload) VALUES "),
         Operation::OltpPoint | Operation::OltpRange => format!("SELECT c FROM {} WHERE id", sbtest::TABLE),
         Operation::OltpInsert => format!("INSERT INTO {} (id, k, c, pad) VALUES ", sbtest::TABLE),
     }
