@@ -19,7 +19,7 @@ apt_own() {
 archive() {
     local mirror release former='' keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     # shellcheck disable=SC2016 # apt expands it
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m 1 '/debian/$' || echo https://deb.debian.org/debian/)
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/$' | sed -n 1p || echo https://deb.debian.org/debian/)
     mkdir -p "$ARCHIVE/apt/parts" "$ARCHIVE/apt/lists/partial" "$ARCHIVE/apt/cache/archives/partial"
     : >"$ARCHIVE/apt/status"
     for release in "$@"; do

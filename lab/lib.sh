@@ -137,8 +137,8 @@ missing_packages() {
     done
 }
 
-# in_archive PACKAGE: the machine's sources have it.
-in_archive() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+# in_archive PACKAGE: the machine's sources have it. A reader that ends early would end apt-cache, and pipefail tell of that.
+in_archive() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep 'Candidate: [^(]' >/dev/null; }
 
 # release: the code name of this Debian.
 # shellcheck source=/dev/null
@@ -147,7 +147,7 @@ release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
 # debian_mirror: the one that the machine already uses.
 debian_mirror() {
     # shellcheck disable=SC2016 # apt expands it
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | grep -m 1 '/debian/$' ||
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | grep '/debian/$' | sed -n 1p ||
         die "no Debian mirror among the sources of this machine"
 }
 
