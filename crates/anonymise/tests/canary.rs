@@ -257,30 +257,33 @@ fn zlib(content: &[u8]) -> Vec<u8> {
     packed
 }
 
-#[test]
-fn of_mongodb() {
-    let string = |name: &str, text: &str| {
-        let (name, text) = (with(name), with(text));
-        [&[2][..], &name, &[0], &(text.len() as u32 + 1).to_le_bytes(), &text, &[0]].concat()
-    };
-    let document = |fields: &[Vec<u8>]| {
-        let fields = fields.concat();
-        [&(fields.len() as u32 + 5).to_le_bytes()[..], &fields, &[0]].concat()
-    };
-    let inside = |kind: u8, name: &str, inner: &[u8]| [&[kind][..], &with(name), &[0], inner].concat();
-    let user = document(&[string("@", "@"), inside(7, "id", b"canary7ZqAB"), inside(11, "r", &with("@\0i\0"))]);
-    let bodies = [
+fn string(name: &str, text: &str) -> Vec<u8> {
+    let (name, text) = (with(name), with(text));
+    [&[2][..], &name, &[0], &(text.len() as u32 + 1).to_le_bytes(), &text, &[0]].concat()
+}
+
+fn document(fields: &[Vec<u8>]) -> Vec<u8> {
+    let fields = fields.concat();
+    [&(fields.len() as u32 + 5).to_le_bytes()[..], &fields, &[0]].concat()
+}
+
+fn inside(kind: u8, name: &str, inner: &[u8]) -> Vec<u8> {
+    [&[kind][..], &with(name), &[0], inner].concat()
+}
+
+fn commands(user: &[u8]) -> [Vec<u8>; 6] {
+    [
         document(&[
             string("insert", "@"),
             string("$db", "@"),
             string("comment", "@"),
-            inside(4, "documents", &document(&[inside(3, "0", &user)])),
+            inside(4, "documents", &document(&[inside(3, "0", user)])),
         ]),
         document(&[
             string("find", "@"),
-            inside(3, "filter", &user),
-            inside(3, "sort", &user),
-            inside(3, "let", &user),
+            inside(3, "filter", user),
+            inside(3, "sort", user),
+            inside(3, "let", user),
             string("$db", "@"),
         ]),
         document(&[
@@ -288,7 +291,7 @@ fn of_mongodb() {
             inside(
                 4,
                 "pipeline",
-                &document(&[inside(3, "0", &document(&[inside(3, "$match", &user), string("$out", "@")]))]),
+                &document(&[inside(3, "0", &document(&[inside(3, "$match", user), string("$out", "@")]))]),
             ),
             string("$db", "@"),
         ]),
@@ -303,7 +306,12 @@ fn of_mongodb() {
             string("$db", "@"),
         ]),
         document(&[string("saslStart", "@"), string("mechanism", "@"), string("payload", "@"), string("$db", "@")]),
-    ];
+    ]
+}
+
+#[test]
+fn of_mongodb() {
+    let user = document(&[string("@", "@"), inside(7, "id", b"canary7ZqAB"), inside(11, "r", &with("@\0i\0"))]);
     let failed =
         document(&[inside(1, "ok", &[0; 8]), string("errmsg", "@"), inside(3, "errInfo", &user), string("@", "@")]);
     let wire = |opcode: u32, body: &[u8]| {
@@ -324,7 +332,7 @@ fn of_mongodb() {
             )
         };
         let mut talk = Talk::new(27017);
-        for body in &bodies {
+        for body in &commands(&user) {
             talk.turn(&message(body), &message(&failed));
         }
         is_in_no_copy(&format!("MongoDB, compressor {compressor}"), &talk);
@@ -337,10 +345,15 @@ fn of_mongodb() {
     is_in_no_copy("MongoDB, OP_QUERY", &old);
 }
 
-#[test]
-fn of_mysql() {
-    let packet = |number: u8, body: &[u8]| [&(body.len() as u32).to_le_bytes()[..3], &[number], body].concat();
-    let text = |text: &str| [&[with(text).len() as u8][..], &with(text)].concat();
+fn packet(number: u8, body: &[u8]) -> Vec<u8> {
+    [&(body.len() as u32).to_le_bytes()[..3], &[number], body].concat()
+}
+
+fn short(text: &str) -> Vec<u8> {
+    [&[with(text).len() as u8][..], &with(text)].concat()
+}
+
+fn logged_in(is_compressed: bool) -> Talk {
     let greeting = [
         &b"\x0a8.0.36\0\x01\0\0\0"[..],
         b"12345678\0",
@@ -349,23 +362,29 @@ fn of_mysql() {
         b"123456789012\0caching_sha2_password\0",
     ]
     .concat();
-    let attributes = ["_client_name", "libmysql", "@", "@", "program_name", "@", "_os", "@"].map(text).concat();
+    let attributes = ["_client_name", "libmysql", "@", "@", "program_name", "@", "_os", "@"].map(short).concat();
+    let capabilities = 0x01fe_a68d_u32 & !0x20 | 0x0018_0008 | if is_compressed { 0x20 } else { 0 };
+    let login = [
+        &capabilities.to_le_bytes()[..],
+        &[0, 0, 0, 1, 33],
+        &[0; 23],
+        &with("@\0"),
+        &[4, 1, 2, 3, 4],
+        &with("@\0"),
+        b"mysql_native_password\0",
+        &[attributes.len() as u8],
+        &attributes,
+    ]
+    .concat();
+    let mut talk = Talk::new(3306);
+    talk.say(Side::Response, &packet(0, &greeting)).turn(&packet(1, &login), &packet(2, &[0, 0, 0, 2, 0, 0, 0]));
+    talk
+}
+
+#[test]
+fn of_mysql() {
     for is_compressed in [false, true] {
-        let capabilities = 0x01fe_a68d_u32 & !0x20 | 0x0018_0008 | if is_compressed { 0x20 } else { 0 };
-        let login = [
-            &capabilities.to_le_bytes()[..],
-            &[0, 0, 0, 1, 33],
-            &[0; 23],
-            &with("@\0"),
-            &[4, 1, 2, 3, 4],
-            &with("@\0"),
-            b"mysql_native_password\0",
-            &[attributes.len() as u8],
-            &attributes,
-        ]
-        .concat();
-        let mut talk = Talk::new(3306);
-        talk.say(Side::Response, &packet(0, &greeting)).turn(&packet(1, &login), &packet(2, &[0, 0, 0, 2, 0, 0, 0]));
+        let mut talk = logged_in(is_compressed);
         let wrapped = |packets: Vec<u8>| {
             if !is_compressed {
                 return packets;
@@ -387,13 +406,13 @@ fn of_mysql() {
             talk.turn(&wrapped(packet(0, &with(statement))), &wrapped(error.clone()));
         }
         let column =
-            [["def", "@", "@", "@", "@", "@"].map(text).concat(), vec![12, 33, 0, 0, 0, 0, 0, 253, 0, 0, 0, 0, 0]]
+            [["def", "@", "@", "@", "@", "@"].map(short).concat(), vec![12, 33, 0, 0, 0, 0, 0, 253, 0, 0, 0, 0, 0]]
                 .concat();
         let rows = [
             packet(1, &[1]),
             packet(2, &column),
             packet(3, &[0xfe, 0, 0, 2, 0]),
-            packet(4, &text("@")),
+            packet(4, &short("@")),
             packet(5, &[0xfe, 0, 0, 2, 0]),
         ];
         talk.turn(&wrapped(packet(0, &with("\u{3}SELECT a"))), &wrapped(rows.concat()));
