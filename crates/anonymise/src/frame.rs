@@ -7,11 +7,11 @@ use crate::rules;
 use overhead_model::LinkType;
 use std::ops::Range;
 
-/// Options of TCP whose content is a secret or a random number (IANA, TCP Option Kind Numbers): MD5, authentication, MPTCP's keys,
-/// Fast Open's cookie, experiments.
-const SECRET_OPTIONS: [u8; 6] = [19, 29, 30, 34, 253, 254];
-/// Options of IPv4 that hold addresses: routes, time stamps.
-const ROUTE_OPTIONS: [u8; 5] = [7, 68, 131, 137, 82];
+/// Options of TCP whose content is nobody's (IANA, TCP Option Kind Numbers): sizes, scales, what is acknowledged, time stamps, time-outs.
+/// Others hold keys and cookies, or anything.
+const TCP_OPTIONS: [u8; 6] = [2, 3, 4, 5, 8, 28];
+/// The same of IPv4: that routers are to look.
+const IP_OPTIONS: [u8; 1] = [148];
 
 /// Replaces addresses, and fills whatever is no header.
 pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len: usize, bytes: &mut [u8]) {
@@ -30,18 +30,20 @@ pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len:
             Kind::Arp => each(addresses, header, &[8..14, 14..18, 18..24, 24..28]),
             Kind::Ipv4 => {
                 each(addresses, header, &[12..16, 16..20]);
-                options(header.get_mut(20..).unwrap_or_default(), &ROUTE_OPTIONS);
+                options(header.get_mut(20..).unwrap_or_default(), &IP_OPTIONS);
             }
             Kind::Ipv6 => each(addresses, header, &[8..24, 24..40]),
             // Addresses of a route; what authenticates.
             Kind::Extension(43 | 51) => header.get_mut(12..).unwrap_or_default().fill(0),
             Kind::Tcp => {
                 ports(addresses, header);
-                options(header.get_mut(20..).unwrap_or_default(), &SECRET_OPTIONS);
+                options(header.get_mut(20..).unwrap_or_default(), &TCP_OPTIONS);
             }
             Kind::Udp | Kind::Tunnel => ports(addresses, header),
             Kind::Options => header.fill(0),
-            Kind::Icmp(_) | Kind::Gre | Kind::Extension(_) | Kind::Other => {}
+            Kind::Icmp(_) | Kind::Gre | Kind::Extension(44) | Kind::Other => {}
+            // Padding in place of options.
+            Kind::Extension(_) => header.get_mut(2..).unwrap_or_default().fill(0),
         }
     }
     payload(filler, addresses, &layers, bytes);
@@ -81,15 +83,15 @@ pub fn ports(addresses: &Addresses, header: &mut [u8]) {
     }
 }
 
-/// Empties options of these kinds; each is a kind, a length that counts both, and a value.
+/// Empties options but those of these kinds; each is a kind, a length that counts both, and a value.
 pub fn options(mut bytes: &mut [u8], kinds: &[u8]) {
     loop {
         match &*bytes {
-            [0, ..] | [] | [_] => return,
+            [0, ..] | [] | [_] => return bytes.fill(0),
             [1, ..] => bytes = bytes.get_mut(1..).unwrap_or_default(),
             &[kind, len, ..] => {
-                let Some((option, rest)) = bytes.split_at_mut_checked(usize::from(len).max(2)) else { return };
-                if kinds.contains(&kind) {
+                let (option, rest) = bytes.split_at_mut(usize::from(len).clamp(2, bytes.len()));
+                if !kinds.contains(&kind) {
                     // The pointer of a route stays valid.
                     option.get_mut(2..).unwrap_or_default().fill(0);
                 }

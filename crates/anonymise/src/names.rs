@@ -32,7 +32,6 @@ pub fn stays(name: &[u8]) -> bool {
     let begins = |start: &[u8]| name.get(..start.len()).is_some_and(|has| has.eq_ignore_ascii_case(start));
     begins(b"system")
         || begins(b"pg_")
-        || name.first() == Some(&b'$')
         || PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public.as_bytes()))
         || is_keyword(name)
 }
@@ -55,18 +54,16 @@ impl Filler {
         let tokens = spans(protocol, &read);
         let end = tokens.last().map_or(0, |(at, _)| at.end);
         let is_copy = first_word(&read).eq_ignore_ascii_case("COPY");
-        let mut is_first = true;
         for (at, kind) in tokens {
             let is_in = |uuid: &Range<usize>| uuid.start <= at.start && at.end <= uuid.end;
             let is_uuid = matches!(kind, SpanKind::Name | SpanKind::Number) && uuids.iter().any(is_in);
-            let introduces = matches!(read.as_bytes().get(at.end), Some(b'\'' | b'"'));
+            // `E'…'`, `_utf8'…'`
+            let introduces = matches!(read.as_bytes().get(at.end), Some(b'\'' | b'"')) && at.len() <= 2;
             let Some(token) = bytes.get_mut(at.clone()) else { continue };
             match kind {
                 _ if is_uuid => self.hexadecimal(token),
-                // The verb, unless no dialect knows it; what says how a text is spelt.
-                SpanKind::Name if std::mem::take(&mut is_first) && is_verb(token) => {}
-                SpanKind::Name if introduces && (token.len() <= 2 || is_character_set(token)) => {}
-                SpanKind::Name if token.first().is_some_and(u8::is_ascii_digit) || is_duration(token) => {
+                SpanKind::Name if introduces => {}
+                SpanKind::Name if is_duration(token) => {
                     self.digits(token);
                 }
                 SpanKind::Name => self.identifier(token),
@@ -89,7 +86,7 @@ impl Filler {
                         self.identifier(token.get_mut(1..).unwrap_or_default());
                     }
                 }
-                SpanKind::Other => is_first &= token.first().is_none_or(|first| !first.is_ascii_alphanumeric()),
+                SpanKind::Other => {}
             }
         }
         self.text(bytes.get_mut(end..).unwrap_or_default());
@@ -134,23 +131,6 @@ impl Filler {
     }
 }
 
-/// Returns whether a word is what a statement begins with, in some dialect.
-fn is_verb(word: &[u8]) -> bool {
-    const VERBS: &str = "ABORT|ALTER|ANALYZE|BATCH|BEGIN|BINLOG|CACHE|CALL|CHECK|CHECKPOINT|CHECKSUM|CLOSE|CLUSTER|COMMENT|COMMIT|COPY|\
-         CREATE|DEALLOCATE|DECLARE|DELETE|DESC|DESCRIBE|DISCARD|DO|DROP|END|EXECUTE|EXPLAIN|EXPORT|FETCH|FLUSH|GRANT|HANDLER|HELP|IMPORT|\
-         INSERT|INSTALL|KILL|LIST|LISTEN|LOAD|LOCK|MERGE|MOVE|NOTIFY|OPTIMIZE|PAUSE|PREPARE|PURGE|REASSIGN|REFRESH|REINDEX|RELEASE|\
-         RELOAD|RENAME|REPAIR|REPLACE|RESET|RESTART|RESUME|REVOKE|ROLLBACK|SAVEPOINT|SECURITY|SELECT|SET|SHOW|SHUTDOWN|SIGNAL|START|STOP|\
-         TABLE|TRUNCATE|UNINSTALL|UNLISTEN|UNLOCK|UPDATE|UPSERT|USE|VACUUM|VALUES|WITH|XA";
-    VERBS.split('|').any(|verb| word.eq_ignore_ascii_case(verb.as_bytes())) || is_keyword(word)
-}
-
-/// Returns whether a word says in which character set of `MySQL` a text is.
-fn is_character_set(word: &[u8]) -> bool {
-    const SETS: &str = "_ascii|_big5|_binary|_cp1251|_cp1252|_euckr|_gb18030|_gb2312|_gbk|_latin1|_latin2|_sjis|_ucs2|_utf16|_utf32|\
-         _utf8|_utf8mb3|_utf8mb4";
-    SETS.split('|').any(|set| word.eq_ignore_ascii_case(set.as_bytes()))
-}
-
 fn first_word(text: &str) -> &str {
     text.split(|character: char| !character.is_ascii_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default()
 }
@@ -176,10 +156,11 @@ fn inside_text(token: &mut [u8]) -> &mut [u8] {
     inside(rest)
 }
 
-/// Returns whether a word is a duration of CQL: `P1Y2M`.
+/// Returns whether a word is a duration of CQL: `P1Y2M`, `1h30m`.
 fn is_duration(word: &[u8]) -> bool {
-    matches!(word, [b'P' | b'p', digit, ..] if digit.is_ascii_digit() || matches!(digit, b'T' | b't'))
-        && word.iter().any(u8::is_ascii_digit)
+    let units = |units: &[u8]| units.len() <= 2 && units.iter().all(|unit| b"pytmowdhsunPYTMOWDHSUN".contains(unit));
+    let begins = matches!(word, [b'P' | b'p' | b'0'..=b'9', ..]);
+    begins && word.iter().any(u8::is_ascii_digit) && word.split(u8::is_ascii_digit).all(units)
 }
 
 /// Returns the text with another character for each byte that is none, so that all lies where it lay.
@@ -259,7 +240,7 @@ mod tests {
                 "SELECT ________ FROM ________________ WHERE ___ = ____ -- ____",
             ),
             ("INSERT INTO tt VALUES ('it''s SELECT', 1.5e3, $1)", "INSERT INTO __ VALUES ('__''_ ______', _._e_, $1)"),
-            ("SELEC 1", "SELEC _"),
+            ("SELEC 1", "_____ _"),
             ("SELECT E'a\\nb', date'2024-01-02', '\\x0a'", "SELECT E'_\\n_', date'____-__-__', '\\x__'"),
             ("SELECT * FROM pg_class WHERE \"Zq\" = $$its$$", "SELECT * FROM pg_class WHERE \"__\" = $$___$$"),
             ("SELECT $Zq$Xy$Zq$", "SELECT $__$__$__$"),

@@ -7,11 +7,11 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 /// Extensions whose content stays: lists of groups and signatures, versions, and flags.
 const PUBLIC_EXTENSIONS: [u16; 10] = [5, 10, 11, 13, 22, 23, 43, 45, 50, 0xff01];
-/// Protocols to speak (RFC 7301 section 3.1), and those that stay.
-const PROTOCOLS: u16 = 16;
-const PUBLIC_PROTOCOLS: [&[u8]; 5] = [b"h2", b"http/1.1", b"postgresql", b"redis", b"mysql"];
 /// The name of the server (RFC 6066 section 3).
 const SERVER_NAME: u16 = 0;
+/// Protocols to speak, each with its length before it (RFC 7301 section 3.1).
+const PROTOCOLS: u16 = 16;
+const KNOWN_PROTOCOLS: [&[u8]; 5] = [b"h2", b"http/1.1", b"http/1.0", b"postgresql", b"mongodb"];
 /// Says that a `ServerHello` asks for another hello (RFC 8446 section 4.1.3).
 const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
 
@@ -72,13 +72,14 @@ fn extensions(filler: &Filler, mut bytes: &mut [u8]) {
     filler.binary(bytes);
 }
 
-fn protocols(filler: &Filler, mut names: &mut [u8]) {
-    while let Some((len, rest)) = names.split_first_mut() {
-        let (name, behind) = rest.split_at_mut(usize::from(*len).min(rest.len()));
-        if !PUBLIC_PROTOCOLS.contains(&&*name) {
-            filler.text(name);
+fn protocols(filler: &Filler, mut bytes: &mut [u8]) {
+    while let Some((len, rest)) = bytes.split_first_mut() {
+        let len = usize::from(*len).min(rest.len());
+        let (name, behind) = rest.split_at_mut(len);
+        if !KNOWN_PROTOCOLS.contains(&&*name) {
+            filler.data(name);
         }
-        names = behind;
+        bytes = behind;
     }
 }
 

@@ -74,3 +74,43 @@ fn a_pipe_cannot_be_copied() -> Outcome {
     assert_eq!((made.status.code(), said.contains("save a pipe to a file first")), (Some(2), true), "{said}");
     Ok(())
 }
+
+/// Content of a block of pcapng, or of an option, with what fills it up to four bytes.
+fn padded(content: &[u8]) -> Vec<u8> {
+    [content, &vec![0; content.len().next_multiple_of(4) - content.len()]].concat()
+}
+
+#[test]
+fn nothing_that_a_file_says_beside_its_packets_is_in_the_copy() -> Outcome {
+    const ARP: &[u8] = &[0, 1, 8, 0, 6, 4, 0, 1];
+    let word = b"canary7Zq";
+    let option = |kind: u16| [&kind.to_le_bytes()[..], &[9, 0], &padded(word)].concat();
+    let block = |kind: u32, inside: &[u8]| {
+        let len = (inside.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &len, inside, &len].concat()
+    };
+    // A section, an interface, names, secrets, a packet of ARP, statistics, and a block of some program's own.
+    let frame = [&[2; 12][..], &[8, 6], ARP, &[0; 20], word].concat();
+    let len = (frame.len() as u32).to_le_bytes();
+    let file = [
+        block(
+            0x0a0d_0d0a,
+            &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0], &[0xff; 8][..], &option(1), &option(2), &[0; 4]].concat(),
+        ),
+        block(1, &[&[1, 0, 0, 0, 0, 0, 4, 0][..], &option(2), &option(3), &option(11), &[0; 4]].concat()),
+        block(4, &[&[1, 0, 13, 0, 10, 0, 0, 1][..], &padded(word), &[0; 4], &option(2), &[0; 4]].concat()),
+        block(10, &[b"KSLT\x09\0\0\0", &padded(word)[..]].concat()),
+        block(6, &[&[0; 12][..], &len, &len, &padded(&frame), &option(1), &[0; 4]].concat()),
+        block(5, &[&[0; 12][..], &option(1), &[0; 4]].concat()),
+        block(0xbad, &[&[1, 2, 3, 4], &padded(word)[..]].concat()),
+    ]
+    .concat();
+    let folder = tempfile::tempdir()?;
+    let [from, copy] = ["capture.pcapng", "copy.pcapng"].map(|name| folder.path().join(name));
+    std::fs::write(&from, file)?;
+    let said = analyze(&from, &["--db", "redis", "--anonymise", &copy.to_string_lossy()])?;
+    let copied = std::fs::read(&copy).map_err(|error| format!("{error}: {said:?}"))?;
+    assert!(copied.windows(8).any(|window| window == ARP), "the packet is there");
+    assert!(!copied.windows(6).any(|window| window == b"canary"), "{}", copied.escape_ascii());
+    Ok(())
+}

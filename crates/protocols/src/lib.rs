@@ -87,16 +87,6 @@ impl Shared {
     }
 }
 
-/// Returns the words of a protocol's commands and subcommands, as far as its decoder has a list of them.
-pub fn command_words(protocol: Protocol) -> Vec<&'static str> {
-    match protocol {
-        Protocol::Resp => resp::command_words().collect(),
-        Protocol::Memcache => memcache::command_words().collect(),
-        Protocol::Ssdb => ssdb::command_words().collect(),
-        _ => Vec::new(),
-    }
-}
-
 /// Returns whether servers of this protocol take RESP on the same port.
 pub const fn takes_resp(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Ssdb)

@@ -22,10 +22,26 @@ const STATEMENTS: usize = 100;
 
 /// Returns in which figures a copy's record differs from its original's, each in a phrase; none where it does not.
 pub fn differences(original: &Run, copy: &Run) -> Vec<String> {
-    let [original, copy] = [original, copy].map(|run| figures(serde_json::to_value(run).unwrap_or_default()));
+    let mut runs = [original, copy].map(|run| figures(serde_json::to_value(run).unwrap_or_default()));
+    forget_new_names(&mut runs);
+    let [original, copy] = runs;
     let mut found = Vec::new();
     compare("", &original, &copy, &mut found);
     found
+}
+
+/// Forgets names of operations that only one of them has: what is no command of the protocol's has another name in the copy.
+fn forget_new_names(runs: &mut [Value; 2]) {
+    let names = |run: &mut Value| members(run, "operations").iter().map(|row| row["name"].clone()).collect::<Vec<_>>();
+    let known = runs.each_mut().map(names);
+    for run in runs {
+        for row in members(run, "operations") {
+            if !known.iter().all(|names| names.contains(&row["name"])) {
+                forget(row, "name");
+            }
+        }
+        sort(run, "operations");
+    }
 }
 
 fn figures(mut run: Value) -> Value {
@@ -45,20 +61,17 @@ fn figures(mut run: Value) -> Value {
             forget(row, "statements");
         }
         sort(row, "statements");
-        // A command that nobody knows is a word of the user's, and replaced.
-        forget(row, "name");
+        if row.get("protocol").and_then(Value::as_str) == Some("http") {
+            forget(row, "name");
+        }
     }
     for connection in members(&mut run, "connections") {
         forget(connection, "client");
         forget(connection, "server");
-        // An application says its own name there, not its driver's; and a version in a row of a table is as good as any value.
-        match connection.get("protocol").and_then(Value::as_str) {
-            Some("pgwire") => forget(connection, "client_software"),
-            Some("cql") => forget(connection, "server_software"),
-            _ => {}
-        }
+        // Of these, words stay that everybody uses.
+        forget(connection, "client_software");
+        forget(connection, "server_software");
     }
-    sort(&mut run, "operations");
     sort(&mut run, "connections");
     run
 }

@@ -35,6 +35,11 @@ use std::hash::{Hash, Hasher};
 
 pub use probe::sniff;
 
+/// Returns whether this is a command in text that servers have.
+pub fn knows(name: &str) -> bool {
+    wire::Command::named(name.as_bytes()).is_some()
+}
+
 /// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: Facts = Facts {
     sniff,
@@ -276,9 +281,4 @@ impl Decoder for Memcache {
     fn held(&self) -> usize {
         self.pairing.held() + self.keys.held()
     }
-}
-
-/// Returns the words of commands.
-pub(crate) fn command_words() -> impl Iterator<Item = &'static str> {
-    wire::COMMANDS.iter().map(|command| command.name)
 }

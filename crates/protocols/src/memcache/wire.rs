@@ -106,7 +106,7 @@ const fn command(
 const STORE: &[Role] = &[Role::Key, Role::Flags, Role::Time, Role::Length];
 
 /// All commands (`doc/protocol.txt`), the most frequent first.
-pub(super) static COMMANDS: [Command; 36] = [
+static COMMANDS: [Command; 36] = [
     command("get", Ask::Values, (2, ANY), false, &[Role::Key]),
     command("set", Ask::Store, (5, 6), true, STORE),
     command("gets", Ask::Values, (2, ANY), false, &[Role::Key]),

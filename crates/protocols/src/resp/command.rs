@@ -274,11 +274,8 @@ impl Named {
     }
 }
 
-/// Words of commands that no table lists: redis-py 7 sends `CLIENT MAINT_NOTIFICATIONS`.
-pub(super) const UNLISTED: [&str; 1] = ["MAINT_NOTIFICATIONS"];
-
 /// Returns the class that a command always has, but for those that [`is_opening`].
-fn class(name: &str) -> Class {
+pub(super) fn class(name: &str) -> Class {
     match name {
         // What the subcommand sets holds for the connection. `CLIENT CACHING` is about the next command alone.
         "HELLO"

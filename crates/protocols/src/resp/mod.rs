@@ -28,11 +28,17 @@ use super::{Facts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
 use decode::{Request, Stage};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
-use overhead_model::{Outcome, Side};
+use overhead_model::{Class, Outcome, Side};
 use pair::{Pairing, Target};
 use replication::Replication;
 use std::hash::Hasher;
 use value::Value;
+
+/// Returns whether this is a command that servers have, or one and its subcommand, as in `CLIENT|LIST`; in upper or lower case.
+pub fn knows(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    wire::Command::named(&name).is_some() || command::class(&name.replace('|', " ")) != Class::Workload
+}
 
 /// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: Facts = Facts {
@@ -183,9 +189,4 @@ fn inline_command(bytes: &[u8]) -> Boundary {
     }
     let known = std::str::from_utf8(word).is_ok_and(|word| wire::Command::named(&word.to_ascii_uppercase()).is_some());
     if known { Boundary::Yes } else { Boundary::No }
-}
-
-/// Returns the words of commands and subcommands.
-pub(crate) fn command_words() -> impl Iterator<Item = &'static str> {
-    commands::COMMANDS.iter().flat_map(|command| command.name.split('|')).chain(command::UNLISTED)
 }

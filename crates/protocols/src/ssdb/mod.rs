@@ -143,5 +143,3 @@ impl Decoder for Ssdb {
         self.pairing.held() + self.keys.held() + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
     }
 }
-
-pub(crate) use wire::command_words;

@@ -63,16 +63,6 @@ const FIRST_IS_KEY: &str = "set|setx|setnx|expire|ttl|get|getset|del|incr|decr|e
      zclear|zfix|zcount|zsum|zavg|zremrangebyrank|zremrangebyscore|zpop_front|zpop_back|multi_zset|multi_zget|multi_zdel|\
      multi_zexists|qpush|qpush_front|qpush_back|qpop|qpop_front|qpop_back|qsize|qclear|qfront|qback|qget|qset|qrange|\
      qslice|qfix|qtrim_front|qtrim_back";
-/// Other commands (`src/serv.cpp`).
-const OTHERS: &str = "auth|clear_binlog|cluster_add_kv_node|compact|config|dbsize|del_range|dump|flushdb|hlist|hrlist|info|keys|\
-     key_range|list_allow_ip|list_deny_ip|multi_del|multi_exists|multi_get|multi_set|ping|qlist|qrlist|quit|rkeys|rscan|scan|slaveof|\
-     sync140|sync141|version|zlist|zrlist";
-
-/// Returns the words of commands.
-pub(crate) fn command_words() -> impl Iterator<Item = &'static str> {
-    FIRST_IS_KEY.split('|').chain(OTHERS.split('|'))
-}
-
 /// Returns whether the block at this place of a request, whose command has place 0, is a key.
 pub(super) fn is_key(name: &[u8], place: u32) -> bool {
     match name {
