@@ -4,6 +4,8 @@ use crate::fill::Filler;
 use overhead_model::{Account, Protocol, Side};
 use overhead_protocols::statement::spans::is_keyword;
 use overhead_protocols::{memcache, resp};
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 /// A field about to be replaced, and what came before it.
 #[derive(Clone, Copy, Debug)]
@@ -110,15 +112,15 @@ const NUMBERS: &str = "length;null;end of stream;streamed string;empty command;t
                        client flags;CAS;number;CRLF;content length;status code;header";
 
 /// Fields that stay where they are one of these words, in upper or lower case: of protocols, but nobody's data.
-const WORDS: [(Protocol, &str, &str); 17] = [
+const WORDS: [(Protocol, &str, &str); 18] = [
+    (Protocol::Http, "header name", HEADERS[0]),
     (
         Protocol::Http,
         "header name",
-        // What everybody uses (RFC 9110 section 18.4).
-        "accept-encoding;accept-ranges;cache-control;connection;content-encoding;content-length;content-type;date;expect;keep-alive;te;\
-         transfer-encoding;upgrade;x-content-type-options;x-elastic-product;accept;accept-charset;accept-language;age;allow;\
-         authorization;content-disposition;content-language;content-range;cookie;etag;expires;host;if-match;if-modified-since;\
-         if-none-match;last-modified;location;origin;range;referer;server;set-cookie;trailer;user-agent;vary;www-authenticate",
+        // Others that everybody uses (RFC 9110 section 18.4).
+        "accept;accept-charset;accept-language;age;allow;authorization;content-disposition;content-language;content-range;cookie;etag;\
+         expires;host;if-match;if-modified-since;if-none-match;last-modified;location;origin;range;referer;server;set-cookie;trailer;\
+         user-agent;vary;www-authenticate",
     ),
     (
         Protocol::Http,
@@ -266,17 +268,69 @@ const HEADERS: [&str; 3] = [
 const ENVELOPE: &str = "compression;level;mechanism;mode;msg;readPreference;type;version;ferretdb;ferretdbVersion;w";
 
 /// Words of other protocols that are told by them.
-const MARKS: &str = "GET;PUT;POST;HEAD;HTTP;OPTIONS;DELETE;SSH;PRI;SM;INFO;CONNECT;ERR;OK";
+const MARKS: [&str; 14] =
+    ["GET", "PUT", "POST", "HEAD", "HTTP", "OPTIONS", "DELETE", "SSH", "PRI", "SM", "INFO", "CONNECT", "ERR", "OK"];
+
+/// Words, in upper or lower case.
+#[derive(Default)]
+struct WordSet {
+    /// In lower case.
+    words: HashSet<Vec<u8>>,
+    longest: usize,
+}
+
+impl WordSet {
+    fn add(&mut self, words: &str) {
+        for word in words.split(';') {
+            self.longest = self.longest.max(word.len());
+            self.words.insert(word.to_ascii_lowercase().into_bytes());
+        }
+    }
+
+    fn has(&self, bytes: &[u8]) -> bool {
+        bytes.len() <= self.longest && !self.words.is_empty() && self.words.contains(&bytes.to_ascii_lowercase())
+    }
+}
+
+/// What the lists say of a field.
+#[derive(Default)]
+struct Listed {
+    is_kept: bool,
+    is_number: bool,
+    words: WordSet,
+}
+
+/// The lists by field.
+static LISTED: LazyLock<HashMap<(Protocol, &str), Listed>> = LazyLock::new(|| {
+    let mut listed = HashMap::<_, Listed>::new();
+    for protocol in Protocol::ALL {
+        for (_, fields) in KEPT.iter().filter(|(of, _)| of.is_none_or(|of| of == protocol)) {
+            fields.split(';').for_each(|field| listed.entry((protocol, field)).or_default().is_kept = true);
+        }
+        NUMBERS.split(';').for_each(|field| listed.entry((protocol, field)).or_default().is_number = true);
+    }
+    for (protocol, fields, words) in WORDS {
+        fields.split(';').for_each(|field| listed.entry((protocol, field)).or_default().words.add(words));
+    }
+    listed
+});
+static PUBLIC_WORDS: LazyLock<WordSet> = LazyLock::new(|| {
+    let mut words = WordSet::default();
+    words.add(PUBLIC);
+    words
+});
 
 #[expect(clippy::match_same_arms, reason = "each protocol has its own lines")]
 impl FieldAt<'_> {
     /// Returns what becomes of it, its bytes being these. What no rule allows is replaced.
     pub fn treatment(&self, bytes: &[u8]) -> Treatment {
-        let is_listed = |(protocol, fields): &(Option<Protocol>, &str)| {
-            protocol.is_none_or(|of| of == self.protocol) && is_one_of(fields, self.field.as_bytes())
+        let listed = LISTED.get(&(self.protocol, self.field));
+        let is_allowed = |listed: &Listed| {
+            listed.is_kept
+                || listed.is_number && !bytes.iter().any(|byte| is_letter(*byte))
+                || !self.is_users() && listed.words.has(bytes)
         };
-        let is_number = || is_one_of(NUMBERS, self.field.as_bytes()) && !bytes.iter().any(|byte| is_letter(*byte));
-        if self.account != Account::Unknown && (KEPT.iter().any(is_listed) || is_number() || self.is_word(bytes)) {
+        if self.account != Account::Unknown && listed.is_some_and(is_allowed) {
             return Keep;
         }
         match self.account {
@@ -296,14 +350,16 @@ impl FieldAt<'_> {
         }
     }
 
-    /// Returns whether it is a word of the protocol's. Names of prepared statements are in the field that those of parameters are in.
-    fn is_word(&self, bytes: &[u8]) -> bool {
-        let is_users = self.account == Account::Data && self.protocol != Protocol::Resp
-            || self.protocol == Protocol::Pgwire && self.account == Account::Metadata && self.is_named();
-        let of = |(protocol, fields, words): &(Protocol, &str, &str)| {
-            *protocol == self.protocol && is_one_of(fields, self.field.as_bytes()) && is_one_of(words, bytes)
-        };
-        !is_users && WORDS.iter().any(of)
+    /// Returns whether it is a word of the protocol.
+    fn has_word(&self, word: &[u8]) -> bool {
+        LISTED.get(&(self.protocol, self.field)).is_some_and(|listed| listed.words.has(word))
+    }
+
+    /// Returns whether a user fills the field, though one of this name holds words of the protocol. Names of prepared statements are in
+    /// the field that those of parameters are in.
+    fn is_users(&self) -> bool {
+        self.account == Account::Data && self.protocol != Protocol::Resp
+            || self.protocol == Protocol::Pgwire && self.account == Account::Metadata && self.is_named()
     }
 
     fn framing(&self, bytes: &[u8]) -> Treatment {
@@ -410,7 +466,7 @@ impl FieldAt<'_> {
 
     /// The option of CQL before it is one of the protocol's.
     fn is_option(&self) -> bool {
-        WORDS.iter().any(|(_, field, words)| *field == "option" && is_one_of(words, self.name))
+        FieldAt { field: "option", ..*self }.has_word(self.name)
     }
 
     /// Parameters and options have names, too, which are the protocol's.
@@ -449,7 +505,7 @@ impl FieldAt<'_> {
             (Protocol::Mysql, "message" | "report") => Error,
             (Protocol::Mysql, "EOF") if bytes.len() <= 5 => Keep,
             (Protocol::Memcache, "status") if bytes.len() == 2 => Keep,
-            (Protocol::Memcache, "status") if self.is_word(first.strip_suffix(b":").unwrap_or(first)) => Behind(b' '),
+            (Protocol::Memcache, "status") if self.has_word(first.strip_suffix(b":").unwrap_or(first)) => Behind(b' '),
             (Protocol::Mongo, "name") => Name,
             (Protocol::Mongo, "value") if self.is_plain() => Keep,
             (Protocol::Mongo, "value") if self.kind == 0x02 && self.name == b"codeName" => Known,
@@ -477,7 +533,7 @@ fn is_one_of(words: &str, bytes: &[u8]) -> bool {
 pub fn known(filler: &Filler, bytes: &mut [u8]) {
     let class = |byte: u8| (is_letter(byte), byte.is_ascii_digit());
     for word in bytes.chunk_by_mut(|before, byte| class(*before) == class(*byte)) {
-        let stays = word.len() <= DIGITS && word.iter().all(u8::is_ascii_digit) || is_one_of(PUBLIC, word);
+        let stays = word.len() <= DIGITS && word.iter().all(u8::is_ascii_digit) || PUBLIC_WORDS.has(word);
         if !stays {
             filler.text(word);
         }
@@ -517,7 +573,7 @@ pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
     if crate::fill::is_text(bytes) {
         let first = bytes.first().copied().filter(|_| is_start);
         for word in bytes.chunk_by_mut(|before, byte| before.is_ascii_uppercase() == byte.is_ascii_uppercase()) {
-            if !MARKS.split(';').any(|mark| mark.as_bytes() == word) {
+            if !MARKS.iter().any(|mark| mark.as_bytes() == word) {
                 filler.text(word);
             }
         }
