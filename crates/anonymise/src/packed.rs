@@ -76,17 +76,15 @@ impl Packed {
     /// which bytes of the content are to stay. Instead of `content`, so many bytes of the end as it takes may be of `plain`, which has
     /// the same length and repeats itself.
     pub fn pack(&self, wire: &[u8], content: &[u8], plain: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
-        let (mixed, is_short) = (Mixed { content, plain, len: wire.len() }, content.len() <= SHORT);
+        let mixed = Mixed { content, plain, len: wire.len() };
         match self {
             Self::Literals(sources) => Some(with_literals(wire, sources, content, stays)),
             Self::Zlib => mixed
                 .most(filled_up)
-                .or_else(|| if is_short { mixed.exact(zlib_of, LEVELS) } else { None })
-                .or_else(|| if is_short { interrupted(plain, wire.len()) } else { None })
+                .or_else(|| mixed.exact(zlib_of, LEVELS))
+                .or_else(|| interrupted(plain, wire.len()))
                 .or_else(|| code_by_code(wire, content, stays)),
-            Self::Zstd => {
-                mixed.most(zstd_filled_up).or_else(|| if is_short { mixed.exact(zstd_of, ZSTD_LEVELS) } else { None })
-            }
+            Self::Zstd => mixed.most(zstd_filled_up).or_else(|| mixed.exact(zstd_of, ZSTD_LEVELS)),
         }
     }
 }
@@ -118,13 +116,13 @@ impl Mixed<'_> {
         Some(packed)
     }
 
-    /// Compresses to a length by trying levels, and shares of the content about the largest that fits.
+    /// Compresses short content to a length by trying levels, and shares of the content about the largest that fits.
     fn exact<const N: usize>(
         &self,
         compress: impl Fn(&[u8], i32) -> Option<Vec<u8>>,
         levels: [i32; N],
     ) -> Option<Vec<u8>> {
-        levels.into_iter().find_map(|level| {
+        levels.into_iter().filter(|_| self.content.len() <= SHORT).find_map(|level| {
             let (mut fits, mut exceeds) = (0, self.content.len() + 1);
             while fits + 1 < exceeds {
                 let middle = usize::midpoint(fits, exceeds);
@@ -145,9 +143,12 @@ fn zlib_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
     matches!(status, Ok(Status::StreamEnd)).then_some(packed)
 }
 
-/// Compresses to so many bytes: each block that ends before its time adds some.
+/// Compresses short content to so many bytes: each block that ends before its time adds some.
 fn interrupted(content: &[u8], len: usize) -> Option<Vec<u8>> {
-    let attempts = LEVELS.iter().flat_map(|level| (1..=INTERRUPTIONS).map(move |count| (*level, count)));
+    let attempts = LEVELS
+        .iter()
+        .filter(|_| content.len() <= SHORT)
+        .flat_map(|level| (1..=INTERRUPTIONS).map(move |count| (*level, count)));
     let attempts = attempts.flat_map(|(level, count)| (1..=count).map(move |size| (level, count, size)));
     let mut packed = attempts.filter_map(|(level, count, size)| in_pieces(content, level, count, size));
     packed.find(|packed| packed.len() == len)
