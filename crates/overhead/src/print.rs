@@ -3,11 +3,13 @@
 use crate::cli::{Format, Output};
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
+use overhead_files::{FileOwner, open_named};
 use overhead_model::record::Selected;
 use overhead_model::{Measured, Run, exit, say};
 use overhead_report::gate::{self, Finding, FindingForm};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, Style, text, view};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Characters in a line where nobody says how many there are.
@@ -37,6 +39,14 @@ pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
 pub fn style(color: bool) -> Style {
     let width = terminal_width();
     Style { color, width: Some(width.unwrap_or(PAGE)), prose: width }
+}
+
+/// Opens what packets are written to, standard output for `-`, and returns it behind its name in messages.
+pub fn packets(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<(String, Box<dyn Write + Send>)> {
+    if path == Path::new("-") {
+        return Ok(("standard output".to_owned(), Box::new(io::stdout())));
+    }
+    Ok((path.display().to_string(), Box::new(open_named(path, mode, owner)?)))
 }
 
 /// Prints a result that is text already. A reader that went away is not an error.
@@ -116,6 +126,6 @@ pub fn warn(warnings: &[String]) {
 /// Returns what `COLUMNS` says, else the width of the terminal; `None` where there is neither.
 fn terminal_width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let measured = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    let measured = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     said.or_else(measured).map(|width| width.max(NARROWEST))
 }

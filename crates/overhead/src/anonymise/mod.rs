@@ -12,7 +12,6 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
 use overhead_capture::{PcapngWriter, WriterOptions};
-use overhead_files::open_named;
 use overhead_model::{Frame, LinkType, Run, say};
 use overhead_report::text::counted;
 use std::fs::{File, OpenOptions};
@@ -157,12 +156,8 @@ fn random_key() -> Result<Key> {
 
 /// Creates the copy, which others may read.
 fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
-    let file: Box<dyn Write + Send> = if out == Path::new("-") {
-        Box::new(io::stdout())
-    } else {
-        Box::new(open_named(out, 0o666, caller::owner()).with_context(|| unwritable(out))?)
-    };
-    Ok(PcapngWriter::new(&out.to_string_lossy(), file, options)?)
+    let (name, file) = print::packets(out, 0o666, caller::owner()).with_context(|| unwritable(out))?;
+    Ok(PcapngWriter::new(&name, file, options)?)
 }
 
 /// Writes the copy as pcapng, with as many interfaces as frames came from.

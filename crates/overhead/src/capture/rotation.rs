@@ -3,6 +3,7 @@
 use super::args::sized;
 use super::folder::Folder;
 use crate::exit::StatusFault;
+use crate::print;
 use crate::runs::{self, PACKETS, SetPlace};
 use crate::sample::Windows;
 use crate::time::unix_ns;
@@ -10,7 +11,7 @@ use anyhow::Result;
 use clap::Args;
 use jiff::tz::TimeZone;
 use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions};
-use overhead_files::{FileOwner, open_named};
+use overhead_files::FileOwner;
 use overhead_model::Frame;
 use overhead_model::record::{Input, Rotation, Selected};
 use std::collections::VecDeque;
@@ -315,14 +316,8 @@ impl Made<'_> {
             ..self.about.clone()
         };
         let (output, file): (String, Box<dyn Write + Send>) = match self.place {
-            PacketPlace::Path(of_set, _) if of_set == Path::new("-") => {
-                ("standard output".to_owned(), Box::new(std::io::stdout()))
-            }
-            PacketPlace::Path(_, owner) => {
-                let created = open_named(Path::new(&path), 0o600, *owner);
-                let created = created.map_err(|source| WriteError::Create { output: path.clone(), source })?;
-                (path.clone(), Box::new(created))
-            }
+            PacketPlace::Path(_, owner) => print::packets(Path::new(&path), 0o600, *owner)
+                .map_err(|source| WriteError::Create { output: path.clone(), source })?,
             PacketPlace::Folder(folder) => {
                 let output = folder.path().join(&path).display().to_string();
                 let created = folder.create_packets(&path);
