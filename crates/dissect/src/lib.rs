@@ -44,7 +44,6 @@ mod totals;
 pub use dissector::Dissector;
 pub use engine::Engine;
 pub use model::{CHECK_SEQUENCE, GAP, LinkModel, Modelled, PREAMBLE};
-pub use moment::Moment;
 pub use select::{Selection, Verdict};
 pub use tls::KeyLog;
 pub use totals::Totals;

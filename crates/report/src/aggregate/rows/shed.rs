@@ -2,7 +2,7 @@
 //!
 //! There may be as many as there are keys or texts, so some are to be shed: those with the fewest bytes so far. Those that stay
 //! are exact from when they appeared. Which ones these are depends on all that came before, and so on the order of frames: the
-//! ledger sheds between two frames, once nothing waits to be told, and the same wherever it dissects.
+//! ledger sheds between two frames, once nothing waits to be told.
 
 use super::{Rows, Statement};
 use overhead_model::{OTHER, RowId};
