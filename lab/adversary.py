@@ -14,13 +14,10 @@ HEADERS = 16 + 14 + 20 + 20
 GENERATORS = {}
 
 
-def generator(*ports):
-    """Has lab/doubling know the function, by its name, as what makes captures with one of these server ports."""
-    def known(function):
-        GENERATORS[function.__name__.replace("_", "-")] = function
-        function.port = ports[0]
-        return function
-    return known
+def generator(function):
+    """Has lab/doubling know the function, by its name."""
+    GENERATORS[function.__name__.replace("_", "-")] = function
+    return function
 
 
 def pcap_header():
@@ -101,77 +98,77 @@ def count(size, each=1, frames=1):
 
 # Segments in other orders.
 
-@generator(6379)
+@generator
 def segments_reversed(size):
     return segments(size, range(2 * count(size), 0, -2))
 
 
-@generator(6379)
+@generator
 def segments_reversed_midway(size):
     return segments(size, range(2 * count(size), 0, -2), begins=False)
 
 
-@generator(6379)
+@generator
 def segments_reversed_acknowledged(size):
     return segments(size, range(2 * count(size, 1, 2), 0, -2), answer=lambda at: 0)
 
 
-@generator(6379)
+@generator
 def segments_with_holes(size):
     return segments(size, range(1, 2 * count(size), 2))
 
 
-@generator(6379)
+@generator
 def segments_with_holes_acknowledged(size):
     return segments(size, range(1, 2 * count(size, 1, 2), 2), answer=lambda at: at + 1)
 
 
-@generator(6379)
+@generator
 def segments_acknowledged_ahead(size):
     return segments(size, range(1, 2 * count(size, 1, 2), 2), answer=lambda at: 1 << 20)
 
 
-@generator(6379)
+@generator
 def segments_holes_filled_backwards(size):
     half = count(size) // 2
     return segments(size, itertools.chain(range(1, 2 * half, 2), range(2 * half, 0, -2)))
 
 
-@generator(6379)
+@generator
 def segments_shuffled(size):
     order = list(range(count(size)))
     random.Random(1).shuffle(order)
     return segments(size, order)
 
 
-@generator(6379)
+@generator
 def segments_shuffled_midway(size):
     order = list(range(0, 2 * count(size), 2))
     random.Random(1).shuffle(order)
     return segments(size, order, begins=False)
 
 
-@generator(6379)
+@generator
 def segments_overlapping(size):
     return segments(size, range(count(size, 1000)), length=1000)
 
 
-@generator(6379)
+@generator
 def segments_overlapping_early(size):
     return segments(size, range(10, count(size, 1000)), length=1000)
 
 
-@generator(6379)
+@generator
 def segments_overlapping_backwards(size):
     return segments(size, range(count(size, 1000), 0, -1), length=1000)
 
 
-@generator(6379)
+@generator
 def segments_repeated(size):
     return segments(size, (at // 3 for at in range(count(size, 22))), length=22)
 
 
-@generator(6379)
+@generator
 def segments_spanning_holes(size):
     """Every second byte first, and then segments that hold a thousand of these and of the holes between."""
     half = size // 2
@@ -186,7 +183,7 @@ def segments_spanning_holes(size):
             yield link.frame(CLIENT, b"*" * 8_000, seq=base + at)
 
 
-@generator(6379)
+@generator
 def acknowledgments_before_their_bytes(size):
     link = Connection(6379)
     yield pcap_header() + b"".join(link.opening)
@@ -195,7 +192,7 @@ def acknowledgments_before_their_bytes(size):
         yield link.frame(CLIENT, b"x", seq=base + 2 * at + 1) + link.frame(SERVER, ack=base + 2 * at + 2)
 
 
-@generator(6379)
+@generator
 def repeats_of_what_is_not_decoded(size):
     """A value of 100 MB of which each segment comes twice."""
     link = Connection(6379)
@@ -205,7 +202,7 @@ def repeats_of_what_is_not_decoded(size):
         yield link.frame(CLIENT, b"x") + link.frame(CLIENT, b"x", seq=seq) + link.frame(SERVER)
 
 
-@generator(6379)
+@generator
 def probes_of_closed_windows(size):
     link = Connection(6379)
     yield pcap_header() + b"".join(link.opening)
@@ -215,7 +212,7 @@ def probes_of_closed_windows(size):
         yield shut + probe + link.frame(SERVER)
 
 
-@generator(6379)
+@generator
 def segments_outside_the_window(size):
     return segments(size, ((at * 0x9E3779B1 | 1 << 30) & 0xFFFFFFFF for at in range(count(size))))
 
@@ -233,26 +230,26 @@ def connections(size, frames, port=6379):
         yield piece
 
 
-@generator(6379)
+@generator
 def connections_half_open(size):
     return connections(size, lambda link: link.frame(CLIENT, flags=SYN))
 
 
-@generator(6379)
+@generator
 def connections_of_one_request(size):
     ask = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n"
     return connections(size, lambda link: link.frame(CLIENT, flags=SYN) + link.frame(SERVER, flags=SYN | ACK)
                        + link.frame(CLIENT, ask) + link.frame(SERVER, b"$1\r\nv\r\n"))
 
 
-@generator(6379)
+@generator
 def connections_that_close(size):
     ask = b"*1\r\n$4\r\nPING\r\n"
     return connections(size, lambda link: link.frame(CLIENT, flags=SYN) + link.frame(SERVER, flags=SYN | ACK) + link.frame(CLIENT, ask)
                        + link.frame(SERVER, b"+PONG\r\n") + link.frame(CLIENT, flags=FIN | ACK) + link.frame(SERVER, flags=FIN | ACK))
 
 
-@generator(6379)
+@generator
 def connections_of_one_address(size):
     """One pair of ends, opened again and again."""
     clock = Clock()
@@ -264,7 +261,7 @@ def connections_of_one_address(size):
                + link.frame(CLIENT, flags=RST))
 
 
-@generator(6379)
+@generator
 def connections_with_much_held(size):
     """Each has a thousand pieces behind a hole, and a request that is not complete."""
     def frames(link):
@@ -274,29 +271,29 @@ def connections_with_much_held(size):
     return connections(size, frames)
 
 
-@generator(9999)
+@generator
 def connections_of_unknown_content(size):
     return connections(size, lambda link: link.frame(CLIENT, b"\x01\x02\x03 hello") + link.frame(SERVER, b"\xfe\xfd what"), port=9999)
 
 
 # RESP.
 
-@generator(6379)
+@generator
 def resp_pipelined_without_answer(size):
     return conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda number: b"+PONG\r\n" if number == 0 else b"")
 
 
-@generator(6379)
+@generator
 def resp_pipelined(size):
     return conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda _: b"+PONG\r\n")
 
 
-@generator(6379)
+@generator
 def resp_of_one_direction(size):
     return conversation(6379, size, lambda number: b"*2\r\n$3\r\nGET\r\n$9\r\nk%08d\r\n" % number)
 
 
-@generator(6379)
+@generator
 def resp_keys(size):
     return conversation(6379, size, lambda n: b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key := key_of(n)), key), lambda _: b"$1\r\nv\r\n")
 
@@ -308,34 +305,34 @@ def key_of(number):
     return f"{word}:{number}:x{word[::-1]}".encode()
 
 
-@generator(6379)
+@generator
 def resp_commands(size):
     return conversation(6379, size, lambda n: b"*1\r\n$%d\r\n%s\r\n" % (len(key := key_of(n)[:5]), key), lambda _: b"-ERR\r\n")
 
 
-@generator(6379)
+@generator
 def resp_long_keys(size):
     key = b":".join(b"%d" % at for at in range(20_000))
     return conversation(6379, size, lambda n: b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key), key), lambda _: b"$1\r\nv\r\n")
 
 
-@generator(6379)
+@generator
 def resp_nested(size):
     return conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda _: b"*1\r\n" * 120 + b":1\r\n")
 
 
-@generator(6379)
+@generator
 def resp_huge_array(size):
     head = b"*%d\r\n" % (1 << 29)
     return conversation(6379, size, lambda n: b"*1\r\n$4\r\nPING\r\n" if n == 0 else b"", lambda n: head if n == 0 else b":1\r\n")
 
 
-@generator(6379)
+@generator
 def resp_many_arguments(size):
     return conversation(6379, size, lambda n: (b"*%d\r\n$4\r\nMGET\r\n" % (1 << 20) if n == 0 else b"") + b"$1\r\nk\r\n")
 
 
-@generator(6379)
+@generator
 def resp_scripts(size):
     """Distinct scripts, transactions and subscriptions."""
     def ask(n):
@@ -345,7 +342,7 @@ def resp_scripts(size):
     return conversation(6379, size, ask, lambda _: b"+OK\r\n+QUEUED\r\n+QUEUED\r\n")
 
 
-@generator(6379)
+@generator
 def resp_pushes(size):
     return conversation(6379, size, lambda n: b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" if n == 0 else b"",
                         lambda n: b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n" if n else b"%1\r\n$5\r\nproto\r\n:3\r\n")
@@ -353,17 +350,17 @@ def resp_pushes(size):
 
 # memcached.
 
-@generator(11211)
+@generator
 def memcache_mn(size):
     return conversation(11211, size, lambda _: b"mn\r\n")
 
 
-@generator(11211)
+@generator
 def memcache_mn_answered(size):
     return conversation(11211, size, lambda _: b"mn\r\n", lambda _: b"MN\r\n")
 
 
-@generator(11211)
+@generator
 def memcache_mn_answered_in_the_end(size):
     """Everything is asked before anything is answered."""
     link = Connection(11211)
@@ -374,29 +371,29 @@ def memcache_mn_answered_in_the_end(size):
         yield link.say(SERVER, b"MN\r\n" * 350)
 
 
-@generator(11211)
+@generator
 def memcache_quiet(size):
     return conversation(11211, size, lambda n: b"mg k%d q\r\n" % n, lambda n: b"EN\r\n" if n == 0 else b"")
 
 
-@generator(11211)
+@generator
 def memcache_binary_quiet(size):
     return conversation(11211, size, lambda n: struct.pack(">BBHBBHIIQ", 0x80, 9, 4, 0, 0, 0, 4, n, 0) + b"%04d" % (n % 10_000))
 
 
-@generator(11211)
+@generator
 def memcache_multiget(size):
     keys = b" ".join(b"k%d" % at for at in range(9_000))
     values = b"".join(b"VALUE k%d 0 1\r\nx\r\n" % at for at in range(9_000)) + b"END\r\n"
     return conversation(11211, size, lambda _: b"get " + keys + b"\r\n", lambda _: values)
 
 
-@generator(11211)
+@generator
 def memcache_keys(size):
     return conversation(11211, size, lambda n: b"get " + key_of(n) + b"\r\n", lambda _: b"END\r\n")
 
 
-@generator(11211)
+@generator
 def memcache_opaques_unanswered(size):
     """Distinct opaques; the answers come in the opposite order."""
     link = Connection(11211)
@@ -409,7 +406,6 @@ def memcache_opaques_unanswered(size):
 
 # PostgreSQL.
 
-PG_HELLO = struct.pack(">II", 23, 196_608) + b"user\0me\0\0\0\0\0\0"[:15]
 PG_WELCOME = b"R" + struct.pack(">II", 8, 0) + b"Z" + struct.pack(">I", 5) + b"I"
 
 
@@ -425,71 +421,71 @@ def pg_conversation(size, turns, answers=lambda _: b""):
 PG_DONE = pg(b"C", b"SELECT 1\0") + pg(b"Z", b"I")
 
 
-@generator(5432)
+@generator
 def pg_prepared(size):
     return pg_conversation(
         size, lambda n: pg(b"P", b"s%d\0SELECT %d, $1\0\0\1\0\0\0\x17" % (n, n)) + pg(b"B", b"\0s%d\0\0\0\0\0\0\0" % n)
         + pg(b"E", b"\0\0\0\0\0") + pg(b"S", b""), lambda _: pg(b"1", b"") + pg(b"2", b"") + PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_prepared_without_sync(size):
     return pg_conversation(size, lambda n: pg(b"P", b"s%d\0SELECT %s\0\0\0" % (n, key_of(n)[:5])) + pg(b"B", b"p%d\0s%d\0\0\0\0\0\0\0" % (n, n)))
 
 
-@generator(5432)
+@generator
 def pg_statements(size):
     return pg_conversation(size, lambda n: pg(b"Q", b"SELECT %s FROM t WHERE a = %d\0" % (key_of(n)[:5], n)), lambda _: PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_pipelined(size):
     return pg_conversation(size, lambda n: pg(b"Q", b";\0"), lambda n: b"")
 
 
-@generator(5432)
+@generator
 def pg_statement_of_parentheses(size):
     text = b"SELECT " + b"(" * 3_000_000 + b"\0"
     return pg_conversation(size, lambda _: pg(b"Q", text), lambda _: PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_statement_of_lists(size):
     text = b"SELECT " + b"IN (1,2),(?,?)," * 200_000 + b"\0"
     return pg_conversation(size, lambda _: pg(b"Q", text), lambda _: PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_statement_of_open_ends(size):
     """Comments, quotes and dollar quotes that begin and do not end."""
     text = b"SELECT " + b"".join(b"/* $a%d$ ' \" /* -- $" % at for at in range(100_000)) + b"\0"
     return pg_conversation(size, lambda _: pg(b"Q", text), lambda _: PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_statement_of_dollars(size):
     text = b"SELECT " + b"".join(b"$a%d$" % at for at in range(300_000)) + b"\0"
     return pg_conversation(size, lambda _: pg(b"Q", text), lambda _: PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_columns(size):
     field = b"c\0" + b"\0" * 18
     row = pg(b"D", struct.pack(">H", 1600) + (struct.pack(">I", 1) + b"x") * 1600)
     return pg_conversation(size, lambda _: pg(b"Q", b"SELECT 1\0"), lambda _: pg(b"T", struct.pack(">H", 1600) + field * 1600) + row + PG_DONE)
 
 
-@generator(5432)
+@generator
 def pg_rows(size):
     return pg_conversation(size, lambda n: pg(b"Q", b"SELECT 1\0") if n == 0 else b"", lambda n: pg(b"D", b"\0\1\xff\xff\xff\xff"))
 
 
-@generator(5432)
+@generator
 def pg_notices(size):
     return pg_conversation(size, lambda n: b"", lambda n: pg(b"N", b"SERROR\0M%d\0\0" % n) + pg(b"S", b"n%d\0v\0" % n))
 
 
-@generator(5432)
+@generator
 def pg_copy(size):
     return pg_conversation(size, lambda n: pg(b"d", b"1") if n else pg(b"Q", b"COPY t FROM STDIN\0"),
                            lambda n: b"" if n else pg(b"G", b"\0\0\0"))
@@ -519,23 +515,23 @@ def my_conversation(size, turns, answers=lambda _: b"", flags=MY_FLAGS):
         yield link.say(CLIENT, asked) + link.say(SERVER, answered)
 
 
-@generator(3306)
+@generator
 def mysql_prepared(size):
     return my_conversation(size, lambda n: my(0, b"\x16SELECT %s, ?" % key_of(n)[:5]),
                            lambda n: my(1, b"\0" + struct.pack("<IHHBH", n + 1, 0, 0, 0, 0)))
 
 
-@generator(3306)
+@generator
 def mysql_prepared_pipelined(size):
     return my_conversation(size, lambda n: my(0, b"\x16SELECT %s, ?" % key_of(n)[:5]) * 20)
 
 
-@generator(3306)
+@generator
 def mysql_statements(size):
     return my_conversation(size, lambda n: my(0, b"\3SELECT %s, %d" % (key_of(n)[:5], n)), lambda _: my(1, MY_OK))
 
 
-@generator(3306)
+@generator
 def mysql_columns(size):
     column = b"\3def\0\0\0\1c\1c\x0c\x21\0\0\0\0\0\xfd\0\0\0\0\0"
     def answer(_):
@@ -544,12 +540,12 @@ def mysql_columns(size):
     return my_conversation(size, lambda _: my(0, b"\3SELECT 1"), answer)
 
 
-@generator(3306)
+@generator
 def mysql_empty_packets(size):
     return my_conversation(size, lambda n: b"".join(my(at & 255, b"") for at in range(300)))
 
 
-@generator(3306)
+@generator
 def mysql_compressed(size):
     """Packets of zeros that are compressed as far as they can be."""
     body = my(0, b"\3" + b"\0" * 0xF00000)
@@ -558,7 +554,7 @@ def mysql_compressed(size):
     return my_conversation(size, lambda _: whole, flags=MY_FLAGS | 32)
 
 
-@generator(3306)
+@generator
 def mysql_compressed_small(size):
     body = my(0, b"\x0e") * 16
     packed = zlib.compress(body)
@@ -580,40 +576,40 @@ def cql_conversation(size, turns, answers=lambda _: b"", option=b"\0\1\0\x0bCQL_
     return conversation(9042, size, turns, answers, cql(1, option), cql(2, b"", 0, True))
 
 
-@generator(9042)
+@generator
 def cql_streams_outstanding(size):
     return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n))
 
 
-@generator(9042)
+@generator
 def cql_streams_answered_backwards(size):
     return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n), lambda n: cql(8, b"\0\0\0\1", -1 - n, True))
 
 
-@generator(9042)
+@generator
 def cql_prepared(size):
     return cql_conversation(size, lambda n: cql(9, struct.pack(">I", 20) + b"SELECT %013d" % n, n),
                             lambda n: cql(8, struct.pack(">IH", 4, 16) + b"%016d" % n + struct.pack(">IIIII", 0, 0, 0, 4, 0), n, True))
 
 
-@generator(9042)
+@generator
 def cql_statements(size):
     return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT %s FROM t" % key_of(n)[:5]), n), lambda n: cql(8, b"\0\0\0\1", n, True))
 
 
-@generator(9042)
+@generator
 def cql_batches(size):
     one = b"\0" + struct.pack(">I", 8) + b"UPDATE a" + b"\0\0"
     return cql_conversation(size, lambda n: cql(13, b"\0" + struct.pack(">H", 60_000) + one * 60_000 + b"\0\1\0", n), lambda n: cql(8, b"\0\0\0\1", n, True))
 
 
-@generator(9042)
+@generator
 def cql_rows(size):
     rows = struct.pack(">III", 2, 4, 1) + struct.pack(">I", 100_000) + b"\0\0\0\0" * 100_000
     return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n), lambda n: cql(8, rows, n, True))
 
 
-@generator(9042)
+@generator
 def cql_nested_types(size):
     """A column whose type is a list of lists, as deep as is read."""
     kind = b"\0\x20" * 120 + b"\0\x09"
@@ -621,7 +617,7 @@ def cql_nested_types(size):
     return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n), lambda n: cql(8, rows, n, True))
 
 
-@generator(9042)
+@generator
 def cql_compressed(size):
     """LZ4 of bytes that are all the same: a literal, and a copy of it."""
     length = 16 << 20
@@ -631,7 +627,7 @@ def cql_compressed(size):
     return cql_conversation(size, lambda n: cql(7, body, n, flags=1), option=b"\0\2\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\3lz4")
 
 
-@generator(9042)
+@generator
 def cql_events(size):
     return cql_conversation(size, lambda n: b"", lambda n: cql(12, b"\0\x0dSTATUS_CHANGE\0\2UP\4\x7f\0\0\1" + struct.pack(">I", 9042), 0xFFFF, True))
 
@@ -654,12 +650,12 @@ def message(document, request, to=0, flags=0):
     return mongo(struct.pack("<I", flags) + b"\0" + document, request, to)
 
 
-@generator(27017)
+@generator
 def mongo_outstanding(size):
     return conversation(27017, size, lambda n: message(PING, n))
 
 
-@generator(27017)
+@generator
 def mongo_answered_backwards(size):
     link = Connection(27017)
     yield pcap_header() + b"".join(link.opening)
@@ -668,7 +664,7 @@ def mongo_answered_backwards(size):
     yield link.say(SERVER, b"".join(message(FINE, many + n, n) for n in range(many - 1, 0, -1)))
 
 
-@generator(27017)
+@generator
 def mongo_tiny_documents(size):
     insert = bson(b"\2insert\0\2\0\0\0t\0\2$db\0\2\0\0\0a\0")
     documents = b"\5\0\0\0\0" * 200_000
@@ -676,13 +672,13 @@ def mongo_tiny_documents(size):
     return conversation(27017, size, lambda n: mongo(struct.pack("<I", 0) + b"\0" + insert + section, n), lambda n: message(FINE, n, n))
 
 
-@generator(27017)
+@generator
 def mongo_tiny_sections(size):
     section = b"\1" + struct.pack("<I", 6) + b"a\0"
     return conversation(27017, size, lambda n: mongo(struct.pack("<I", 0) + b"\0" + PING + section * 100_000, n), lambda n: message(FINE, n, n))
 
 
-@generator(27017)
+@generator
 def mongo_nested(size):
     inner = b""
     for _ in range(100):
@@ -691,14 +687,14 @@ def mongo_nested(size):
     return conversation(27017, size, lambda n: message(query, n), lambda n: message(FINE, n, n))
 
 
-@generator(27017)
+@generator
 def mongo_many_fields(size):
     fields = b"".join(b"\x0af%d\0" % at for at in range(100_000))
     query = bson(b"\2find\0\2\0\0\0t\0\3filter\0" + bson(fields) + b"\2$db\0\2\0\0\0a\0")
     return conversation(27017, size, lambda n: message(query, n), lambda n: message(FINE, n, n))
 
 
-@generator(27017)
+@generator
 def mongo_shapes(size):
     def query(n):
         field = b"\x0a" + key_of(n)[:5] + b"\0"
@@ -706,12 +702,12 @@ def mongo_shapes(size):
     return conversation(27017, size, query, lambda n: message(FINE, n, n))
 
 
-@generator(27017)
+@generator
 def mongo_more_to_come(size):
     return conversation(27017, size, lambda n: message(PING, 1) if n == 0 else b"", lambda n: message(FINE, n + 2, n + 1, 2))
 
 
-@generator(27017)
+@generator
 def mongo_compressed(size):
     """Messages of 48 MB of zeros, compressed by zlib."""
     insert = bson(b"\2insert\0\2\0\0\0t\0\5x\0" + struct.pack("<I", 47 << 20) + b"\0" + bytes(47 << 20) + b"\2$db\0\2\0\0\0a\0")
@@ -721,7 +717,7 @@ def mongo_compressed(size):
                         lambda n: message(FINE, n, n))
 
 
-@generator(27017)
+@generator
 def mongo_compressed_documents(size):
     insert = bson(b"\2insert\0\2\0\0\0t\0\2$db\0\2\0\0\0a\0")
     documents = b"\5\0\0\0\0" * 400_000
@@ -733,52 +729,52 @@ def mongo_compressed_documents(size):
 
 # HTTP and SSDB.
 
-@generator(80)
+@generator
 def http_headers(size):
     head = b"".join(b"h%d: v\r\n" % at for at in range(4_000))
     return conversation(80, size, lambda n: b"GET /a HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n", lambda n: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
-@generator(80)
+@generator
 def http_endless_head(size):
     return conversation(80, size, lambda n: b"GET /a HTTP/1.1\r\n" if n == 0 else b"a: b\r\n")
 
 
-@generator(80)
+@generator
 def http_chunks(size):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     return conversation(80, size, lambda n: b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n" if n == 0 else b"", lambda n: b"1\r\nx\r\n" if n else head)
 
 
-@generator(80)
+@generator
 def http_pipelined(size):
     return conversation(80, size, lambda n: b"GET / HTTP/1.1\r\n\r\n", lambda n: b"")
 
 
-@generator(80)
+@generator
 def http_paths(size):
     return conversation(80, size, lambda n: b"GET /%s/%s HTTP/1.1\r\nHost: a\r\n\r\n" % (key_of(n)[:5], key_of(n * 7)[:5]),
                         lambda n: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
-@generator(80)
+@generator
 def http_continued(size):
     return conversation(80, size, lambda n: b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" if n == 0 else b"", lambda n: b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-@generator(8888)
+@generator
 def ssdb_blocks(size):
     return conversation(8888, size, lambda n: b"3\nget\n" if n == 0 else b"1\nk\n")
 
 
-@generator(8888)
+@generator
 def ssdb_pipelined(size):
     return conversation(8888, size, lambda n: b"3\nget\n5\n%s\n\n" % key_of(n)[:5], lambda n: b"2\nok\n1\nv\n\n" if n % 2 else b"")
 
 
 # TLS, IP and files.
 
-@generator(5432)
+@generator
 def tls_tiny_records(size):
     link = Connection(6379)
     hello = b"\x16\3\1\0\x2d\1\0\0\x29\3\3" + bytes(32) + b"\0\0\2\x13\1\1\0"
@@ -787,7 +783,7 @@ def tls_tiny_records(size):
         yield link.say(CLIENT, b"\x17\3\3\0\1x" * 233)
 
 
-@generator(5432)
+@generator
 def tls_tiny_hello(size):
     link = Connection(6379)
     yield pcap_header() + b"".join(link.opening)
@@ -801,7 +797,7 @@ def fragment(clock, identity, offset, payload, more, last=b""):
     return struct.pack("<IIII", *clock.tick(), len(packet), len(packet)) + packet
 
 
-@generator(6379)
+@generator
 def fragments_of_many_packets(size):
     clock = Clock()
     yield pcap_header()
@@ -809,7 +805,7 @@ def fragments_of_many_packets(size):
         yield fragment(clock, number, 1, b"12345678", True)
 
 
-@generator(6379)
+@generator
 def fragments_of_few_packets(size):
     clock = Clock()
     yield pcap_header()
@@ -817,7 +813,7 @@ def fragments_of_few_packets(size):
         yield fragment(clock, number % 900, 2 * (number // 900) % 8000 + 1, b"12345678", True)
 
 
-@generator(6379)
+@generator
 def fragments_repeated(size):
     clock = Clock()
     yield pcap_header()
@@ -825,7 +821,7 @@ def fragments_repeated(size):
         yield fragment(clock, 1, 8000 - 2 * number % 8000, b"12345678", True)
 
 
-@generator(6379)
+@generator
 def udp_of_many_ports(size):
     clock = Clock()
     yield pcap_header()
@@ -835,7 +831,7 @@ def udp_of_many_ports(size):
         yield struct.pack("<IIII", *clock.tick(), len(packet), len(packet)) + packet
 
 
-@generator(6379)
+@generator
 def copies_on_any(size):
     """Frames without payload, and those that look like earlier ones."""
     link = Connection(6379)
@@ -858,7 +854,7 @@ def packet_block(interface, record):
     return block(6, struct.pack("<IIIII", interface, 0, 1, len(frame), len(frame)) + frame + bytes(-len(frame) % 4))
 
 
-@generator(6379)
+@generator
 def pcapng_interfaces(size):
     link = Connection(6379)
     many = min(60_000, size // 200)
@@ -867,21 +863,21 @@ def pcapng_interfaces(size):
         yield packet_block(number % many, link.frame(CLIENT, b"*1\r\n$4\r\nPING\r\n"))
 
 
-@generator(6379)
+@generator
 def pcapng_sections(size):
     link = Connection(6379)
     for _ in range(min(size // 160, 65_000)):
         yield SECTION + INTERFACE + packet_block(0, link.frame(CLIENT, b"*1\r\n$4\r\nPING\r\n"))
 
 
-@generator(6379)
+@generator
 def pcapng_empty_blocks(size):
     yield SECTION + INTERFACE
     for _ in range(size // 12_000):
         yield block(0x0BAD, b"") * 1_000
 
 
-@generator(6379)
+@generator
 def pcapng_secrets(size):
     yield SECTION + INTERFACE
     for number in range(size // 220):
@@ -904,27 +900,27 @@ def several(port, size, connections, turns):
         yield piece
 
 
-@generator(11211)
+@generator
 def several_memcache_mn(size):
     return several(11211, size, 16, lambda _: b"mn\r\n" * 350)
 
 
-@generator(11211)
+@generator
 def many_memcache_mn(size):
     return several(11211, size, 1_000, lambda _: b"mn\r\n" * 350)
 
 
-@generator(5432)
+@generator
 def several_pg_pipelined(size):
     return several(5432, size, 16, lambda _: pg(b"Q", b";\0") * 200)
 
 
-@generator(6379)
+@generator
 def several_with_long_messages(size):
     return several(6379, size, 500, lambda n: (b"*2\r\n$3\r\nGET\r\n$3900000\r\n" if n == 0 else b"") + b"x" * 1400)
 
 
-@generator(6379)
+@generator
 def several_with_holes(size):
     clock = Clock()
     links = [Connection(6379, number, clock) for number in range(200)]

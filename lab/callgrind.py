@@ -4,21 +4,15 @@ import re
 import subprocess
 
 
-def instructions(command):
-    """Returns how many instructions the command executes."""
-    done = callgrind(command, "--callgrind-out-file=/dev/null")
-    return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
-
-
-def callgrind(command, *options):
-    """Runs the command under valgrind."""
-    done = subprocess.run(["valgrind", "--tool=callgrind", *options, *map(str, command)],
+def instructions(command, statuses=(0,), seconds=None):
+    """Returns how many instructions the command executes, which ends with one of these statuses, within so many seconds."""
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *map(str, command)], timeout=seconds,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
     # Valgrind takes the kernel's vDSO out of the process, and rustix looks for it where our own CPU time is asked for: once,
     # when all frames are dissected. The program ends there; what was counted until then is what is asked for here.
-    if done.returncode != 0 and "rustix::backend::vdso" not in done.stderr:
+    if done.returncode not in statuses and "rustix::backend::vdso" not in done.stderr:
         raise RuntimeError(f"{command} failed under valgrind:\n{done.stderr}")
-    return done
+    return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
 
 
 def per_frame(binary, capture, *options):
