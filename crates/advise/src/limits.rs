@@ -3,9 +3,9 @@
 /// Rows told apart: as many as a report has. Operations of further ones go to no rule, and the advice says how many.
 pub const ROWS: usize = 1 << 12;
 
-/// Operations that are open at once, about 1 KiB each. Clients have a hundredth of them under way; further ones go to no rule, and the
+/// Operations that are open at once, about 6 KiB each. Clients have a tenth of them under way; further ones go to no rule, and the
 /// advice says how many.
-pub const OPEN: usize = 1 << 16;
+pub const OPEN: usize = 1 << 14;
 
 /// Names of fields: no protocol has a hundredth of them. Further ones share one.
 pub const FIELDS: usize = 1 << 12;

@@ -35,7 +35,7 @@ pub struct Observer {
     /// The row that was asked for last: what is labelled next is of it.
     labelled: Option<RowId>,
     /// The operation that closed last.
-    closed: Option<Open>,
+    closed: Option<Box<Open>>,
     /// Operations that are open on all connections, and kept.
     open: usize,
     /// The operation that closed last was beyond the limit when it began.
@@ -46,7 +46,7 @@ pub struct Observer {
 struct Connection {
     protocol: Option<Protocol>,
     sides: [Assembly; 2],
-    open: HashMap<Option<u64>, Open>,
+    open: HashMap<Option<u64>, Box<Open>>,
     /// With payload, the latest last.
     frames: VecDeque<FrameNote>,
     ends: [Option<SocketAddr>; 2],
@@ -321,7 +321,7 @@ impl Observer {
             }
             self.open += 1;
         }
-        connection.open.insert(begun.op, Open { number: begun.number, ..Open::default() });
+        connection.open.insert(begun.op, Box::new(Open { number: begun.number, ..Open::default() }));
     }
 
     /// Adds a closed operation to its row.

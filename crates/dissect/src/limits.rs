@@ -9,10 +9,10 @@ pub(crate) use overhead_protocols::limits::SNIFF;
 /// beyond this they are closed as they stand: a capture of one direction takes no more memory the longer it is.
 pub const OUTSTANDING_ONE_WAY: usize = 1 << 10;
 
-/// Bytes that all connections of a run may hold together, as they are estimated: 128,000 connections
-/// between requests, or 1.4 million requests that wait. Beyond it, closed connections are no longer kept for stragglers,
+/// Bytes that all connections of a run may hold together, as they are estimated: 100,000 connections
+/// between requests, or a million requests that wait. Beyond it, closed connections are no longer kept for stragglers,
 /// then the largest are given up: they end as they would at the end of the capture.
-pub const HELD: usize = 512 << 20;
+pub const HELD: usize = 400 << 20;
 
 /// What a connection takes as long as it holds nothing: its state, its decoder's, and its place in the tables.
 pub const CONNECTION: usize = 4 << 10;

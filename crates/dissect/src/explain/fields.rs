@@ -32,15 +32,29 @@ pub struct FieldSums {
     rows: Vec<(RowName, Sums)>,
     numbers: HashMap<RowName, RowId>,
     /// Of the operation that has just closed.
-    closed: Sums,
+    closed: Vec<(FieldKey, u64)>,
 }
 
-type Sums = BTreeMap<(Side, Account, u32), u64>;
+/// The last number is that of the field's path.
+type FieldKey = (Side, Account, u32);
+type Sums = BTreeMap<FieldKey, u64>;
 
 #[derive(Debug, Default)]
 struct OpenNames {
     sides: [DecoderPlace; 2],
-    open: HashMap<Option<u64>, Sums>,
+    /// One map for all operations: a map for each would take 200 bytes when it holds two numbers.
+    open: BTreeMap<(Option<u64>, FieldKey), u64>,
+}
+
+impl OpenNames {
+    /// Forgets an operation, and returns its sums.
+    fn close(&mut self, op: Option<u64>) -> Vec<(FieldKey, u64)> {
+        let first = (op, (Side::Request, Account::ALL[0], 0));
+        let of_op = self.open.range(first..).take_while(|((of, _), _)| *of == op);
+        let closed: Vec<_> = of_op.map(|((_, field), bytes)| (*field, *bytes)).collect();
+        closed.iter().for_each(|(field, _)| _ = self.open.remove(&(op, *field)));
+        closed
+    }
 }
 
 /// Where the decoder of a direction is.
@@ -108,9 +122,9 @@ impl FieldSums {
                 let mut outside = DecoderPlace { path: Vec::new(), field: "outside the stream" };
                 let place = if in_order { &mut connection.sides[side as usize] } else { &mut outside };
                 let path = self.paths.number(place);
-                *connection.open.entry(op).or_default().entry((side, account, path)).or_default() += len;
+                *connection.open.entry((op, (side, account, path))).or_default() += len;
             }
-            Trace::Closed { op, .. } => self.closed = connection.open.remove(&op).unwrap_or_default(),
+            Trace::Closed { op, .. } => self.closed = connection.close(op),
             _ => {}
         }
     }
