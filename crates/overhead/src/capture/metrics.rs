@@ -567,8 +567,22 @@ mod tests {
 
     #[test]
     fn no_name_breaks_the_format() {
-        let text = scraped(&mut Metrics::default(), &[row("a\"b\\c\nd", 1)]);
-        assert!(text.lines().all(|line| line.starts_with('#') || line.contains("} ") || line.starts_with("overhead_")));
-        assert!(!text.contains('\\'), "{text}");
+        for hostile in [
+            "a\"b\\c\nd",
+            "\r\noverhead_operations_total 9",
+            "\"} 9\noverhead_operations_total{x=\"",
+            "\x1b[2J\u{9b}31m",
+            "\u{202e}\u{61c}\u{2028}\u{ad}",
+            "# EOF\n::error::owned",
+        ] {
+            let text = scraped(&mut Metrics::default(), &[row(hostile, 1)]);
+            let is_line = |line: &str| line.starts_with('#') || line.contains("} ") || line.starts_with("overhead_");
+            assert!(text.lines().all(is_line), "{text}");
+            assert_eq!(text.matches("\n# EOF").count(), 1, "{text}");
+            assert!(!text.contains("\noverhead_operations_total 9"), "{text}");
+            let is_plain =
+                |char: char| char == '\n' || !(char.is_control() || "\u{202e}\u{61c}\u{2028}\u{ad}".contains(char));
+            assert!(text.chars().all(is_plain), "{text}");
+        }
     }
 }
