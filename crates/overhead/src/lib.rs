@@ -65,13 +65,16 @@ pub mod reading {
     pub use crate::warnings::Warnings;
 }
 
-/// Has the allocator map blocks of a megabyte and more, so that they grow in place and go back when they are freed. glibc raises
-/// this limit by itself, and then tables that grow side by side leave holes three times as large as themselves.
+/// Makes the allocator map blocks of a megabyte or more, so that they grow in place and go back when they are freed. glibc raises
+/// this limit as a program runs, and tables that grow next to each other then leave holes three times their own size. A fixed limit
+/// would also fix the size from which glibc trims the heap, at 128 KiB: a compressor that is made and freed would fault in its pages
+/// each time.
 pub fn map_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it sets a parameter of the allocator, and no other thread runs yet.
+    // SAFETY: it sets parameters of the allocator, and no other thread runs yet.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 << 20);
     }
 }
 
