@@ -202,11 +202,7 @@ impl Plain {
         if is_bound {
             let types = parameter_types(c, count, has_names)?;
             if self.session.statement(id).is_some_and(|statement| statement.bound != types) {
-                self.session.change(|session| {
-                    if let Some(statement) = session.statement_mut(id) {
-                        statement.bound = types;
-                    }
-                });
+                self.session.change(|session| session.change_statement(id, |statement| statement.bound = types));
             }
         }
         let Some(statement) = self.session.statement(id) else { return Err(Short) };
@@ -237,11 +233,7 @@ impl Plain {
         if flags & SEND_TYPES != 0 {
             let types = parameter_types(c, u64::from(count), false)?;
             if self.session.statement(id).is_some_and(|statement| statement.bound != types) {
-                self.session.change(|session| {
-                    if let Some(statement) = session.statement_mut(id) {
-                        statement.bound = types;
-                    }
-                });
+                self.session.change(|session| session.change_statement(id, |statement| statement.bound = types));
             }
         }
         let Some(statement) = self.session.statement(id) else { return Ok(sent) };
@@ -262,11 +254,7 @@ impl Plain {
         c.rest(Account::Data, "value");
         let is_new = self.session.statement(id).is_some_and(|known| !known.sent_ahead.contains(&index));
         if is_new {
-            self.session.change(|session| {
-                if let Some(statement) = session.statement_mut(id) {
-                    statement.sent_ahead.push(index);
-                }
-            });
+            self.session.change(|session| session.change_statement(id, |statement| statement.sent_ahead.push(index)));
         }
         Ok(Sent::all(Account::Data, "value"))
     }
@@ -274,11 +262,7 @@ impl Plain {
     /// An execution ends what was sent ahead for it.
     fn forget_sent_ahead(&mut self, id: u32) {
         if self.session.statement(id).is_some_and(|statement| !statement.sent_ahead.is_empty()) {
-            self.session.change(|session| {
-                if let Some(statement) = session.statement_mut(id) {
-                    statement.sent_ahead.clear();
-                }
-            });
+            self.session.change(|session| session.change_statement(id, |statement| statement.sent_ahead.clear()));
         }
     }
 

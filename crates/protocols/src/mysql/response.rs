@@ -270,11 +270,7 @@ impl Plain {
         };
         if self.session.statement(id).is_some_and(|known| known.columns != self.columns) {
             let columns = self.columns.clone();
-            self.session.change(|session| {
-                if let Some(statement) = session.statement_mut(id) {
-                    statement.columns = columns;
-                }
-            });
+            self.session.change(|session| session.change_statement(id, |statement| statement.columns = columns));
         }
     }
 
@@ -443,11 +439,7 @@ impl Plain {
     fn statement_defined(&mut self) -> Next {
         let (id, columns) = (self.prepared, std::mem::take(&mut self.columns));
         if !columns.is_empty() {
-            self.session.change(|session| {
-                if let Some(statement) = session.statement_mut(id) {
-                    statement.columns = columns;
-                }
-            });
+            self.session.change(|session| session.change_statement(id, |statement| statement.columns = columns));
         }
         self.stage = Stage::First;
         Next::Done

@@ -25,6 +25,8 @@ pub(super) struct Session {
     /// The connection is that of a replica.
     pub replicates: bool,
     statements: BTreeMap<u32, Statement>,
+    /// Bytes that the statements hold beyond their own size.
+    in_statements: usize,
     /// What was prepared last.
     pub last_prepared: Option<u32>,
 }
@@ -64,10 +66,13 @@ impl Session {
         self.statements.get(&self.resolve(id))
     }
 
-    /// Returns the same, to be changed.
-    pub fn statement_mut(&mut self, id: u32) -> Option<&mut Statement> {
+    /// Changes the statement with this id, if there is one.
+    pub fn change_statement(&mut self, id: u32, change: impl FnOnce(&mut Statement)) {
         let id = self.resolve(id);
-        self.statements.get_mut(&id)
+        let Some(statement) = self.statements.get_mut(&id) else { return };
+        self.in_statements -= statement.held();
+        change(statement);
+        self.in_statements += statement.held();
     }
 
     fn resolve(&self, id: u32) -> u32 {
@@ -76,22 +81,24 @@ impl Session {
 
     /// Remembers a statement; beyond the limit, the one with the lowest id is forgotten, which is the oldest.
     pub fn prepared(&mut self, id: u32, statement: Statement) {
-        self.statements.insert(id, statement);
+        self.in_statements += statement.held();
+        let replaced = self.statements.insert(id, statement);
         self.last_prepared = Some(id);
-        if self.statements.len() > limits::STATEMENTS {
-            self.statements.pop_first();
-        }
+        let is_full = self.statements.len() > limits::STATEMENTS;
+        let oldest = is_full.then(|| self.statements.pop_first()).flatten();
+        let forgotten = replaced.into_iter().chain(oldest.map(|(_, statement)| statement));
+        self.in_statements -= forgotten.map(|statement| statement.held()).sum::<usize>();
     }
 
     /// Forgets a statement.
     pub fn closed(&mut self, id: u32) {
-        self.statements.remove(&id);
+        self.in_statements -= self.statements.remove(&id).map_or(0, |statement| statement.held());
     }
 
     /// Forgets all statements, as the server does where the session begins anew.
     pub fn reset(&mut self) {
         self.statements.clear();
-        self.last_prepared = None;
+        (self.in_statements, self.last_prepared) = (0, None);
     }
 
     /// Returns whether there are statements.
@@ -101,8 +108,7 @@ impl Session {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.statements.len() * (size_of::<Statement>() + 3 * size_of::<u32>())
-            + self.statements.values().map(Statement::held).sum::<usize>()
+        self.statements.len() * (size_of::<Statement>() + 3 * size_of::<u32>()) + self.in_statements
     }
 }
 
