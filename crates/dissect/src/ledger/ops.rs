@@ -120,6 +120,14 @@ impl Closed {
     }
 }
 
+/// Adds an item, and doubles the capacity if there is no room: from one on, as most connections have one operation at a time.
+fn push_doubling<T>(items: &mut Vec<T>, item: T) {
+    if items.len() == items.capacity() {
+        items.reserve_exact(items.len().max(1));
+    }
+    items.push(item);
+}
+
 fn slot_of(op: OpId) -> usize {
     (op.0 & ((1 << SLOT_BITS) - 1)) as usize
 }
@@ -133,9 +141,7 @@ impl Ops {
             }
             index
         } else {
-            // They are large, and most connections have one at a time.
-            self.open.reserve_exact(self.open.len().max(1));
-            self.open.push(Open::NEW);
+            push_doubling(&mut self.open, Open::NEW);
             self.open.len() as u32 - 1
         };
         let fresh = Slot { serial: self.serial, state: State::Open(index), references };
@@ -143,9 +149,7 @@ impl Ops {
         let slot = if let Some(slot) = self.free_slots.pop() {
             slot
         } else {
-            // As above: one open operation, and the latest one, are one slot.
-            self.slots.reserve_exact(self.slots.len().max(1));
-            self.slots.push(fresh);
+            push_doubling(&mut self.slots, fresh);
             self.slots.len() as u32 - 1
         };
         if let Some(place) = self.slots.get_mut(slot as usize) {
