@@ -52,7 +52,9 @@ impl OpenNames {
         let first = (op, (Side::Request, Account::ALL[0], 0));
         let of_op = self.open.range(first..).take_while(|((of, _), _)| *of == op);
         let closed: Vec<_> = of_op.map(|((_, field), bytes)| (*field, *bytes)).collect();
-        closed.iter().for_each(|(field, _)| _ = self.open.remove(&(op, *field)));
+        for (field, _) in &closed {
+            self.open.remove(&(op, *field));
+        }
         closed
     }
 }
