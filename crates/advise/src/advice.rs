@@ -1,27 +1,24 @@
-//! All findings of a run.
-
 use crate::finding::Finding;
-use crate::seen::Seen;
+use crate::seen::SeenTraffic;
 use serde::Serialize;
 
-/// All findings of a run, the largest saving first.
+/// All findings of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Bytes on the wire of all selected connections.
+    /// Of all selected connections.
     pub wire_bytes: u64,
-    /// Time that the application waited for answers, added up over operations, nanoseconds.
+    /// Total latency of the application's operations.
     pub waited_ns: u64,
     /// Operations of the application.
     pub operations: u64,
-    /// Operations that were not looked at: of too many kinds, or beyond those that may be open at once.
+    /// Ignored operations: too many rows, or too many open at once.
     pub unlisted_operations: u64,
-    /// By saving, largest first.
+    /// The largest saving first.
     pub findings: Vec<Finding>,
 }
 
 impl Advice {
-    /// Settles and sorts what the rules found.
-    pub fn new(seen: &Seen, mut findings: Vec<Finding>) -> Self {
+    pub fn new(seen: &SeenTraffic, mut findings: Vec<Finding>) -> Self {
         let (wire, waited) = (seen.wire(), seen.waited_ns());
         for finding in &mut findings {
             finding.settle(wire, waited);

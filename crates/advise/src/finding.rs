@@ -1,130 +1,113 @@
-//! What could be saved, and how it is known.
+//! Findings and their savings.
 
 use overhead_model::{Account, Amounts, Side};
 use serde::Serialize;
 
-/// An operation to look at, with `overhead explain FILE --op N`.
+/// An operation to show with `overhead explain FILE --op N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// Its number in the capture, from 1, as `explain` counts.
+    /// Number in the capture, from 1, as in `explain`.
     pub operation: u64,
-    /// The first frame with its payload; of the connection, where it has none.
+    /// First frame with its payload, or of the connection if it has none.
     pub frame: u64,
 }
 
-/// Which operations a finding is about.
+/// The operations a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Subject {
-    /// Name of the protocol.
+pub struct FindingSubject {
     pub protocol: &'static str,
-    /// Their class.
     pub class: &'static str,
-    /// Their name.
     pub name: String,
-    /// The way they were sent; empty where there is one way.
+    /// How they were sent; empty if there is only one way.
     pub via: String,
 }
 
-/// Bytes that show it.
+/// Bytes that support a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Evidence {
-    /// Direction.
+pub struct ByteEvidence {
     pub side: Side,
-    /// Account.
     pub account: Account,
-    /// Field, groups first; what was counted, where it is no field.
+    /// Field with its groups, or a description of the counted bytes.
     pub field: String,
-    /// Bytes, of all operations.
+    /// Total of all operations.
     pub bytes: u64,
 }
 
-/// What to do.
+/// A setting to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
-    /// The driver, server or system that has the setting.
+    /// Driver, server or system with the setting.
     pub at: &'static str,
-    /// The setting, and what to set it to.
+    /// Name and recommended value.
     pub setting: &'static str,
 }
 
-/// How far a saving can be relied on.
+/// How reliable a saving is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Every byte is known: the same session with the remedy has exactly these fewer. `--what-if` recomputes the ledger.
+    /// The same session would have exactly these bytes fewer. `--what-if` recomputes the ledger.
     Exact,
-    /// By a model that the finding states; `--what-if` recomputes the ledger by it.
+    /// Based on a model that the finding states. `--what-if` uses the same model.
     Modelled,
-    /// At most this: what part of it is needed cannot be seen.
+    /// An upper bound: some of it may be needed.
     AtMost,
 }
 
-/// Bytes of a row that would be gone, or come.
+/// A change to one amount of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The number of the row.
+pub struct LedgerChange {
+    /// Row number.
     pub row: usize,
-    /// Direction.
     pub side: Side,
-    /// Account.
     pub account: Account,
-    /// What is added; negative where bytes go.
+    /// Negative if bytes are saved.
     pub bytes: i64,
 }
 
-/// Bytes and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Saving {
-    /// Bytes of the whole run; negative where it would cost some.
+    /// Total of the run; negative if it costs bytes.
     pub bytes: i64,
-    /// The same per operation concerned.
+    /// Mean over the affected operations.
     pub bytes_per_operation: f64,
-    /// In percent of the bytes on the wire of all selected connections.
+    /// Of all selected connections.
     pub percent_of_wire: f64,
-    /// Time of waiting, of the whole run, nanoseconds; `None` where it is not known.
+    /// Waiting time of the run; `None` if unknown.
     pub ns: Option<u64>,
-    /// The same per operation concerned, in milliseconds.
+    /// Mean over the affected operations.
     pub ms_per_operation: Option<f64>,
-    /// In percent of the time that the application waited for answers; of this time too, where it is not part of that.
+    /// Of the application's waiting time, increased by `ns` if [`Finding::is_extra_time`].
     pub percent_of_waiting: Option<f64>,
 }
 
-/// Something that could be saved.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The rule's name, as `--what-if` takes it.
+    /// As in `--what-if`.
     pub rule: &'static str,
-    /// What was found, in one sentence.
+    /// One sentence.
     pub title: String,
-    /// Where.
-    pub subject: Subject,
-    /// How many operations are concerned.
+    pub subject: FindingSubject,
+    /// Number of affected operations.
     pub operations: u64,
-    /// One of them.
     pub example: Option<Example>,
-    /// What shows it.
-    pub evidence: Vec<Evidence>,
-    /// What to do.
+    pub evidence: Vec<ByteEvidence>,
     pub remedies: Vec<Remedy>,
-    /// What it would save.
     pub saving: Saving,
-    /// How far that can be relied on.
     pub certainty: Certainty,
-    /// How it was computed.
     pub computed: String,
-    /// What is not known.
+    /// Facts that the capture cannot show.
     pub unknown: &'static str,
-    /// The time is not part of what was waited for answers: it is that of preparing and connecting.
+    /// The saved time is not part of the answers' latency, such as time to prepare or connect.
     #[serde(skip)]
-    pub is_beside: bool,
-    /// What would become of the ledger.
+    pub is_extra_time: bool,
+    /// Changes to the ledger.
     #[serde(skip)]
-    pub changes: Vec<Change>,
+    pub changes: Vec<LedgerChange>,
 }
 
 impl Finding {
-    /// Returns a finding about the operations of a row, without evidence and saving.
-    pub fn new(rule: &'static str, title: impl Into<String>, subject: Subject) -> Self {
+    pub fn new(rule: &'static str, title: impl Into<String>, subject: FindingSubject) -> Self {
         Self {
             rule,
             title: title.into(),
@@ -137,12 +120,12 @@ impl Finding {
             certainty: Certainty::AtMost,
             computed: String::new(),
             unknown: "",
-            is_beside: false,
+            is_extra_time: false,
             changes: Vec::new(),
         }
     }
 
-    /// Takes these bytes away from a row.
+    /// Subtracts these bytes from a row.
     #[must_use]
     pub fn without(mut self, row: usize, amounts: &[Amounts; 2]) -> Self {
         for side in Side::BOTH {
@@ -153,19 +136,18 @@ impl Finding {
         self
     }
 
-    /// Adds a change.
     pub fn change(&mut self, row: usize, side: Side, account: Account, bytes: i64) {
         if bytes != 0 {
-            self.changes.push(Change { row, side, account, bytes });
+            self.changes.push(LedgerChange { row, side, account, bytes });
         }
     }
 
-    /// Returns the bytes that its changes take away.
+    /// Returns the total bytes saved.
     pub fn bytes(&self) -> i64 {
         -self.changes.iter().map(|change| change.bytes).sum::<i64>()
     }
 
-    /// Works the saving out of its changes and of `ns`, the time that is saved.
+    /// Computes the saving from the changes and from `saving.ns`.
     pub fn settle(&mut self, wire: u64, waited_ns: u64) {
         let bytes = self.bytes();
         let each = self.operations.max(1) as f64;
@@ -175,10 +157,10 @@ impl Finding {
         self.saving.percent_of_wire = percent(bytes as f64, wire);
         self.saving.ms_per_operation = self.saving.ns.map(|ns| ns as f64 / each / 1e6);
         self.saving.percent_of_waiting =
-            self.saving.ns.map(|ns| percent(ns as f64, waited_ns + if self.is_beside { ns } else { 0 }));
+            self.saving.ns.map(|ns| percent(ns as f64, waited_ns + if self.is_extra_time { ns } else { 0 }));
     }
 
-    /// Returns by what findings are sorted: the larger of both shares.
+    /// Returns the sort key: the larger of both shares.
     pub fn weight(&self) -> f64 {
         self.saving.percent_of_wire.max(self.saving.percent_of_waiting.unwrap_or(0.0))
     }

@@ -1,15 +1,14 @@
-//! What of a database's traffic could be saved, by which setting, and how much of it.
+//! Finds avoidable bytes and waiting time in a database's traffic, and the settings that avoid them.
 //!
 //! ```text
-//! Dissector ─▶ Observer ─▶ Rule ─▶ Finding ─▶ Advice
+//! Dissector ─▶ AdviceObserver ─▶ Rule ─▶ Finding ─▶ Advice
 //! ```
 //!
-//! The [`Observer`] is a reading of a capture ([`overhead_dissect::explain::Reading`]): it hears every posting and charge of the
-//! ledger, adds them up by row and field, and hands closed operations and connections to the rules. All rules are fed by one
-//! pass. What a [`Finding`] would save is a list of changes to the rows ([`Change`]), so that the ledger can be written anew as if
-//! it had been done ([`WhatIf`]), and the figures of a finding are the sum of its changes.
+//! [`AdviceObserver`] reads a capture ([`overhead_dissect::explain::Reading`]), adds up the ledger's postings by row
+//! and field (`seen`), and passes closed operations and connections to the rules. One pass feeds all `rules`. The
+//! saving of a [`Finding`] is the sum of its changes to rows ([`LedgerChange`]); [`WhatIf`] applies them to the ledger.
 //!
-//! Nothing here does I/O or reads a clock. Memory is bounded by open connections, outstanding operations and [`limits`].
+//! Nothing here does I/O or reads a clock. Open connections, outstanding operations and [`limits`] bound the memory.
 
 #![forbid(unsafe_code)]
 
@@ -24,8 +23,8 @@ mod seen;
 mod what_if;
 
 pub use advice::Advice;
-pub use finding::{Certainty, Change, Evidence, Example, Finding, Remedy, Saving, Subject};
-pub use observer::Observer;
-pub use rule::{Compressor, Rule, Suppositions, all};
-pub use seen::Seen;
+pub use finding::{ByteEvidence, Certainty, Example, Finding, FindingSubject, LedgerChange, Remedy, Saving};
+pub use observer::AdviceObserver;
+pub use rule::{Compressor, Rule, WhatIfOptions, all};
+pub use seen::SeenTraffic;
 pub use what_if::{ChangedRow, WhatIf};

@@ -1,32 +1,32 @@
-//! Bounds on what is kept, each with its reason.
+//! Limits and their reasons.
 
-/// Rows told apart: as many as a report has. Operations of further ones go to no rule, and the advice says how many.
+/// Rows, as in a report. Rules do not see the operations of further rows; the advice counts them.
 pub const ROWS: usize = 1 << 12;
 
-/// Operations that are open at once, about 6 KiB each. Clients have a tenth of them under way; further ones go to no rule, and the
-/// advice says how many.
+/// Open operations, about 6 KiB each: ten times what clients use. Rules do not see further ones; the advice counts
+/// them.
 pub const OPEN: usize = 1 << 14;
 
-/// Names of fields: no protocol has a hundredth of them. Further ones share one.
+/// Field names: a hundred times those of any protocol. Further ones share a number.
 pub const FIELDS: usize = 1 << 12;
 
-/// Frames with payload remembered per connection until their bytes are posted: a message of 16 MB in Ethernet frames.
+/// Frames with unposted payload per connection: a message of 16 MB in Ethernet frames.
 pub const FRAMES: usize = 1 << 14;
 
-/// Pieces of payload of one operation and direction that are kept: enough for its first frames, where clients dawdle.
+/// Pieces of payload per operation and direction: enough for the first frames of a slow client.
 pub const PIECES: usize = 64;
 
-/// Bytes of one field that a rule is shown: the longest statement that is compared.
+/// Bytes of a field passed to a rule: the longest statement that is compared.
 pub const FIELD: u64 = 64 << 10;
 
-/// Bytes of one message that are kept to be compressed. Longer messages are left out, and the finding says how many.
+/// Bytes of a message kept for compression. Longer messages are skipped, and the finding counts them.
 pub const MESSAGE: usize = 256 << 10;
 
-/// Bytes that are compressed in all, a second or so of work. Beyond, the share of those before holds, and the finding says so.
+/// Total bytes to compress, about a second of work. The rest is extrapolated, and the finding says so.
 pub const COMPRESSED: u64 = 256 << 20;
 
-/// Statements, requests, prepared ids, and connections that close, remembered at once, by 64-bit digests: 16 MB or so.
+/// Digests of statements, requests, prepared ids and closing connections: about 16 MB.
 pub const REMEMBERED: usize = 1 << 18;
 
-/// Ends of clients told apart.
+/// Distinct client addresses.
 pub const CLIENTS: usize = 1 << 14;

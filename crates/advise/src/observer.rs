@@ -1,65 +1,64 @@
-//! Hears a capture once, for all rules.
+//! Reads a capture once for all rules.
 
 use crate::advice::Advice;
-use crate::assembly::Assembly;
+use crate::assembly::FieldAssembly;
 use crate::finding::Example;
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{
-    Closed, Direction, FieldKey, FieldSum, OnConnection, Piece, Row, Seen, SeenCharge, SeenConnection, SeenField,
-    SeenFrame,
+    ClosedConnection, FieldSum, RowOnConnection, SeenCharge, SeenDirection, SeenField, SeenFieldKey, SeenFrame,
+    SeenOperation, SeenPiece, SeenRow, SeenTraffic,
 };
 use overhead_dissect::explain::{Begun, Numbering, Reading, Turns};
 use overhead_model::{
-    Account, Amounts, Class, ConnectionSummary, FrameFacts, Listener, Operation, Outcome, Protocol, RowId, RowKey,
-    Side, SideTotals, Tally, Trace,
+    Account, Amounts, Class, ConnectionSummary, FrameFacts, Listener, Operation, Protocol, RowId, RowKey, Side,
+    SideTotals, Tally, Trace,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// A reading of a capture that adds up what rules need, and feeds them.
-pub struct Observer {
+/// Collects what the rules need and feeds them.
+pub struct AdviceObserver {
     rules: Vec<Box<dyn Rule>>,
-    seen: Seen,
-    /// Numbers of rows, and the statement that each [`RowId`] stands for.
+    seen: SeenTraffic,
+    /// Row numbers, and the row and statement of each [`RowId`].
     numbers: HashMap<(Protocol, Class, String, &'static str), usize>,
     statements: Vec<(usize, String)>,
     ids: HashMap<(usize, String), RowId>,
-    /// Numbers of names of fields, and which rules want them.
+    /// Numbers of field names, and the rules that want them as a bit mask.
     paths: HashMap<Vec<&'static str>, u32>,
     wanted: Vec<[u64; Protocol::COUNT]>,
     messages: [bool; Protocol::COUNT],
     numbering: Numbering,
-    turns: Turns<Connection>,
-    /// The row that was asked for last: what is labelled next is of it.
+    turns: Turns<ObservedConnection>,
+    /// The last row requested: the next label refers to it.
     labelled: Option<RowId>,
-    /// The operation that closed last.
-    closed: Option<Box<Open>>,
-    /// Operations that are open on all connections, and kept.
+    /// The last closed operation.
+    closed: Option<Box<ObservedOperation>>,
+    /// Tracked open operations of all connections.
     open: usize,
-    /// The operation that closed last was beyond the limit when it began.
+    /// The last closed operation was not tracked.
     is_unlisted: bool,
 }
 
 #[derive(Default)]
-struct Connection {
+struct ObservedConnection {
     protocol: Option<Protocol>,
-    sides: [Assembly; 2],
-    open: HashMap<Option<u64>, Box<Open>>,
+    sides: [FieldAssembly; 2],
+    open: HashMap<Option<u64>, Box<ObservedOperation>>,
     /// With payload, the latest last.
     frames: VecDeque<FrameNote>,
     ends: [Option<SocketAddr>; 2],
     first_ns: Option<u64>,
-    last_ns: u64,
-    /// When the last frame with payload, and the last without since, came.
+    /// Time of the last frame with payload, and of the last one without since.
     payload_ns: Option<u64>,
     bare_ns: Option<u64>,
     ready_ns: Option<u64>,
     latest: Option<u64>,
     closed: Option<(usize, Example)>,
     example: Option<Example>,
-    rows: BTreeMap<usize, OnConnection>,
+    rows: BTreeMap<usize, RowOnConnection>,
 }
 
 /// A frame whose payload may not be posted yet.
@@ -70,27 +69,26 @@ struct FrameNote {
     since_ns: Option<u64>,
 }
 
-/// An open operation.
 #[derive(Default)]
-struct Open {
+struct ObservedOperation {
     number: u64,
-    fields: Vec<(FieldKey, FieldSum)>,
-    directions: [Direction; 2],
-    digests: [Digests; 2],
+    fields: Vec<(SeenFieldKey, FieldSum)>,
+    directions: [SeenDirection; 2],
+    digests: [RequestDigests; 2],
     too_long: [bool; 2],
     first_frame: Option<u64>,
 }
 
-/// What a direction says is asked for, as digests.
+/// Digests of the bytes that identify a request.
 #[derive(Default)]
-struct Digests {
+struct RequestDigests {
     all: DefaultHasher,
     text: DefaultHasher,
     some: bool,
     unknown: bool,
 }
 
-impl Digests {
+impl RequestDigests {
     fn add(&mut self, path: u32, is_text: bool, bytes: Option<&[u8]>) {
         let Some(bytes) = bytes else {
             self.unknown = true;
@@ -104,8 +102,7 @@ impl Digests {
     }
 }
 
-impl Observer {
-    /// Returns an observer that feeds these rules.
+impl AdviceObserver {
     pub fn new(rules: Vec<Box<dyn Rule>>) -> Self {
         let mut messages = [false; Protocol::COUNT];
         for protocol in Protocol::ALL {
@@ -113,7 +110,7 @@ impl Observer {
         }
         Self {
             rules,
-            seen: Seen::default(),
+            seen: SeenTraffic::default(),
             numbers: HashMap::new(),
             statements: Vec::new(),
             ids: HashMap::new(),
@@ -129,13 +126,13 @@ impl Observer {
         }
     }
 
-    /// Returns what the rules found, and what they were given, for a [`crate::WhatIf`].
-    pub fn into_advice(self) -> (Advice, Seen) {
+    /// Returns the findings, and the traffic for [`crate::WhatIf`].
+    pub fn into_advice(self) -> (Advice, SeenTraffic) {
         let findings = self.rules.iter().flat_map(|rule| rule.findings(&self.seen)).collect();
         (Advice::new(&self.seen, findings), self.seen)
     }
 
-    /// Returns the number of the row with this key; `None` beyond the limit.
+    /// Returns the number of a row; `None` beyond the limit.
     fn row_number(&mut self, key: &RowKey<'_>) -> Option<usize> {
         let name = (key.protocol, key.class, key.name.to_owned(), key.via);
         if let Some(&number) = self.numbers.get(&name) {
@@ -143,15 +140,13 @@ impl Observer {
         }
         let number = self.seen.rows.len();
         (number < limits::ROWS).then(|| {
-            self.seen.rows.push(Row {
+            self.seen.rows.push(SeenRow {
                 protocol: key.protocol,
                 class: key.class,
                 name: key.name.to_owned(),
                 via: key.via,
                 count: 0,
-                errors: 0,
                 amounts: [Amounts::ZERO; 2],
-                frames: [0; 2],
                 latency_ns: (0, 0),
                 example: None,
                 fields: BTreeMap::new(),
@@ -161,7 +156,7 @@ impl Observer {
         })
     }
 
-    /// Returns the number of the current field's name on this side.
+    /// Returns the number of the current field's name.
     fn path(&mut self, side: Side) -> u32 {
         let assembly = &mut self.turns.kept().sides[side as usize];
         assembly.path.push(assembly.field);
@@ -174,7 +169,7 @@ impl Observer {
             let name = assembly.path.join(".");
             let mut wanted = [0; Protocol::COUNT];
             for protocol in Protocol::ALL {
-                let who = self.rules.iter().enumerate().filter(|(_, rule)| rule.wants(protocol, &name));
+                let who = self.rules.iter().enumerate().filter(|(_, rule)| rule.wants_field(protocol, &name));
                 wanted[protocol as usize] = who.fold(0, |bits, (at, _)| bits | 1 << at);
             }
             self.wanted.push(wanted);
@@ -192,7 +187,6 @@ impl Observer {
         let end = connection.end(facts.source);
         let since_ns = connection.payload_ns.map(|before| facts.time_ns.saturating_sub(before));
         connection.first_ns.get_or_insert(facts.time_ns);
-        connection.last_ns = connection.last_ns.max(facts.time_ns);
         if facts.payload_len > 0 {
             let bare_ns = connection.bare_ns.take();
             connection.frames.push_back(FrameNote { facts, bare_ns, since_ns });
@@ -234,11 +228,11 @@ impl Observer {
         };
         let posted = connection.sides[side as usize].post(len, keep);
         let note = frame.and_then(|frame| connection.note(frame));
-        let Connection { sides, open, .. } = connection;
+        let ObservedConnection { sides, open, .. } = connection;
         let Some(open) = open.get_mut(&op) else { return };
         if let Some(frame) = frame {
-            open.piece(side, frame, len, note);
-            open.field((side, account, path), len, posted.is_some());
+            open.add_piece(side, frame, len, note);
+            open.add_field((side, account, path), len, posted.is_some());
         }
         let Some(field) = posted else { return };
         let bytes = (keep > 0 && field.known).then(|| sides[side as usize].bytes());
@@ -246,7 +240,7 @@ impl Observer {
             open.digests[side as usize].add(path, account == Account::Query || is_id, bytes);
         }
         if whole && account != Account::Tls {
-            open.append(side, bytes);
+            open.append_message(side, bytes);
         }
         if wanted > 0 {
             let field =
@@ -321,17 +315,16 @@ impl Observer {
             }
             self.open += 1;
         }
-        connection.open.insert(begun.op, Box::new(Open { number: begun.number, ..Open::default() }));
+        connection
+            .open
+            .insert(begun.op, Box::new(ObservedOperation { number: begun.number, ..ObservedOperation::default() }));
     }
 
-    /// Adds a closed operation to its row.
-    fn count(&mut self, row_number: usize, operation: &Operation, open: &Open, example: Example) {
+    fn add_to_row(&mut self, row_number: usize, operation: &Operation, open: &ObservedOperation, example: Example) {
         let Some(row) = self.seen.rows.get_mut(row_number) else { return };
         row.count += 1;
-        row.errors += u64::from(operation.outcome == Outcome::Error);
         for side in Side::BOTH {
             row.amounts[side as usize] += operation.sides[side as usize].amounts;
-            row.frames[side as usize] += operation.sides[side as usize].frames;
         }
         if let Some(ns) = operation.latency_ns {
             row.latency_ns.0 += ns;
@@ -363,17 +356,17 @@ impl Observer {
     }
 }
 
-/// Says what is asked for.
+/// Returns whether these bytes identify a request.
 fn is_asked(account: Account) -> bool {
     matches!(account, Account::Query | Account::Data | Account::Schema)
 }
 
-/// Names a statement that was prepared.
+/// Returns whether the field identifies a prepared statement.
 fn is_statement_id(path: &str) -> bool {
     path.ends_with("statement id") || path.ends_with("bind.statement name")
 }
 
-impl Connection {
+impl ObservedConnection {
     fn end(&mut self, source: SocketAddr) -> usize {
         match self.ends {
             [None, _] => {
@@ -395,9 +388,9 @@ impl Connection {
     }
 }
 
-impl Open {
-    /// Bytes of a frame are its own.
-    fn piece(&mut self, side: Side, frame: u64, len: u64, note: Option<FrameNote>) {
+impl ObservedOperation {
+    /// Adds bytes of the operation in a frame.
+    fn add_piece(&mut self, side: Side, frame: u64, len: u64, note: Option<FrameNote>) {
         self.first_frame.get_or_insert(frame);
         let direction = &mut self.directions[side as usize];
         direction.len += len;
@@ -410,7 +403,7 @@ impl Open {
             return;
         }
         let Some(FrameNote { facts, bare_ns, .. }) = note else { return };
-        let piece = Piece {
+        let piece = SeenPiece {
             frame,
             time_ns: facts.time_ns,
             len,
@@ -425,8 +418,8 @@ impl Open {
         }
     }
 
-    /// Adds bytes of a field; `ends` where they are its last.
-    fn field(&mut self, key: FieldKey, len: u64, ends: bool) {
+    /// Adds bytes of a field; `ends` marks its last ones.
+    fn add_field(&mut self, key: SeenFieldKey, len: u64, ends: bool) {
         let at = self.fields.iter().position(|(of, _)| *of == key).unwrap_or_else(|| {
             self.fields.push((key, FieldSum::default()));
             self.fields.len() - 1
@@ -437,8 +430,8 @@ impl Open {
         }
     }
 
-    /// Adds to the message; all of it is lost where a byte is not known.
-    fn append(&mut self, side: Side, bytes: Option<&[u8]>) {
+    /// Appends to the message, or discards it if it is too long or has unknown bytes.
+    fn append_message(&mut self, side: Side, bytes: Option<&[u8]>) {
         let message = &mut self.directions[side as usize].message;
         let lost = &mut self.too_long[side as usize];
         match bytes {
@@ -450,21 +443,20 @@ impl Open {
         }
     }
 
-    /// Returns where to find it.
     fn example(&self, else_frame: u64) -> Example {
         Example { operation: self.number, frame: self.first_frame.unwrap_or(else_frame) }
     }
 }
 
-impl Reading for Observer {}
+impl Reading for AdviceObserver {}
 
-impl Tally for Observer {
+impl Tally for AdviceObserver {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         let Some(row) = self.row_number(&key) else {
             self.labelled = None;
             return RowId(u64::MAX);
         };
-        // Beyond the limit, statements are not told apart.
+        // Beyond the limit, all statements of a row count as one.
         let known = if self.ids.len() < limits::REMEMBERED { key.statement } else { "" };
         let statement = (row, known.to_owned());
         let next = RowId(self.statements.len() as u64);
@@ -490,14 +482,14 @@ impl Tally for Observer {
             let digests = &open.digests[side as usize];
             let known = digests.some && !digests.unknown;
             open.directions[side as usize].digest = known.then(|| digests.all.finish());
-            open.directions[side as usize].text = known.then(|| digests.text.finish());
+            open.directions[side as usize].text_digest = known.then(|| digests.text.finish());
         }
         let connection = self.turns.connection();
         let first = self.turns.kept().example.map_or(0, |example| example.frame);
         let example = open.example(first);
-        self.count(row_number, operation, &open, example);
+        self.add_to_row(row_number, operation, &open, example);
         let Some(row) = self.seen.rows.get(row_number) else { return };
-        let closed = Closed {
+        let closed = SeenOperation {
             row_number,
             row,
             statement: &statement,
@@ -515,7 +507,6 @@ impl Tally for Observer {
         let Some(&(number, _)) = self.statements.get(id.0 as usize) else { return };
         if let Some(row) = self.seen.rows.get_mut(number) {
             row.amounts[side as usize] += totals.amounts;
-            row.frames[side as usize] += totals.frames;
         }
         self.turns.kept().rows.entry(number).or_default().amounts[side as usize] += totals.amounts;
     }
@@ -523,13 +514,11 @@ impl Tally for Observer {
     fn connection(&mut self, summary: ConnectionSummary) {
         let number = self.turns.connection();
         let kept = self.turns.kept();
-        let connection = SeenConnection {
+        let connection = ClosedConnection {
             number,
             client: summary.client,
             server: summary.server,
             protocol: summary.protocol,
-            tls: summary.tls,
-            lasted_ns: kept.last_ns.saturating_sub(kept.first_ns.unwrap_or(kept.last_ns)),
             ready_ns: kept.ready_ns,
             example: kept.example,
             rows: &kept.rows,
@@ -542,7 +531,7 @@ impl Tally for Observer {
     }
 }
 
-impl Listener for Observer {
+impl Listener for AdviceObserver {
     fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),

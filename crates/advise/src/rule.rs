@@ -1,66 +1,58 @@
-//! What looks for one kind of waste.
-
 use crate::finding::Finding;
 use crate::rules;
-use crate::seen::{Closed, Seen, SeenCharge, SeenConnection, SeenField, SeenFrame};
+use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenTraffic};
 use overhead_model::Protocol;
 
-/// Looks for one kind of waste. It hears of what interests it while the capture is read, and says at the end what it found.
+/// Detects one kind of waste. Receives events while the capture is read and returns findings at the end.
 ///
-/// A rule fires only above thresholds that stand in its file, and what it finds says how it was computed and what it cannot know.
+/// Findings need thresholds, which are constants in the rule's file, and state how they were computed and what is
+/// unknown.
 pub trait Rule {
-    /// Returns its name, as `--what-if` takes it.
+    /// Returns the name for `--what-if`.
     fn name(&self) -> &'static str;
 
-    /// Returns whether it wants to hear of a field of this name. Asked once for each name.
-    fn wants(&self, _protocol: Protocol, _path: &str) -> bool {
+    /// Returns whether it needs fields of this name. Called once per name.
+    fn wants_field(&self, _protocol: Protocol, _path: &str) -> bool {
         false
     }
 
-    /// Returns whether it wants whole messages of this protocol.
+    /// Returns whether it needs whole messages of this protocol.
     fn wants_messages(&self, _protocol: Protocol) -> bool {
         false
     }
 
-    /// A field that it wants.
     fn field(&mut self, _field: &SeenField<'_>) {}
 
-    /// A frame, in the order of the capture.
     fn frame(&mut self, _frame: &SeenFrame) {}
 
-    /// Bytes of a frame that are not new payload.
+    /// Handles bytes of a frame that are not new payload.
     fn charge(&mut self, _charge: &SeenCharge) {}
 
-    /// An operation has closed.
-    fn operation(&mut self, _closed: &Closed<'_>) {}
+    fn operation(&mut self, _closed: &SeenOperation<'_>) {}
 
-    /// A connection has ended.
-    fn connection(&mut self, _connection: &SeenConnection<'_>) {}
+    fn connection(&mut self, _connection: &ClosedConnection<'_>) {}
 
-    /// Returns what it found.
-    fn findings(&self, seen: &Seen) -> Vec<Finding>;
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding>;
 }
 
-/// What `--what-if` supposes beside the name of a rule.
+/// Parameters of `--what-if`. A parameter that is set disables the thresholds of its rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Suppositions {
-    /// Requests sent before their answers are waited for; where there is none, 16, and the thresholds hold.
+pub struct WhatIfOptions {
+    /// Requests sent before the first answer; 16 by default.
     pub depth: Option<u64>,
-    /// How messages are compressed; where there is none, as is usual for the protocol, and the thresholds hold.
+    /// The protocol's usual one by default.
     pub compressor: Option<Compressor>,
 }
 
-/// A way of compressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
-    /// LZ4, as one block.
+    /// One block.
     Lz4,
-    /// Zstandard, level 3.
+    /// Level 3.
     Zstd,
 }
 
 impl Compressor {
-    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lz4 => "lz4",
@@ -69,7 +61,6 @@ impl Compressor {
     }
 }
 
-/// Returns all rules.
-pub fn all(suppositions: Suppositions) -> Vec<Box<dyn Rule>> {
+pub fn all(suppositions: WhatIfOptions) -> Vec<Box<dyn Rule>> {
     rules::all(suppositions)
 }

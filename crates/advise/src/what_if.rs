@@ -1,46 +1,41 @@
-//! The ledger as if a finding's remedy had been applied.
+//! The ledger with the remedy of a rule applied.
 
-use crate::finding::{Certainty, Change, Finding, Subject};
-use crate::seen::Seen;
+use crate::finding::{Certainty, Finding, FindingSubject, LedgerChange};
+use crate::seen::SeenTraffic;
 use overhead_model::{Account, Amounts, Side};
 use serde::Serialize;
 
-/// A row before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangedRow {
-    /// The row.
-    pub subject: Subject,
-    /// Its operations. They stay: what is no longer needed has no bytes any more.
+    pub subject: FindingSubject,
+    /// Unchanged: avoided operations have no bytes left.
     pub count: u64,
     /// As captured, by side.
     pub before: [Amounts; 2],
-    /// As it would have been.
+    /// With the remedy, by side.
     pub after: [Amounts; 2],
 }
 
-/// The ledger of the selected connections, before and after.
+/// The ledger of the selected connections before and after.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhatIf {
-    /// The rule.
     pub rule: &'static str,
-    /// How far it can be relied on: the least of its findings.
+    /// The lowest of its findings.
     pub certainty: Certainty,
-    /// Bytes as captured.
     pub before: u64,
-    /// Bytes as they would have been.
     pub after: u64,
-    /// The rows that change.
+    /// Only rows that change.
     pub rows: Vec<ChangedRow>,
-    /// How each finding was computed, once.
+    /// Distinct explanations of the findings.
     pub computed: Vec<String>,
 }
 
 impl WhatIf {
-    /// Applies what all findings of one rule would change.
-    pub fn new(rule: &'static str, seen: &Seen, findings: &[Finding]) -> Self {
+    /// Applies the changes of all findings of a rule.
+    pub fn new(rule: &'static str, seen: &SeenTraffic, findings: &[Finding]) -> Self {
         let findings: Vec<&Finding> = findings.iter().filter(|finding| finding.rule == rule).collect();
         let mut after: Vec<[Amounts; 2]> = seen.rows.iter().map(|row| row.amounts).collect();
-        for &Change { row, side, account, bytes } in findings.iter().flat_map(|finding| &finding.changes) {
+        for &LedgerChange { row, side, account, bytes } in findings.iter().flat_map(|finding| &finding.changes) {
             if let Some(amounts) = after.get_mut(row) {
                 let amount = &mut amounts[side as usize][account];
                 *amount = amount.saturating_add_signed(bytes);

@@ -1,8 +1,8 @@
-//! Each rule on recorded traffic that shows what it looks for, and on traffic that does not.
+//! Tests each rule on a recording that triggers it and on one that does not.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use overhead_advise::{Advice, Certainty, Observer, Seen, Suppositions, WhatIf, all};
+use overhead_advise::{Advice, AdviceObserver, Certainty, SeenTraffic, WhatIf, WhatIfOptions, all};
 use overhead_capture::{FileSource, Next, Source};
 use overhead_dissect::explain::{Finder, Reading, Wanted};
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
@@ -10,7 +10,7 @@ use overhead_model::{Account, Amounts, Protocol, System};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A rule, a recording that shows it, and one of the same protocol that does not.
+/// Rule, a recording that triggers it, and one of the same protocol that does not.
 const CASES: [(&str, &str, &str); 23] = [
     ("column-metadata", "cassandra-rust", "cassandra-rust-skip"),
     ("describe", "postgres-extended-prepared", "postgres-rust"),
@@ -45,7 +45,7 @@ fn option<'a>(args: &'a [String], flag: &str) -> Option<&'a String> {
     args.iter().skip_while(|arg| *arg != flag).nth(1)
 }
 
-/// Feeds a fixture to a reading, as its options say.
+/// Feeds a fixture to a reading, with the fixture's options.
 fn read(case: &str, reading: &mut dyn Reading) -> Totals {
     let case = fixtures().join(case);
     let args: Vec<String> =
@@ -69,8 +69,8 @@ fn read(case: &str, reading: &mut dyn Reading) -> Totals {
     dissector.finish().1
 }
 
-fn advise(case: &str) -> (Advice, Seen, Totals) {
-    let mut observer = Observer::new(all(Suppositions::default()));
+fn advise(case: &str) -> (Advice, SeenTraffic, Totals) {
+    let mut observer = AdviceObserver::new(all(WhatIfOptions::default()));
     let totals = read(case, &mut observer);
     let (advice, seen) = observer.into_advice();
     (advice, seen, totals)
@@ -92,7 +92,7 @@ fn finds(rule: &str, case: &str) -> bool {
 
 #[test]
 fn every_rule_has_a_recording_that_shows_it_and_one_that_does_not() {
-    let rules: Vec<&str> = all(Suppositions::default()).iter().map(|rule| rule.name()).collect();
+    let rules: Vec<&str> = all(WhatIfOptions::default()).iter().map(|rule| rule.name()).collect();
     assert_eq!(rules, CASES.map(|(rule, _, _)| rule));
     for (rule, shows, does_not) in CASES {
         assert!(finds(rule, shows), "{rule} in {shows}");
@@ -105,7 +105,7 @@ fn what_was_seen_is_the_ledger_and_no_finding_takes_more_than_there_is() {
     for case in names() {
         let (advice, seen, totals) = advise(&case);
         assert_eq!(seen.wire() + totals.other, totals.wire_bytes, "{case}");
-        for rule in all(Suppositions::default()) {
+        for rule in all(WhatIfOptions::default()) {
             let of_rule = advice.findings.iter().filter(|finding| finding.rule == rule.name());
             let saved: i64 = of_rule.map(|finding| finding.saving.bytes).sum();
             let what_if = WhatIf::new(rule.name(), &seen, &advice.findings);
@@ -148,7 +148,7 @@ fn the_largest_saving_comes_first() {
     assert!(weights.len() > 1 && weights.is_sorted_by(|a, b| a >= b), "{weights:?}");
 }
 
-/// Payload of the response of a row, per operation.
+/// Returns the payload accounts of a response per operation.
 fn payload(amounts: &Amounts, count: u64) -> Vec<(Account, u64)> {
     let accounts = Account::ALL.into_iter().filter(|account| account.is_payload());
     accounts.map(|account| (account, amounts[account] / count)).collect()

@@ -1,19 +1,18 @@
-//! Big answers of which the client closes the connection.
+//! Large answers cut off because the client closes the connection.
 
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenFrame};
+use crate::seen::{SeenFrame, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Outcome, Side};
 use std::collections::{BTreeMap, HashSet};
 
-/// Bytes of an answer that was not read to its end, from which on it is big: 16 KiB.
+/// An incomplete answer is large from this size.
 const BIG: u64 = 16 << 10;
 
-/// Answers cut off by their reader.
 #[derive(Default)]
 pub struct AbandonedAnswers {
-    /// Connections that an end closed or reset while the other was sending.
+    /// Connections, and the end that closed or reset them.
     closed: HashSet<(u64, usize)>,
     rows: BTreeMap<usize, (u64, overhead_model::Amounts, Option<Example>)>,
 }
@@ -42,7 +41,7 @@ impl Rule for AbandonedAnswers {
         }
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let payload = closed.operation.sides[1].amounts.payload();
         let ended = [0, 1].iter().any(|end| self.closed.contains(&(closed.connection, *end)));
         if closed.operation.outcome == Outcome::Unanswered && payload >= BIG && ended {
@@ -53,13 +52,13 @@ impl Rule for AbandonedAnswers {
         }
     }
 
-    fn connection(&mut self, connection: &crate::seen::SeenConnection<'_>) {
+    fn connection(&mut self, connection: &crate::seen::ClosedConnection<'_>) {
         for end in [0, 1] {
             self.closed.remove(&(connection.number, end));
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows
             .iter()
             .filter_map(|(&number, &(times, amounts, example))| {
@@ -67,7 +66,7 @@ impl Rule for AbandonedAnswers {
                 let title = format!("{times} answers of {} B on average were cut off: the connection was closed before their end", amounts.payload() / times.max(1));
                 let parts = Account::ALL.into_iter().filter(|account| amounts[*account] > 0);
                 let side = Side::Response;
-                let parts = parts.map(|account| Evidence { side, account, field: "answers cut off".to_owned(), bytes: amounts[account] });
+                let parts = parts.map(|account| ByteEvidence { side, account, field: "answers cut off".to_owned(), bytes: amounts[account] });
                 Some(Finding {
                     operations: times,
                     example,
@@ -75,7 +74,7 @@ impl Rule for AbandonedAnswers {
                     remedies: REMEDIES.to_vec(),
                     certainty: Certainty::AtMost,
                     computed: "what was on the wire of answers of 16 KiB and more that were not complete when their connection was closed or reset".to_owned(),
-                    unknown: "how much of it the client read; which side gave up first, where both closed",
+                    unknown: "how much of it the client read; which side gave up first, if both closed",
                     ..Finding::new(self.name(), title, row.subject()).without(number, &[overhead_model::Amounts::ZERO, amounts])
                 })
             })

@@ -1,18 +1,17 @@
-//! Heartbeats, monitoring and topology queries that take their share.
+//! Heartbeats, monitoring and topology queries with a notable share of the bytes.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::Seen;
+use crate::seen::SeenTraffic;
 use overhead_model::{Account, Class, Protocol, Side};
 
-/// Share of the bytes on the wire, in percent.
+/// Minimum percentage of the bytes on the wire.
 const SHARE: f64 = 1.0;
-/// Operations below which nothing is said.
+/// Minimum number of operations.
 const OPERATIONS: u64 = 3;
 
-/// Operations of class `background`.
-pub struct Background;
+pub struct BackgroundTraffic;
 
 const CQL: [Remedy; 3] = [
     Remedy {
@@ -40,16 +39,16 @@ const OTHERS: [Remedy; 3] = [
         at: "pools",
         setting: "longer keep-alives: HikariCP keepaliveTime, redis-py health_check_interval, pgbouncer server_check_delay",
     },
-    Remedy { at: "Redis", setting: "repl-ping-replica-period; sentinels and exporters poll at intervals of their own" },
+    Remedy { at: "Redis", setting: "repl-ping-replica-period; sentinels and exporters have separate intervals" },
     Remedy { at: "monitoring", setting: "a longer scrape interval of exporters" },
 ];
 
-impl Rule for Background {
+impl Rule for BackgroundTraffic {
     fn name(&self) -> &'static str {
         "background"
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         let rows = seen.rows.iter().enumerate().filter(|(_, row)| row.class == Class::Background);
         let large = rows.filter(|(_, row)| row.count >= OPERATIONS && percent(row.wire(), seen.wire()) >= SHARE);
         large
@@ -61,7 +60,7 @@ impl Rule for Background {
                     _ => OTHERS.to_vec(),
                 };
                 let parts = Side::BOTH.into_iter().flat_map(|side| {
-                    Account::ALL.map(|account| Evidence {
+                    Account::ALL.map(|account| ByteEvidence {
                         side,
                         account,
                         field: "all".to_owned(),

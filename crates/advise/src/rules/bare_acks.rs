@@ -1,14 +1,14 @@
-//! Acknowledgments in frames of their own.
+//! Acknowledgments in separate frames.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Row, Seen};
+use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
 
-/// Operations below which nothing is said.
+/// Minimum number of operations.
 const OPERATIONS: u64 = 20;
-/// Share of the row's bytes, in percent.
+/// Minimum percentage of the row's bytes.
 const SHARE: f64 = 15.0;
 
 /// Frames without payload (RFC 9293 section 3.8.6.3).
@@ -26,20 +26,20 @@ impl Rule for BareAcks {
         "bare-acks"
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
 impl BareAcks {
-    fn of_row(&self, _: &Seen, number: usize, row: &Row) -> Option<Finding> {
+    fn of_row(&self, _: &SeenTraffic, number: usize, row: &SeenRow) -> Option<Finding> {
         let control = row.amounts.map(|side| side[Account::Control]);
         let bytes: u64 = control.iter().sum();
         if row.count < OPERATIONS || percent(bytes, row.wire()) < SHARE {
             return None;
         }
         let account = Account::Control;
-        let evidence = Side::BOTH.map(|side| Evidence {
+        let evidence = Side::BOTH.map(|side| ByteEvidence {
             side,
             account,
             field: "frames without payload".to_owned(),

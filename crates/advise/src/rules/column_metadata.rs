@@ -1,14 +1,14 @@
-//! Column definitions that come with every answer, though they never change.
+//! Column definitions repeated in every answer.
 
 use super::percent;
 use crate::finding::{Certainty, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Group, Row, Seen};
+use crate::seen::{FieldGroup, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 
-/// Answers with definitions below which nothing is said: each statement needs them once.
+/// Minimum number of answers with definitions: each statement needs them once.
 const ANSWERS: u64 = 10;
-/// Share of the operations' bytes, in percent.
+/// Minimum percentage of the row's bytes.
 const SHARE: f64 = 1.0;
 
 /// CQL 4 section 4.2.5.2 (`Skip_metadata`); `MySQL`'s optional result-set metadata and `MariaDB`'s cached metadata.
@@ -40,13 +40,13 @@ impl Rule for ColumnMetadata {
         "column-metadata"
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
 impl ColumnMetadata {
-    fn of_row(&self, seen: &Seen, number: usize, row: &Row) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<Finding> {
         let group = match row.protocol {
             Protocol::Cql if row.via == "prepared" => {
                 seen.group(row, |side, path| side == Side::Response && of_cql(path))
@@ -86,7 +86,7 @@ fn of_cql(path: &str) -> bool {
 }
 
 /// Each definition is a packet, with a header of four bytes (`Protocol::ColumnDefinition41`).
-fn of_mysql(seen: &Seen, row: &Row) -> Group {
+fn of_mysql(seen: &SeenTraffic, row: &SeenRow) -> FieldGroup {
     let mut group = seen.group(row, |side, path| side == Side::Response && path.starts_with("column."));
     let columns = seen.times(row, Side::Response, "column.type");
     group.amounts[Side::Response as usize][Account::Framing] += 4 * columns;

@@ -1,39 +1,39 @@
-//! Compression that enlarges, or would save.
+//! Compression that enlarges messages, or would save bytes.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::{Compressor, Rule};
-use crate::seen::{Closed, Row, Seen, SeenField};
+use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// Messages below which nothing is said.
+/// Minimum number of messages.
 const MESSAGES: u64 = 10;
-/// Share of the row's bytes that compression must save to be worth its CPU time, in percent.
+/// Minimum saving that is worth the CPU time, in percent of the row's bytes.
 const SHARE: f64 = 10.0;
-/// Level of Zstandard: the default of MongoDB (`zstdCompressionLevel`) and of `MySQL` (`zstd_compression_level`).
+/// Default of MongoDB (`zstdCompressionLevel`) and `MySQL` (`zstd_compression_level`).
 const LEVEL: i32 = 3;
 
-/// Messages compressed here, as the protocol does it.
-pub struct Compression {
-    /// Asked for: then every row is a finding.
+/// Compresses messages as the protocol would.
+pub struct MessageCompression {
+    /// If set, thresholds do not apply.
     asked: Option<Compressor>,
     tried: u64,
-    /// Lengths before compression, of open operations.
+    /// Uncompressed lengths of open operations.
     sizes: HashMap<u64, [u64; 2]>,
-    rows: BTreeMap<(usize, Side), Sizes>,
+    rows: BTreeMap<(usize, Side), MessageSizes>,
 }
 
 #[derive(Default)]
-struct Sizes {
-    /// Not compressed on the wire: messages, their bytes, those that were tried, and what they came to.
+struct MessageSizes {
+    /// Messages that are uncompressed on the wire, and their bytes; bytes tried, and their compressed size.
     messages: u64,
     bytes: u64,
     tried: u64,
     compressed: u64,
-    /// Compressed on the wire: messages, their bytes there, and before.
-    small: (u64, u64, u64),
+    /// Messages that are compressed on the wire: number, bytes, and bytes before compression.
+    on_wire: (u64, u64, u64),
     example: Option<Example>,
 }
 
@@ -57,8 +57,8 @@ const MYSQL: [Remedy; 2] = [
     Remedy { at: "MariaDB", setting: "useCompression (Connector/J), --compress: zlib" },
 ];
 
-impl Compression {
-    /// Tries this compressor on everything, or the usual one of each protocol.
+impl MessageCompression {
+    /// Uses the protocol's usual compressor by default.
     pub fn new(asked: Option<Compressor>) -> Self {
         Self { asked, tried: 0, sizes: HashMap::new(), rows: BTreeMap::new() }
     }
@@ -67,11 +67,10 @@ impl Compression {
         self.asked.unwrap_or(if protocol == Protocol::Cql { Compressor::Lz4 } else { Compressor::Zstd })
     }
 
-    /// Takes in a message that is not compressed on the wire.
-    fn plain(&mut self, closed: &Closed<'_>, side: Side) {
+    fn add_uncompressed(&mut self, closed: &SeenOperation<'_>, side: Side) {
         let direction = &closed.directions[side as usize];
         let protocol = closed.row.protocol;
-        let Some((header, added)) = frame(protocol, &direction.message) else { return };
+        let Some((header, added)) = message_framing(protocol, &direction.message) else { return };
         let body = direction.message.get(header..).unwrap_or_default();
         let compressor = self.compressor(protocol);
         let tries = self.tried < limits::COMPRESSED;
@@ -86,9 +85,9 @@ impl Compression {
         }
     }
 
-    fn of_row(&self, seen: &Seen, (number, side): (usize, Side), sizes: &Sizes) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), sizes: &MessageSizes) -> Option<Finding> {
         let row = seen.rows.get(number)?;
-        if sizes.small.0 > 0 {
+        if sizes.on_wire.0 > 0 {
             return self.enlarges(number, row, side, sizes);
         }
         if sizes.tried == 0 {
@@ -106,7 +105,12 @@ impl Compression {
         let mut finding = Finding {
             operations: sizes.messages,
             example: sizes.example,
-            evidence: vec![Evidence { side, account: Account::Data, field: "messages".to_owned(), bytes: sizes.bytes }],
+            evidence: vec![ByteEvidence {
+                side,
+                account: Account::Data,
+                field: "messages".to_owned(),
+                bytes: sizes.bytes,
+            }],
             remedies: remedies(row.protocol),
             certainty: Certainty::Modelled,
             computed: format!(
@@ -120,9 +124,9 @@ impl Compression {
         Some(finding)
     }
 
-    /// Says how far what is compressed on the wire is larger than before.
-    fn enlarges(&self, number: usize, row: &Row, side: Side, sizes: &Sizes) -> Option<Finding> {
-        let (messages, on_wire, before) = sizes.small;
+    /// Returns a finding if compressed messages are larger than uncompressed.
+    fn enlarges(&self, number: usize, row: &SeenRow, side: Side, sizes: &MessageSizes) -> Option<Finding> {
+        let (messages, on_wire, before) = sizes.on_wire;
         let lost = on_wire.cast_signed() - before.cast_signed();
         let is_much = lost > 0 && messages >= MESSAGES;
         if !is_much && self.asked.is_none() {
@@ -132,7 +136,7 @@ impl Compression {
         let mut finding = Finding {
             operations: messages,
             example: sizes.example,
-            evidence: vec![Evidence { side, account: Account::Framing, field: "compressed".to_owned(), bytes: on_wire }],
+            evidence: vec![ByteEvidence { side, account: Account::Framing, field: "compressed".to_owned(), bytes: on_wire }],
             remedies: remedies(row.protocol),
             certainty: Certainty::Exact,
             computed: "bytes of compressed messages with the length that precedes them, less their length before; accounts in proportion to their payload".to_owned(),
@@ -144,8 +148,8 @@ impl Compression {
     }
 }
 
-/// Divides a change among the payload accounts of a side in proportion; the largest takes what rounding leaves.
-fn pro_rata(finding: &mut Finding, number: usize, row: &Row, side: Side, bytes: i64) {
+/// Splits a change proportionally between the payload accounts of a side. The largest account takes the rounding error.
+fn pro_rata(finding: &mut Finding, number: usize, row: &SeenRow, side: Side, bytes: i64) {
     let amounts = &row.amounts[side as usize];
     let payload = amounts.payload().max(1);
     let accounts = Account::ALL.into_iter().filter(|account| account.is_payload());
@@ -167,29 +171,31 @@ fn remedies(protocol: Protocol) -> Vec<Remedy> {
     }
 }
 
-/// Returns the header of a message that stays, and what compression adds, in bytes; `None` where it cannot be compressed, or is.
-fn frame(protocol: Protocol, message: &[u8]) -> Option<(usize, usize)> {
+/// Returns the bytes of the header, and those that compression adds. `None` if the message is already compressed or
+/// cannot be.
+fn message_framing(protocol: Protocol, message: &[u8]) -> Option<(usize, usize)> {
     let be = |at: usize| message.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
     let le = |at: usize| message.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
     match protocol {
-        // CQL 4 section 2: version, flags (0x01 is compression), stream, opcode, length; section 5: the length before LZ4.
+        // CQL 4 section 2: version, flags (0x01 is compression), stream, opcode, length; section 5: the length before
+        // LZ4.
         Protocol::Cql => {
             let plain = matches!(message.first()? & 0x7f, 3 | 4) && message.get(1)? & 1 == 0;
             let whole = be(5)? as usize + 9 == message.len() && message.len() > 9;
             (plain && whole).then_some((9, 4))
         }
-        // OP_MSG; OP_COMPRESSED has the opcode, the size and the compressor before the body.
+        // OP_COMPRESSED precedes the body with the opcode, the size and the compressor.
         Protocol::Mongo => (le(12)? == 2013 && le(0)? as usize == message.len()).then_some((16, 9)),
-        // A compressed packet's header.
+        // Header of a compressed packet.
         Protocol::Mysql => (!message.is_empty()).then_some((0, 7)),
         _ => None,
     }
 }
 
-/// Packets of `MySQL` below this length are sent as they are (`MIN_COMPRESS_LENGTH`).
+/// `MySQL` sends shorter packets uncompressed (`MIN_COMPRESS_LENGTH`).
 const MYSQL_SHORT: usize = 50;
 
-/// Returns how long the body is when it was compressed.
+/// Returns the compressed length.
 fn compressed(protocol: Protocol, compressor: Compressor, body: &[u8]) -> usize {
     if protocol == Protocol::Mysql && body.len() < MYSQL_SHORT {
         return body.len();
@@ -201,12 +207,12 @@ fn compressed(protocol: Protocol, compressor: Compressor, body: &[u8]) -> usize 
     if protocol == Protocol::Mysql { len.min(body.len()) } else { len }
 }
 
-impl Rule for Compression {
+impl Rule for MessageCompression {
     fn name(&self) -> &'static str {
         "compression"
     }
 
-    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+    fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Cql && path.ends_with("decompressed length")
     }
 
@@ -219,7 +225,7 @@ impl Rule for Compression {
         self.sizes.entry(field.operation).or_default()[field.side as usize] += u64::from(size);
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let before = self.sizes.remove(&closed.example.operation);
         if !self.wants_messages(closed.row.protocol) {
             return;
@@ -227,17 +233,17 @@ impl Rule for Compression {
         for side in Side::BOTH {
             let (amounts, packed) = closed.group(|of, path| of == side && path.ends_with("compressed"));
             if packed == 0 {
-                self.plain(closed, side);
+                self.add_uncompressed(closed, side);
             } else if let Some(before) = before.map(|before| before[side as usize]).filter(|before| *before > 0) {
                 let sizes = self.rows.entry((closed.row_number, side)).or_default();
-                let (messages, on_wire, all) = sizes.small;
-                sizes.small = (messages + 1, on_wire + amounts[side as usize].total() + 4, all + before);
+                let (messages, on_wire, all) = sizes.on_wire;
+                sizes.on_wire = (messages + 1, on_wire + amounts[side as usize].total() + 4, all + before);
                 sizes.example.get_or_insert(closed.example);
             }
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&key, sizes)| self.of_row(seen, key, sizes)).collect()
     }
 }

@@ -1,18 +1,18 @@
-//! Columns that are described with every execution.
+//! Columns described again with every execution.
 
 use super::percent;
 use crate::finding::{Certainty, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Row, Seen};
+use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Protocol, Side};
 
-/// Executions that describe, below which nothing is said.
+/// Minimum number of executions with Describe.
 const EXECUTIONS: u64 = 10;
-/// Share of the operations' bytes, in percent.
+/// Minimum percentage of the row's bytes.
 const SHARE: f64 = 1.0;
 
 /// PostgreSQL's Describe and `RowDescription` (PostgreSQL documentation, section 55.2.3).
-pub struct Describe;
+pub struct RepeatedDescribe;
 
 const REMEDIES: [Remedy; 4] = [
     Remedy { at: "pgjdbc", setting: "prepareThreshold=1 (default 5): named statements are described once" },
@@ -30,19 +30,19 @@ const REMEDIES: [Remedy; 4] = [
     },
 ];
 
-impl Rule for Describe {
+impl Rule for RepeatedDescribe {
     fn name(&self) -> &'static str {
         "describe"
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         let rows = seen.workload().filter(|(_, row)| row.protocol == Protocol::Pgwire);
         rows.filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
-impl Describe {
-    fn of_row(&self, seen: &Seen, number: usize, row: &Row) -> Option<Finding> {
+impl RepeatedDescribe {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<Finding> {
         let asked = seen.group(row, |side, path| side == Side::Request && path.starts_with("describe."));
         if asked.operations < EXECUTIONS {
             return None;
@@ -59,7 +59,7 @@ impl Describe {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "Describe messages of these operations, and the RowDescription, ParameterDescription and NoData that answer them".to_owned(),
-            unknown: "each statement must be described once, where that is not a PREPARE of its own",
+            unknown: "each statement must be described once, unless a separate PREPARE does so",
             evidence: group.evidence.clone(),
             ..Finding::new(self.name(), title, row.subject()).without(number, &group.amounts)
         })

@@ -1,20 +1,19 @@
-//! Errors that are answered at length, at a high rate.
+//! Frequent errors with long answers.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen};
+use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Outcome, Side};
 use std::collections::BTreeMap;
 
-/// Errors below which nothing is said.
+/// Minimum number of errors.
 const ERRORS: u64 = 10;
-/// Share of errors in a row, in percent.
+/// Minimum percentage of errors in a row.
 const RATE: f64 = 5.0;
-/// Bytes of an error's answer, on average, from which on it is long.
+/// Minimum mean length of an error's answer.
 const LONG: u64 = 60;
 
-/// Answers of outcome `error`.
 #[derive(Default)]
 pub struct ErrorTexts {
     rows: BTreeMap<usize, (u64, Amounts, Option<Example>)>,
@@ -27,7 +26,7 @@ const REMEDIES: [Remedy; 4] = [
     },
     Remedy {
         at: "PostgreSQL",
-        setting: "log_error_verbosity is for the log alone; RAISE in functions with short messages, without DETAIL and HINT",
+        setting: "log_error_verbosity only affects the log; RAISE in functions with short messages, without DETAIL and HINT",
     },
     Remedy { at: "Redis scripts", setting: "return {err='CODE'} with a short code (redis.error_reply)" },
     Remedy { at: "HTTP servers", setting: "short bodies for errors: nginx error_page with a small file" },
@@ -38,7 +37,7 @@ impl Rule for ErrorTexts {
         "error-texts"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.operation.outcome != Outcome::Error {
             return;
         }
@@ -48,7 +47,7 @@ impl Rule for ErrorTexts {
         row.2.get_or_insert(closed.example);
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, *row)).collect()
     }
 }
@@ -56,7 +55,7 @@ impl Rule for ErrorTexts {
 impl ErrorTexts {
     fn of_row(
         &self,
-        seen: &Seen,
+        seen: &SeenTraffic,
         number: usize,
         (errors, amounts, example): (u64, Amounts, Option<Example>),
     ) -> Option<Finding> {
@@ -75,7 +74,7 @@ impl ErrorTexts {
         }
         let side = Side::Response;
         let parts = Account::ALL.into_iter().filter(|account| saved[*account] > 0);
-        let parts = parts.map(|account| Evidence {
+        let parts = parts.map(|account| ByteEvidence {
             side,
             account,
             field: "answers with an error".to_owned(),

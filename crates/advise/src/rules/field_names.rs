@@ -1,16 +1,16 @@
-//! Names of fields that every document repeats.
+//! Field names repeated in every document.
 
 use super::percent;
 use crate::finding::{Certainty, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::Seen;
+use crate::seen::SeenTraffic;
 use overhead_model::{Account, Amounts, Protocol, Side};
 
-/// Names below which nothing is said.
+/// Minimum number of names.
 const NAMES: u64 = 40;
-/// Share of the row's payload, in percent.
+/// Minimum percentage of the row's payload.
 const SHARE: f64 = 10.0;
-/// Letters of the names that are supposed instead: with two there are 2,704 names of letters alone.
+/// Length of a replacement name: two letters give 2,704 names.
 const LETTERS: u64 = 2;
 
 /// BSON documents (bsonspec.org): each element has its name.
@@ -33,7 +33,7 @@ impl Rule for FieldNames {
         "field-names"
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         let rows = seen.workload().filter(|(_, row)| row.protocol == Protocol::Mongo);
         rows.filter_map(|(number, row)| {
             let group = seen.group(row, |_, path| path.ends_with("field name"));

@@ -1,4 +1,4 @@
-//! The rules, a file each.
+//! One file per rule.
 
 mod abandoned_answers;
 mod background;
@@ -24,18 +24,18 @@ mod tls_records;
 mod unprepared;
 mod zero_windows;
 
-use crate::rule::{Rule, Suppositions};
+use crate::rule::{Rule, WhatIfOptions};
 
 /// Returns all rules, in the order of the documentation.
-pub fn all(suppositions: Suppositions) -> Vec<Box<dyn Rule>> {
+pub fn all(suppositions: WhatIfOptions) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(column_metadata::ColumnMetadata),
-        Box::new(describe::Describe),
+        Box::new(describe::RepeatedDescribe),
         Box::<prepared_once::PreparedOnce>::default(),
-        Box::<unprepared::Unprepared>::default(),
+        Box::<unprepared::UnpreparedStatements>::default(),
         Box::<sync_per_statement::SyncPerStatement>::default(),
-        Box::new(pipelining::Pipelining::new(suppositions.depth)),
-        Box::<nagle::Nagle>::default(),
+        Box::new(pipelining::RequestPipelining::new(suppositions.depth)),
+        Box::<nagle::NagleDelays>::default(),
         Box::<zero_windows::ZeroWindows>::default(),
         Box::<retransmission_timeouts::RetransmissionTimeouts>::default(),
         Box::<small_segments::SmallSegments>::default(),
@@ -46,16 +46,16 @@ pub fn all(suppositions: Suppositions) -> Vec<Box<dyn Rule>> {
         Box::new(field_names::FieldNames),
         Box::<session_fields::SessionFields>::default(),
         Box::<text_format::TextFormat>::default(),
-        Box::new(background::Background),
+        Box::new(background::BackgroundTraffic),
         Box::<repeated_reads::RepeatedReads>::default(),
         Box::<single_lookups::SingleLookups>::default(),
         Box::<error_texts::ErrorTexts>::default(),
-        Box::new(compression::Compression::new(suppositions.compressor)),
+        Box::new(compression::MessageCompression::new(suppositions.compressor)),
         Box::<abandoned_answers::AbandonedAnswers>::default(),
     ]
 }
 
-/// Returns a part in percent of the whole; 0 of nothing.
+/// Returns 0 if `of` is 0.
 fn percent(part: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { 100.0 * part as f64 / of as f64 }
 }

@@ -1,26 +1,26 @@
-//! The last segment of a message held back until the one before is acknowledged, which is delayed.
+//! Last segments held back until a delayed acknowledgment of the previous one.
 
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Piece, Seen};
+use crate::seen::{SeenOperation, SeenPiece, SeenTraffic};
 use overhead_model::Side;
 use std::collections::BTreeMap;
 
-/// Stalls of a row below which nothing is said.
+/// Minimum number of stalls in a row.
 const STALLS: u64 = 3;
-/// The delay of an acknowledgment: 40 ms on Linux, 200 ms at most on others (RFC 1122 section 4.2.3.2 allows 500).
+/// Delay of an acknowledgment: 40 ms on Linux, at most 200 ms elsewhere (RFC 1122 section 4.2.3.2 allows 500).
 const DELAY_NS: std::ops::RangeInclusive<u64> = 35_000_000..=250_000_000;
-/// How soon after the acknowledgment the held segment follows: 5 ms.
+/// Longest time from the acknowledgment to the held segment.
 const AT_ONCE_NS: u64 = 5_000_000;
 
 /// Nagle's algorithm (RFC 896) against delayed acknowledgments (RFC 1122 section 4.2.3.2).
 #[derive(Default)]
-pub struct Nagle {
-    rows: BTreeMap<(usize, Side), Stalls>,
+pub struct NagleDelays {
+    rows: BTreeMap<(usize, Side), NagleStalls>,
 }
 
 #[derive(Default)]
-struct Stalls {
+struct NagleStalls {
     times: u64,
     ns: u64,
     example: Option<Example>,
@@ -33,12 +33,12 @@ const REMEDIES: [Remedy; 4] = [
     Remedy { at: "sockets", setting: "setsockopt(TCP_NODELAY), or one write (writev, TCP_CORK) for each message" },
 ];
 
-impl Rule for Nagle {
+impl Rule for NagleDelays {
     fn name(&self) -> &'static str {
         "nagle"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         for side in Side::BOTH {
             let pieces = &closed.directions[side as usize].pieces;
             let held = pieces.iter().zip(pieces.iter().skip(1)).filter_map(|(before, piece)| held_ns(before, piece));
@@ -51,7 +51,7 @@ impl Rule for Nagle {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         let rows = self.rows.iter().filter(|(_, stalls)| stalls.times >= STALLS);
         rows.filter_map(|(&(number, side), stalls)| {
             let row = seen.rows.get(number)?;
@@ -62,8 +62,8 @@ impl Rule for Nagle {
                 example: stalls.example,
                 remedies: REMEDIES.to_vec(),
                 certainty: Certainty::Exact,
-                computed: "time between two segments of a message, 35 to 250 ms, of which the second follows an acknowledgment without payload within 5 ms".to_owned(),
-                unknown: "whether the sender had the rest of the message ready all that time",
+                computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
+                unknown: "whether the rest of the message was ready throughout",
                 ..Finding::new(self.name(), title, row.subject())
             };
             finding.saving.ns = Some(stalls.ns);
@@ -73,8 +73,8 @@ impl Rule for Nagle {
     }
 }
 
-/// Returns for how long a piece was held after the one before.
-fn held_ns(before: &Piece, piece: &Piece) -> Option<u64> {
+/// Returns how long the second piece was held back, if it was.
+fn held_ns(before: &SeenPiece, piece: &SeenPiece) -> Option<u64> {
     let waited = piece.time_ns.saturating_sub(before.time_ns);
     let acknowledged = piece
         .bare_ns

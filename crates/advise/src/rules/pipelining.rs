@@ -1,37 +1,37 @@
-//! Requests that wait for the answer to the one before.
+//! Requests that wait for the previous answer.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Row, Seen, SeenConnection};
+use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// Operations in a row below which nothing is said.
+/// Minimum number of sequential operations in a row.
 const OPERATIONS: u64 = 20;
-/// Share of such operations in their row, in percent.
+/// Minimum percentage of sequential operations in a row.
 const SEQUENTIAL: f64 = 50.0;
-/// Share of headers and acknowledgments in the row's bytes, in percent.
+/// Minimum percentage of headers and acknowledgments in the row's bytes.
 const HEADERS: f64 = 40.0;
-/// A request that follows an answer within this time is one that the application had ready, or nearly: 1 ms.
+/// A request this soon after an answer was probably ready before it.
 const SOON_NS: u64 = 1_000_000;
-/// Requests in a batch, unless asked for otherwise.
+/// Default batch size.
 const DEPTH: u64 = 16;
-/// Payload of a full Ethernet segment, with time stamps.
+/// Payload of a full Ethernet segment with timestamps.
 const SEGMENT: u64 = 1448;
 const HEADER: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 
-/// Operations that begin right after the one before has ended.
-pub struct Pipelining {
+/// Counts operations that begin right after the previous one ended.
+pub struct RequestPipelining {
     depth: u64,
-    /// The depth was asked for: then every row is a finding.
+    /// The depth was set explicitly: thresholds do not apply.
     asked: bool,
     ended: HashMap<u64, u64>,
-    rows: BTreeMap<usize, Sequence>,
+    rows: BTreeMap<usize, RequestSequence>,
 }
 
 #[derive(Default)]
-struct Sequence {
+struct RequestSequence {
     times: u64,
     waited_ns: u64,
     example: Option<Example>,
@@ -71,14 +71,13 @@ const MEMCACHE: [Remedy; 2] = [
     },
 ];
 
-impl Pipelining {
-    /// Supposes this many requests before their answers are waited for.
+impl RequestPipelining {
     pub fn new(depth: Option<u64>) -> Self {
         let asked = depth.is_some();
         Self { depth: depth.unwrap_or(DEPTH).max(1), asked, ended: HashMap::new(), rows: BTreeMap::new() }
     }
 
-    fn of_row(&self, seen: &Seen, number: usize, sequence: &Sequence) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, sequence: &RequestSequence) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         let headers: u64 = row.amounts.iter().map(|side| header(side) + side[Account::Control]).sum();
         let is_much = percent(headers, row.wire()) >= HEADERS && percent(sequence.times, row.count) >= SEQUENTIAL;
@@ -98,7 +97,7 @@ impl Pipelining {
             _ => MEMCACHE.to_vec(),
         };
         let evidence = Side::BOTH.into_iter().flat_map(|side| {
-            [Account::Link, Account::Ip, Account::Tcp, Account::Control].map(|account| Evidence {
+            [Account::Link, Account::Ip, Account::Tcp, Account::Control].map(|account| ByteEvidence {
                 side,
                 account,
                 field: "frames".to_owned(),
@@ -116,7 +115,7 @@ impl Pipelining {
                  for the segments that a batch needs; each batch waits once",
                 self.depth
             ),
-            unknown: "whether a request needs the answer to the one before; acknowledgments of their own are left as they are",
+            unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",
             ..Finding::new(self.name(), title, row.subject())
         };
         self.divide(seen, (number, row), sequence, &mut finding);
@@ -125,7 +124,13 @@ impl Pipelining {
     }
 
     /// Divides the headers of frames with payload by the depth.
-    fn divide(&self, seen: &Seen, (number, row): (usize, &Row), sequence: &Sequence, finding: &mut Finding) {
+    fn divide(
+        &self,
+        seen: &SeenTraffic,
+        (number, row): (usize, &SeenRow),
+        sequence: &RequestSequence,
+        finding: &mut Finding,
+    ) {
         let largest = seen.largest_payload.max(SEGMENT);
         for side in Side::BOTH {
             let amounts = &row.amounts[side as usize];
@@ -134,7 +139,7 @@ impl Pipelining {
                 continue;
             }
             for account in HEADER {
-                // Of those in sequence, one in `depth` keeps its frame; the others of the row are as they were.
+                // One in `depth` sequential operations keeps its frame; other operations do not change.
                 let theirs = u128::from(amounts[account]) * u128::from(sequence.times) / u128::from(row.count.max(1));
                 let left = theirs * u128::from(segments) / u128::from(self.depth);
                 finding.change(number, side, account, -((theirs - left) as i64));
@@ -147,12 +152,12 @@ fn header(amounts: &overhead_model::Amounts) -> u64 {
     HEADER.iter().map(|account| amounts[*account]).sum()
 }
 
-impl Rule for Pipelining {
+impl Rule for RequestPipelining {
     fn name(&self) -> &'static str {
         "pipelining"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let fits = matches!(
             closed.row.protocol,
             Protocol::Resp | Protocol::Ssdb | Protocol::Pgwire | Protocol::Cql | Protocol::Memcache
@@ -162,7 +167,7 @@ impl Rule for Pipelining {
             return;
         }
         let before = self.ended.insert(closed.connection, ended);
-        // Where the depth was asked for, it does not matter how long the application took in between.
+        // With an explicit depth, the application's pauses are ignored.
         let soon = if self.asked { u64::MAX } else { SOON_NS };
         let waited = before.is_some_and(|before| begun >= before && begun - before <= soon);
         if waited && closed.row.is_workload() {
@@ -173,11 +178,11 @@ impl Rule for Pipelining {
         }
     }
 
-    fn connection(&mut self, connection: &SeenConnection<'_>) {
+    fn connection(&mut self, connection: &ClosedConnection<'_>) {
         self.ended.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, sequence)| self.of_row(seen, number, sequence)).collect()
     }
 }

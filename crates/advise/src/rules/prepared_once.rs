@@ -1,38 +1,37 @@
-//! Statements that are prepared and then executed once, or never.
+//! Prepared statements that are executed at most once.
 
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenField};
+use crate::seen::{SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::HashMap;
 
-/// Such statements below which nothing is said.
+/// Minimum number of such statements.
 const STATEMENTS: u64 = 10;
-/// Their share of all that were prepared, in percent.
+/// Minimum percentage of all prepared statements.
 const SHARE: f64 = 20.0;
 
 /// Prepared statements by name or id, until their connection ends.
 #[derive(Default)]
 pub struct PreparedOnce {
-    /// What fields of an operation said, until it closes.
-    said: HashMap<u64, Said>,
-    statements: HashMap<(u64, Vec<u8>), Prepared>,
-    /// Whose name was given to another statement.
-    replaced: Vec<Prepared>,
+    /// By open operation.
+    ids: HashMap<u64, StatementIds>,
+    statements: HashMap<(u64, Vec<u8>), PreparedCost>,
+    /// Statements whose name was reused.
+    replaced: Vec<PreparedCost>,
     rows: Vec<usize>,
 }
 
 #[derive(Default)]
-struct Said {
+struct StatementIds {
     prepares: Option<Vec<u8>>,
     executes: Option<Vec<u8>>,
 }
 
-/// A prepared statement.
 #[derive(Clone)]
-struct Prepared {
+struct PreparedCost {
     row: usize,
     example: Example,
     amounts: [Amounts; 2],
@@ -56,7 +55,7 @@ impl Rule for PreparedOnce {
         "prepared-once"
     }
 
-    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+    fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         match protocol {
             Protocol::Pgwire => matches!(path, "parse.statement name" | "bind.statement name"),
             Protocol::Cql | Protocol::Mysql => path.ends_with("statement id"),
@@ -65,16 +64,16 @@ impl Rule for PreparedOnce {
     }
 
     fn field(&mut self, field: &SeenField<'_>) {
-        let Some(bytes) = field.bytes.filter(|_| self.said.len() < limits::REMEMBERED) else { return };
+        let Some(bytes) = field.bytes.filter(|_| self.ids.len() < limits::REMEMBERED) else { return };
         let prepares = field.side == Side::Response || field.path.starts_with("parse.");
-        let said = self.said.entry(field.operation).or_default();
-        let which = if prepares { &mut said.prepares } else { &mut said.executes };
+        let ids = self.ids.entry(field.operation).or_default();
+        let which = if prepares { &mut ids.prepares } else { &mut ids.executes };
         *which = Some(bytes.to_vec());
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
-        let Some(Said { prepares, executes }) = self.said.remove(&closed.example.operation) else { return };
-        // CQL's ids are those of the server, the others those of the connection.
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
+        let Some(StatementIds { prepares, executes }) = self.ids.remove(&closed.example.operation) else { return };
+        // CQL ids are per server, others per connection.
         let space = if closed.row.protocol == Protocol::Cql { 0 } else { closed.connection };
         if let Some(id) = prepares.filter(|_| self.statements.len() < limits::REMEMBERED) {
             let statement = prepared(closed);
@@ -82,7 +81,7 @@ impl Rule for PreparedOnce {
                 self.rows.push(closed.row_number);
             }
             match self.statements.get_mut(&(space, id.clone())) {
-                // Prepared again, with the same id: it costs as much again, and is used as before.
+                // Prepared again under the same id: add the cost, keep the uses.
                 Some(known) if closed.row.protocol == Protocol::Cql => {
                     add(&mut known.amounts, &statement.amounts);
                     known.latency_ns += statement.latency_ns;
@@ -96,20 +95,20 @@ impl Rule for PreparedOnce {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|&row| self.of_row(seen, row)).collect()
     }
 }
 
-/// Returns what preparing it took: the operation, or where it also executes, the fields of Parse.
-fn prepared(closed: &Closed<'_>) -> Prepared {
+/// Returns the cost of preparing: the operation, or only its Parse fields if it also executes.
+fn prepared(closed: &SeenOperation<'_>) -> PreparedCost {
     let amounts = if closed.row.is_workload() {
         closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete.")).0
     } else {
         closed.operation.sides.map(|side| side.amounts)
     };
     let latency_ns = if closed.row.is_workload() { 0 } else { closed.operation.latency_ns.unwrap_or(0) };
-    Prepared { row: closed.row_number, example: closed.example, amounts, latency_ns, uses: 0 }
+    PreparedCost { row: closed.row_number, example: closed.example, amounts, latency_ns, uses: 0 }
 }
 
 fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
@@ -117,7 +116,7 @@ fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
 }
 
 impl PreparedOnce {
-    fn of_row(&self, seen: &Seen, number: usize) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize) -> Option<Finding> {
         let all = || self.statements.values().chain(&self.replaced).filter(move |statement| statement.row == number);
         let once = || all().filter(|statement| statement.uses <= 1);
         let (count, prepared) = (once().count() as u64, all().count() as u64);
@@ -135,7 +134,7 @@ impl PreparedOnce {
             example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            is_beside: true,
+            is_extra_time: true,
             computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
                 .to_owned(),
             unknown: "whether they are executed after the capture; what the parameters take in another form",

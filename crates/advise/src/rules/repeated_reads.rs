@@ -1,34 +1,34 @@
-//! The same question, asked again and again.
+//! Identical reads.
 
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen};
+use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Amounts, Protocol};
 use std::collections::{BTreeMap, HashMap};
 
-/// How often one request must recur for its repetitions to count.
+/// Minimum occurrences of a request before its repetitions count.
 const TIMES: u64 = 10;
-/// Repetitions of a row's reads below which nothing is said, in percent of its operations.
+/// Minimum percentage of repetitions in a row.
 const SHARE: f64 = 20.0;
 
-/// Reads by a digest of what they ask for.
+/// Reads by a digest of their request.
 #[derive(Default)]
 pub struct RepeatedReads {
-    requests: HashMap<(usize, u64), Request>,
+    requests: HashMap<(usize, u64), RepeatedRequest>,
     full: bool,
 }
 
-struct Request {
+struct RepeatedRequest {
     times: u64,
-    /// Of all but the first.
+    /// Except the first.
     amounts: [Amounts; 2],
     waited_ns: u64,
     example: Example,
 }
 
-/// Returns where answers can be kept.
+/// Returns places for a cache.
 fn remedies(protocol: Protocol) -> Vec<Remedy> {
     let of_protocol = match protocol {
         Protocol::Resp => Some(Remedy {
@@ -53,7 +53,7 @@ impl Rule for RepeatedReads {
         "repeated-reads"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(digest) = closed.directions[0].digest.filter(|_| closed.row.is_workload() && closed.row.is_read())
         else {
             return;
@@ -64,15 +64,15 @@ impl Rule for RepeatedReads {
             request.waited_ns += closed.operation.latency_ns.unwrap_or(0);
             request.amounts.iter_mut().zip(&closed.operation.sides).for_each(|(sum, side)| *sum += side.amounts);
         } else if self.requests.len() < limits::REMEMBERED {
-            let new = Request { times: 1, amounts: [Amounts::ZERO; 2], waited_ns: 0, example: closed.example };
+            let new = RepeatedRequest { times: 1, amounts: [Amounts::ZERO; 2], waited_ns: 0, example: closed.example };
             self.requests.insert(key, new);
         } else {
             self.full = true;
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
-        let mut rows: BTreeMap<usize, Vec<&Request>> = BTreeMap::new();
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+        let mut rows: BTreeMap<usize, Vec<&RepeatedRequest>> = BTreeMap::new();
         for ((row, _), request) in self.requests.iter().filter(|(_, request)| request.times >= TIMES) {
             rows.entry(*row).or_default().push(request);
         }
@@ -81,7 +81,7 @@ impl Rule for RepeatedReads {
 }
 
 impl RepeatedReads {
-    fn of_row(&self, seen: &Seen, number: usize, requests: &[&Request]) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, requests: &[&RepeatedRequest]) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
         if percent(repeated, row.count) < SHARE {
@@ -110,12 +110,8 @@ impl RepeatedReads {
             remedies: remedies(row.protocol),
             certainty: Certainty::AtMost,
             computed: format!(
-                "all but the first of requests that recur {TIMES} times or more, with all their bytes; requests are told apart by a digest of text, names, keys and values{}",
-                if self.full {
-                    "; of those that came after the first 262,144 different ones, nothing is known"
-                } else {
-                    ""
-                }
+                "all but the first of requests that recur {TIMES} times or more, with all their bytes; requests are compared by a digest of text, names, keys and values{}",
+                if self.full { "; only the first 262,144 different requests are counted" } else { "" }
             ),
             unknown: "how old an answer may be; whether the data changed in between",
             ..Finding::new(self.name(), title, row.subject()).without(number, &amounts)

@@ -1,25 +1,25 @@
-//! Losses that only a time-out mended.
+//! Losses that were only repaired by a timeout.
 
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenCharge};
+use crate::seen::{SeenCharge, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// Time-outs below which nothing is said.
+/// Minimum number of timeouts.
 const TIMEOUTS: u64 = 2;
-/// The shortest time-out of Linux is 200 ms (`tcp_rto_min`); RFC 6298 section 2.4 says 1 s. A little less, for clocks.
+/// A little below Linux' shortest timeout, 200 ms (`tcp_rto_min`). RFC 6298 section 2.4 requires 1 s.
 const TIMEOUT_NS: u64 = 190_000_000;
 
 /// Retransmissions after silence (RFC 6298 section 5).
 #[derive(Default)]
 pub struct RetransmissionTimeouts {
-    operations: HashMap<u64, Lost>,
-    rows: BTreeMap<usize, Lost>,
+    operations: HashMap<u64, TimeoutLosses>,
+    rows: BTreeMap<usize, TimeoutLosses>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Lost {
+struct TimeoutLosses {
     times: u64,
     ns: u64,
     bytes: [u64; 2],
@@ -51,7 +51,7 @@ impl Rule for RetransmissionTimeouts {
         if charge.account != Account::Retransmission {
             return;
         }
-        // What was captured before it was lost is answered already: then the last operation on the connection is it.
+        // If the segment was captured before it was lost, its operation has already closed.
         let (lost, example) = match (charge.operation, charge.closed) {
             (Some(example), _) => (self.operations.entry(example.operation).or_default(), example),
             (None, Some((row, example))) => (self.rows.entry(row).or_default(), example),
@@ -63,7 +63,7 @@ impl Rule for RetransmissionTimeouts {
         lost.example.get_or_insert(example);
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(lost) = self.operations.remove(&closed.example.operation) else { return };
         let row = self.rows.entry(closed.row_number).or_default();
         row.times += lost.times;
@@ -72,20 +72,20 @@ impl Rule for RetransmissionTimeouts {
         row.example = row.example.or(lost.example);
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         let rows = self.rows.iter().filter(|(_, lost)| lost.times >= TIMEOUTS);
         rows.filter_map(|(&number, lost)| {
             let row = seen.rows.get(number)?;
             let title = format!("{} losses were mended by time-outs, {:.0} ms each on average", lost.times, lost.ns as f64 / lost.times as f64 / 1e6);
             let account = Account::Retransmission;
-            let evidence = Side::BOTH.map(|side| Evidence { side, account, field: "repeated payload and its headers".to_owned(), bytes: lost.bytes[side as usize] });
+            let evidence = Side::BOTH.map(|side| ByteEvidence { side, account, field: "repeated payload and its headers".to_owned(), bytes: lost.bytes[side as usize] });
             let mut finding = Finding {
                 operations: lost.times,
                 example: lost.example,
                 evidence: evidence.into_iter().filter(|evidence| evidence.bytes > 0).collect(),
                 remedies: REMEDIES.to_vec(),
                 certainty: Certainty::Exact,
-            is_beside: true,
+            is_extra_time: true,
                 computed: "retransmissions that come 190 ms or more after the payload before on their connection: the silence is the time".to_owned(),
                 unknown: "where the segment was lost; whether the peer was merely slow",
                 ..Finding::new(self.name(), title, row.subject())

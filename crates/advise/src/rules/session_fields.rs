@@ -1,41 +1,38 @@
-//! Elements of a command that say nothing new: session, cluster time, concerns at their defaults.
+//! Redundant command elements: session, cluster time, default concerns.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenField};
+use crate::seen::{SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// Operations below which nothing is said.
+/// Minimum number of operations.
 const OPERATIONS: u64 = 10;
-/// Share of the row's bytes, in percent.
+/// Minimum percentage of the row's bytes.
 const SHARE: f64 = 2.0;
-/// Elements that a command can do without, where the application relies on none of them.
+/// Elements that commands do not need unless the application relies on them.
 const NAMES: [&str; 7] =
     ["lsid", "$clusterTime", "readConcern", "writeConcern", "$readPreference", "txnNumber", "apiVersion"];
 
-/// MongoDB's generic arguments of commands.
+/// MongoDB's generic command arguments.
 #[derive(Default)]
 pub struct SessionFields {
-    open: HashMap<u64, Walk>,
-    rows: BTreeMap<usize, BTreeMap<&'static str, Element>>,
+    open: HashMap<u64, CommandWalk>,
+    rows: BTreeMap<usize, BTreeMap<&'static str, ElementBytes>>,
     examples: BTreeMap<usize, (u64, Example)>,
 }
 
-/// Where the elements of one command are.
+/// Finds the elements of one command.
 #[derive(Default)]
-struct Walk {
+struct CommandWalk {
     current: Option<&'static str>,
-    /// The type byte that came last, which belongs to the element whose name follows.
-    found: Vec<(&'static str, Element)>,
-    /// The name's terminator is yet to come.
-    in_name: bool,
+    found: Vec<(&'static str, ElementBytes)>,
 }
 
-/// Bytes of an element: framing, and what its name and values are posted to.
+/// Framing bytes, and bytes of the name and values.
 #[derive(Clone, Copy, Default)]
-struct Element {
+struct ElementBytes {
     framing: u64,
     metadata: u64,
 }
@@ -49,7 +46,7 @@ const REMEDIES: [Remedy; 4] = [
         at: "drivers",
         setting: "no explicit session with causal consistency (start_session(causal_consistency=False)): no afterClusterTime",
     },
-    Remedy { at: "drivers", setting: "no serverApi / Stable API where it is not needed (apiVersion)" },
+    Remedy { at: "drivers", setting: "no serverApi / Stable API unless needed (apiVersion)" },
     Remedy {
         at: "drivers",
         setting: "lsid comes with every acknowledged command wherever the server offers sessions: fewer, larger commands (insert_many, bulk_write, larger batch_size)",
@@ -61,7 +58,7 @@ impl Rule for SessionFields {
         "session-fields"
     }
 
-    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+    fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Mongo && path.contains("sections.command.")
     }
 
@@ -74,7 +71,7 @@ impl Rule for SessionFields {
         walk.step(at, field.len, field.bytes);
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(walk) = self.open.remove(&closed.example.operation) else { return };
         if !closed.row.is_workload() || walk.found.is_empty() {
             return;
@@ -88,25 +85,22 @@ impl Rule for SessionFields {
         self.examples.entry(closed.row_number).or_insert((0, closed.example)).0 += 1;
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, elements)| self.of_row(seen, number, elements)).collect()
     }
 }
 
-impl Walk {
-    /// A field of the command document: `at` is its place below it.
+impl CommandWalk {
+    /// Handles a field of the command document; `at` is its path below that document.
     fn step(&mut self, at: &str, len: u64, bytes: Option<&[u8]>) {
         match at {
-            // At the top level, an element begins.
-            "element type" => {
-                self.current = None;
-                self.in_name = true;
-            }
+            // Starts a top-level element.
+            "element type" => self.current = None,
             "name" | "command name" => {
                 self.current = NAMES.into_iter().find(|name| bytes == Some(name.as_bytes()));
                 if let Some(name) = self.current {
-                    // Its type before it.
-                    self.found.push((name, Element { framing: 1, metadata: len }));
+                    // Its type byte came before the name.
+                    self.found.push((name, ElementBytes { framing: 1, metadata: len }));
                 }
             }
             _ => {
@@ -123,7 +117,12 @@ impl Walk {
 }
 
 impl SessionFields {
-    fn of_row(&self, seen: &Seen, number: usize, elements: &BTreeMap<&'static str, Element>) -> Option<Finding> {
+    fn of_row(
+        &self,
+        seen: &SeenTraffic,
+        number: usize,
+        elements: &BTreeMap<&'static str, ElementBytes>,
+    ) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         let &(operations, example) = self.examples.get(&number)?;
         let mut request = Amounts::ZERO;
@@ -136,7 +135,7 @@ impl SessionFields {
         }
         let names: Vec<&str> = elements.keys().copied().collect();
         let title = format!("every command carries {}", names.join(", "));
-        let evidence = elements.iter().map(|(name, element)| Evidence {
+        let evidence = elements.iter().map(|(name, element)| ByteEvidence {
             side: Side::Request,
             account: Account::Metadata,
             field: format!("command.{name}, with its framing"),

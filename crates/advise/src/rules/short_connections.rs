@@ -1,32 +1,32 @@
-//! Connections that live for one operation.
+//! Connections for only one or two operations.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy, Subject};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, FindingSubject, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{OnConnection, Seen, SeenConnection};
+use crate::seen::{ClosedConnection, RowOnConnection, SeenTraffic};
 use overhead_model::{Account, Amounts, Class, Protocol, Side};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Operations of the application on a connection, up to which it is short.
+/// Maximum number of the application's operations on a short connection.
 const OPERATIONS: u64 = 2;
-/// Short connections of one client and server below which nothing is said.
+/// Minimum number of short connections between a client and a server.
 const CONNECTIONS: u64 = 5;
-/// Share of the bytes on the wire, in percent.
+/// Minimum percentage of the bytes on the wire.
 const SHARE: f64 = 5.0;
 
-/// Connections by client and server.
+/// Short connections by client and server.
 #[derive(Default)]
 pub struct ShortConnections {
-    peers: BTreeMap<(IpAddr, SocketAddr, Protocol), Short>,
+    peers: BTreeMap<(IpAddr, SocketAddr, Protocol), PeerConnections>,
 }
 
 #[derive(Default)]
-struct Short {
+struct PeerConnections {
     connections: u64,
     operations: u64,
-    /// Of all but the first, by row.
+    /// By row, except the first connection.
     rows: BTreeMap<usize, [Amounts; 2]>,
     waited_ns: u64,
     example: Option<Example>,
@@ -49,8 +49,7 @@ impl Rule for ShortConnections {
         "short-connections"
     }
 
-    fn connection(&mut self, connection: &SeenConnection<'_>) {
-        // Which rows are what the application asked for is known at the end; what is kept here are those of all classes.
+    fn connection(&mut self, connection: &ClosedConnection<'_>) {
         let key = (connection.client.ip(), connection.server, connection.protocol);
         if self.peers.len() >= limits::CLIENTS && !self.peers.contains_key(&key) {
             return;
@@ -67,28 +66,28 @@ impl Rule for ShortConnections {
         }
         peers.waited_ns += connection.ready_ns.unwrap_or(0);
         peers.example = peers.example.or(connection.example);
-        for (&row, OnConnection { amounts, is_workload, .. }) in connection.rows {
+        for (&row, RowOnConnection { amounts, is_workload, .. }) in connection.rows {
             let sum = peers.rows.entry(row).or_default();
             for (sum, one) in sum.iter_mut().zip(amounts) {
-                // On a connection that goes on, the next frame acknowledges.
+                // An open connection would acknowledge with the next frame.
                 *sum += if *is_workload { Amounts::of(Account::Control, one[Account::Control]) } else { *one };
             }
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.peers.iter().filter_map(|((_, _, protocol), peers)| self.of_peers(seen, *protocol, peers)).collect()
     }
 }
 
 impl ShortConnections {
-    fn of_peers(&self, seen: &Seen, protocol: Protocol, peers: &Short) -> Option<Finding> {
+    fn of_peers(&self, seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<Finding> {
         let bytes: u64 = peers.rows.values().flatten().map(Amounts::total).sum();
         if peers.connections < CONNECTIONS || percent(bytes, seen.wire()) < SHARE {
             return None;
         }
         let title = format!("{} connections of one client carry {} operations", peers.connections, peers.operations);
-        let subject = Subject {
+        let subject = FindingSubject {
             protocol: protocol.name(),
             class: Class::Setup.name(),
             name: "connections of at most two operations".to_owned(),
@@ -100,7 +99,7 @@ impl ShortConnections {
             Side::BOTH.into_iter().flat_map(move |side| {
                 let name = name.clone();
                 let some = Account::ALL.into_iter().filter(move |account| amounts[side as usize][*account] > 0);
-                some.map(move |account| Evidence {
+                some.map(move |account| ByteEvidence {
                     side,
                     account,
                     field: name.clone(),
@@ -114,7 +113,7 @@ impl ShortConnections {
             evidence: peers.rows.iter().flat_map(evidence).collect(),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Modelled,
-            is_beside: true,
+            is_extra_time: true,
             computed: "handshake, teardown, setup and background of all these connections but the first, which one that is kept has once, and frames that only acknowledge, which the next request makes needless; the time is theirs up to their first request".to_owned(),
             unknown: "whether the operations came from processes that cannot share a connection, or at the same time",
             ..Finding::new(self.name(), title, subject)

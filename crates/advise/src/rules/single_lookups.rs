@@ -1,29 +1,29 @@
-//! One statement after the other that differ in a key alone: N+1 queries.
+//! N+1 queries: consecutive statements that differ only in a key.
 
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen};
+use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// Lookups in a row, from which on they are taken for one question in pieces.
+/// Minimum length of a run of lookups.
 const RUN: u64 = 8;
-/// Share of such lookups in the row, in percent.
+/// Minimum percentage of such lookups in the row.
 const SHARE: f64 = 25.0;
-/// Between an answer and the next lookup at most: 20 ms, for what the application does with a row.
+/// Longest time from an answer to the next lookup, for the application's work on a row.
 const SOON_NS: u64 = 20_000_000;
 
-/// Runs of equal statements on one connection, right after another read.
+/// Runs of equal statements on a connection, each right after another read.
 #[derive(Default)]
 pub struct SingleLookups {
-    connections: HashMap<u64, Run>,
-    rows: BTreeMap<usize, Runs>,
+    connections: HashMap<u64, LookupRun>,
+    rows: BTreeMap<usize, LookupRuns>,
 }
 
-/// The run that a connection is in.
+/// The current run of a connection.
 #[derive(Clone, Copy)]
-struct Run {
+struct LookupRun {
     row: usize,
     text: u64,
     last: u64,
@@ -31,12 +31,12 @@ struct Run {
     times: u64,
     waited_ns: u64,
     example: Example,
-    /// Something else was read before it.
+    /// Another read came right before.
     follows: bool,
 }
 
 #[derive(Default)]
-struct Runs {
+struct LookupRuns {
     count: u64,
     times: u64,
     waited_ns: u64,
@@ -61,14 +61,14 @@ impl Rule for SingleLookups {
         "n-plus-one"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         if !closed.row.is_workload() {
             return;
         }
         let request = &closed.directions[0];
         let fits = closed.row.is_read() && closed.row.protocol != Protocol::Http;
         let (Some(text), Some(digest), Some(begun), Some(ended), true) =
-            (closed.text(), request.digest, closed.begun_ns(), closed.ended_ns(), fits)
+            (closed.statement_digest(), request.digest, closed.begun_ns(), closed.ended_ns(), fits)
         else {
             self.end(closed.connection);
             return;
@@ -80,21 +80,21 @@ impl Rule for SingleLookups {
         });
         let waited = closed.operation.latency_ns.unwrap_or(0);
         let run = if let Some(run) = continues {
-            Run { last: digest, ended_ns: ended, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
+            LookupRun { last: digest, ended_ns: ended, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
         } else {
             self.end(closed.connection);
             let follows = before.is_some_and(|run| begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS);
             let (row, example) = (closed.row_number, closed.example);
-            Run { row, text, last: digest, ended_ns: ended, times: 1, waited_ns: waited, example, follows }
+            LookupRun { row, text, last: digest, ended_ns: ended, times: 1, waited_ns: waited, example, follows }
         };
         self.connections.insert(closed.connection, run);
     }
 
-    fn connection(&mut self, connection: &crate::seen::SeenConnection<'_>) {
+    fn connection(&mut self, connection: &crate::seen::ClosedConnection<'_>) {
         self.end(connection.number);
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, runs)| self.of_row(seen, number, runs)).collect()
     }
 }
@@ -111,7 +111,7 @@ impl SingleLookups {
         }
     }
 
-    fn of_row(&self, seen: &Seen, number: usize, runs: &Runs) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, runs: &LookupRuns) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         if percent(runs.times, row.count) < SHARE {
             return None;

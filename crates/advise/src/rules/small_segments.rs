@@ -1,29 +1,29 @@
-//! A message that would fit into one segment, in several.
+//! Several segments for a message that would fit into one.
 
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Direction, Seen};
+use crate::seen::{SeenDirection, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
 use std::collections::BTreeMap;
 
-/// Messages below which nothing is said.
+/// Minimum number of messages.
 const MESSAGES: u64 = 10;
-/// Share of the row's bytes, in percent.
+/// Minimum percentage of the row's bytes.
 const SHARE: f64 = 1.0;
-/// Payload of an Ethernet segment with time stamps (1,500 − 20 − 32).
+/// Payload of an Ethernet segment with timestamps (1,500 − 20 − 32).
 const SEGMENT: u64 = 1448;
-/// Segments that come one after the other: the sender had all of the message, or nearly. 5 ms.
+/// Longest time between segments of a message that was ready at once.
 const AT_ONCE_NS: u64 = 5_000_000;
 
 /// Messages written in several calls, without corking.
 #[derive(Default)]
 pub struct SmallSegments {
-    rows: BTreeMap<(usize, Side), Split>,
+    rows: BTreeMap<(usize, Side), SplitMessages>,
 }
 
 #[derive(Default)]
-struct Split {
+struct SplitMessages {
     messages: u64,
     segments: u64,
     headers: [u64; 3],
@@ -44,7 +44,7 @@ impl Rule for SmallSegments {
         "small-segments"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         if !closed.row.is_workload() {
             return;
         }
@@ -63,14 +63,14 @@ impl Rule for SmallSegments {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&(number, side), split)| self.of_row(seen, (number, side), split)).collect()
     }
 }
 
-/// Returns whether all of a short message came at once, in several frames of its own.
-fn is_split(direction: &Direction) -> bool {
-    let Direction { pieces, count, len, .. } = direction;
+/// Returns whether a short message arrived at once, in several frames without other payload.
+fn is_split(direction: &SeenDirection) -> bool {
+    let SeenDirection { pieces, count, len, .. } = direction;
     let whole = pieces.len() as u64 == *count && pieces.iter().all(|piece| piece.len == piece.payload);
     let mut pairs = pieces.iter().zip(pieces.iter().skip(1));
     *count > 1
@@ -80,7 +80,7 @@ fn is_split(direction: &Direction) -> bool {
 }
 
 impl SmallSegments {
-    fn of_row(&self, seen: &Seen, (number, side): (usize, Side), split: &Split) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), split: &SplitMessages) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         if split.messages < MESSAGES || percent(split.headers.iter().sum(), row.wire()) < SHARE {
             return None;

@@ -3,27 +3,27 @@
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenConnection, SeenField};
+use crate::seen::{ClosedConnection, SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol};
 use std::collections::{BTreeMap, HashMap};
 
-/// Statements that need none of their own, below which nothing is said.
+/// Minimum number of needless Syncs.
 const STATEMENTS: u64 = 10;
-/// Their share of the row, in percent.
+/// Minimum percentage of the row.
 const SHARE: f64 = 10.0;
 
-/// Statements of one kind that follow one another in a transaction.
+/// Consecutive statements of one row in a transaction.
 #[derive(Default)]
 pub struct SyncPerStatement {
-    /// By operation: in a transaction block when it was over.
+    /// By operation: whether it ended inside a transaction block.
     status: HashMap<u64, bool>,
-    /// By connection: the row of the last statement in a transaction.
+    /// By connection: row of the last statement in a transaction.
     last: HashMap<u64, usize>,
-    rows: BTreeMap<usize, Batch>,
+    rows: BTreeMap<usize, BatchedStatements>,
 }
 
 #[derive(Default)]
-struct Batch {
+struct BatchedStatements {
     times: u64,
     waited_ns: u64,
     example: Option<Example>,
@@ -41,7 +41,7 @@ impl Rule for SyncPerStatement {
         "sync-per-statement"
     }
 
-    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+    fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Pgwire && path == "ready for query.transaction status"
     }
 
@@ -49,7 +49,7 @@ impl Rule for SyncPerStatement {
         self.status.insert(field.operation, field.bytes == Some(b"T"));
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let in_transaction = self.status.remove(&closed.example.operation);
         if closed.row.protocol != Protocol::Pgwire {
             return;
@@ -68,25 +68,23 @@ impl Rule for SyncPerStatement {
         }
     }
 
-    fn connection(&mut self, connection: &SeenConnection<'_>) {
+    fn connection(&mut self, connection: &ClosedConnection<'_>) {
         self.last.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, batch)| self.of_row(seen, number, batch)).collect()
     }
 }
 
 impl SyncPerStatement {
-    fn of_row(&self, seen: &Seen, number: usize, batch: &Batch) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, batch: &BatchedStatements) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         if batch.times < STATEMENTS || percent(batch.times, row.count) < SHARE {
             return None;
         }
-        let title = format!(
-            "{} statements of one kind follow another in a transaction, each with a Sync of its own",
-            batch.times
-        );
+        let title =
+            format!("{} statements of one kind follow another in a transaction, each with its own Sync", batch.times);
         let (mut request, mut response) = (Amounts::ZERO, Amounts::ZERO);
         request[Account::Framing] = 5 * batch.times;
         (response[Account::Framing], response[Account::Status]) = (5 * batch.times, batch.times);

@@ -1,30 +1,30 @@
-//! Values in text that are shorter in binary.
+//! Text values that are shorter in binary.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenField};
+use crate::seen::{SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// Values below which nothing is said.
+/// Minimum number of values.
 const VALUES: u64 = 10;
-/// Share of the row's bytes that would be saved, in percent.
+/// Minimum saving in percent of the row's bytes.
 const SHARE: f64 = 2.0;
-/// Columns of an answer that are looked at: PostgreSQL's limit (`MaxTupleAttributeNumber`).
+/// PostgreSQL's limit of columns (`MaxTupleAttributeNumber`).
 const COLUMNS: usize = 1664;
 
-/// PostgreSQL's text format where the binary one is shorter, all such types of an answer together.
+/// PostgreSQL's text format; sums over all types of an answer.
 #[derive(Default)]
 pub struct TextFormat {
-    open: HashMap<u64, Answer>,
-    rows: BTreeMap<usize, Values>,
+    open: HashMap<u64, DescribedAnswer>,
+    rows: BTreeMap<usize, TextValues>,
 }
 
-/// The columns of an answer, and where its current row is.
+/// Columns of an answer, and the position in its current row.
 #[derive(Default)]
-struct Answer {
-    columns: Vec<Column>,
+struct DescribedAnswer {
+    columns: Vec<DescribedColumn>,
     formats: usize,
     at: usize,
     saved: i64,
@@ -32,13 +32,13 @@ struct Answer {
     by_type: BTreeMap<u32, (u64, i64)>,
 }
 
-struct Column {
+struct DescribedColumn {
     oid: u32,
     is_text: bool,
 }
 
 #[derive(Default)]
-struct Values {
+struct TextValues {
     operations: u64,
     count: u64,
     saved: i64,
@@ -64,7 +64,7 @@ impl Rule for TextFormat {
         "text-format"
     }
 
-    fn wants(&self, protocol: Protocol, path: &str) -> bool {
+    fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Pgwire
             && matches!(
                 path,
@@ -83,7 +83,7 @@ impl Rule for TextFormat {
             "row description.column.type" => {
                 let oid = field.bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
                 if answer.columns.len() < COLUMNS {
-                    answer.columns.push(Column { oid, is_text: false });
+                    answer.columns.push(DescribedColumn { oid, is_text: false });
                 }
             }
             "row description.column.format code" => {
@@ -95,12 +95,12 @@ impl Rule for TextFormat {
             "row.column count" => answer.at = 0,
             _ => {
                 let len = field.bytes.and_then(|bytes| bytes.try_into().ok()).map_or(-1, i32::from_be_bytes);
-                answer.value(i64::from(len));
+                answer.add_value(i64::from(len));
             }
         }
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(answer) = self.open.remove(&closed.example.operation) else { return };
         if answer.values == 0 || !closed.row.is_workload() {
             return;
@@ -117,17 +117,17 @@ impl Rule for TextFormat {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, values)| self.of_row(seen, number, values)).collect()
     }
 }
 
-impl Answer {
-    /// The next column's value has this length; −1 is NULL.
-    fn value(&mut self, len: i64) {
+impl DescribedAnswer {
+    /// Adds the next value of the row; a length of −1 is NULL.
+    fn add_value(&mut self, len: i64) {
         let column = self.columns.get(self.at);
         self.at += 1;
-        let Some(Column { oid, is_text: true }) = column else { return };
+        let Some(DescribedColumn { oid, is_text: true }) = column else { return };
         let Some(binary) = binary_len(*oid, len).filter(|_| len >= 0) else { return };
         self.values += 1;
         self.saved += len - binary;
@@ -137,8 +137,7 @@ impl Answer {
     }
 }
 
-/// Returns how long a value of this type is in binary, where that follows from its length in text: PostgreSQL's types of fixed
-/// size, and `bytea` in hex.
+/// Returns the binary length if the text length determines it: types of fixed size, and `bytea` in hex.
 fn binary_len(oid: u32, text: i64) -> Option<i64> {
     Some(match oid {
         16 => 1,
@@ -170,7 +169,7 @@ fn type_name(oid: u32) -> &'static str {
 }
 
 impl TextFormat {
-    fn of_row(&self, seen: &Seen, number: usize, values: &Values) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, values: &TextValues) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         let saved = u64::try_from(values.saved).ok()?;
         if values.count < VALUES || percent(saved, row.wire()) < SHARE {
@@ -178,7 +177,7 @@ impl TextFormat {
         }
         let title = format!("{} values come in text that take {saved} B less in binary", values.count);
         let evidence =
-            values.by_type.iter().filter(|(_, (_, saved))| *saved > 0).map(|(oid, (count, saved))| Evidence {
+            values.by_type.iter().filter(|(_, (_, saved))| *saved > 0).map(|(oid, (count, saved))| ByteEvidence {
                 side: Side::Response,
                 account: Account::Data,
                 field: format!("{count} values of type {}", type_name(*oid)),
@@ -191,7 +190,7 @@ impl TextFormat {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
-            unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) know text alone",
+            unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) only support text",
             ..Finding::new(self.name(), title, row.subject())
         };
         finding.change(number, Side::Response, Account::Data, -values.saved);

@@ -1,38 +1,37 @@
-//! Handshakes of TLS that a session or a connection kept would save.
+//! Full TLS handshakes that resumption or a kept connection would avoid.
 
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenConnection};
+use crate::seen::{ClosedConnection, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Full handshakes below which nothing is said.
+/// Minimum number of full handshakes.
 const HANDSHAKES: u64 = 3;
-/// Share of the bytes on the wire, in percent.
+/// Minimum percentage of the bytes on the wire.
 const SHARE: f64 = 5.0;
-/// Operations of the application for each handshake, above which it has paid off.
+/// More operations per handshake than this justify it.
 const OPERATIONS: u64 = 50;
-/// What a server sends in a handshake without certificates, at most: a resumed one (RFC 8446 section 2.2).
+/// Maximum payload of the server in a resumed handshake, which has no certificates (RFC 8446 section 2.2).
 const RESUMED: u64 = 700;
 
-/// TLS handshakes by client.
 #[derive(Default)]
 pub struct TlsHandshakes {
     connections: HashMap<u64, Vec<(usize, [Amounts; 2], Example)>>,
-    clients: BTreeMap<(IpAddr, usize), Handshakes>,
+    clients: BTreeMap<(IpAddr, usize), ClientHandshakes>,
 }
 
 #[derive(Default)]
-struct Handshakes {
+struct ClientHandshakes {
     full: u64,
     resumed: u64,
     operations: u64,
-    /// Of all full handshakes but the first, by row.
+    /// By row, except the first full handshake.
     saved: BTreeMap<usize, [Amounts; 2]>,
-    /// Payload of resumed ones, by side.
+    /// Payload of resumed handshakes, by side.
     small: [u64; 2],
     waited_ns: u64,
     example: Option<Example>,
@@ -54,7 +53,7 @@ impl Rule for TlsHandshakes {
         "tls-handshakes"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.row.name == "TLS" && self.connections.len() < limits::REMEMBERED {
             let amounts = closed.operation.sides.map(|side| side.amounts);
             let seen = (closed.row_number, amounts, closed.example);
@@ -62,7 +61,7 @@ impl Rule for TlsHandshakes {
         }
     }
 
-    fn connection(&mut self, connection: &SeenConnection<'_>) {
+    fn connection(&mut self, connection: &ClosedConnection<'_>) {
         let Some(handshakes) = self.connections.remove(&connection.number) else { return };
         let Some(&(row, _, example)) = handshakes.first() else { return };
         let answered: u64 = handshakes.iter().map(|(_, amounts, _)| amounts[1].payload()).sum();
@@ -79,7 +78,7 @@ impl Rule for TlsHandshakes {
         }
         client.full += 1;
         client.waited_ns += connection.ready_ns.unwrap_or(0);
-        // The first of a client is needed.
+        // A client needs its first one.
         if client.full > 1 {
             client.example.get_or_insert(example);
             for (row, amounts, _) in &handshakes {
@@ -89,18 +88,18 @@ impl Rule for TlsHandshakes {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.clients.iter().filter_map(|(&(_, number), client)| self.of_client(seen, number, client)).collect()
     }
 }
 
 impl TlsHandshakes {
-    fn of_client(&self, seen: &Seen, number: usize, client: &Handshakes) -> Option<Finding> {
-        let Handshakes { full, resumed, operations, .. } = *client;
+    fn of_client(&self, seen: &SeenTraffic, number: usize, client: &ClientHandshakes) -> Option<Finding> {
+        let ClientHandshakes { full, resumed, operations, .. } = *client;
         let mut saved = client.saved.clone();
         let without_first = full.saturating_sub(1);
         for (side, sum) in saved.entry(number).or_default().iter_mut().zip(client.small) {
-            // What a resumed handshake takes remains, where one was seen.
+            // The bytes of a resumed handshake remain, if the capture has one.
             let remains = sum.checked_div(resumed).unwrap_or(0) * without_first;
             side[Account::Tls] = side[Account::Tls].saturating_sub(remains);
         }
@@ -118,12 +117,12 @@ impl TlsHandshakes {
             evidence: seen.group(row, |_, _| true).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            is_beside: true,
+            is_extra_time: true,
             computed: format!(
                 "bytes of TLS of all full handshakes but the client's first{}; the time is what these connections took to their first request",
                 if resumed > 0 { ", less what resumed ones in the capture take" } else { "" }
             ),
-            unknown: "what a resumed handshake takes, where the capture has none (some 500 B); whether the client's processes could share connections",
+            unknown: "what a resumed handshake takes, if the capture has none (some 500 B); whether the client's processes could share connections",
             ..Finding::new(self.name(), title, row.subject())
         };
         for (row, amounts) in &saved {

@@ -1,27 +1,26 @@
-//! Messages in more TLS records than they need.
+//! Messages in more TLS records than needed.
 
 use super::percent;
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen};
+use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
 use std::collections::BTreeMap;
 
-/// Records too many below which nothing is said.
+/// Minimum number of extra records.
 const RECORDS: u64 = 10;
-/// Share of the row's bytes, in percent.
+/// Minimum percentage of the row's bytes.
 const SHARE: f64 = 1.0;
-/// Payload of a record at most (RFC 8446 section 5.1).
+/// Maximum payload of a record (RFC 8446 section 5.1).
 const RECORD: u64 = 1 << 14;
 
-/// Records of TLS that carry parts of one message.
 #[derive(Default)]
 pub struct TlsRecords {
-    rows: BTreeMap<(usize, Side), Records>,
+    rows: BTreeMap<(usize, Side), ExtraRecords>,
 }
 
 #[derive(Default)]
-struct Records {
+struct ExtraRecords {
     messages: u64,
     all: u64,
     extra: u64,
@@ -43,7 +42,7 @@ impl Rule for TlsRecords {
         "tls-records"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         if !closed.row.is_workload() {
             return;
         }
@@ -64,18 +63,18 @@ impl Rule for TlsRecords {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&(number, side), records)| self.of_row(seen, (number, side), records)).collect()
     }
 }
 
 impl TlsRecords {
-    fn of_row(&self, seen: &Seen, (number, side): (usize, Side), records: &Records) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), records: &ExtraRecords) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         if records.extra < RECORDS || percent(records.bytes, row.wire()) < SHARE {
             return None;
         }
-        let Records { messages, all, extra, bytes, example } = *records;
+        let ExtraRecords { messages, all, extra, bytes, example } = *records;
         let title = format!("{messages} {}s take {all} TLS records, {extra} more than they need", side.name());
         let mut amounts = [Amounts::ZERO; 2];
         amounts[side as usize][Account::Tls] = bytes;

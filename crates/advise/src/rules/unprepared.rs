@@ -1,41 +1,41 @@
-//! Statements whose text is sent again and again.
+//! Statements whose text is sent repeatedly.
 
 use super::percent;
-use crate::finding::{Certainty, Evidence, Example, Finding, Remedy};
+use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen};
+use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Repetitions below which nothing is said.
+/// Minimum number of repetitions.
 const REPEATED: u64 = 10;
-/// Share of the operations' bytes that would be saved, in percent.
+/// Minimum saving in percent of the row's bytes.
 const SHARE: f64 = 2.0;
-/// Bytes of a prepared statement's name where the capture has none: between those of pgbench and pgjdbc (3) and of psycopg (6).
+/// Assumed length of a statement name if the capture has none: pgbench and pgjdbc use 3, psycopg 6.
 const NAME: u64 = 4;
-/// Bytes of a CQL statement's id with its length: an MD5 sum.
+/// A CQL statement id with its length: an MD5 sum.
 const CQL_ID: u64 = 18;
 
-/// Texts by connection.
+/// Digests of texts by connection.
 #[derive(Default)]
-pub struct Unprepared {
+pub struct UnpreparedStatements {
     known: HashSet<(u64, u64)>,
-    rows: BTreeMap<usize, Repeated>,
-    /// Texts by row, and how often each.
+    rows: BTreeMap<usize, RepeatedTexts>,
+    /// Occurrences by row and text.
     counts: HashMap<(usize, u64), u64>,
-    /// Executions of PostgreSQL's prepared statements, and bytes of their names.
+    /// PostgreSQL executions of prepared statements, and bytes of their names.
     prepared: (u64, u64),
 }
 
 #[derive(Default)]
-struct Repeated {
+struct RepeatedTexts {
     times: u64,
     saved: [Amounts; 2],
-    /// Bytes of ids that take the place of texts.
+    /// Bytes of the ids that would replace the texts.
     ids: u64,
     example: Option<Example>,
-    /// Parse messages: what is saved is known to the byte.
+    /// Parse messages: the saving is known to the byte.
     parses: bool,
 }
 
@@ -53,12 +53,12 @@ const MYSQL: [Remedy; 3] = [
 const CQL: [Remedy; 1] =
     [Remedy { at: "CQL drivers", setting: "session.prepare(…), once, and execute the prepared statement" }];
 
-impl Rule for Unprepared {
+impl Rule for UnpreparedStatements {
     fn name(&self) -> &'static str {
         "unprepared"
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.row.protocol == Protocol::Pgwire && closed.row.via == "prepared" {
             let (name, names) = closed.group(|_, path| path == "bind.statement name");
             self.prepared.0 += u64::from(names > 0);
@@ -69,7 +69,7 @@ impl Rule for Unprepared {
         if !is_sql || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
             return;
         }
-        let Some(digest) = closed.text() else { return };
+        let Some(digest) = closed.statement_digest() else { return };
         let is_new = self.known.len() < limits::REMEMBERED && self.known.insert((closed.connection, digest));
         if self.counts.len() < limits::REMEMBERED {
             *self.counts.entry((closed.row_number, digest)).or_default() += 1;
@@ -90,13 +90,13 @@ impl Rule for Unprepared {
         }
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
-impl Unprepared {
-    fn of_row(&self, seen: &Seen, number: usize, repeated: &Repeated) -> Option<Finding> {
+impl UnpreparedStatements {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, repeated: &RepeatedTexts) -> Option<Finding> {
         let row = seen.rows.get(number)?;
         let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
         let (name, whose) = match self.prepared {
@@ -120,7 +120,7 @@ impl Unprepared {
             .flat_map(|account| Side::BOTH.map(|side| (side, account, repeated.saved[side as usize][account])));
         let evidence = evidence.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| {
             let field = if account == Account::Query { "text of the statement" } else { "parse" };
-            Evidence { side, account, field: field.to_owned(), bytes }
+            ByteEvidence { side, account, field: field.to_owned(), bytes }
         });
         let mut finding = Finding {
             operations: repeated.times,

@@ -1,26 +1,26 @@
-//! Senders that wait because the receiver has no room.
+//! Senders that wait because the receiver's window is closed.
 
 use crate::finding::{Certainty, Example, Finding, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{Closed, Seen, SeenConnection, SeenFrame};
+use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenTraffic};
 use std::collections::{BTreeMap, HashMap};
 
-/// Waiting below which nothing is said, of all in a row: 10 ms.
+/// Minimum waiting time in a row.
 const WAITED_NS: u64 = 10_000_000;
 
 /// Closed windows (RFC 9293 section 3.8.6).
 #[derive(Default)]
 pub struct ZeroWindows {
-    /// By connection: since when each end has no room.
-    closed: HashMap<u64, [Option<Since>; 2]>,
+    /// By connection and end.
+    closed: HashMap<u64, [Option<ClosedSince>; 2]>,
     /// By operation: stalls, nanoseconds, frame.
     stalls: HashMap<u64, (u64, u64, u64)>,
     rows: BTreeMap<usize, (u64, u64, Option<Example>)>,
 }
 
-/// When a window closed, Unix nanoseconds, and during which operation.
-type Since = (u64, Option<Example>);
+/// When a window closed, Unix nanoseconds, and the operation at that time.
+type ClosedSince = (u64, Option<Example>);
 
 const REMEDIES: [Remedy; 4] = [
     Remedy {
@@ -66,7 +66,7 @@ impl Rule for ZeroWindows {
         }
     }
 
-    fn operation(&mut self, closed: &Closed<'_>) {
+    fn operation(&mut self, closed: &SeenOperation<'_>) {
         let operation = closed.example.operation;
         let Some((times, ns, frame)) = self.stalls.remove(&operation) else { return };
         let row = self.rows.entry(closed.row_number).or_default();
@@ -75,11 +75,11 @@ impl Rule for ZeroWindows {
         row.2.get_or_insert(Example { operation, frame });
     }
 
-    fn connection(&mut self, connection: &SeenConnection<'_>) {
+    fn connection(&mut self, connection: &ClosedConnection<'_>) {
         self.closed.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
         let rows = self.rows.iter().filter(|(_, (_, ns, _))| *ns >= WAITED_NS);
         rows.filter_map(|(&number, &(times, ns, example))| {
             let row = seen.rows.get(number)?;
@@ -90,7 +90,7 @@ impl Rule for ZeroWindows {
                 remedies: REMEDIES.to_vec(),
                 certainty: Certainty::AtMost,
                 computed: "from the first frame that says window 0 to the next of the same sender that says more, charged to the operation that had begun last".to_owned(),
-                unknown: "whether the sender had more to send all that time",
+                unknown: "whether the sender had more to send throughout",
                 ..Finding::new(self.name(), title, row.subject())
             };
             finding.saving.ns = Some(ns);

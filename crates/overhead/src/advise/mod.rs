@@ -10,7 +10,9 @@ use crate::warnings::Warnings;
 use crate::{inputs, print};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use overhead_advise::{Advice, Certainty, Compressor, Finding, Observer, Seen, Suppositions, WhatIf, all};
+use overhead_advise::{
+    Advice, AdviceObserver, Certainty, Compressor, Finding, SeenTraffic, WhatIf, WhatIfOptions, all,
+};
 use overhead_dissect::explain::Reading;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::outside::to_json;
@@ -70,7 +72,7 @@ enum AdviceForm {
 #[derive(Clone, Copy, Debug)]
 struct Hypothesis {
     rule: &'static str,
-    suppositions: Suppositions,
+    suppositions: WhatIfOptions,
 }
 
 impl FromStr for Hypothesis {
@@ -78,11 +80,11 @@ impl FromStr for Hypothesis {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        let rules = all(Suppositions::default());
+        let rules = all(WhatIfOptions::default());
         let names = || rules.iter().map(|rule| rule.name()).collect::<Vec<_>>().join(", ");
         let rule = rules.iter().map(|rule| rule.name()).find(|rule| *rule == name);
         let rule = rule.ok_or_else(|| format!("no such rule; choose one of {}", names()))?;
-        let mut suppositions = Suppositions::default();
+        let mut suppositions = WhatIfOptions::default();
         match (rule, value) {
             ("pipelining", Some(depth)) => {
                 let depth = depth.parse().ok().filter(|depth| (1..=1_000_000).contains(depth));
@@ -131,7 +133,7 @@ impl Advise {
         Ok(print::settled(warnings))
     }
 
-    fn read(&self, keys: &KeyReader, warnings: &mut Warnings) -> Result<(Advice, Seen, Totals)> {
+    fn read(&self, keys: &KeyReader, warnings: &mut Warnings) -> Result<(Advice, SeenTraffic, Totals)> {
         let kept = match self.files.as_slice() {
             [path] => KeptRun::open(path)?,
             _ => None,
@@ -154,7 +156,7 @@ pub fn read(
     series: &mut RunSeries,
 ) -> Result<Advice> {
     let mut both =
-        OverTime { observer: Observer::new(all(Suppositions::default())), series, workload: BTreeSet::new() };
+        OverTime { observer: AdviceObserver::new(all(WhatIfOptions::default())), series, workload: BTreeSet::new() };
     read_by(&mut both, files, which, keys, warnings)?;
     Ok(both.observer.into_advice().0)
 }
@@ -163,10 +165,10 @@ fn observed(
     files: &[PathBuf],
     which: &Which,
     keys: &KeyReader,
-    suppositions: Suppositions,
+    suppositions: WhatIfOptions,
     warnings: &mut Warnings,
-) -> Result<(Advice, Seen, Totals)> {
-    let mut observer = Observer::new(all(suppositions));
+) -> Result<(Advice, SeenTraffic, Totals)> {
+    let mut observer = AdviceObserver::new(all(suppositions));
     let totals = read_by(&mut observer, files, which, keys, warnings)?;
     let (advice, seen) = observer.into_advice();
     Ok((advice, seen, totals))
@@ -187,7 +189,7 @@ fn read_by(
 
 /// An observer, and beside it the series that hears when each operation of the workload began.
 struct OverTime<'a> {
-    observer: Observer,
+    observer: AdviceObserver,
     series: &'a mut RunSeries,
     /// Rows of the workload, as the observer numbers them.
     workload: BTreeSet<RowId>,
@@ -247,7 +249,7 @@ pub fn saving(finding: &Finding) -> String {
 }
 
 /// Applies a rule, or says why that cannot be. Where the rule finds nothing, nothing changes.
-fn applied(rule: &'static str, seen: &Seen, advice: &Advice) -> Result<WhatIf> {
+fn applied(rule: &'static str, seen: &SeenTraffic, advice: &Advice) -> Result<WhatIf> {
     let findings: Vec<&Finding> = advice.findings.iter().filter(|finding| finding.rule == rule).collect();
     let guessed = findings.iter().find(|finding| finding.certainty == Certainty::AtMost);
     let saves_time = findings.iter().any(|finding| finding.saving.ns.is_some_and(|ns| ns > 0));

@@ -1,6 +1,6 @@
 //! Advice in words, for a terminal or a document.
 
-use overhead_advise::{Advice, Certainty, ChangedRow, Evidence, Finding, Saving, Subject, WhatIf};
+use overhead_advise::{Advice, ByteEvidence, Certainty, ChangedRow, Finding, FindingSubject, Saving, WhatIf};
 use overhead_model::Amounts;
 use overhead_report::Style;
 use overhead_report::text::{clean, counted, grouped, markdown_cell, wrapped};
@@ -58,13 +58,13 @@ fn finding(out: &mut String, number: usize, finding: &Finding, style: AdviceStyl
 }
 
 /// Returns the operations that a finding is about.
-pub fn label(subject: &Subject) -> String {
+pub fn label(subject: &FindingSubject) -> String {
     let via = if subject.via.is_empty() { String::new() } else { format!(" ({})", subject.via) };
     format!("{} {}{via}", subject.protocol, subject.name)
 }
 
-fn evidence(evidence: &Evidence) -> String {
-    let Evidence { side, account, field, bytes } = evidence;
+fn evidence(evidence: &ByteEvidence) -> String {
+    let ByteEvidence { side, account, field, bytes } = evidence;
     format!("{} {account} {field} {} B", side.name(), grouped(*bytes))
 }
 
