@@ -1,4 +1,4 @@
-//! Tells the code which versions of the drivers were built in: no driver says it itself, the lock file does.
+//! Passes the versions of the drivers from the lock file to the code: drivers do not expose them.
 
 use std::path::Path;
 use std::{env, fs};
@@ -17,7 +17,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The version in the first `[[package]]` of that name.
 fn version_of<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
     let name = format!("name = \"{package}\"");
     let mut lines = lock.lines().skip_while(|line| *line != name);

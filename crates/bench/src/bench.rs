@@ -1,14 +1,14 @@
-//! A benchmark from its beginning to its end: make the rows, measure every combination, remove the rows.
+//! A whole benchmark: make the rows, measure every combination, remove the rows.
 
-use crate::cli::Job;
-use crate::data::Ids;
-use crate::driver::{Driver, Objects, Options, Session};
-use crate::fault::{self, Fault};
-use crate::output::Report;
-use crate::plan::{Cell, Length, Mix, Operation, Phase, cells};
-use crate::run::{Work, run as run_once};
-use crate::stop::Stop;
-use crate::tls::Tls;
+use crate::cli::BenchJob;
+use crate::data::IdSource;
+use crate::driver::{BenchObjects, DatabaseDriver, DriverConnection, DriverOptions};
+use crate::fault::{self, UsageError};
+use crate::output::BenchReport;
+use crate::plan::{BenchCell, BenchOp, BenchPhase, OperationMix, RunLength, cells};
+use crate::run::{RunPlan, run as run_once};
+use crate::stop::StopRequest;
+use crate::tls::TlsTrust;
 use crate::{diagnose, driver};
 use anyhow::{Context, Result, anyhow, bail};
 use futures_util::future::join_all;
@@ -23,47 +23,48 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// Clients that connect at the same time.
+/// Clients that connect concurrently.
 const CONNECTING: usize = 8;
 
-/// How long requests that make objects and rows may take to be answered after the program was asked to end.
+/// After a stop request, time for pending setup requests to finish.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Does the job with the driver for its protocol; gives the exit status.
-pub fn run(job: Job) -> Result<u8> {
-    Tls::install_provider();
+/// Runs the job with the driver for its protocol. Returns the exit status.
+pub fn run(job: BenchJob) -> Result<u8> {
+    TlsTrust::install_provider();
     match job.system.protocol {
         #[cfg(feature = "redis")]
-        Protocol::Resp => with::<driver::redis::Redis>(job),
+        Protocol::Resp => with::<driver::redis::RedisDriver>(job),
         #[cfg(feature = "postgres")]
-        Protocol::Pgwire => with::<driver::postgres::Postgres>(job),
+        Protocol::Pgwire => with::<driver::postgres::PostgresDriver>(job),
         #[cfg(feature = "scylla")]
-        Protocol::Cql => with::<driver::scylla::Scylla>(job),
+        Protocol::Cql => with::<driver::scylla::ScyllaDriver>(job),
         #[cfg(feature = "mongodb")]
-        Protocol::Mongo => with::<driver::mongodb::Mongo>(job),
+        Protocol::Mongo => with::<driver::mongodb::MongoDriver>(job),
         #[cfg(feature = "memcached")]
-        Protocol::Memcache => with::<driver::memcached::Memcached>(job),
+        Protocol::Memcache => with::<driver::memcached::MemcachedDriver>(job),
         #[cfg(feature = "http")]
-        Protocol::Http => with::<driver::http::Http>(job),
+        Protocol::Http => with::<driver::http::HttpDriver>(job),
         #[cfg(feature = "mysql")]
-        Protocol::Mysql => with::<driver::mysql::Mysql>(job),
-        #[allow(unreachable_patterns, reason = "reached where a driver is left out of the build")]
-        _ => Err(Fault::usage(format!("{}: this build has no driver for it", job.system.name)).into()),
+        Protocol::Mysql => with::<driver::mysql::MysqlDriver>(job),
+        #[allow(unreachable_patterns, reason = "reached if the build leaves out a driver")]
+        _ => Err(UsageError::new(format!("{}: this build has no driver for it", job.system.name)).into()),
     }
 }
 
-fn with<D: Driver>(job: Job) -> Result<u8> {
-    if let Some(other) = job.mixes.iter().flat_map(Mix::operations).find(|operation| !D::OPERATIONS.contains(operation))
+fn with<D: DatabaseDriver>(job: BenchJob) -> Result<u8> {
+    if let Some(other) =
+        job.mixes.iter().flat_map(OperationMix::operations).find(|operation| !D::OPERATIONS.contains(operation))
     {
-        return Err(Fault::usage(format!("{}: {} has no such operation", other.name(), job.system.name)).into());
+        bail!(UsageError::new(format!("{}: {} has no such operation", other.name(), job.system.name)));
     }
     if !D::SOCKETS {
         job.target.servers.iter().try_for_each(|server| server.tcp().map(drop))?;
     }
     let driver = D::new(job.target.clone(), job.options.clone())?;
     let runtime = runtime(job.options.threads)?;
-    let status = runtime.block_on(Bench::new(job, driver).run());
-    // Tasks that wait for a server that is gone are not waited for.
+    let status = runtime.block_on(Benchmark::new(job, driver).run());
+    // Do not wait for tasks that are stuck on a dead server.
     runtime.shutdown_timeout(Duration::from_millis(100));
     status
 }
@@ -73,30 +74,30 @@ fn runtime(threads: u32) -> Result<Runtime> {
     Ok(builder.worker_threads(threads as usize).enable_all().build()?)
 }
 
-struct Bench<D> {
-    job: Job,
+struct Benchmark<D> {
+    job: BenchJob,
     driver: D,
-    ids: Arc<Ids>,
-    stop: Stop,
+    ids: Arc<IdSource>,
+    stop: StopRequest,
 }
 
-impl<D: Driver> Bench<D> {
-    fn new(job: Job, driver: D) -> Self {
-        let ids = Arc::new(Ids::new(job.options.rows, D::INSERTS));
-        Self { job, driver, ids, stop: Stop::default() }
+impl<D: DatabaseDriver> Benchmark<D> {
+    fn new(job: BenchJob, driver: D) -> Self {
+        let ids = Arc::new(IdSource::new(job.options.rows, D::INSERT_IDS));
+        Self { job, driver, ids, stop: StopRequest::default() }
     }
 
-    /// All phases that were asked for. What was made is removed however they end.
+    /// Runs the requested phases. Always removes what it made.
     async fn run(&self) -> Result<u8> {
         self.stop.on_signals()?;
-        let mut report = Report::new(&self.job, self.record());
-        if self.job.phase != Phase::Measure {
-            let versions = self.answered(self.driver.versions()).await?;
-            report.versions(versions);
+        let mut report = BenchReport::new(&self.job, self.record());
+        if self.job.phase != BenchPhase::Measure {
+            let versions = self.within_timeout(self.driver.versions()).await?;
+            report.set_versions(versions);
         }
         let done = self.set_up_and_measure(&mut report).await;
         let removed = self.clean_up().await;
-        if self.stop.aborting() {
+        if self.stop.is_aborting() {
             return Ok(ABORTED);
         }
         let done = done.or_else(|error| report.keep_partial(error));
@@ -107,7 +108,7 @@ impl<D: Driver> Bench<D> {
         done.and_then(|()| report.finish())
     }
 
-    async fn set_up_and_measure(&self, report: &mut Report) -> Result<()> {
+    async fn set_up_and_measure(&self, report: &mut BenchReport) -> Result<()> {
         if self.job.phase.sets_up() {
             self.unless_stopped(self.set_up()).await.context("the rows could not be made")?;
         }
@@ -116,7 +117,7 @@ impl<D: Driver> Bench<D> {
         }
         let cells = cells(&self.job.mixes, &self.job.clients, &self.job.pipelines);
         for (done, cell) in cells.iter().enumerate() {
-            if done > 0 && self.job.phase.sets_up() && cell.mix.operations().into_iter().any(Operation::inserts) {
+            if done > 0 && self.job.phase.sets_up() && cell.mix.operations().into_iter().any(BenchOp::inserts) {
                 self.unless_stopped(self.reset()).await.context("inserted rows could not be removed")?;
             }
             let result = self.measure(cell).await?;
@@ -130,7 +131,7 @@ impl<D: Driver> Bench<D> {
     }
 
     async fn set_up(&self) -> Result<()> {
-        let Options { rows, payload, .. } = self.job.options;
+        let DriverOptions { rows, payload, .. } = self.job.options;
         self.driver.objects().await?.set_up(rows, payload).await
     }
 
@@ -138,14 +139,14 @@ impl<D: Driver> Bench<D> {
         self.driver.objects().await?.remove_inserted(self.job.options.rows).await
     }
 
-    /// All runs of one combination.
-    async fn measure(&self, cell: &Cell) -> Result<LoadResult> {
+    async fn measure(&self, cell: &BenchCell) -> Result<LoadResult> {
         let operations = cell.mix.operations();
-        let connect = |_| self.answered(self.driver.connect(&operations));
+        let connect = |_| self.within_timeout(self.driver.connect(&operations));
         let clients = stream::iter(0..cell.clients).map(connect).buffered(CONNECTING).try_collect();
-        let mut sessions: Vec<D::Session> = self.unless_stopped(clients).await?;
+        let mut connections: Vec<D::Connection> = self.unless_stopped(clients).await?;
         if !self.job.warmup.is_zero() {
-            sessions = run_once(sessions, self.work(cell, Length::Time(self.job.warmup))).await?.sessions;
+            connections =
+                run_once(connections, self.run_plan(cell, RunLength::Time(self.job.warmup))).await?.connections;
         }
         let mut result = LoadResult {
             operation: cell.mix.name().to_owned(),
@@ -158,20 +159,20 @@ impl<D: Driver> Bench<D> {
             partial: None,
         };
         while result.partial.is_none() && result.runs.len() < self.job.runs as usize {
-            let outcome = run_once(sessions, self.work(cell, self.job.length)).await?;
-            sessions = outcome.sessions;
+            let outcome = run_once(connections, self.run_plan(cell, self.job.length)).await?;
+            connections = outcome.connections;
             result.partial.clone_from(&outcome.run.partial);
             result.runs.push(outcome.run);
         }
         result.summary = LoadSummary::of(&result.runs);
         if result.partial.is_none() {
-            join_all(sessions.into_iter().map(Session::close)).await;
+            join_all(connections.into_iter().map(DriverConnection::close)).await;
         }
         Ok(result)
     }
 
-    fn work(&self, cell: &Cell, length: Length) -> Work {
-        Work {
+    fn run_plan(&self, cell: &BenchCell, length: RunLength) -> RunPlan {
+        RunPlan {
             mix: cell.mix.clone(),
             pipeline: cell.pipeline,
             rate: self.job.rate,
@@ -182,24 +183,24 @@ impl<D: Driver> Bench<D> {
         }
     }
 
-    /// Removes what was made, unless it is to stay.
+    /// Removes what was made, unless the phase keeps it.
     async fn clean_up(&self) -> Result<()> {
         if !self.job.phase.cleans_up() {
             return Ok(());
         }
-        let removed = match self.answered(self.driver.versions()).await {
+        let removed = match self.within_timeout(self.driver.versions()).await {
             Ok(_) => async { self.driver.objects().await?.clean_up().await }.await,
             Err(error) => Err(error),
         };
         let found = removed.context("what was made is still there; remove it later with --cleanup-only")?;
-        if !found && self.job.phase == Phase::CleanUp && !self.job.quiet {
+        if !found && self.job.phase == BenchPhase::CleanUp && !self.job.quiet {
             say!("overhead bench: there was nothing to remove");
         }
         Ok(())
     }
 
-    /// What the server answers, or why it does not.
-    async fn answered<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Returns the server's answer, or an error that explains why there is none.
+    async fn within_timeout<T>(&self, question: impl Future<Output = Result<T>>) -> Result<T> {
         let timeout = self.job.target.timeout;
         let error = match tokio::time::timeout(timeout, question).await {
             Ok(Ok(answer)) => return Ok(answer),
@@ -215,14 +216,14 @@ impl<D: Driver> Bench<D> {
             biased;
             result = &mut work => result,
             () = self.stop.wait() => {
-                // A request that is on its way would make something behind the back of the removal.
+                // A pending request could create an object after the cleanup.
                 let _ = tokio::time::timeout(SETTLE, work).await;
                 bail!(self.stop.reason().unwrap_or_default())
             }
         }
     }
 
-    /// The record before anything was measured.
+    /// Returns a record without results.
     fn record(&self) -> Load {
         let servers = self.job.target.servers.iter();
         Load {

@@ -1,12 +1,12 @@
-//! The command line: what was typed becomes what is meant, in one place.
+//! The command line: turns arguments into a validated [`BenchJob`].
 
 use crate::data::{MAX_ROWS, PAYLOAD};
-use crate::driver::{Compression, Options};
-use crate::fault::Fault;
-use crate::plan::{Length, Mix, Operation, Phase, Sweep, duration};
-use crate::target::{Named, Target, without_password};
-use crate::tls::Tls;
-use anyhow::Result;
+use crate::driver::{DriverCompression, DriverOptions};
+use crate::fault::UsageError;
+use crate::plan::{BenchOp, BenchPhase, OperationMix, RunLength, SweepValues, duration};
+use crate::target::{BenchTarget, NamedServers, without_password};
+use crate::tls::TlsTrust;
+use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, ValueEnum};
 use overhead_model::System;
@@ -26,20 +26,20 @@ use std::time::Duration;
     after_help = EXAMPLES,
     override_usage = "overhead bench <DB> [--server HOST:PORT] [OPTIONS]"
 )]
-pub struct Cli {
+pub struct BenchCli {
     #[arg(value_name = "DB", hide = true)]
     db: String,
     #[command(flatten)]
-    servers: Servers,
+    servers: ServerArgs,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
-    how: How,
+    how: ProtocolArgs,
     #[command(flatten)]
-    phases: Phases,
+    phases: PhaseArgs,
     /// On standard output
     #[arg(long, value_enum, value_name = "FORM", default_value = "table", help_heading = "Result")]
-    format: Format,
+    format: ResultFormat,
     /// Write the record (bench.json) to this file as well, after each result
     #[arg(short, long, value_name = "FILE", help_heading = "Result")]
     output: Option<PathBuf>,
@@ -64,10 +64,10 @@ Examples:
 
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
 
-/// The command line as pages and completions have it: there DB stands among the arguments.
-pub fn described() -> Command {
+/// Returns the command for man pages and completions, which list DB as an argument.
+pub fn command() -> Command {
     let names = System::ALL.iter().map(|system| system.name);
-    Cli::command().mut_arg("db", |db| {
+    BenchCli::command().mut_arg("db", |db| {
         db.hide(false)
             .help("The database, or one that speaks like it")
             .value_parser(PossibleValuesParser::new(names))
@@ -77,7 +77,7 @@ pub fn described() -> Command {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
-struct Servers {
+struct ServerArgs {
     /// Or a URL, or unix:PATH (redis); several for shards, a cluster [default: this host]
     #[arg(long, value_name = "HOST:PORT")]
     server: Vec<String>,
@@ -110,16 +110,16 @@ struct LoadArgs {
     /// empty (read a row that is not there), read, insert; oltp-point, oltp-range, oltp-insert: sysbench's
     /// statements on its table (postgres, mysql) [default: read]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    operation: Vec<Operation>,
+    operation: Vec<BenchOp>,
     /// Operations mixed by weight, such as read=80,insert=15,empty=5
     #[arg(long, value_name = "MIX")]
-    mix: Option<Mix>,
+    mix: Option<OperationMix>,
     /// Clients at the same time, each with its own connection
     #[arg(long, value_name = "LIST", default_value = "1")]
-    clients: Sweep,
+    clients: SweepValues,
     /// Operations that a client sends together
     #[arg(long, value_name = "LIST", default_value = "1")]
-    pipeline: Sweep,
+    pipeline: SweepValues,
     /// End a run after this many operations over all clients
     #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
@@ -148,31 +148,31 @@ struct LoadArgs {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Protocol (defaults are the driver's)")]
-struct How {
+struct ProtocolArgs {
     /// Prepare statements once per connection: postgres, mysql, CQL [default: on]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    prepared: Option<Switch>,
+    prepared: Option<OnOff>,
     /// Rows without the description of their columns: CQL [default: off]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    skip_metadata: Option<Switch>,
+    skip_metadata: Option<OnOff>,
     /// Values in binary, not in text: postgres [default: on]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    binary: Option<Switch>,
+    binary: Option<OnOff>,
     /// Version of the protocol: redis [default: 2]
     #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
     resp: Option<u8>,
     /// A pipeline is one MGET, or one MSET, of all its keys: redis [default: off]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    multi_key: Option<Switch>,
+    multi_key: Option<OnOff>,
     /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb), zlib (mysql) [default: none]
     #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
-    compression: Option<Compression>,
+    compression: Option<DriverCompression>,
 }
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Phases (default: make the rows, measure, remove them)")]
 #[group(multiple = false)]
-struct Phases {
+struct PhaseArgs {
     /// Make the rows and leave them
     #[arg(long)]
     setup_only: bool,
@@ -184,16 +184,14 @@ struct Phases {
     cleanup_only: bool,
 }
 
-/// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
+enum OnOff {
     On,
     Off,
 }
 
-/// Form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ResultFormat {
     /// For people.
     Table,
     /// The record.
@@ -202,55 +200,44 @@ pub enum Format {
     Csv,
 }
 
-/// What is to be done, checked.
+/// A validated command line.
 #[derive(Debug)]
-pub struct Job {
-    /// The database as it was named.
+pub struct BenchJob {
     pub system: System,
-    /// Where it is.
-    pub target: Target,
-    /// How to talk to it.
-    pub options: Options,
-    /// What to ask for.
-    pub mixes: Vec<Mix>,
-    /// By how many at the same time.
-    pub clients: Sweep,
-    /// How many at once.
-    pub pipelines: Sweep,
-    /// How long.
-    pub length: Length,
-    /// After how much warming up.
+    pub target: BenchTarget,
+    pub options: DriverOptions,
+    pub mixes: Vec<OperationMix>,
+    /// Numbers of concurrent clients.
+    pub clients: SweepValues,
+    /// Operations sent together.
+    pub pipelines: SweepValues,
+    pub length: RunLength,
     pub warmup: Duration,
-    /// How often.
+    /// Runs per result.
     pub runs: u32,
-    /// Operations per second; `None` for as many as there can be.
+    /// Operations per second; `None` for no limit.
     pub rate: Option<f64>,
-    /// What of it.
-    pub phase: Phase,
-    /// Form of the result.
-    pub format: Format,
-    /// Where the record goes.
+    pub phase: BenchPhase,
+    pub format: ResultFormat,
+    /// File for the record.
     pub output: Option<PathBuf>,
-    /// Nothing but results and errors.
     pub quiet: bool,
-    /// The command line for the record.
+    /// Without passwords, for the record.
     pub command_line: Vec<String>,
 }
 
-impl Cli {
-    /// Checks what clap could not.
-    pub fn job(self) -> Result<Job> {
+impl BenchCli {
+    /// Validates what clap cannot.
+    pub fn job(self) -> Result<BenchJob> {
         let Some(system) = System::named(&self.db) else {
             let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-            return Err(
-                Fault::usage(format!("{}: no such database; choose one of {}", self.db, known.join(", "))).into()
-            );
+            bail!(UsageError::new(format!("{}: no such database; choose one of {}", self.db, known.join(", "))));
         };
         if self.load.rate.is_some_and(|rate| !(rate.is_finite() && rate >= 0.001)) {
-            return Err(Fault::usage("--rate: not a number of operations per second".to_owned()).into());
+            bail!(UsageError::new("--rate: not a number of operations per second"));
         }
         let mixes = self.load.mixes();
-        Ok(Job {
+        Ok(BenchJob {
             system,
             target: self.servers.target(&system)?,
             options: self.how.options(&self.load, &mixes),
@@ -258,8 +245,8 @@ impl Cli {
             clients: self.load.clients,
             pipelines: self.load.pipeline,
             length: match (self.load.ops, self.load.duration) {
-                (Some(operations), _) => Length::Operations(operations),
-                (None, time) => Length::Time(time.unwrap_or(Duration::from_secs(10))),
+                (Some(operations), _) => RunLength::Operations(operations),
+                (None, time) => RunLength::Time(time.unwrap_or(Duration::from_secs(10))),
             },
             warmup: self.load.warmup.unwrap_or(Duration::from_secs(u64::from(self.load.ops.is_none()))),
             runs: self.load.runs,
@@ -273,15 +260,15 @@ impl Cli {
     }
 }
 
-impl Servers {
-    fn target(&self, system: &System) -> Result<Target> {
-        let named = Named::parse(&self.server, system)?;
+impl ServerArgs {
+    fn target(&self, system: &System) -> Result<BenchTarget> {
+        let named = NamedServers::parse(&self.server, system)?;
         let encrypted = self.tls || self.tls_insecure || self.tls_ca.is_some() || named.tls;
-        Ok(Target {
+        Ok(BenchTarget {
             user: self.user.clone().or_else(|| named.user()),
             password: self.password.clone().or_else(|| named.password()),
             database: self.database.clone().or_else(|| named.database()),
-            tls: encrypted.then(|| Tls { ca: self.tls_ca.clone(), insecure: self.tls_insecure }),
+            tls: encrypted.then(|| TlsTrust { ca: self.tls_ca.clone(), insecure: self.tls_insecure }),
             timeout: self.timeout.max(Duration::from_millis(1)),
             servers: named.servers,
             url: named.url,
@@ -290,34 +277,35 @@ impl Servers {
 }
 
 impl LoadArgs {
-    fn mixes(&self) -> Vec<Mix> {
-        let mut mixes: Vec<Mix> = self.operation.iter().map(|&operation| Mix::of(operation)).collect();
+    fn mixes(&self) -> Vec<OperationMix> {
+        let mut mixes: Vec<OperationMix> =
+            self.operation.iter().map(|&operation| OperationMix::of(operation)).collect();
         mixes.extend(self.mix.clone());
         if mixes.is_empty() {
-            mixes.push(Mix::of(Operation::Read));
+            mixes.push(OperationMix::of(BenchOp::Read));
         }
         mixes
     }
 }
 
-impl Phases {
-    fn phase(&self) -> Phase {
+impl PhaseArgs {
+    fn phase(&self) -> BenchPhase {
         match self {
-            Self { setup_only: true, .. } => Phase::SetUp,
-            Self { no_setup: true, .. } => Phase::Measure,
-            Self { cleanup_only: true, .. } => Phase::CleanUp,
-            _ => Phase::All,
+            Self { setup_only: true, .. } => BenchPhase::SetUp,
+            Self { no_setup: true, .. } => BenchPhase::Measure,
+            Self { cleanup_only: true, .. } => BenchPhase::CleanUp,
+            _ => BenchPhase::All,
         }
     }
 }
 
-impl How {
-    fn options(&self, load: &LoadArgs, mixes: &[Mix]) -> Options {
-        let on = |switch: Option<Switch>| switch.map(|switch| switch == Switch::On);
-        Options {
+impl ProtocolArgs {
+    fn options(&self, load: &LoadArgs, mixes: &[OperationMix]) -> DriverOptions {
+        let on = |switch: Option<OnOff>| switch.map(|switch| switch == OnOff::On);
+        DriverOptions {
             rows: load.rows,
             payload: load.payload as usize,
-            oltp: mixes.iter().flat_map(Mix::operations).any(Operation::is_oltp),
+            oltp: mixes.iter().flat_map(OperationMix::operations).any(BenchOp::is_oltp),
             pipeline: load.pipeline.0.iter().copied().max().unwrap_or(1),
             prepared: on(self.prepared),
             skip_metadata: on(self.skip_metadata),
@@ -330,7 +318,6 @@ impl How {
     }
 }
 
-/// Returns the command line without passwords.
 fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut secret = false;
     let hide = |argument: String| {
@@ -349,23 +336,23 @@ fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn job(arguments: &str) -> Result<Job> {
+    fn job(arguments: &str) -> Result<BenchJob> {
         let words = std::iter::once("bench").chain(arguments.split_whitespace());
-        Cli::try_parse_from(words)?.job()
+        BenchCli::try_parse_from(words)?.job()
     }
 
     #[test]
     fn the_definition_is_sound() {
-        Cli::command().debug_assert();
+        BenchCli::command().debug_assert();
     }
 
     #[test]
     fn the_reference_workload_is_the_default() {
         let job = job("redis").unwrap();
         assert_eq!(job.target.servers[0].to_string(), "127.0.0.1:6379");
-        assert_eq!((job.mixes.as_slice(), job.options.payload), ([Mix::of(Operation::Read)].as_slice(), 36));
-        assert_eq!((job.length, job.warmup), (Length::Time(Duration::from_secs(10)), Duration::from_secs(1)));
-        assert_eq!(job.phase, Phase::All);
+        assert_eq!((job.mixes.as_slice(), job.options.payload), ([OperationMix::of(BenchOp::Read)].as_slice(), 36));
+        assert_eq!((job.length, job.warmup), (RunLength::Time(Duration::from_secs(10)), Duration::from_secs(1)));
+        assert_eq!(job.phase, BenchPhase::All);
     }
 
     #[test]

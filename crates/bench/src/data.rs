@@ -1,43 +1,38 @@
-//! The rows of the reference workload: what is in them, and which ids there are.
+//! The rows of the reference workload and their ids.
 //!
-//! A row is `(id BIGINT, vector INT[16], payload TEXT)`: 8 + 64 + 36 bytes by default. All of it follows from the id, so
-//! that every client, and every later process, knows what a row must hold.
+//! A row is `(id BIGINT, vector INT[16], payload TEXT)`: 8 + 64 + 36 bytes by default. The id determines its content,
+//! so every client and every later process can check a row.
 
-use crate::plan::Operation;
+use crate::plan::BenchOp;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Numbers in the vector of a row.
 pub const VECTOR: usize = 16;
 
-/// Length of the text that a row has by default: that of a UUID.
+/// Default length of a row's text: a UUID.
 pub const PAYLOAD: usize = 36;
 
-/// Ids of rows that are loaded before a measurement are below this.
+/// Ids of preloaded rows are below this.
 pub const MAX_ROWS: u64 = 13_000_000;
 
-/// Where databases are overwritten by inserts of a known key (Redis), inserts go round in this many keys.
+/// Number of keys that inserts cycle through in databases that overwrite existing keys, such as Redis.
 pub const RING: u64 = 1_000_000;
 
-/// Ids that never exist, for `empty`, start here and are this many.
+/// First id for `empty`, and how many there are. These rows never exist.
 const MISSING: u64 = MAX_ROWS + RING;
 const MISSING_IDS: u64 = 500_000;
 
-/// The names of everything that is created: a keyspace, schema or database, and three tables or collections in it.
-/// Their lengths are those of the reference measurement, because some protocols repeat names in every message.
+/// Keyspace, schema or database. This name and the table names are as long as in the reference measurement: some
+/// protocols repeat them in every message.
 pub const NAMESPACE: &str = "ohb";
-/// The rows that are read.
 pub const ROWS_TABLE: &str = "vectors";
-/// A table without rows, for `empty`.
+/// Stays empty, for `empty`.
 pub const EMPTY_TABLE: &str = "vempty";
-/// Where rows are inserted.
 pub const INSERT_TABLE: &str = "vins";
-/// All of them.
 pub const TABLES: [&str; 3] = [ROWS_TABLE, EMPTY_TABLE, INSERT_TABLE];
-/// The comment by which an object is known to be made by this program.
+/// Comment that marks an object as made by this program.
 pub const MARK: &str = "made by overhead bench";
 
-/// Returns the vector of a row.
 pub fn vector(id: i64) -> [i32; VECTOR] {
     let mut number = (id as u32).wrapping_mul(0x9E37_79B9);
     std::array::from_fn(|_| {
@@ -46,7 +41,7 @@ pub fn vector(id: i64) -> [i32; VECTOR] {
     })
 }
 
-/// Returns the text of a row, `length` bytes of the id in hexadecimal with dashes, over and over.
+/// Returns the text of a row: the id in hexadecimal with dashes, repeated to `length` bytes.
 pub fn payload(id: i64, length: usize) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digit = |at: usize| match at % PAYLOAD {
@@ -56,7 +51,7 @@ pub fn payload(id: i64, length: usize) -> String {
     (0..length).map(digit).collect()
 }
 
-/// Returns the row as one value, for a store that has no columns.
+/// Returns the row as one value, for stores without columns.
 pub fn blob(id: i64, payload_length: usize) -> Vec<u8> {
     let mut blob = Vec::with_capacity(8 + VECTOR * 4 + payload_length);
     blob.extend_from_slice(&id.to_be_bytes());
@@ -67,75 +62,75 @@ pub fn blob(id: i64, payload_length: usize) -> Vec<u8> {
     blob
 }
 
-/// Where the ids of inserted rows come from.
+/// Returns whether this is the [`blob`] of the row, by its length and id.
+pub fn is_blob(row: &[u8], id: i64, payload_length: usize) -> bool {
+    row.len() == 8 + VECTOR * 4 + payload_length && row.starts_with(&id.to_be_bytes())
+}
+
+/// Source of the ids of inserted rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inserts {
-    /// Every row has an id of its own, also over several processes.
+pub enum InsertIds {
+    /// Unique, across processes too.
     Fresh,
-    /// Ids come again after [`RING`] rows.
+    /// Repeat after [`RING`] rows.
     Ring,
 }
 
-/// Chooses ids; shared by all clients.
+/// Chooses row ids. Shared by all clients.
 #[derive(Debug)]
-pub struct Ids {
+pub struct IdSource {
     rows: u64,
-    inserts: Inserts,
+    inserts: InsertIds,
     first_insert: u64,
     inserted: AtomicU64,
 }
 
-impl Ids {
-    /// Ids for a table of `rows` rows.
-    pub fn new(rows: u64, inserts: Inserts) -> Self {
-        // Microseconds since 1970 are ids that no earlier process has used, and none of the loaded rows has.
+impl IdSource {
+    pub fn new(rows: u64, inserts: InsertIds) -> Self {
+        // Microseconds since 1970: unused by earlier processes and above the preloaded rows.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_insert = match inserts {
-            Inserts::Fresh => now.as_micros() as u64,
-            Inserts::Ring => MAX_ROWS,
+            InsertIds::Fresh => now.as_micros() as u64,
+            InsertIds::Ring => MAX_ROWS,
         };
         Self { rows, inserts, first_insert, inserted: AtomicU64::new(0) }
     }
 
-    /// Returns the row that an operation is to work on.
     #[inline]
-    pub fn choose(&self, operation: Operation, random: &mut Random) -> i64 {
+    pub fn choose(&self, operation: BenchOp, random: &mut XorshiftRng) -> i64 {
         match operation {
-            Operation::Empty => Self::missing(random),
-            Operation::Read | Operation::OltpPoint | Operation::OltpRange => self.existing(random),
-            Operation::Insert | Operation::OltpInsert => self.fresh(),
+            BenchOp::Empty => Self::missing(random),
+            BenchOp::Read | BenchOp::OltpPoint | BenchOp::OltpRange => self.existing(random),
+            BenchOp::Insert | BenchOp::OltpInsert => self.fresh(),
         }
     }
 
-    /// Returns a row that is there; each with the same probability.
-    fn existing(&self, random: &mut Random) -> i64 {
+    /// Returns a preloaded row; all are equally likely.
+    fn existing(&self, random: &mut XorshiftRng) -> i64 {
         random.below(self.rows).cast_signed()
     }
 
-    /// Returns a row that is not there.
-    fn missing(random: &mut Random) -> i64 {
+    fn missing(random: &mut XorshiftRng) -> i64 {
         (MISSING + random.below(MISSING_IDS)).cast_signed()
     }
 
-    /// Returns the next row to insert.
     fn fresh(&self) -> i64 {
         let nth = self.inserted.fetch_add(1, Ordering::Relaxed);
-        let nth = if self.inserts == Inserts::Ring { nth % RING } else { nth };
+        let nth = if self.inserts == InsertIds::Ring { nth % RING } else { nth };
         (self.first_insert + nth).cast_signed()
     }
 }
 
-/// A small, fast generator of numbers (xorshift64*), one for each client.
+/// A xorshift64* generator, one per client.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct XorshiftRng(u64);
 
-impl Random {
-    /// Returns a generator; different seeds give different sequences.
+impl XorshiftRng {
+    /// Different seeds give different sequences.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// Returns the next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -143,7 +138,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which is not 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
@@ -171,11 +166,11 @@ mod tests {
 
     #[test]
     fn the_three_kinds_of_ids_never_meet() {
-        let mut random = Random::new(1);
-        for inserts in [Inserts::Fresh, Inserts::Ring] {
-            let ids = Ids::new(MAX_ROWS, inserts);
+        let mut random = XorshiftRng::new(1);
+        for inserts in [InsertIds::Fresh, InsertIds::Ring] {
+            let ids = IdSource::new(MAX_ROWS, inserts);
             for _ in 0..1000 {
-                let (there, missing, fresh) = (ids.existing(&mut random), Ids::missing(&mut random), ids.fresh());
+                let (there, missing, fresh) = (ids.existing(&mut random), IdSource::missing(&mut random), ids.fresh());
                 assert!((0..MAX_ROWS).contains(&there.cast_unsigned()));
                 assert!((MISSING..MISSING + MISSING_IDS).contains(&missing.cast_unsigned()));
                 let fresh = fresh.cast_unsigned();
@@ -186,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_ring_comes_round() {
-        let ids = Ids::new(1, Inserts::Ring);
+        let ids = IdSource::new(1, InsertIds::Ring);
         let first = ids.fresh();
         ids.inserted.store(RING, Ordering::Relaxed);
         assert_eq!(ids.fresh(), first);
@@ -195,7 +190,7 @@ mod tests {
     #[test]
     fn random_numbers_reach_all_rows_evenly() {
         let mut counts = [0_u32; 10];
-        let mut random = Random::new(42);
+        let mut random = XorshiftRng::new(42);
         for _ in 0..10_000 {
             counts[random.below(10) as usize] += 1;
         }

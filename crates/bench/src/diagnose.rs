@@ -1,7 +1,7 @@
-//! Why a server did not answer: nothing listens, or what listens there speaks another protocol.
+//! Explains why a server did not answer: nothing listens, or it speaks another protocol.
 
 use crate::fault::sentence;
-use crate::target::{Address, Target};
+use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Error, anyhow};
 use overhead_model::Protocol;
 use overhead_protocols::facts;
@@ -11,17 +11,17 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-/// How long each question may take. A server on the other side of the world answers within this.
+/// Time limit per probe, enough for a server on another continent.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// The error in one sentence, with its cause where that can be found out.
-pub async fn explain(target: &Target, protocol: Protocol, error: Error) -> Error {
+/// Returns the error as one sentence, with its cause if a probe finds it.
+pub async fn explain(target: &BenchTarget, protocol: Protocol, error: Error) -> Error {
     for server in &target.servers {
         match connect(server, target.timeout).await {
             Err(cause) => return anyhow!("{server}: {cause}: is the server running, and is this its port?"),
             Ok(_) if target.tls.is_some() => {}
             Ok(_) => {
-                if let Some(other) = speaks(server).await.filter(|other| *other != protocol) {
+                if let Some(other) = detect_protocol(server).await.filter(|other| *other != protocol) {
                     return anyhow!(
                         "{server} speaks the protocol of {}, not that of {}",
                         other.title(),
@@ -36,8 +36,8 @@ pub async fn explain(target: &Target, protocol: Protocol, error: Error) -> Error
     if sentence.contains(&servers) { anyhow!(sentence) } else { anyhow!("{servers}: {sentence}") }
 }
 
-async fn connect(server: &Address, patience: Duration) -> Result<Box<dyn Stream>, String> {
-    match timeout(patience, reach(server)).await {
+async fn connect(server: &ServerEndpoint, patience: Duration) -> Result<Box<dyn ServerStream>, String> {
+    match timeout(patience, open_stream(server)).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Err("connection refused".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -45,22 +45,21 @@ async fn connect(server: &Address, patience: Duration) -> Result<Box<dyn Stream>
     }
 }
 
-/// What can be written to and read from.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+trait ServerStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for S {}
 
-async fn reach(server: &Address) -> io::Result<Box<dyn Stream>> {
+async fn open_stream(server: &ServerEndpoint) -> io::Result<Box<dyn ServerStream>> {
     Ok(match server {
-        Address::Tcp { host, port } => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
-        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        ServerEndpoint::Tcp { host, port } => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
+        ServerEndpoint::Unix(path) => Box::new(UnixStream::connect(path).await?),
     })
 }
 
-/// Asks in each protocol in turn, on a connection of its own, the smallest thing that its servers answer without a login.
-async fn speaks(server: &Address) -> Option<Protocol> {
+/// Probes each protocol on a new connection with the smallest request that needs no login.
+async fn detect_protocol(server: &ServerEndpoint) -> Option<Protocol> {
     for protocol in Protocol::ALL {
-        let answer = timeout(PATIENCE, ask(server, facts(protocol).greeting)).await;
+        let answer = timeout(PATIENCE, exchange(server, facts(protocol).greeting)).await;
         if answer.is_ok_and(|answer| answer.is_ok_and(|answer| (facts(protocol).is_greeted)(&answer))) {
             return Some(protocol);
         }
@@ -68,8 +67,8 @@ async fn speaks(server: &Address) -> Option<Protocol> {
     None
 }
 
-async fn ask(server: &Address, question: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = reach(server).await?;
+async fn exchange(server: &ServerEndpoint, question: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = open_stream(server).await?;
     stream.write_all(question).await?;
     let mut answer = vec![0; 64];
     let length = stream.read(&mut answer).await?;

@@ -1,4 +1,4 @@
-//! How the program ends: what went wrong, as one line and as an exit status.
+//! Turns errors into one line and an exit status.
 
 use anyhow::Error;
 use overhead_model::exit::{self, COMPLETE, FAILED, USAGE};
@@ -6,27 +6,26 @@ use overhead_model::say;
 use std::fmt;
 use std::process::ExitCode;
 
-/// A wrong command line that clap could not know of.
+/// A usage error that clap cannot detect.
 #[derive(Debug)]
-pub struct Fault(String);
+pub struct UsageError(String);
 
-impl Fault {
-    /// Returns what is wrong, and with which option.
-    pub fn usage(message: String) -> Self {
-        Self(message)
+impl UsageError {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for UsageError {}
 
-/// Prints what went wrong, if anything did, and gives the status.
-pub fn code(result: Result<u8, Error>) -> ExitCode {
+/// Prints the error, if any, and returns the exit code.
+pub fn exit_code(result: Result<u8, Error>) -> ExitCode {
     let error = match result {
         Ok(status) => return ExitCode::from(status),
         Err(error) => error,
@@ -41,10 +40,10 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
         });
     }
     say!("overhead bench: {}", sentence(&error));
-    ExitCode::from(if error.is::<Fault>() { USAGE } else { FAILED })
+    ExitCode::from(if error.is::<UsageError>() { USAGE } else { FAILED })
 }
 
-/// Returns the error and its causes in one line, those left out that it names itself.
+/// Returns the error and its causes in one line, without causes that it already names.
 pub fn sentence(error: &Error) -> String {
     exit::sentence(&**error).replace('\n', " ")
 }

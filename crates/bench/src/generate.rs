@@ -1,5 +1,4 @@
-//! Man page and shell completions from the definition of the command line, for `make install`: `overhead generate` knows of
-//! this program that it is one of its own, and nothing more.
+//! Writes the man page and shell completions for `make install`; `overhead generate` covers only the main program.
 
 use crate::cli;
 use anyhow::{Context, Result};
@@ -8,18 +7,17 @@ use overhead_model::exit::COMPLETE;
 use std::fs;
 use std::path::Path;
 
-/// The program, in names of files.
 const PROGRAM: &str = "overhead-bench";
-/// Shells that get a completion, and the folder each one's lies in.
+/// Shells, and their folders.
 const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")];
 
-/// Writes them into folders below this one, which are made: man1, and one for each shell.
+/// Creates the folders `man1` and one per shell in `folder`.
 pub fn generate(folder: &Path) -> Result<u8> {
     let made = |name| {
         let folder = folder.join(name);
         fs::create_dir_all(&folder).map(|()| folder)
     };
-    let mut command = cli::described();
+    let mut command = cli::command();
     made("man1")
         .and_then(|pages| clap_mangen::generate_to(command.clone().name(PROGRAM), pages))
         .and_then(|()| {

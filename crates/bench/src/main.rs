@@ -1,4 +1,7 @@
-//! `overhead-bench`, which `overhead bench` starts: the reference workload from the client's side.
+//! `overhead-bench`, started by `overhead bench`: runs the reference workload from the client's side.
+//!
+//! `cli` validates the arguments, `plan` holds what to measure, `bench` runs the phases, `run` measures one run,
+//! `driver` has a folder per database, and `output` prints and records the results.
 
 #![forbid(unsafe_code)]
 
@@ -28,14 +31,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    fault::code(run())
+    fault::exit_code(run())
 }
 
 fn run() -> Result<u8> {
     let words: Vec<OsString> = env::args_os().collect();
     match words.as_slice() {
-        // What `make install` asks; not for users.
+        // For `make install`.
         [_, word, folder] if word == "--generate" => generate::generate(Path::new(folder)),
-        _ => bench::run(cli::Cli::try_parse_from(words)?.job()?),
+        _ => bench::run(cli::BenchCli::try_parse_from(words)?.job()?),
     }
 }

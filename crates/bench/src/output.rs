@@ -1,6 +1,6 @@
-//! The result: a line of a table as soon as it is there, and the record.
+//! Prints a table line per result and writes the record.
 
-use crate::cli::{Format, Job};
+use crate::cli::{BenchJob, ResultFormat};
 use crate::fault;
 use anyhow::{Context, Result};
 use overhead_files::write_named;
@@ -10,31 +10,28 @@ use overhead_model::outside::to_json;
 use overhead_model::say;
 use std::path::PathBuf;
 
-/// The record as it grows.
-pub struct Report {
+pub struct BenchReport {
     load: Load,
-    format: Format,
+    format: ResultFormat,
     output: Option<PathBuf>,
     quiet: bool,
     is_partial: bool,
     measures: bool,
 }
 
-impl Report {
-    /// Starts with a record without results.
-    pub fn new(job: &Job, load: Load) -> Self {
+impl BenchReport {
+    pub fn new(job: &BenchJob, load: Load) -> Self {
         let output = job.output.clone();
         Self { load, format: job.format, output, quiet: job.quiet, is_partial: false, measures: job.phase.measures() }
     }
 
-    /// Takes in what the servers call themselves.
-    pub fn versions(&mut self, versions: Vec<Option<String>>) {
+    pub fn set_versions(&mut self, versions: Vec<Option<String>>) {
         self.load.servers.iter_mut().zip(versions).for_each(|(server, version)| server.version = version);
     }
 
-    /// Takes in a result, prints its line and writes it.
+    /// Adds a result, prints its line and updates the file.
     pub fn add(&mut self, result: LoadResult) -> Result<()> {
-        if self.format == Format::Table {
+        if self.format == ResultFormat::Table {
             let mut text = String::new();
             if self.load.results.is_empty() {
                 text = format!("{}\n{}\n", title(&self.load), heading());
@@ -43,7 +40,7 @@ impl Report {
         }
         self.warn(&result);
         self.load.results.push(result);
-        // A FIFO or a device is given the record once.
+        // A FIFO or device gets the record only once.
         if self.output.as_ref().is_some_and(|path| path.exists() && !path.is_file()) {
             return Ok(());
         }
@@ -57,7 +54,7 @@ impl Report {
         say!("overhead bench: {errors} operations were not answered as they should be, the first: {first}");
     }
 
-    /// Not everything was measured: keeps what was, if anything.
+    /// Keeps the results of an interrupted benchmark. Fails if there are none.
     pub fn keep_partial(&mut self, error: anyhow::Error) -> Result<()> {
         let operations =
             self.load.results.iter().flat_map(|result| &result.runs).map(|run| run.operations).sum::<u64>();
@@ -70,18 +67,18 @@ impl Report {
         self.write()
     }
 
-    /// The result is not what was asked for, or traces of it are left.
+    /// Marks the result as incomplete, or objects as left on the server.
     pub fn set_partial(&mut self) {
         self.is_partial = true;
     }
 
-    /// Prints what was not printed yet; gives the exit status.
+    /// Prints JSON or CSV. Returns the exit status.
     pub fn finish(self) -> Result<u8> {
         self.write()?;
         match self.format {
-            Format::Json => print(&to_json(&self.load)?)?,
-            Format::Csv => print(&self.load.csv())?,
-            Format::Table => {}
+            ResultFormat::Json => print(&to_json(&self.load)?)?,
+            ResultFormat::Csv => print(&self.load.csv())?,
+            ResultFormat::Table => {}
         }
         if let Some(path) = self.output.as_ref().filter(|_| !self.quiet && self.measures) {
             say!("{}", path.display());
@@ -90,7 +87,7 @@ impl Report {
         Ok(if is_partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
-    /// Writes the record to its file, whole or not at all.
+    /// Writes the file atomically.
     fn write(&self) -> Result<()> {
         let Some(path) = &self.output else { return Ok(()) };
         write_named(path, to_json(&self.load)?.as_bytes(), None, true)
@@ -134,7 +131,7 @@ fn heading() -> String {
     )
 }
 
-/// Returns a line of the table: the median run, and how far the others are apart.
+/// Returns a table line: the median run, and the spread of all runs.
 fn line(result: &LoadResult) -> String {
     let head = format!("{:<11} {:>7} {:>8}", result.operation, result.clients, result.pipeline);
     let Some(summary) = &result.summary else { return format!("{head} nothing was answered") };
@@ -151,7 +148,7 @@ fn line(result: &LoadResult) -> String {
     format!("{head} {:>11.0} {spread:>7} {times} {:>8.2}{partial}", summary.per_second, cpu_per_operation(run))
 }
 
-/// Microseconds of the client on a CPU for each operation.
+/// Returns CPU microseconds of the client per operation.
 fn cpu_per_operation(run: &LoadRun) -> f64 {
     (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / 1e3 / (run.operations + run.errors).max(1) as f64
 }

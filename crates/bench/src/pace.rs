@@ -1,4 +1,4 @@
-//! The schedule of an open loop: when each operation is due, whether or not the one before was answered.
+//! Open-loop pacing: operations are due at fixed times, answered or not.
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -9,27 +9,26 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// When the rounds of one client are due: at even distances, the clients one after the other.
+/// Evenly spaced due times of one client. The clients take turns.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct ClientSchedule {
     start: Instant,
-    /// Seconds from the start to this client's first round.
+    /// Seconds to the first round.
     offset: f64,
-    /// Seconds from one of its rounds to the next.
+    /// Seconds between rounds.
     distance: f64,
     rounds: u64,
 }
 
-impl Schedule {
-    /// Returns the schedule of client number `client` of `clients`, which send `rate` operations per second together, `pipeline` of
-    /// them at once.
+impl ClientSchedule {
+    /// All clients together start `rate` operations per second, `pipeline` of them at once.
     pub fn new(start: Instant, rate: f64, client: u32, clients: u32, pipeline: u32) -> Self {
         let between_rounds = f64::from(pipeline) / rate;
         let offset = between_rounds * f64::from(client);
         Self { start, offset, distance: between_rounds * f64::from(clients), rounds: 0 }
     }
 
-    /// When the next round is due.
+    /// Returns the next due time.
     pub fn next(&mut self) -> Instant {
         let due = self.offset + self.distance * self.rounds as f64;
         self.rounds += 1;
@@ -37,11 +36,10 @@ impl Schedule {
     }
 }
 
-/// Waits for points in time more precisely than the runtime's own timers, which count milliseconds.
-pub struct Timer(AsyncFd<OwnedFd>);
+/// A timerfd: the runtime's timers only have millisecond resolution.
+pub struct PreciseTimer(AsyncFd<OwnedFd>);
 
-impl Timer {
-    /// A timer of the kernel.
+impl PreciseTimer {
     #[expect(
         deprecated,
         reason = "what replaces it is unsafe, for descriptors that may be closed by others; this one is ours"
@@ -52,7 +50,7 @@ impl Timer {
         Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
     }
 
-    /// Waits until `due`, given the time now; returns at once where it has passed.
+    /// Waits until `due`; returns at once if it has passed.
     pub async fn wait(&mut self, now: Instant, due: Instant) -> io::Result<()> {
         let left = due.saturating_duration_since(now);
         if left.is_zero() {
@@ -79,8 +77,8 @@ mod tests {
     #[test]
     fn clients_take_turns() {
         let start = Instant::now();
-        let mut first = Schedule::new(start, 1000.0, 0, 2, 1);
-        let mut second = Schedule::new(start, 1000.0, 1, 2, 1);
+        let mut first = ClientSchedule::new(start, 1000.0, 0, 2, 1);
+        let mut second = ClientSchedule::new(start, 1000.0, 1, 2, 1);
         let due: Vec<_> = (0..3).flat_map(|_| [first.next(), second.next()]).map(|due| due - start).collect();
         let wanted: Vec<_> = (0..6).map(Duration::from_millis).collect();
         assert_eq!(due, wanted);
@@ -89,14 +87,14 @@ mod tests {
     #[test]
     fn a_pipeline_is_due_as_a_whole() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(start, 1000.0, 0, 1, 50);
+        let mut schedule = ClientSchedule::new(start, 1000.0, 0, 1, 50);
         assert_eq!([schedule.next() - start, schedule.next() - start], [Duration::ZERO, Duration::from_millis(50)]);
     }
 
     #[test]
     fn the_schedule_does_not_drift() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(start, 3.0, 0, 1, 1);
+        let mut schedule = ClientSchedule::new(start, 3.0, 0, 1, 1);
         let last = (0..3_000_001).map(|_| schedule.next()).last().unwrap();
         let drift = (last - start).as_secs_f64() - 1_000_000.0;
         assert!(drift.abs() < 1e-3, "{drift}");
@@ -104,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_timer_waits_until_the_time_has_come() {
-        let mut timer = Timer::new().unwrap();
+        let mut timer = PreciseTimer::new().unwrap();
         for _ in 0..3 {
             let now = Instant::now();
             let due = now + Duration::from_micros(300);

@@ -1,37 +1,33 @@
-//! What is to be measured: operations, and the combinations of swept options.
+//! Operations, and the combinations of swept options.
 
-use crate::data::Random;
+use crate::data::XorshiftRng;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a client asks of the server. The first three are the reference workload, the others are statements of `sysbench`.
+/// An operation. The first three are the reference workload, the others are `sysbench` statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
-    /// Reads a row that is not there.
+pub enum BenchOp {
+    /// Reads a missing row.
     Empty,
-    /// Reads a row by its id.
     Read,
-    /// Inserts a row.
     Insert,
-    /// Reads one column of a row by its id, as `oltp_point_select` does.
+    /// Reads one column by id, like `oltp_point_select`.
     OltpPoint,
-    /// Reads one column of a hundred rows that follow each other, as the first of the range queries of `oltp_read_only` does.
+    /// Reads one column of 100 consecutive rows, like the first range query of `oltp_read_only`.
     OltpRange,
-    /// Inserts a row, as `oltp_insert` does: with its values in the text.
+    /// Inserts a row with its values in the text, like `oltp_insert`.
     OltpInsert,
 }
 
-impl Operation {
-    /// All of them.
+impl BenchOp {
     pub const ALL: [Self; 6] =
         [Self::Empty, Self::Read, Self::Insert, Self::OltpPoint, Self::OltpRange, Self::OltpInsert];
 
-    /// Those of the reference workload, which every driver has.
+    /// Supported by every driver.
     pub const REFERENCE: [Self; 3] = [Self::Empty, Self::Read, Self::Insert];
 
-    /// Its name on the command line and in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -43,18 +39,17 @@ impl Operation {
         }
     }
 
-    /// Returns whether it works on the table of `sysbench`.
+    /// Returns whether it uses the `sysbench` table.
     pub const fn is_oltp(self) -> bool {
         matches!(self, Self::OltpPoint | Self::OltpRange | Self::OltpInsert)
     }
 
-    /// Returns whether it adds rows.
     pub const fn inserts(self) -> bool {
         matches!(self, Self::Insert | Self::OltpInsert)
     }
 }
 
-impl FromStr for Operation {
+impl FromStr for BenchOp {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -66,26 +61,23 @@ impl FromStr for Operation {
     }
 }
 
-/// Operations and how often each is chosen.
+/// Weighted operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mix {
-    /// Operation and weight; no weight is 0, no operation is there twice.
-    weights: Vec<(Operation, u32)>,
+pub struct OperationMix {
+    /// Distinct operations with weights above 0.
+    weights: Vec<(BenchOp, u32)>,
     sum: u32,
 }
 
-impl Mix {
-    /// One operation only.
-    pub fn of(operation: Operation) -> Self {
+impl OperationMix {
+    pub fn of(operation: BenchOp) -> Self {
         Self { weights: vec![(operation, 1)], sum: 1 }
     }
 
-    /// Returns the operations in it.
-    pub fn operations(&self) -> Vec<Operation> {
+    pub fn operations(&self) -> Vec<BenchOp> {
         self.weights.iter().map(|&(operation, _)| operation).collect()
     }
 
-    /// Returns the name in the record.
     pub fn name(&self) -> &'static str {
         match self.weights.as_slice() {
             [(operation, _)] => operation.name(),
@@ -93,7 +85,7 @@ impl Mix {
         }
     }
 
-    /// Returns the weights in the record; none for a single operation.
+    /// Returns the weights for the record; empty for a single operation.
     pub fn record(&self) -> BTreeMap<String, u32> {
         if self.weights.len() == 1 {
             return BTreeMap::new();
@@ -103,15 +95,14 @@ impl Mix {
 
     /// Returns the operation of the next round.
     #[inline]
-    pub fn operation(&self, random: &mut Random) -> Operation {
+    pub fn operation(&self, random: &mut XorshiftRng) -> BenchOp {
         match self.weights.as_slice() {
             [(operation, _)] => *operation,
             _ => self.choose(random.next()),
         }
     }
 
-    /// Returns the operation that the random number chooses.
-    fn choose(&self, random: u64) -> Operation {
+    fn choose(&self, random: u64) -> BenchOp {
         let mut left = (random % u64::from(self.sum)) as u32;
         for &(operation, weight) in &self.weights {
             if left < weight {
@@ -123,15 +114,15 @@ impl Mix {
     }
 }
 
-impl FromStr for Mix {
+impl FromStr for OperationMix {
     type Err = String;
 
-    /// `read=80,insert=15,empty=5`.
+    /// Parses `read=80,insert=15,empty=5`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut weights: Vec<(Operation, u32)> = Vec::new();
+        let mut weights: Vec<(BenchOp, u32)> = Vec::new();
         for part in text.split(',') {
             let (name, weight) = part.split_once('=').ok_or_else(|| format!("'{part}' is not OPERATION=WEIGHT"))?;
-            let operation: Operation = name.trim().parse()?;
+            let operation: BenchOp = name.trim().parse()?;
             let weight = weight.trim().parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
             let weight = weight.ok_or_else(|| format!("the weight of {name} is not a number from 1 to 1000000"))?;
             if weights.iter().any(|&(known, _)| known == operation) {
@@ -144,14 +135,14 @@ impl FromStr for Mix {
     }
 }
 
-/// A list of numbers from 1, `1,2,4` or `1,2,4,…,64`: three dots double until the number behind them.
+/// Numbers from 1: `1,2,4` or `1,2,4,…,64`, where three dots double up to the next number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sweep(pub Vec<u32>);
+pub struct SweepValues(pub Vec<u32>);
 
-/// The most clients, and the most operations of a pipeline, that can be asked for.
+/// Upper bound for clients and pipelines.
 const MOST: u32 = 10_000;
 
-impl FromStr for Sweep {
+impl FromStr for SweepValues {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -174,70 +165,60 @@ impl FromStr for Sweep {
     }
 }
 
-/// One combination of swept options: one result.
+/// One combination of swept options, which gives one result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// What the clients do.
-    pub mix: Mix,
-    /// How many there are.
+pub struct BenchCell {
+    pub mix: OperationMix,
     pub clients: u32,
-    /// Operations that each sends together.
+    /// Operations that each client sends together.
     pub pipeline: u32,
 }
 
-/// Returns the combinations, in the order in which they run: all clients of all pipelines of one operation, then the next.
-pub fn cells(mixes: &[Mix], clients: &Sweep, pipelines: &Sweep) -> Vec<Cell> {
+/// Returns the combinations in the order they run: by operation, then pipeline, then clients.
+pub fn cells(mixes: &[OperationMix], clients: &SweepValues, pipelines: &SweepValues) -> Vec<BenchCell> {
     let mut cells = Vec::new();
     for mix in mixes {
         for &pipeline in &pipelines.0 {
             for &clients in &clients.0 {
-                cells.push(Cell { mix: mix.clone(), clients, pipeline });
+                cells.push(BenchCell { mix: mix.clone(), clients, pipeline });
             }
         }
     }
     cells
 }
 
-/// What is done of a benchmark: make the rows, measure, remove the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// All of it.
+pub enum BenchPhase {
     All,
-    /// The rows are made, and stay.
+    /// Make the rows and keep them.
     SetUp,
-    /// There are rows, and they stay.
+    /// Use existing rows and keep them.
     Measure,
-    /// The rows are removed.
     CleanUp,
 }
 
-impl Phase {
-    /// Rows are made.
+impl BenchPhase {
     pub fn sets_up(self) -> bool {
         matches!(self, Self::All | Self::SetUp)
     }
 
-    /// Something is measured.
     pub fn measures(self) -> bool {
         matches!(self, Self::All | Self::Measure)
     }
 
-    /// Rows are removed.
     pub fn cleans_up(self) -> bool {
         matches!(self, Self::All | Self::CleanUp)
     }
 }
 
-/// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// After so many operations, over all clients.
+pub enum RunLength {
+    /// Total of all clients.
     Operations(u64),
-    /// After this time.
     Time(Duration),
 }
 
-/// A length of time: `500ms`, `10s`, `2m`, or seconds without a unit.
+/// Parses `500ms`, `10s`, `2m`, or seconds without a unit.
 pub fn duration(text: &str) -> Result<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -260,37 +241,40 @@ mod tests {
 
     #[test]
     fn a_mix_is_chosen_by_its_weights() {
-        let mix: Mix = "read=80,insert=15,empty=5".parse().unwrap();
+        let mix: OperationMix = "read=80,insert=15,empty=5".parse().unwrap();
         let mut counts = BTreeMap::new();
         for random in 0..1000 {
             *counts.entry(mix.choose(random)).or_insert(0) += 1;
         }
-        assert_eq!(counts, BTreeMap::from([(Operation::Read, 800), (Operation::Insert, 150), (Operation::Empty, 50)]));
+        assert_eq!(counts, BTreeMap::from([(BenchOp::Read, 800), (BenchOp::Insert, 150), (BenchOp::Empty, 50)]));
         assert_eq!(mix.name(), "mix");
-        assert_eq!(Mix::of(Operation::Read).name(), "read");
+        assert_eq!(OperationMix::of(BenchOp::Read).name(), "read");
     }
 
     #[test]
     fn what_is_no_mix_is_refused() {
         for text in ["", "read", "read=0", "read=x", "write=1", "read=1,read=2", "read=1,"] {
-            assert!(text.parse::<Mix>().is_err(), "{text}");
+            assert!(text.parse::<OperationMix>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn dots_double() {
-        assert_eq!("1,2,4,…,64".parse(), Ok(Sweep(vec![1, 2, 4, 8, 16, 32, 64])));
-        assert_eq!("1,...,50".parse(), Ok(Sweep(vec![1, 2, 4, 8, 16, 32, 50])));
-        assert_eq!("10,25,50".parse(), Ok(Sweep(vec![10, 25, 50])));
+        assert_eq!("1,2,4,…,64".parse(), Ok(SweepValues(vec![1, 2, 4, 8, 16, 32, 64])));
+        assert_eq!("1,...,50".parse(), Ok(SweepValues(vec![1, 2, 4, 8, 16, 32, 50])));
+        assert_eq!("10,25,50".parse(), Ok(SweepValues(vec![10, 25, 50])));
         for text in ["", "0", "1,,2", "1,…", "…,4", "10001", "1,…,…,4", "-1"] {
-            assert!(text.parse::<Sweep>().is_err(), "{text}");
+            assert!(text.parse::<SweepValues>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn every_combination_is_a_cell() {
-        let cells =
-            cells(&[Mix::of(Operation::Empty), Mix::of(Operation::Read)], &Sweep(vec![1, 16]), &Sweep(vec![1, 10, 50]));
+        let cells = cells(
+            &[OperationMix::of(BenchOp::Empty), OperationMix::of(BenchOp::Read)],
+            &SweepValues(vec![1, 16]),
+            &SweepValues(vec![1, 10, 50]),
+        );
         assert_eq!(cells.len(), 12);
         assert_eq!((cells[1].clients, cells[1].pipeline), (16, 1));
         assert_eq!((cells[11].mix.name(), cells[11].clients, cells[11].pipeline), ("read", 16, 50));

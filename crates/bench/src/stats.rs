@@ -1,39 +1,36 @@
-//! Latencies of one client, and what they come to over all.
+//! Latencies and errors per client, and their sums.
 
 use hdrhistogram::Histogram;
 use overhead_model::record::Latency;
 use std::time::Duration;
 
-/// Digits that a bucket keeps: 0.1%, as everywhere in the record.
+/// Histogram precision: 0.1%, as everywhere in the record.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Latencies above this are counted as this. A server that takes longer is reported as not answering.
+/// Upper bound of the histogram. Slower servers count as silent.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// What one client has seen.
+/// Results of one client.
 #[derive(Debug)]
-pub struct Tally {
+pub struct ClientTally {
     latencies: Histogram<u64>,
     sum_ns: u128,
     max_ns: u64,
     min_ns: u64,
-    /// Operations answered as they should be.
+    /// Correct answers.
     pub operations: u64,
-    /// Others.
     pub faults: Faults,
 }
 
-/// Operations that were answered by an error or by the wrong thing.
+/// Operations answered with an error or the wrong row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// How many.
     pub count: u64,
-    /// What the first one was.
+    /// Message of the first one.
     pub first: Option<String>,
 }
 
 impl Faults {
-    /// Counts one.
     pub fn add(&mut self, what: impl std::fmt::Display) {
         self.count += 1;
         if self.first.is_none() {
@@ -41,7 +38,7 @@ impl Faults {
         }
     }
 
-    /// Counts several of a kind.
+    /// Adds `count` faults of one kind.
     pub fn add_all(&mut self, count: usize, what: impl std::fmt::Display) {
         if count > 0 {
             self.add(what);
@@ -50,14 +47,14 @@ impl Faults {
     }
 }
 
-impl Tally {
-    /// Nothing yet; `None` if the histogram cannot be made, which its constants rule out.
+impl ClientTally {
+    /// `None` only if the histogram bounds were invalid.
     pub fn new() -> Option<Self> {
         let latencies = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).ok()?;
         Some(Self { latencies, sum_ns: 0, max_ns: 0, min_ns: u64::MAX, operations: 0, faults: Faults::default() })
     }
 
-    /// Takes in `count` operations that took `latency` each.
+    /// Records `count` operations of this latency.
     #[inline]
     pub fn record(&mut self, latency: Duration, count: u64) {
         if count == 0 {
@@ -71,9 +68,9 @@ impl Tally {
         self.operations += count;
     }
 
-    /// Takes in the faults of a round, `count` of them, and empties them.
+    /// Adds `count` faults, and takes their message.
     #[inline]
-    pub fn fault(&mut self, count: u64, faults: &mut Faults) {
+    pub fn record_faults(&mut self, count: u64, faults: &mut Faults) {
         if count > 0 {
             self.faults.count += count;
             let first = faults.first.take();
@@ -81,9 +78,9 @@ impl Tally {
         }
     }
 
-    /// Takes in what another client has seen.
+    /// Adds another client's tally.
     pub fn merge(&mut self, other: &Self) {
-        // Cannot fail: both have the same bounds.
+        // Both have the same bounds.
         let _ = self.latencies.add(&other.latencies);
         self.sum_ns += other.sum_ns;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -95,7 +92,7 @@ impl Tally {
         }
     }
 
-    /// Returns the distribution in the record; zeros without any operation.
+    /// Returns the distribution for the record; zeros without operations.
     pub fn latency(&self) -> Latency {
         if self.operations == 0 {
             return Latency::default();
@@ -121,8 +118,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_within_a_thousandth() {
-        let mut left = Tally::new().unwrap();
-        let mut right = Tally::new().unwrap();
+        let mut left = ClientTally::new().unwrap();
+        let mut right = ClientTally::new().unwrap();
         for n in 1..=10_000_u64 {
             let half = if n % 2 == 0 { &mut left } else { &mut right };
             half.record(Duration::from_nanos(n * 1000), 1);
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_pipeline_counts_each_of_its_operations() {
-        let mut tally = Tally::new().unwrap();
+        let mut tally = ClientTally::new().unwrap();
         tally.record(Duration::from_micros(10), 50);
         tally.record(Duration::from_micros(10), 0);
         assert_eq!((tally.operations, tally.latency().count), (50, 50));
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn nothing_seen_reads_as_zeros() {
-        assert_eq!(Tally::new().unwrap().latency(), Latency::default());
+        assert_eq!(ClientTally::new().unwrap().latency(), Latency::default());
     }
 
     #[test]

@@ -1,58 +1,53 @@
-//! Where the servers are, and who we are to them.
+//! Servers and credentials.
 
-use crate::fault::Fault;
-use crate::tls::Tls;
-use anyhow::Result;
+use crate::fault::UsageError;
+use crate::tls::TlsTrust;
+use anyhow::{Result, bail, ensure};
 use overhead_model::System;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
-/// The servers, and everything that is needed to connect to them.
+/// Everything needed to connect.
 #[derive(Clone, Debug)]
-pub struct Target {
-    /// In the order in which they were named. More than one only where the client shards or the database is a cluster.
-    pub servers: Vec<Address>,
-    /// The URL as it was given, for the options in it that are the driver's own.
+pub struct BenchTarget {
+    /// In command-line order. Several only for shards or a cluster.
+    pub servers: Vec<ServerEndpoint>,
+    /// The original URL, for driver-specific options.
     pub url: Option<Url>,
-    /// User name.
     pub user: Option<String>,
-    /// Password.
     pub password: Option<String>,
-    /// Database, keyspace or number of the database.
+    /// Database name, keyspace or database number.
     pub database: Option<String>,
-    /// How connections are encrypted, if they are.
-    pub tls: Option<Tls>,
-    /// How long to wait for a connection or an answer.
+    /// `None` without encryption.
+    pub tls: Option<TlsTrust>,
+    /// Limit for a connection or an answer.
     pub timeout: Duration,
 }
 
-/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// Host and port.
+pub enum ServerEndpoint {
     Tcp {
-        /// Name or address, without brackets.
+        /// Without brackets.
         host: String,
-        /// Port.
         port: u16,
     },
-    /// A socket of this machine, by its path.
+    /// Path of a local socket.
     Unix(PathBuf),
 }
 
-impl Address {
-    /// Returns host and port. Fails for a socket: not every driver can connect to one.
+impl ServerEndpoint {
+    /// Returns host and port. Fails for a socket path, which few drivers accept.
     pub fn tcp(&self) -> Result<(&str, u16)> {
         match self {
             Self::Tcp { host, port } => Ok((host, *port)),
-            Self::Unix(_) => Err(Fault::usage(format!("--server {self}: this driver needs host and port")).into()),
+            Self::Unix(_) => Err(UsageError::new(format!("--server {self}: this driver needs host and port")).into()),
         }
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -62,22 +57,20 @@ impl fmt::Display for Address {
     }
 }
 
-/// What the path of a socket follows.
+/// Prefix of a socket path.
 const UNIX: &str = "unix:";
 
-/// What `--server` says.
+/// The parsed `--server` options.
 #[derive(Debug, Default)]
-pub struct Named {
-    /// Addresses.
-    pub servers: Vec<Address>,
-    /// The URL, if it was one.
+pub struct NamedServers {
+    pub servers: Vec<ServerEndpoint>,
     pub url: Option<Url>,
     /// The URL asks for TLS.
     pub tls: bool,
 }
 
-impl Named {
-    /// Reads `host`, `host:port`, `[::1]:port`, `unix:path` and URLs; without any, it is this host.
+impl NamedServers {
+    /// Parses `host`, `host:port`, `[::1]:port`, `unix:path` and URLs. Defaults to this host.
     pub fn parse(texts: &[String], system: &System) -> Result<Self> {
         let mut named = Self::default();
         for text in texts {
@@ -90,31 +83,30 @@ impl Named {
             }
         }
         if named.url.is_some() && named.servers.len() != 1 {
-            return Err(Fault::usage("--server: a URL stands alone".to_owned()).into());
+            bail!(UsageError::new("--server: only one URL is allowed, and no other server"));
         }
         if named.servers.is_empty() {
-            named.servers.push(Address::Tcp { host: "127.0.0.1".to_owned(), port: system.port });
+            named.servers.push(ServerEndpoint::Tcp { host: "127.0.0.1".to_owned(), port: system.port });
         }
         Ok(named)
     }
 
     fn add_url(&mut self, text: &str, system: &System) -> Result<()> {
-        let url =
-            Url::parse(text).map_err(|error| Fault::usage(format!("--server {}: {error}", without_password(text))))?;
+        let url = Url::parse(text)
+            .map_err(|error| UsageError::new(format!("--server {}: {error}", without_password(text))))?;
         let protocol = system.protocol;
         if protocol.schemes().all(|scheme| scheme != url.scheme()) {
             let wanted = protocol.schemes().collect::<Vec<_>>().join("://, ");
-            return Err(Fault::usage(format!(
+            bail!(UsageError::new(format!(
                 "--server: {}:// is not for {}: use {wanted}://",
                 url.scheme(),
                 system.name
-            ))
-            .into());
+            )));
         }
         let host = url.host_str().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| Fault::usage("--server: the URL names no host".to_owned()))?;
+        let host = host.ok_or_else(|| UsageError::new("--server: the URL names no host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        self.servers.push(Address::Tcp { host, port: url.port().unwrap_or(system.port) });
+        self.servers.push(ServerEndpoint::Tcp { host, port: url.port().unwrap_or(system.port) });
         let option = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         self.tls = protocol.is_tls_scheme(url.scheme())
             || option("sslmode").is_some_and(|mode| matches!(mode.as_str(), "require" | "verify-ca" | "verify-full"))
@@ -123,26 +115,24 @@ impl Named {
         Ok(())
     }
 
-    /// User in the URL.
     pub fn user(&self) -> Option<String> {
         self.url.as_ref().map(|url| decoded(url.username())).filter(|user| !user.is_empty())
     }
 
-    /// Password in the URL.
     pub fn password(&self) -> Option<String> {
         self.url.as_ref().and_then(Url::password).map(decoded)
     }
 
-    /// Path of the URL: the name or number of the database.
+    /// Returns the path of the URL: a database name or number.
     pub fn database(&self) -> Option<String> {
         let path = self.url.as_ref().map(|url| decoded(url.path().trim_matches('/')));
         path.filter(|path| !path.is_empty())
     }
 }
 
-/// `host`, `host:port`, `[address]:port` or an IPv6 address alone.
-fn address(text: &str, port: u16) -> Result<Address> {
-    let wrong = || Fault::usage(format!("--server {text}: not host:port"));
+/// Parses `host`, `host:port`, `[address]:port` or a bare IPv6 address.
+fn address(text: &str, port: u16) -> Result<ServerEndpoint> {
+    let wrong = || UsageError::new(format!("--server {text}: not host:port"));
     let (host, number) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None if text.matches(':').count() > 1 => (text, None),
@@ -155,26 +145,24 @@ fn address(text: &str, port: u16) -> Result<Address> {
     if host.is_empty() {
         return Err(wrong().into());
     }
-    Ok(Address::Tcp { host: host.to_owned(), port })
+    Ok(ServerEndpoint::Tcp { host: host.to_owned(), port })
 }
 
-/// The path of a socket, as `unix:/path` or `unix:///path`.
-fn socket(path: &str) -> Result<Address> {
+/// Parses `unix:/path` or `unix:///path`, without the prefix.
+fn socket(path: &str) -> Result<ServerEndpoint> {
     let path = path.strip_prefix("//").unwrap_or(path);
-    if path.is_empty() {
-        return Err(Fault::usage(format!("--server {UNIX}: not the path of a socket")).into());
-    }
-    Ok(Address::Unix(path.into()))
+    ensure!(!path.is_empty(), UsageError::new(format!("--server {UNIX}: not the path of a socket")));
+    Ok(ServerEndpoint::Unix(path.into()))
 }
 
-/// Percent-encoding undone; text that is not UTF-8 then stays as it is.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
     let query = format!("_={}", text.replace('+', "%2B"));
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
     pairs.next().map_or_else(|| text.to_owned(), |(_, value)| value.into_owned())
 }
 
-/// Returns the text, a password in a URL replaced.
+/// Masks the password of a URL.
 pub fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
@@ -192,7 +180,7 @@ mod tests {
     }
 
     fn one(text: &str, db: &str) -> String {
-        let named = Named::parse(&[text.to_owned()], &system(db)).unwrap();
+        let named = NamedServers::parse(&[text.to_owned()], &system(db)).unwrap();
         named.servers[0].to_string()
     }
 
@@ -202,14 +190,14 @@ mod tests {
         assert_eq!(one("db.example:1", "redis"), "db.example:1");
         assert_eq!(one("::1", "postgres"), "[::1]:5432");
         assert_eq!(one("[::1]:77", "postgres"), "[::1]:77");
-        assert_eq!(Named::parse(&[], &system("scylla")).unwrap().servers[0].to_string(), "127.0.0.1:9042");
+        assert_eq!(NamedServers::parse(&[], &system("scylla")).unwrap().servers[0].to_string(), "127.0.0.1:9042");
     }
 
     #[test]
     fn a_socket_has_a_path() {
         assert_eq!(one("unix:/run/redis.sock", "redis"), "unix:/run/redis.sock");
         assert_eq!(one("unix:///run/redis.sock", "redis"), "unix:/run/redis.sock");
-        assert_eq!(socket("/s").unwrap(), Address::Unix("/s".into()));
+        assert_eq!(socket("/s").unwrap(), ServerEndpoint::Unix("/s".into()));
         assert!(socket("/s").unwrap().tcp().is_err());
         assert!(socket("").is_err());
     }
@@ -217,7 +205,7 @@ mod tests {
     #[test]
     fn a_url_has_it_all() {
         let url = "postgres://me:p%40ss+word@db.example:5433/things?sslmode=require".to_owned();
-        let named = Named::parse(&[url], &system("postgres")).unwrap();
+        let named = NamedServers::parse(&[url], &system("postgres")).unwrap();
         assert_eq!(named.servers[0].to_string(), "db.example:5433");
         assert_eq!(named.user().as_deref(), Some("me"));
         assert_eq!(named.password().as_deref(), Some("p@ss+word"));
@@ -228,10 +216,10 @@ mod tests {
     #[test]
     fn what_is_no_server_is_refused() {
         for text in ["", ":1", "host:0", "host:x", "host:70000", "mysql://host", "redis://"] {
-            assert!(Named::parse(&[text.to_owned()], &system("redis")).is_err(), "{text}");
+            assert!(NamedServers::parse(&[text.to_owned()], &system("redis")).is_err(), "{text}");
         }
         let two = ["redis://a".to_owned(), "redis://b".to_owned()];
-        assert!(Named::parse(&two, &system("redis")).is_err());
+        assert!(NamedServers::parse(&two, &system("redis")).is_err());
     }
 
     #[test]

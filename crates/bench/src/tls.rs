@@ -1,4 +1,4 @@
-//! Encryption of connections, the same for every driver: whom to trust.
+//! Certificate trust, shared by all drivers.
 
 use anyhow::{Context, Result, ensure};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,38 +9,36 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLogFile, RootCertSto
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Whom to trust.
 #[derive(Clone, Debug, Default)]
-pub struct Tls {
-    /// Authorities in a PEM file; those of the system without it.
+pub struct TlsTrust {
+    /// PEM file of authorities; the system's if absent.
     pub ca: Option<PathBuf>,
-    /// Anybody.
+    /// Accepts any certificate.
     pub insecure: bool,
 }
 
-impl Tls {
-    /// Makes one library the cryptography of everything that leaves the choice to the process.
+impl TlsTrust {
+    /// Sets the process-wide cryptography provider.
     pub fn install_provider() {
-        // Fails where one was chosen already, which is as good.
+        // Fails if one is already set, which is fine.
         let _ = aws_lc_rs::default_provider().install_default();
     }
 
-    /// The content of the PEM file, if one was named.
+    /// Returns the content of the PEM file, if any.
     pub fn authorities(&self) -> Result<Option<Vec<u8>>> {
         let read = |path: &PathBuf| std::fs::read(path).with_context(|| format!("--tls-ca {}", path.display()));
         self.ca.as_ref().map(read).transpose()
     }
 
-    /// What rustls needs to know.
     pub fn config(&self) -> Result<Arc<ClientConfig>> {
         let builder = ClientConfig::builder();
         let mut config = if self.insecure {
-            let anybody = Arc::new(Anybody(Arc::new(aws_lc_rs::default_provider())));
+            let anybody = Arc::new(AnyCertVerifier(Arc::new(aws_lc_rs::default_provider())));
             builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth()
         } else {
             builder.with_root_certificates(self.roots()?).with_no_client_auth()
         };
-        // Where SSLKEYLOGFILE says so, as `overhead capture --keylog` needs it.
+        // Honours SSLKEYLOGFILE, which `overhead capture --keylog` needs.
         config.key_log = Arc::new(KeyLogFile::new());
         Ok(Arc::new(config))
     }
@@ -62,11 +60,11 @@ impl Tls {
     }
 }
 
-/// Accepts every certificate, and checks that the server has its key.
+/// Accepts any certificate, but checks that the server has its key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

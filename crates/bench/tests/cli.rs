@@ -1,4 +1,4 @@
-//! The program as a whole, as far as it needs no server.
+//! Tests of the program that need no server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn help_fits_a_screen() {
     assert!(text.lines().count() <= 60 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }
 
-/// The long options that a text names.
+/// Returns the long options in a text.
 fn options(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
         .filter(|word| word.len() > 2 && word.starts_with("--"))
@@ -37,14 +37,14 @@ fn pages_and_completions_have_all_options() {
     let help = String::from_utf8(bench(&["--help"]).stdout).unwrap();
     let listed: String = help.lines().filter(|line| line.trim_start().starts_with('-')).collect::<Vec<_>>().join("\n");
     let mut wanted = options(&listed);
-    // Another name of --database.
+    // Alias of --database.
     wanted.remove("--keyspace");
     assert!(wanted.len() > 20 && wanted.contains("--setup-only"), "{wanted:?}");
     for place in
         ["man1/overhead-bench.1", "bash/overhead-bench.bash", "zsh/_overhead-bench", "fish/overhead-bench.fish"]
     {
         let text = fs::read_to_string(made.path().join(place)).unwrap();
-        // Pages have fonts and escapes; Fish has the names of long options behind -l.
+        // Man pages contain fonts and escapes; fish puts names of long options after -l.
         let text = text.replace("\\fB", " ").replace("\\fR", " ").replace('\\', "").replace("-l ", "--");
         let missing: Vec<_> = wanted.difference(&options(&text)).copied().collect();
         assert!(missing.is_empty(), "{place} has no {missing:?}");

@@ -1,18 +1,16 @@
-//! Names of keys: the prefix `ob` and four digits to the base 62, six bytes as in the reference measurement.
+//! Key names: the prefix `ob` and four base-62 digits, six bytes as in the reference measurement.
 
 use crate::data::{MAX_ROWS, RING};
 
-/// Length of a key.
 pub const LENGTH: usize = 6;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 const _: () = assert!(MAX_ROWS + RING + 500_000 < 62_u64.pow(4), "an id does not fit into its key");
 
-/// The key that tells that the others are ours; its value is the number of rows.
+/// Marks all other keys as made by this program. Its value is the number of rows.
 pub const MARKER: &str = "overhead-bench";
 
-/// Returns the key of a row.
 pub fn key(id: i64) -> [u8; LENGTH] {
     let mut key = *b"ob0000";
     let mut left = id as u64;

@@ -1,7 +1,7 @@
-//! What every driver can do, in one shape: open connections, run operations on them, make and remove the objects that
-//! they work on. What stores of keys and values make and remove stands in `store`, once for all of them.
+//! The interface of a driver: open connections, run operations on them, make and remove the objects they use. `store`
+//! implements the objects for all key-value stores.
 //!
-//! A module here is all that a database needs. It states what a *pipeline* is in its protocol, in its first lines.
+//! Each database has one module. Its first lines define a *pipeline* in its protocol.
 
 #[cfg(feature = "http")]
 pub mod http;
@@ -23,109 +23,99 @@ pub mod scylla;
 #[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
 mod store;
 
-use crate::data::Inserts;
-use crate::plan::Operation;
+use crate::data::InsertIds;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::Target;
+use crate::target::BenchTarget;
 use anyhow::Result;
-pub use objects::Objects;
+pub use objects::BenchObjects;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use std::fmt::Display;
 use std::future::Future;
 
-/// A client library, and a server that it is to talk to.
-pub trait Driver: Sized + Send + Sync + 'static {
-    /// One client's connection (to each server, where the client shards).
-    type Session: Session;
-    /// Whoever makes the rows and removes them.
-    type Objects: Objects;
+/// A client library and the server it connects to.
+pub trait DatabaseDriver: Sized + Send + Sync + 'static {
+    /// One client's connection, or one to each server if the client shards.
+    type Connection: DriverConnection;
+    /// Makes and removes the rows.
+    type Objects: BenchObjects;
 
-    /// The protocol it speaks.
     const PROTOCOL: Protocol;
-    /// Name of the crate.
+    /// Name of the driver's crate.
     const NAME: &'static str;
-    /// Its version.
     const VERSION: &'static str;
-    /// Whether rows can be inserted over rows.
-    const INSERTS: Inserts;
-    /// Whether it can connect to a socket of this machine that has a path.
+    const INSERT_IDS: InsertIds;
+    /// Accepts the path of a local socket.
     const SOCKETS: bool = false;
-    /// What it can ask for.
-    const OPERATIONS: &'static [Operation] = &Operation::REFERENCE;
+    const OPERATIONS: &'static [BenchOp] = &BenchOp::REFERENCE;
 
-    /// Takes the settings; nothing is sent yet. Fails on settings that the protocol does not have.
-    fn new(target: Target, options: Options) -> Result<Self>;
+    /// Validates the settings; sends nothing. Fails on settings that the protocol does not have.
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self>;
 
-    /// The settings as they are recorded.
+    /// Returns the settings for the record.
     fn settings(&self) -> LoadSettings;
 
-    /// What each server calls itself, in the order of the servers.
+    /// Returns the name and version of each server, in the order of the servers.
     fn versions(&self) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
 
-    /// Connects whoever makes the rows and removes them.
     fn objects(&self) -> impl Future<Output = Result<Self::Objects>> + Send;
 
     /// Connects one client and prepares it for these operations.
-    fn connect(&self, operations: &[Operation]) -> impl Future<Output = Result<Self::Session>> + Send;
+    fn connect(&self, operations: &[BenchOp]) -> impl Future<Output = Result<Self::Connection>> + Send;
 }
 
-/// One client.
-pub trait Session: Send + 'static {
-    /// Runs one operation on each id, together, and waits for all answers. Answers that are errors, or not what must be there,
-    /// are counted in `faults`.
+pub trait DriverConnection: Send + 'static {
+    /// Runs the operation on all ids together and waits for every answer. Counts errors and wrong rows in `faults`.
     fn run(
         &mut self,
-        operation: Operation,
+        operation: BenchOp,
         ids: &[i64],
         faults: &mut Faults,
-    ) -> impl Future<Output = Result<(), Lost>> + Send;
+    ) -> impl Future<Output = Result<(), ConnectionLost>> + Send;
 
-    /// Takes leave of the server, as far as the protocol has that.
+    /// Ends the session, if the protocol has a message for that.
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
-/// The connection is gone, and why.
+/// The reason why a connection is gone.
 #[derive(Debug)]
-pub struct Lost(pub String);
+pub struct ConnectionLost(pub String);
 
-impl Lost {
-    /// From what the driver said.
+impl ConnectionLost {
     pub fn new(error: impl Display) -> Self {
         Self(error.to_string())
     }
 }
 
-/// How operations are to be sent.
+/// Settings of the protocol and the workload.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DriverOptions {
     /// Rows to load.
     pub rows: u64,
-    /// Length of their text.
+    /// Length of a row's text.
     pub payload: usize,
-    /// Whether operations of `sysbench` are among those to be measured, and so its table among those to be made.
+    /// Also make and measure the `sysbench` table.
     pub oltp: bool,
-    /// The most operations that are sent together.
+    /// The largest pipeline.
     pub pipeline: u32,
-    /// Statements are prepared once per connection; `None` for the default.
+    /// Prepare statements once per connection; `None` for the driver's default.
     pub prepared: Option<bool>,
-    /// CQL: rows without the description of their columns.
+    /// CQL: rows without column descriptions.
     pub skip_metadata: Option<bool>,
-    /// PostgreSQL: values in binary.
+    /// PostgreSQL: binary values.
     pub binary: Option<bool>,
     /// RESP version.
     pub resp: Option<u8>,
-    /// RESP: a pipeline is one command that names all keys.
+    /// RESP: send a pipeline as one command.
     pub multi_key: Option<bool>,
-    /// Compression of messages.
-    pub compression: Option<Compression>,
-    /// Threads of the client.
+    pub compression: Option<DriverCompression>,
+    /// Client threads.
     pub threads: u32,
 }
 
-/// Compression of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Compression {
+pub enum DriverCompression {
     /// Messages as they are.
     None,
     /// CQL.
@@ -138,8 +128,7 @@ pub enum Compression {
     Zstd,
 }
 
-impl Compression {
-    /// Its name on the command line and in the record.
+impl DriverCompression {
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -151,28 +140,30 @@ impl Compression {
     }
 }
 
-impl Options {
-    /// Fails where an option is set that the protocol does not have; `known` are those it has.
-    pub fn only(&self, protocol: &str, known: &[&str]) -> Result<()> {
+impl DriverOptions {
+    /// Fails if an option is set that is not in `known`, the options of the protocol.
+    pub fn allow_only(&self, protocol: &str, known: &[&str]) -> Result<()> {
         let set = [
             ("--prepared", self.prepared.is_some()),
             ("--skip-metadata", self.skip_metadata.is_some()),
             ("--binary", self.binary.is_some()),
             ("--resp", self.resp.is_some()),
             ("--multi-key", self.multi_key.is_some()),
-            ("--compression", self.compression.is_some_and(|compression| compression != Compression::None)),
+            ("--compression", self.compression.is_some_and(|compression| compression != DriverCompression::None)),
         ];
         match set.iter().find(|(name, set)| *set && !known.contains(name)) {
-            Some((name, _)) => Err(crate::fault::Fault::usage(format!("{name}: {protocol} has no such thing")).into()),
+            Some((name, _)) => {
+                Err(crate::fault::UsageError::new(format!("{name}: {protocol} has no such thing")).into())
+            }
             None => Ok(()),
         }
     }
 }
 
-/// A row was read where none must be, or the other way round: the rows are not those of the workload.
-pub fn wrong_row(operation: Operation, id: i64) -> String {
+/// Returns the message for a wrong, missing or unexpected row.
+pub fn wrong_row(operation: BenchOp, id: i64) -> String {
     match operation {
-        Operation::Empty => format!("a row with id {id} was found, and must not be there"),
+        BenchOp::Empty => format!("a row with id {id} was found, and must not be there"),
         _ => format!(
             "the row with id {id} is not what must be there: were the rows made with the same --rows and --payload?"
         ),

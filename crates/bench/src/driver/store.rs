@@ -1,46 +1,43 @@
-//! Stores that have keys and values and nothing else make rows and remove them alike, once their driver says how.
+//! Makes and removes rows in any key-value store.
 
 use super::keys::key;
-use super::objects::Objects;
+use super::objects::BenchObjects;
 use crate::data::{MAX_ROWS, RING};
 use anyhow::{Result, bail};
 use std::future::Future;
 use std::ops::Range;
 
-/// A store that has keys and values and nothing else. A key marks the others as ours; its value is the number of rows.
-pub trait Store: Send {
-    /// What to do where keys of somebody else are in the way; empty where nothing helps.
+/// A key-value store. A marker key identifies the others as ours; its value is the number of rows.
+pub trait KeyValueStore: Send {
+    /// Advice if other keys are in the way; empty if there is none.
     const ADVICE: &'static str = "";
 
-    /// Returns the value of the marker; `None` where there is no marker.
+    /// Returns the value of the marker, if it exists.
     fn marked(&mut self) -> impl Future<Output = Result<Option<u64>>> + Send;
 
-    /// Sets the marker.
     fn mark(&mut self, rows: u64) -> impl Future<Output = Result<()>> + Send;
 
-    /// Removes the marker.
     fn unmark(&mut self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Stores these rows.
     fn load(&mut self, ids: &[i64], payload: usize) -> impl Future<Output = Result<()>> + Send;
 
-    /// Counts the rows of these that are there.
+    /// Returns how many of these rows exist.
     fn count(&mut self, ids: &[i64]) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Removes these rows, and counts those that were there.
+    /// Removes these rows. Returns how many existed.
     fn remove(&mut self, ids: &[i64]) -> impl Future<Output = Result<u64>> + Send;
 }
 
-/// Keys that one request names.
+/// Keys per request.
 const CHUNK: u64 = 1_000;
 
-/// How often keys are looked for while there still were some. Clients that write on and on are not ours.
+/// Passes until no key is left. Only foreign clients keep inserting for longer.
 const PASSES: u32 = 5;
 
-/// Ids of the rows that were inserted. They can be anywhere in the ring: inserts go on in it where the last run ended.
+/// Ids of inserted rows. An insert can be anywhere in the ring, which continues from the last run.
 const INSERTED: Range<u64> = MAX_ROWS..MAX_ROWS + RING;
 
-impl<S: Store> Objects for S {
+impl<S: KeyValueStore> BenchObjects for S {
     async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
         if !self.clean_up().await? {
             refuse_others(self, 0..rows).await?;
@@ -57,7 +54,7 @@ impl<S: Store> Objects for S {
         remove(self, INSERTED).await.map(drop)
     }
 
-    /// Goes on until there were none: what clients had sent when they were interrupted may be carried out while keys are removed.
+    /// Repeats until no key is left: requests of interrupted clients may still arrive.
     async fn clean_up(&mut self) -> Result<bool> {
         let Some(rows) = self.marked().await? else { return Ok(false) };
         for _ in 0..PASSES {
@@ -71,7 +68,7 @@ impl<S: Store> Objects for S {
     }
 }
 
-async fn remove(store: &mut impl Store, ids: Range<u64>) -> Result<u64> {
+async fn remove(store: &mut impl KeyValueStore, ids: Range<u64>) -> Result<u64> {
     let mut removed = 0;
     for ids in chunks(ids) {
         removed += store.remove(&ids).await?;
@@ -79,8 +76,8 @@ async fn remove(store: &mut impl Store, ids: Range<u64>) -> Result<u64> {
     Ok(removed)
 }
 
-/// Fails where a key exists that we would overwrite.
-async fn refuse_others<S: Store>(store: &mut S, ids: Range<u64>) -> Result<()> {
+/// Fails if a key exists that we would overwrite.
+async fn refuse_others<S: KeyValueStore>(store: &mut S, ids: Range<u64>) -> Result<()> {
     for ids in chunks(ids) {
         if store.count(&ids).await? > 0
             && let [first, .., last] | [first @ last] = ids.as_slice()
@@ -105,14 +102,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// A store in memory, with keys of its own and a limit on what is asked for at once.
+    /// An in-memory store that limits the keys per request.
     #[derive(Default)]
     struct Memory {
         rows: BTreeSet<i64>,
         marker: Option<u64>,
     }
 
-    impl Store for Memory {
+    impl KeyValueStore for Memory {
         const ADVICE: &'static str = "; look elsewhere";
 
         async fn marked(&mut self) -> Result<Option<u64>> {

@@ -1,50 +1,43 @@
-//! A key-value store over HTTP/1.1, by the crate `reqwest`.
+//! A key-value store over HTTP/1.1, with the `reqwest` crate.
 //!
-//! `read` and `empty` are `GET /get?key=K`, to which the value or status 404 is the answer; `insert` is `PUT /set?key=K` with the
-//! value as its body. A *pipeline* is one request for several keys: `POST /mget` with a key a line, answered by each value's length
-//! in a line and the value in another, or a line with -1; or `POST /mset` with lines of key, length and value. The lab's `httpkv` is
-//! such a store.
-//!
-//! Each client has one connection.
+//! `read` and `empty` are `GET /get?key=K`, answered with the value or status 404; `insert` is `PUT /set?key=K` with
+//! the value as the body. A *pipeline* is one request for several keys: `POST /mget` with one key per line, answered
+//! with a line of the value's length (-1 if missing) and the value; or `POST /mset` with lines of key, length and
+//! value. The lab's `httpkv` is such a store.
 
 mod objects;
 
 use super::keys::{LENGTH, key};
-use super::{Driver, Lost, Options, Session, wrong_row};
-use crate::data::{self, Inserts};
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
+use crate::data::{self, InsertIds};
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::Target;
-use anyhow::{Context, Result, bail};
+use crate::target::BenchTarget;
+use anyhow::{Context, Result, bail, ensure};
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use reqwest::header::SERVER;
 use reqwest::{Client, Response, StatusCode};
 
-/// The driver.
-pub struct Http {
-    target: Target,
-    options: Options,
+pub struct HttpDriver {
+    target: BenchTarget,
+    options: DriverOptions,
 }
 
-impl Driver for Http {
-    type Session = Connection;
-    type Objects = Connection;
+impl DatabaseDriver for HttpDriver {
+    type Connection = HttpConnection;
+    type Objects = HttpConnection;
 
     const PROTOCOL: Protocol = Protocol::Http;
     const NAME: &'static str = "reqwest";
     const VERSION: &'static str = env!("DRIVER_REQWEST");
-    const INSERTS: Inserts = Inserts::Ring;
+    const INSERT_IDS: InsertIds = InsertIds::Ring;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("HTTP", &[])?;
-        if target.servers.len() > 1 {
-            return Err(Fault::usage("--server: one server of a store over HTTP".to_owned()).into());
-        }
-        if target.database.is_some() {
-            return Err(Fault::usage("--database: a store over HTTP has none".to_owned()).into());
-        }
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("HTTP", &[])?;
+        ensure!(target.servers.len() == 1, UsageError::new("--server: one server of a store over HTTP"));
+        ensure!(target.database.is_none(), UsageError::new("--database: a store over HTTP has none"));
         Ok(Self { target, options })
     }
 
@@ -58,19 +51,19 @@ impl Driver for Http {
         Ok(vec![name.map(|name| name.replacen('/', " ", 1))])
     }
 
-    async fn objects(&self) -> Result<Connection> {
+    async fn objects(&self) -> Result<HttpConnection> {
         self.open()
     }
 
-    async fn connect(&self, _: &[Operation]) -> Result<Connection> {
+    async fn connect(&self, _: &[BenchOp]) -> Result<HttpConnection> {
         let connection = self.open()?;
         connection.send_get("stats").await.context("no connection")?.bytes().await?;
         Ok(connection)
     }
 }
 
-impl Http {
-    fn open(&self) -> Result<Connection> {
+impl HttpDriver {
+    fn open(&self) -> Result<HttpConnection> {
         let mut builder = Client::builder().no_proxy().http1_only().pool_max_idle_per_host(1);
         builder = builder.connect_timeout(self.target.timeout).tcp_nodelay(true);
         if let Some(tls) = &self.target.tls {
@@ -78,7 +71,7 @@ impl Http {
         }
         let Some(server) = self.target.servers.first() else { bail!("no server") };
         let scheme = if self.target.tls.is_some() { "https" } else { "http" };
-        Ok(Connection {
+        Ok(HttpConnection {
             client: builder.build()?,
             base: format!("{scheme}://{server}"),
             login: self.target.user.clone().map(|user| (user, self.target.password.clone())),
@@ -87,8 +80,8 @@ impl Http {
     }
 }
 
-/// One client, and with it one connection.
-pub struct Connection {
+/// A client limited to one connection.
+pub struct HttpConnection {
     client: Client,
     /// Scheme, host and port.
     base: String,
@@ -96,27 +89,26 @@ pub struct Connection {
     payload: usize,
 }
 
-impl Session for Connection {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for HttpConnection {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         let done = match (operation, ids) {
-            (Operation::Insert, [id]) => self.set(*id, faults).await,
-            (Operation::Insert, _) => self.set_many(ids, faults).await,
+            (BenchOp::Insert, [id]) => self.set(*id, faults).await,
+            (BenchOp::Insert, _) => self.set_many(ids, faults).await,
             (_, [id]) => self.get(operation, *id, faults).await,
             _ => self.get_many(operation, ids, faults).await,
         };
-        done.map_err(Lost::new)
+        done.map_err(ConnectionLost::new)
     }
 
     async fn close(self) {}
 }
 
-impl Connection {
-    /// Asks by `GET`.
+impl HttpConnection {
     async fn send_get(&self, path: &str) -> Result<Response, reqwest::Error> {
         self.login(self.client.get(format!("{}/{path}", self.base))).send().await
     }
 
-    /// Asks by `POST`, of which the answer is a body.
+    /// Returns the status and body.
     async fn send_post(&self, path: &str, body: Vec<u8>) -> Result<(StatusCode, Vec<u8>), reqwest::Error> {
         let answer = self.login(self.client.post(format!("{}/{path}", self.base))).body(body).send().await?;
         Ok((answer.status(), answer.bytes().await?.into()))
@@ -129,14 +121,14 @@ impl Connection {
         }
     }
 
-    async fn get(&self, operation: Operation, id: i64, faults: &mut Faults) -> Result<(), reqwest::Error> {
+    async fn get(&self, operation: BenchOp, id: i64, faults: &mut Faults) -> Result<(), reqwest::Error> {
         let key = key(id);
         let answer = self.send_get(&format!("get?key={}", name(&key))).await?;
         let status = answer.status();
         let row = answer.bytes().await?;
         let is_right = match operation {
-            Operation::Empty => status == StatusCode::NOT_FOUND,
-            _ => status.is_success() && self.is_row(id, &row),
+            BenchOp::Empty => status == StatusCode::NOT_FOUND,
+            _ => status.is_success() && data::is_blob(&row, id, self.payload),
         };
         if !is_right && (status.is_success() || status == StatusCode::NOT_FOUND) {
             faults.add(wrong_row(operation, id));
@@ -146,7 +138,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn get_many(&self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), reqwest::Error> {
+    async fn get_many(&self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), reqwest::Error> {
         let (status, body) = self.send_post("mget", lines(ids)).await?;
         if !status.is_success() {
             faults.add_all(ids.len(), status);
@@ -155,8 +147,8 @@ impl Connection {
         let mut rows = objects::values(&body);
         for &id in ids {
             let is_right = match rows.next() {
-                Some(Some(row)) => operation != Operation::Empty && self.is_row(id, row),
-                Some(None) => operation == Operation::Empty,
+                Some(Some(row)) => operation != BenchOp::Empty && data::is_blob(row, id, self.payload),
+                Some(None) => operation == BenchOp::Empty,
                 None => false,
             };
             if !is_right {
@@ -183,18 +175,14 @@ impl Connection {
         }
         Ok(())
     }
-
-    fn is_row(&self, id: i64, row: &[u8]) -> bool {
-        row.len() == 8 + data::VECTOR * 4 + self.payload && row.starts_with(&id.to_be_bytes())
-    }
 }
 
-/// A key as text: it is made of letters and digits.
+/// Returns a key as text: it only has ASCII letters and digits.
 fn name(key: &[u8; LENGTH]) -> &str {
     std::str::from_utf8(key).unwrap_or_default()
 }
 
-/// The keys of these rows, one a line.
+/// Returns the keys, one per line.
 fn lines(ids: &[i64]) -> Vec<u8> {
     ids.iter().flat_map(|&id| key(id).into_iter().chain(*b"\n")).collect()
 }

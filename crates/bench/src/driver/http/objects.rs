@@ -1,13 +1,13 @@
-//! The keys of a benchmark, and rows as the store takes and gives them.
+//! Benchmark keys, and the request and answer formats of the store.
 
-use super::{Connection, lines};
+use super::{HttpConnection, lines};
 use crate::data::blob;
 use crate::driver::keys::{MARKER, key};
-use crate::driver::store::Store;
+use crate::driver::store::KeyValueStore;
 use anyhow::{Context, Result, ensure};
 use reqwest::StatusCode;
 
-impl Store for Connection {
+impl KeyValueStore for HttpConnection {
     async fn marked(&mut self) -> Result<Option<u64>> {
         let answer = self.send_get(&format!("get?key={MARKER}")).await?;
         if answer.status() == StatusCode::NOT_FOUND {
@@ -44,7 +44,7 @@ impl Store for Connection {
     }
 }
 
-/// The body of an answer, unless it is an error.
+/// Returns the body, or an error for a failure status.
 fn succeeded((status, body): (StatusCode, Vec<u8>)) -> Result<Vec<u8>> {
     ensure!(
         status.is_success(),
@@ -53,7 +53,7 @@ fn succeeded((status, body): (StatusCode, Vec<u8>)) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Rows as `/mset` takes them: lines of key, length and value.
+/// Encodes rows for `/mset`: lines of key, length and value.
 pub fn pairs(ids: &[i64], payload: usize) -> Vec<u8> {
     let pair = |&id: &i64| {
         let row = blob(id, payload);
@@ -62,7 +62,7 @@ pub fn pairs(ids: &[i64], payload: usize) -> Vec<u8> {
     ids.iter().flat_map(pair).collect()
 }
 
-/// The values in an answer of `/mget`: a line with the length and the value, or -1 for none.
+/// Decodes an answer of `/mget`: a line with the length, then the value; -1 for a missing one.
 pub fn values(body: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let mut left = body;
     std::iter::from_fn(move || {

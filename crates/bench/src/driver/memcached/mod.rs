@@ -1,40 +1,39 @@
-//! memcached, by the crate `async-memcached`, in its text protocol.
+//! memcached's text protocol, with the `async-memcached` crate.
 //!
-//! A row is one value of bytes. `read` and `empty` are `get`, `insert` is `set`. A *pipeline* is one `get` of several keys, or
-//! several `set`s that are sent before the first answer is waited for.
+//! A row is one value. `read` and `empty` are `get`, `insert` is `set`. A *pipeline* is one `get` of several keys, or
+//! several `set`s sent before the first answer is read.
 
 mod objects;
 
 use super::keys::{LENGTH, key};
-use super::{Driver, Lost, Options, Session, wrong_row};
-use crate::data::{self, Inserts};
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
+use crate::data::{self, InsertIds};
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::{Address, Target};
+use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Context, Result, bail};
 use async_memcached::{AsciiProtocol, Client, Error, Status};
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 
-/// The driver.
-pub struct Memcached {
-    target: Target,
-    options: Options,
+pub struct MemcachedDriver {
+    target: BenchTarget,
+    options: DriverOptions,
 }
 
-impl Driver for Memcached {
-    type Session = Connection;
+impl DatabaseDriver for MemcachedDriver {
+    type Connection = MemcachedConnection;
     type Objects = Client;
 
     const PROTOCOL: Protocol = Protocol::Memcache;
     const NAME: &'static str = "async-memcached";
     const VERSION: &'static str = env!("DRIVER_ASYNC_MEMCACHED");
-    const INSERTS: Inserts = Inserts::Ring;
+    const INSERT_IDS: InsertIds = InsertIds::Ring;
     const SOCKETS: bool = true;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("memcached", &[])?;
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("memcached", &[])?;
         let unknown = [
             ("--server: one server of memcached", target.servers.len() > 1),
             ("--database: memcached has none", target.database.is_some()),
@@ -42,7 +41,7 @@ impl Driver for Memcached {
             ("--user: this driver of memcached has none", target.user.is_some() || target.password.is_some()),
         ];
         match unknown.iter().find(|(_, is_set)| *is_set) {
-            Some((name, _)) => Err(Fault::usage((*name).to_owned()).into()),
+            Some((name, _)) => Err(UsageError::new((*name).to_owned()).into()),
             None => Ok(Self { target, options }),
         }
     }
@@ -61,18 +60,18 @@ impl Driver for Memcached {
         self.open().await
     }
 
-    async fn connect(&self, _: &[Operation]) -> Result<Connection> {
-        Ok(Connection { client: self.open().await?, payload: self.options.payload })
+    async fn connect(&self, _: &[BenchOp]) -> Result<MemcachedConnection> {
+        Ok(MemcachedConnection { client: self.open().await?, payload: self.options.payload })
     }
 }
 
-impl Memcached {
+impl MemcachedDriver {
     async fn open(&self) -> Result<Client> {
         let Some(server) = self.target.servers.first() else { bail!("no server") };
         let connected = tokio::time::timeout(self.target.timeout, greet(url_of(server)?)).await;
         let client = match connected {
             Ok(Ok(client)) => Ok(client),
-            // What the driver makes of it hides why.
+            // The driver's own message hides the cause.
             Ok(Err(Error::Connect(error) | Error::Io(error))) => Err(error.into()),
             Ok(Err(error)) => Err(error.into()),
             Err(late) => Err(anyhow::Error::from(late)),
@@ -81,17 +80,17 @@ impl Memcached {
     }
 }
 
-/// Returns where a server is, as the driver wants it.
-fn url_of(server: &Address) -> Result<String> {
+/// Returns the URL that the driver expects.
+fn url_of(server: &ServerEndpoint) -> Result<String> {
     let url = match server {
-        Address::Tcp { .. } => format!("tcp://{server}"),
-        Address::Unix(path) => {
+        ServerEndpoint::Tcp { .. } => format!("tcp://{server}"),
+        ServerEndpoint::Unix(path) => {
             let path = std::path::absolute(path)?;
             let file = url::Url::from_file_path(&path).ok().map(|url| url.path().to_owned());
-            // The driver does not undo the encoding of what a URL cannot hold.
+            // The driver does not decode escapes in the URL.
             let plain = file.filter(|plain| Some(plain.as_str()) == path.to_str());
             let refused = || {
-                Fault::usage(format!(
+                UsageError::new(format!(
                     "--server {server}: this driver takes no such path; use letters, digits, `.`, `_` and `-`"
                 ))
             };
@@ -101,23 +100,23 @@ fn url_of(server: &Address) -> Result<String> {
     Ok(url)
 }
 
-/// Connects, and asks for the version: a server that is there answers.
+/// Connects and requests the version, to check that the server answers.
 async fn greet(server: String) -> Result<Client, Error> {
     let mut client = Client::new(server).await?;
     client.version().await?;
     Ok(client)
 }
 
-/// One client, and with it one connection.
-pub struct Connection {
+/// A client with one connection.
+pub struct MemcachedConnection {
     client: Client,
     payload: usize,
 }
 
-impl Session for Connection {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for MemcachedConnection {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         let done = match (operation, ids) {
-            (Operation::Insert, _) => self.set(ids, faults).await,
+            (BenchOp::Insert, _) => self.set(ids, faults).await,
             (_, [id]) => self.get(operation, *id, faults).await,
             _ => self.get_many(operation, ids, faults).await,
         };
@@ -127,18 +126,18 @@ impl Session for Connection {
     async fn close(self) {}
 }
 
-impl Connection {
-    async fn get(&mut self, operation: Operation, id: i64, faults: &mut Faults) -> Result<(), Error> {
+impl MemcachedConnection {
+    async fn get(&mut self, operation: BenchOp, id: i64, faults: &mut Faults) -> Result<(), Error> {
         let value = found(self.client.get(key(id)).await)?;
         let row = value.as_ref().and_then(|value| value.data.as_deref());
         self.check(operation, id, row, faults);
         Ok(())
     }
 
-    async fn get_many(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Error> {
+    async fn get_many(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), Error> {
         let keys: Vec<_> = ids.iter().map(|&id| key(id)).collect();
         let found = found(self.client.get_multi(keys).await)?;
-        // Values come in the order of their keys; what is not there is left out.
+        // Values arrive in the order of their keys; missing ones are left out.
         let mut found = found.iter().peekable();
         for &id in ids {
             let value = found.next_if(|value| value.key == key(id));
@@ -160,12 +159,10 @@ impl Connection {
         Ok(())
     }
 
-    fn check(&self, operation: Operation, id: i64, row: Option<&[u8]>, faults: &mut Faults) {
+    fn check(&self, operation: BenchOp, id: i64, row: Option<&[u8]>, faults: &mut Faults) {
         let is_right = match (operation, row) {
-            (Operation::Empty, None) => true,
-            (Operation::Read, Some(row)) => {
-                row.len() == 8 + data::VECTOR * 4 + self.payload && row.starts_with(&id.to_be_bytes())
-            }
+            (BenchOp::Empty, None) => true,
+            (BenchOp::Read, Some(row)) => data::is_blob(row, id, self.payload),
             _ => false,
         };
         if !is_right {
@@ -174,7 +171,7 @@ impl Connection {
     }
 }
 
-/// What was found; the driver takes it for an error where nothing was.
+/// Turns "not found", an error in the driver, into an empty result.
 fn found<T: Default>(answer: Result<T, Error>) -> Result<T, Error> {
     match answer {
         Err(Error::Protocol(Status::NotFound)) => Ok(T::default()),
@@ -182,13 +179,13 @@ fn found<T: Default>(answer: Result<T, Error>) -> Result<T, Error> {
     }
 }
 
-/// An error of the server is a fault; an error of the connection ends it.
-fn fail(error: &Error, count: usize, faults: &mut Faults) -> Result<(), Lost> {
+/// Counts errors of the server; returns errors of the connection.
+fn fail(error: &Error, count: usize, faults: &mut Faults) -> Result<(), ConnectionLost> {
     match error {
         Error::Protocol(status) => {
             faults.add_all(count, status);
             Ok(())
         }
-        _ => Err(Lost::new(error)),
+        _ => Err(ConnectionLost::new(error)),
     }
 }

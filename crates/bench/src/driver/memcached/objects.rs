@@ -1,13 +1,13 @@
-//! The keys of a benchmark.
+//! Benchmark keys in memcached.
 
 use super::found;
 use crate::data::blob;
 use crate::driver::keys::{MARKER, key};
-use crate::driver::store::Store;
+use crate::driver::store::KeyValueStore;
 use anyhow::{Context, Result};
 use async_memcached::{AsciiProtocol, Client};
 
-impl Store for Client {
+impl KeyValueStore for Client {
     async fn marked(&mut self) -> Result<Option<u64>> {
         let Some(marker) = found(self.get(MARKER).await)? else { return Ok(None) };
         let rows = String::from_utf8_lossy(&marker.data.unwrap_or_default()).parse();
@@ -30,22 +30,22 @@ impl Store for Client {
     }
 
     async fn count(&mut self, ids: &[i64]) -> Result<u64> {
-        Ok(those_there(self, ids).await?.len() as u64)
+        Ok(existing_keys(self, ids).await?.len() as u64)
     }
 
     async fn remove(&mut self, ids: &[i64]) -> Result<u64> {
-        let keys = those_there(self, ids).await?;
+        let keys = existing_keys(self, ids).await?;
         if !keys.is_empty() {
             self.delete_multi_no_reply(&keys).await?;
-            // What is answered after it says that all of it was carried out.
+            // An answer to a later request shows that the server has processed the deletes.
             self.version().await?;
         }
         Ok(keys.len() as u64)
     }
 }
 
-/// The keys of these rows that are there.
-async fn those_there(client: &mut Client, ids: &[i64]) -> Result<Vec<Vec<u8>>> {
+/// Returns the keys of these rows that exist.
+async fn existing_keys(client: &mut Client, ids: &[i64]) -> Result<Vec<Vec<u8>>> {
     let keys: Vec<_> = ids.iter().map(|&id| key(id)).collect();
     let values = found(client.get_multi(keys).await)?;
     Ok(values.into_iter().map(|value| value.key).collect())

@@ -1,21 +1,21 @@
-//! MongoDB and what speaks its protocol, by the crate `mongodb`.
+//! MongoDB and compatible servers, with the `mongodb` crate.
 //!
-//! `read` and `empty` are `find` by `_id` with a limit of 1, `insert` is `insert` of one document. The protocol has one
-//! request in flight per connection, so a *pipeline* is one request for several rows: `find` by `$in`, or `insert` of
-//! several documents.
+//! `read` and `empty` are `find` by `_id` with a limit of 1, `insert` inserts one document. A connection has one
+//! request in flight, so a *pipeline* is one request for several rows: `find` with `$in`, or `insert` of several
+//! documents.
 //!
-//! Each client has a pool of one connection. The driver adds one or two that watch the server, which are idle but for a
+//! Each client has a pool of one connection. The driver opens one or two more to monitor the server, which only send a
 //! `hello` every 10 s.
 
 mod objects;
 
-use super::{Compression, Driver, Lost, Options, Session, wrong_row};
-use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, Inserts, NAMESPACE, ROWS_TABLE};
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions, wrong_row};
+use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, InsertIds, NAMESPACE, ROWS_TABLE};
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::{Address, Target};
-use anyhow::{Result, anyhow, ensure};
+use crate::target::{BenchTarget, ServerEndpoint};
+use anyhow::{Result, anyhow, bail, ensure};
 use futures_util::TryStreamExt;
 use mongodb::bson::{RawDocumentBuf, cstr, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind};
@@ -24,26 +24,25 @@ use mongodb::{Client, Collection, Database};
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 
-/// The driver.
-pub struct Mongo {
-    target: Target,
-    options: Options,
+pub struct MongoDriver {
+    target: BenchTarget,
+    options: DriverOptions,
     database: String,
 }
 
-impl Driver for Mongo {
-    type Session = Connection;
+impl DatabaseDriver for MongoDriver {
+    type Connection = MongoConnection;
     type Objects = Database;
 
     const PROTOCOL: Protocol = Protocol::Mongo;
     const NAME: &'static str = "mongodb";
     const VERSION: &'static str = env!("DRIVER_MONGODB");
-    const INSERTS: Inserts = Inserts::Fresh;
+    const INSERT_IDS: InsertIds = InsertIds::Fresh;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("MongoDB", &["--compression"])?;
-        if options.compression == Some(Compression::Lz4) {
-            return Err(Fault::usage("--compression: MongoDB has snappy, zlib and zstd".to_owned()).into());
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("MongoDB", &["--compression"])?;
+        if options.compression == Some(DriverCompression::Lz4) {
+            bail!(UsageError::new("--compression: MongoDB has snappy, zlib and zstd"));
         }
         let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         Ok(Self { target, options, database })
@@ -51,7 +50,7 @@ impl Driver for Mongo {
 
     fn settings(&self) -> LoadSettings {
         LoadSettings {
-            compression: Some(self.options.compression.unwrap_or(Compression::None).name().to_owned()),
+            compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
             ..LoadSettings::default()
@@ -62,8 +61,8 @@ impl Driver for Mongo {
         let client = self.open().await?;
         let admin = client.database("admin");
         let version = objects::version(&admin).await.map_err(in_short)?;
-        if let Some(wanted) = self.options.compression.filter(|wanted| *wanted != Compression::None) {
-            // A server that does not know it is silently sent messages as they are.
+        if let Some(wanted) = self.options.compression.filter(|wanted| *wanted != DriverCompression::None) {
+            // The driver silently skips compression that the server does not support.
             let offered = objects::offers(&admin, wanted.name()).await.map_err(in_short)?;
             ensure!(offered, "--compression {}: the server does not offer it", wanted.name());
         }
@@ -75,11 +74,11 @@ impl Driver for Mongo {
         self.database().await
     }
 
-    async fn connect(&self, _: &[Operation]) -> Result<Connection> {
+    async fn connect(&self, _: &[BenchOp]) -> Result<MongoConnection> {
         let client = self.open().await?;
         client.warm_connection_pool().await;
         let database = client.database(&self.database);
-        Ok(Connection {
+        Ok(MongoConnection {
             rows: database.collection(ROWS_TABLE),
             empty: database.collection(EMPTY_TABLE),
             inserted: database.collection(INSERT_TABLE),
@@ -89,7 +88,7 @@ impl Driver for Mongo {
     }
 }
 
-impl Mongo {
+impl MongoDriver {
     async fn database(&self) -> Result<Database> {
         Ok(self.open().await?.database(&self.database))
     }
@@ -103,7 +102,7 @@ impl Mongo {
         let mut options = if let Some(url) = &target.url {
             ClientOptions::parse(url.as_str()).await?
         } else {
-            let address = |server: &Address| -> Result<ServerAddress> {
+            let address = |server: &ServerEndpoint| -> Result<ServerAddress> {
                 let (host, port) = server.tcp()?;
                 Ok(ServerAddress::Tcp { host: host.to_owned(), port: Some(port) })
             };
@@ -123,17 +122,16 @@ impl Mongo {
             options.tls = Some(built.build().into());
         }
         options.compressors = match self.options.compression {
-            Some(Compression::Snappy) => Some(vec![Compressor::Snappy]),
-            Some(Compression::Zlib) => Some(vec![Compressor::Zlib { level: None }]),
-            Some(Compression::Zstd) => Some(vec![Compressor::Zstd { level: None }]),
+            Some(DriverCompression::Snappy) => Some(vec![Compressor::Snappy]),
+            Some(DriverCompression::Zlib) => Some(vec![Compressor::Zlib { level: None }]),
+            Some(DriverCompression::Zstd) => Some(vec![Compressor::Zstd { level: None }]),
             _ => options.compressors,
         };
         Ok(options)
     }
 }
 
-/// One client.
-pub struct Connection {
+pub struct MongoConnection {
     client: Client,
     rows: Collection<RawDocumentBuf>,
     empty: Collection<RawDocumentBuf>,
@@ -141,15 +139,15 @@ pub struct Connection {
     payload: usize,
 }
 
-impl Session for Connection {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for MongoConnection {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         let result = match (operation, ids) {
-            (Operation::Insert, [id]) => self.inserted.insert_one(document(*id, self.payload)).await.map(drop),
-            (Operation::Insert, _) => {
+            (BenchOp::Insert, [id]) => self.inserted.insert_one(document(*id, self.payload)).await.map(drop),
+            (BenchOp::Insert, _) => {
                 let documents = ids.iter().map(|&id| document(id, self.payload));
                 self.inserted.insert_many(documents).await.map(drop)
             }
-            (Operation::Empty, _) => find(&self.empty, operation, ids, faults).await,
+            (BenchOp::Empty, _) => find(&self.empty, operation, ids, faults).await,
             _ => find(&self.rows, operation, ids, faults).await,
         };
         result.or_else(|error| fail(&error, ids.len(), faults))
@@ -162,11 +160,11 @@ impl Session for Connection {
 
 async fn find(
     collection: &Collection<RawDocumentBuf>,
-    operation: Operation,
+    operation: BenchOp,
     ids: &[i64],
     faults: &mut Faults,
 ) -> Result<(), Error> {
-    let wanted = operation == Operation::Read;
+    let wanted = operation == BenchOp::Read;
     if let [id] = *ids {
         let row = collection.find_one(doc! { "_id": id }).await?;
         let found = row.as_deref().map(|row| row.get_i64("_id").ok());
@@ -176,7 +174,7 @@ async fn find(
         return Ok(());
     }
     let mut missing: Vec<i64> = if wanted { ids.to_vec() } else { Vec::new() };
-    // One batch holds them all, so that there is nothing to ask for afterwards.
+    // Return all rows in one batch, so that no `getMore` follows.
     let rows = collection.find(doc! { "_id": { "$in": ids } }).batch_size(ids.len() as u32 + 1).await?;
     let rows: Vec<RawDocumentBuf> = rows.try_collect().await?;
     for row in rows {
@@ -184,7 +182,7 @@ async fn find(
         if !missing.contains(&id) {
             faults.add(wrong_row(operation, id));
         }
-        // The same row may be asked for twice, and comes once.
+        // A row requested twice is returned once.
         missing.retain(|&wanted| wanted != id);
     }
     for id in missing {
@@ -201,18 +199,18 @@ pub fn document(id: i64, payload: usize) -> RawDocumentBuf {
     document
 }
 
-/// What the server says is a fault; everything else means that there is no connection.
-fn fail(error: &Error, count: usize, faults: &mut Faults) -> Result<(), Lost> {
+/// Counts errors of the server; other errors mean that the connection is lost.
+fn fail(error: &Error, count: usize, faults: &mut Faults) -> Result<(), ConnectionLost> {
     match &*error.kind {
         ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::InsertMany(_) => {
             faults.add_all(count, short(&error.to_string()));
             Ok(())
         }
-        _ => Err(Lost::new(short(&error.to_string()))),
+        _ => Err(ConnectionLost::new(short(&error.to_string()))),
     }
 }
 
-/// The driver's errors tell all that they know of the cluster; what is wrong comes last.
+/// The driver's errors describe the whole cluster; the cause comes last.
 fn short(error: &str) -> &str {
     let kind = error.rsplit("Kind: ").next().unwrap_or(error);
     kind.split(", labels: ").next().unwrap_or(kind)

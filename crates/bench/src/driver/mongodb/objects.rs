@@ -1,22 +1,22 @@
-//! Three collections: made, removed, and told from everybody else's by a collection that marks them as ours.
+//! Makes and removes three collections. A further collection marks them as ours.
 
 use super::{document, in_short};
 use crate::data::{INSERT_TABLE, MARK, ROWS_TABLE, TABLES};
-use crate::driver::Objects;
+use crate::driver::BenchObjects;
 use anyhow::{Result, bail};
 use mongodb::Database;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-/// Marks the database's collections as ours; its one document says so.
+/// Marks the other collections of the database as ours.
 const MARKER: &str = "overhead_bench";
 
-/// Documents in one request.
+/// Documents per request.
 const CHUNK: u64 = 1_000;
 
-/// How often collections are dropped that are there again: an insert that was under way makes one.
+/// Attempts to drop collections: a pending insert can recreate one.
 const PASSES: u32 = 5;
 
-impl Objects for Database {
+impl BenchObjects for Database {
     async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
         set_up(self, rows, payload).await.map_err(in_short)
     }
@@ -31,7 +31,7 @@ impl Objects for Database {
     }
 }
 
-/// Loads the rows, after what an earlier run has left is removed.
+/// Removes leftovers of an earlier run, then loads the rows.
 async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
     clean_up(database).await?;
     let there = database.list_collection_names().await?;
@@ -53,7 +53,7 @@ async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
     Ok(())
 }
 
-/// Removes our collections, and the database if it holds nothing else; false where there is nothing of ours.
+/// Removes our collections, and the database if it is empty then. Returns false if there is nothing of ours.
 async fn clean_up(database: &Database) -> Result<bool> {
     let there = database.list_collection_names().await?;
     if !there.iter().any(|name| name == MARKER) {
@@ -74,22 +74,22 @@ async fn clean_up(database: &Database) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the server would compress messages so.
+/// Returns whether the server supports this compression.
 pub async fn offers(admin: &Database, compression: &str) -> Result<bool> {
     let hello = admin.run_command(doc! { "hello": 1, "compression": [compression] }).await?;
     let offered = hello.get_array("compression").into_iter().flatten();
     Ok(offered.into_iter().any(|offer| offer.as_str() == Some(compression)))
 }
 
-/// What the server calls itself.
+/// Returns the server's name and version.
 pub async fn version(admin: &Database) -> Result<Option<String>> {
     let info = admin.run_command(doc! { "buildInfo": 1 }).await?;
-    // FerretDB adds its own fields to those of the MongoDB that it stands in for.
+    // FerretDB adds fields to the ones of the MongoDB version it emulates.
     if let Some(version) = info.get_document("ferretdb").ok().and_then(|ferretdb| ferretdb.get_str("version").ok()) {
         return Ok(Some(format!("FerretDB {}", version.trim_start_matches('v'))));
     }
     if let Ok(version) = info.get_str("ferretdbVersion") {
-        // One that is built into another program does not know it.
+        // An embedded FerretDB reports "unknown".
         let version = version.trim_start_matches('v').replace("unknown", "");
         return Ok(Some(format!("FerretDB {version}").trim_end().to_owned()));
     }

@@ -1,73 +1,72 @@
-//! `MySQL`, `MariaDB` and what speaks their protocol, by the crate `mysql_async`.
+//! `MySQL`, `MariaDB` and compatible servers, with the `mysql_async` crate.
 //!
-//! The driver has one request in flight per connection, so a *pipeline* is one request for several rows: a `SELECT` by `IN`, or an
+//! A connection has one request in flight, so a *pipeline* is one request for several rows: a `SELECT` with `IN`, or an
 //! `INSERT` of several rows. `oltp-range` has no pipeline.
 //!
 //! | `--prepared on` | `--prepared off` |
 //! |---|---|
 //! | `COM_STMT_EXECUTE` of a statement prepared once, values and rows in binary | `COM_QUERY`, values and rows as text |
 //!
-//! `oltp-insert` is a `COM_QUERY` in both, as in `sysbench`. The vector of a row is a `VARBINARY(64)`, as there are no arrays. The
-//! driver asks each connection for two variables at its start. It writes no log of TLS keys.
+//! `oltp-insert` is always a `COM_QUERY`, as in `sysbench`. There are no arrays, so the vector is a `VARBINARY(64)`.
+//! The driver queries two variables on each new connection. It does not log TLS keys.
 
 mod objects;
 mod statement;
 mod text;
 
-use super::{Compression, Driver, Lost, Options, Session};
-use crate::data::{Inserts, NAMESPACE};
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
+use crate::data::{InsertIds, NAMESPACE};
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::Target;
-use crate::tls::Tls;
-use anyhow::{Context, Result, ensure};
+use crate::target::BenchTarget;
+use crate::tls::TlsTrust;
+use anyhow::{Context, Result, bail, ensure};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
-use objects::Tables;
+use objects::MysqlTables;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
-use statement::Statements;
+use statement::MysqlStatements;
 
-/// The user where nothing else is said.
+/// Default user.
 const SUPERUSER: &str = "root";
 
-/// The driver.
-pub struct Mysql {
-    options: Options,
+pub struct MysqlDriver {
+    options: DriverOptions,
     database: String,
     /// Without a database.
     server: OptsBuilder,
     tls: bool,
 }
 
-impl Driver for Mysql {
-    type Session = Connection;
-    type Objects = Tables;
+impl DatabaseDriver for MysqlDriver {
+    type Connection = MysqlConnection;
+    type Objects = MysqlTables;
 
     const PROTOCOL: Protocol = Protocol::Mysql;
     const NAME: &'static str = "mysql_async";
     const VERSION: &'static str = env!("DRIVER_MYSQL_ASYNC");
-    const INSERTS: Inserts = Inserts::Fresh;
-    const OPERATIONS: &'static [Operation] = &Operation::ALL;
+    const INSERT_IDS: InsertIds = InsertIds::Fresh;
+    const OPERATIONS: &'static [BenchOp] = &BenchOp::ALL;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("MySQL", &["--prepared", "--compression"])?;
-        if !matches!(options.compression, None | Some(Compression::None | Compression::Zlib)) {
-            return Err(Fault::usage("--compression: this driver of MySQL has zlib".to_owned()).into());
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("MySQL", &["--prepared", "--compression"])?;
+        if !matches!(options.compression, None | Some(DriverCompression::None | DriverCompression::Zlib)) {
+            bail!(UsageError::new("--compression: this driver of MySQL has zlib"));
         }
         let [server] = target.servers.as_slice() else {
-            return Err(Fault::usage("--server: one is enough for MySQL".to_owned()).into());
+            bail!(UsageError::new("--server: one is enough for MySQL"));
         };
         let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         if !database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(Fault::usage("--database: letters, digits and _".to_owned()).into());
+            bail!(UsageError::new("--database: letters, digits and _"));
         }
         let (host, port) = server.tcp()?;
-        // It would change to the server's socket, where nothing is captured.
+        // The driver would switch to the server's local socket, which cannot be captured.
         let mut opts = OptsBuilder::default().ip_or_hostname(host).tcp_port(port).prefer_socket(false);
         opts = opts.user(Some(target.user.as_deref().unwrap_or(SUPERUSER))).pass(target.password.clone());
-        if options.compression == Some(Compression::Zlib) {
+        if options.compression == Some(DriverCompression::Zlib) {
             opts = opts.compression(mysql_async::Compression::default());
         }
         if let Some(tls) = &target.tls {
@@ -79,7 +78,7 @@ impl Driver for Mysql {
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             prepared: Some(self.options.prepared != Some(false)),
-            compression: Some(self.options.compression.unwrap_or(Compression::None).name().to_owned()),
+            compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
             tls: self.tls,
             threads: self.options.threads,
             ..LoadSettings::default()
@@ -88,8 +87,8 @@ impl Driver for Mysql {
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
         let mut connection = self.open(None).await?;
-        if self.options.compression == Some(Compression::Zlib) {
-            // A server that does not know it is silently sent packets as they are.
+        if self.options.compression == Some(DriverCompression::Zlib) {
+            // The driver silently skips compression that the server does not support.
             let status: Option<(String, String)> = connection.query_first("SHOW STATUS LIKE 'Compression'").await?;
             let is_on = status.is_some_and(|(_, value)| value.eq_ignore_ascii_case("on"));
             ensure!(is_on, "--compression zlib: the server does not offer it");
@@ -99,29 +98,29 @@ impl Driver for Mysql {
         Ok(vec![version.map(|version| objects::version(&version))])
     }
 
-    async fn objects(&self) -> Result<Tables> {
+    async fn objects(&self) -> Result<MysqlTables> {
         let connection = self.open(None).await?;
-        Ok(Tables { connection, database: self.database.clone(), oltp: self.options.oltp })
+        Ok(MysqlTables { connection, database: self.database.clone(), oltp: self.options.oltp })
     }
 
-    async fn connect(&self, operations: &[Operation]) -> Result<Connection> {
-        if self.options.pipeline > 1 && operations.contains(&Operation::OltpRange) {
-            return Err(Fault::usage("--pipeline: oltp-range has none".to_owned()).into());
+    async fn connect(&self, operations: &[BenchOp]) -> Result<MysqlConnection> {
+        if self.options.pipeline > 1 && operations.contains(&BenchOp::OltpRange) {
+            bail!(UsageError::new("--pipeline: oltp-range has none"));
         }
         let mut connection = self.open(Some(&self.database)).await?;
-        let statements = Statements::prepare(&mut connection, &self.options, operations).await?;
-        Ok(Connection { connection, statements })
+        let statements = MysqlStatements::prepare(&mut connection, &self.options, operations).await?;
+        Ok(MysqlConnection { connection, statements })
     }
 }
 
-impl Mysql {
+impl MysqlDriver {
     async fn open(&self, database: Option<&str>) -> Result<Conn> {
         Ok(Conn::new(Opts::from(self.server.clone().db_name(database))).await?)
     }
 }
 
-/// What the driver is to trust: its own authorities are those of a list in it, not those of the system.
-fn ssl(tls: &Tls) -> Result<SslOpts> {
+/// Returns the trust settings. Uses the system's authorities, not the list built into the driver.
+fn ssl(tls: &TlsTrust) -> Result<SslOpts> {
     if tls.insecure {
         return Ok(SslOpts::default().with_danger_accept_invalid_certs(true));
     }
@@ -132,21 +131,20 @@ fn ssl(tls: &Tls) -> Result<SslOpts> {
     Ok(SslOpts::default().with_root_certs(authorities).with_disable_built_in_roots(true))
 }
 
-/// One client.
-pub struct Connection {
+pub struct MysqlConnection {
     connection: Conn,
-    statements: Statements,
+    statements: MysqlStatements,
 }
 
-impl Session for Connection {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for MysqlConnection {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         let done = self.statements.run(&mut self.connection, operation, ids, faults).await;
         done.or_else(|error| match error {
             mysql_async::Error::Server(error) => {
                 faults.add_all(ids.len(), error);
                 Ok(())
             }
-            error => Err(Lost::new(error)),
+            error => Err(ConnectionLost::new(error)),
         })
     }
 

@@ -1,32 +1,31 @@
-//! A database with its tables: made, removed, and told from everybody else's by the comments of the tables.
+//! Makes and removes a database with its tables. Their comments mark them as ours.
 
 use super::text;
 use crate::data::{EMPTY_TABLE, INSERT_TABLE, MARK, TABLES};
-use crate::driver::Objects;
-use crate::plan::Operation;
+use crate::driver::BenchObjects;
+use crate::plan::BenchOp;
 use crate::sbtest;
 use anyhow::{Context, Result, bail};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// The rest of the comment where the database was made as well.
+/// End of the comment if the database was made too.
 const DATABASE_TOO: &str = ", with its database";
 
-/// Bytes of rows in one statement, below every server's default of the longest one.
+/// Bytes of rows per statement, below the default limit of every server.
 const CHUNK: usize = 256 << 10;
 
-/// The most that a column of the type `TEXT` holds.
+/// Maximum length of a `TEXT` column.
 const TEXT: usize = 65_535;
 
-/// The tables on a connection.
-pub struct Tables {
+pub struct MysqlTables {
     pub connection: Conn,
     pub database: String,
-    /// The table of `sysbench` is made too.
+    /// Also make the `sysbench` table.
     pub oltp: bool,
 }
 
-impl Objects for Tables {
+impl BenchObjects for MysqlTables {
     async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
         self.clean_up().await?;
         let there = self.tables().await?;
@@ -47,12 +46,12 @@ impl Objects for Tables {
             let columns = format!("id BIGINT PRIMARY KEY, `vector` VARBINARY(64), payload {text}");
             self.connection.query_drop(format!("CREATE TABLE {table} ({columns}) COMMENT = '{comment}'")).await?;
         }
-        let insert = text::sql(Operation::Insert).replace(INSERT_TABLE, crate::data::ROWS_TABLE);
-        self.load(&insert, rows, |id| text::values(Operation::Insert, id, payload)).await?;
+        let insert = text::sql(BenchOp::Insert).replace(INSERT_TABLE, crate::data::ROWS_TABLE);
+        self.load(&insert, rows, |id| text::values(BenchOp::Insert, id, payload)).await?;
         if self.oltp {
             self.connection.query_drop(oltp_table(&comment)).await?;
-            let insert = text::sql(Operation::OltpInsert);
-            self.load(&insert, rows, |id| text::values(Operation::OltpInsert, id, payload)).await?;
+            let insert = text::sql(BenchOp::OltpInsert);
+            self.load(&insert, rows, |id| text::values(BenchOp::OltpInsert, id, payload)).await?;
         }
         Ok(())
     }
@@ -62,14 +61,14 @@ impl Objects for Tables {
             self.connection.query_drop(format!("TRUNCATE TABLE {}.{table}", self.database)).await?;
         }
         if self.oltp {
-            // What was inserted has numbers above those of the rows that were loaded.
+            // Inserted rows have higher ids than loaded ones.
             let delete = format!("DELETE FROM {}.{} WHERE id > {rows}", self.database, sbtest::TABLE);
             self.connection.query_drop(delete).await?;
         }
         Ok(())
     }
 
-    /// Removes the database too, if it was made with the tables and holds nothing else.
+    /// Also removes the database if it was made with the tables and is empty.
     async fn clean_up(&mut self) -> Result<bool> {
         let there = self.tables().await?;
         let ours = |(name, comment): &&(String, String)| is_named_as_ours(name) && comment.starts_with(MARK);
@@ -87,8 +86,8 @@ impl Objects for Tables {
     }
 }
 
-impl Tables {
-    /// Names and comments of the tables in the database.
+impl MysqlTables {
+    /// Returns names and comments of the tables.
     async fn tables(&mut self) -> Result<Vec<(String, String)>> {
         let question = "SELECT table_name, table_comment FROM information_schema.tables WHERE table_schema = ?";
         Ok(self.connection.exec(question, (&self.database,)).await?)
@@ -100,7 +99,7 @@ impl Tables {
         Ok(found.is_some())
     }
 
-    /// Inserts so many rows, of which `values` makes the text in brackets.
+    /// Inserts rows; `values` returns one in parentheses.
     async fn load(&mut self, insert: &str, rows: u64, values: impl Fn(i64) -> String) -> Result<()> {
         let mut statement = String::with_capacity(CHUNK + (1 << 10));
         for id in 0..rows.cast_signed() {
@@ -122,15 +121,14 @@ fn is_named_as_ours(table: &str) -> bool {
     TABLES.into_iter().chain([sbtest::TABLE]).any(|ours| ours == table)
 }
 
-/// The statement that makes the table of `sysbench`.
 fn oltp_table(comment: &str) -> String {
     let (table, columns) = (sbtest::TABLE, "id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL");
     let texts = "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id), KEY k_1 (k)";
     format!("CREATE TABLE {table} ({columns}, {texts}) COMMENT = '{comment}'")
 }
 
-/// Returns name and version of a server, out of what `VERSION()` says. Those that are compatible put their own name behind the
-/// version that they are compatible with.
+/// Returns the server's name and version from `VERSION()`. Compatible servers append their name to the version they
+/// emulate.
 pub fn version(version: &str) -> String {
     for (name, is_behind) in [("TiDB", true), ("OceanBase", true), ("MariaDB", false)] {
         if let Some((before, behind)) = version.split_once(name) {

@@ -1,28 +1,31 @@
-//! The operations, prepared or as text.
+//! Runs the operations, prepared or as text.
 
 use super::text;
 use crate::data;
-use crate::driver::{Options, wrong_row};
-use crate::plan::Operation;
+use crate::driver::{DriverOptions, wrong_row};
+use crate::plan::BenchOp;
 use crate::sbtest;
 use crate::stats::Faults;
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, Error, Params, Statement, Value};
 use std::collections::HashSet;
 
-/// How to ask for each operation on one connection.
-pub struct Statements {
-    /// By operation, for so many rows at once as were asked for last; empty where nothing is prepared.
-    prepared: [Option<(Statement, usize)>; Operation::ALL.len()],
+/// Prepared statements of one connection.
+pub struct MysqlStatements {
+    /// By operation, with the number of rows it was prepared for.
+    prepared: [Option<(Statement, usize)>; BenchOp::ALL.len()],
     is_prepared: bool,
     rows: u64,
     payload: usize,
 }
 
-impl Statements {
-    /// Prepares what is needed for the operations.
-    pub async fn prepare(connection: &mut Conn, options: &Options, operations: &[Operation]) -> Result<Self, Error> {
-        let prepared = [const { None }; Operation::ALL.len()];
+impl MysqlStatements {
+    pub async fn prepare(
+        connection: &mut Conn,
+        options: &DriverOptions,
+        operations: &[BenchOp],
+    ) -> Result<Self, Error> {
+        let prepared = [const { None }; BenchOp::ALL.len()];
         let is_prepared = options.prepared != Some(false);
         let mut statements = Self { prepared, is_prepared, rows: options.rows, payload: options.payload };
         for &operation in operations {
@@ -33,18 +36,13 @@ impl Statements {
         Ok(statements)
     }
 
-    /// What `sysbench` prepares, and all of the workload, if it is to be.
-    fn prepares(&self, operation: Operation) -> bool {
-        self.is_prepared && operation != Operation::OltpInsert
+    /// Returns whether the operation is prepared. `sysbench` does not prepare inserts.
+    fn prepares(&self, operation: BenchOp) -> bool {
+        self.is_prepared && operation != BenchOp::OltpInsert
     }
 
-    /// Returns the statement for so many rows; the one for another number of rows is closed.
-    async fn statement(
-        &mut self,
-        connection: &mut Conn,
-        operation: Operation,
-        rows: usize,
-    ) -> Result<Statement, Error> {
+    /// Returns the statement for `rows` rows; closes one for another number of rows.
+    async fn statement(&mut self, connection: &mut Conn, operation: BenchOp, rows: usize) -> Result<Statement, Error> {
         let place = &mut self.prepared[operation as usize];
         if let Some((statement, _)) = place.as_ref().filter(|(_, of)| *of == rows) {
             return Ok(statement.clone());
@@ -57,35 +55,34 @@ impl Statements {
         Ok(statement)
     }
 
-    /// Runs one operation on each id, together.
     pub async fn run(
         &mut self,
         connection: &mut Conn,
-        operation: Operation,
+        operation: BenchOp,
         ids: &[i64],
         faults: &mut Faults,
     ) -> Result<(), Error> {
         match operation {
-            Operation::Insert | Operation::OltpInsert => {
-                self.ask::<Value>(connection, operation, ids).await?;
+            BenchOp::Insert | BenchOp::OltpInsert => {
+                self.query::<Value>(connection, operation, ids).await?;
                 let inserted = connection.affected_rows();
                 if inserted != ids.len() as u64 {
                     faults.add_all(ids.len(), format!("{inserted} rows were inserted instead of {}", ids.len()));
                 }
             }
-            Operation::Empty | Operation::Read => {
-                let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = self.ask(connection, operation, ids).await?;
+            BenchOp::Empty | BenchOp::Read => {
+                let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = self.query(connection, operation, ids).await?;
                 self.check(operation, ids, &rows, faults);
             }
-            Operation::OltpPoint | Operation::OltpRange => {
-                let rows: Vec<String> = self.ask(connection, operation, ids).await?;
+            BenchOp::OltpPoint | BenchOp::OltpRange => {
+                let rows: Vec<String> = self.query(connection, operation, ids).await?;
                 self.check_texts(operation, ids, &rows, faults);
             }
         }
         Ok(())
     }
 
-    async fn ask<T>(&mut self, connection: &mut Conn, operation: Operation, ids: &[i64]) -> Result<Vec<T>, Error>
+    async fn query<T>(&mut self, connection: &mut Conn, operation: BenchOp, ids: &[i64]) -> Result<Vec<T>, Error>
     where
         T: FromRow + Send + 'static,
     {
@@ -97,33 +94,33 @@ impl Statements {
         connection.exec(statement, Params::Positional(values)).await
     }
 
-    /// The values of one row, in the order of their question marks.
-    fn values(&self, operation: Operation, id: i64) -> Vec<Value> {
+    /// Returns the values of a row in the order of its placeholders.
+    fn values(&self, operation: BenchOp, id: i64) -> Vec<Value> {
         let (first, last) = sbtest::ids(operation, id);
         match operation {
-            Operation::Insert => vec![id.into(), text::vector(id).into(), data::payload(id, self.payload).into()],
-            Operation::OltpPoint => vec![first.into()],
-            Operation::OltpRange => vec![first.into(), last.into()],
+            BenchOp::Insert => vec![id.into(), text::vector(id).into(), data::payload(id, self.payload).into()],
+            BenchOp::OltpPoint => vec![first.into()],
+            BenchOp::OltpRange => vec![first.into(), last.into()],
             _ => vec![id.into()],
         }
     }
 
-    /// The same row may be asked for twice, and comes once.
-    fn check(&self, operation: Operation, ids: &[i64], rows: &[(i64, Vec<u8>, Vec<u8>)], faults: &mut Faults) {
+    /// Rows requested twice are returned once.
+    fn check(&self, operation: BenchOp, ids: &[i64], rows: &[(i64, Vec<u8>, Vec<u8>)], faults: &mut Faults) {
         let wanted: HashSet<i64> = ids.iter().copied().collect();
         for (id, vector, payload) in rows {
             let is_whole = vector.len() == data::VECTOR * 4 && payload.len() == self.payload;
-            if operation == Operation::Empty || !is_whole || !wanted.contains(id) {
+            if operation == BenchOp::Empty || !is_whole || !wanted.contains(id) {
                 faults.add(wrong_row(operation, *id));
             }
         }
         let there: HashSet<i64> = rows.iter().map(|(id, ..)| *id).collect();
-        for &id in ids.iter().filter(|id| operation == Operation::Read && !there.contains(id)) {
+        for &id in ids.iter().filter(|id| operation == BenchOp::Read && !there.contains(id)) {
             faults.add(wrong_row(operation, id));
         }
     }
 
-    fn check_texts(&self, operation: Operation, ids: &[i64], rows: &[String], faults: &mut Faults) {
+    fn check_texts(&self, operation: BenchOp, ids: &[i64], rows: &[String], faults: &mut Faults) {
         let there: HashSet<&str> = rows.iter().map(|text| text.trim_end()).collect();
         for &id in ids {
             if !there.contains(sbtest::groups(id, sbtest::C).as_str()) {

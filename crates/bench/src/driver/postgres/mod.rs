@@ -1,62 +1,61 @@
-//! PostgreSQL and what speaks its protocol, by the crate `tokio-postgres`.
+//! PostgreSQL and compatible servers, with the `tokio-postgres` crate.
 //!
-//! A *pipeline* sends its queries one after the other without waiting for answers; each has a `Sync` of its own, so one
-//! that fails does not take the others with it.
+//! A *pipeline* sends its queries without waiting for answers. Each ends with its own `Sync`, so a failure does not
+//! affect the others.
 //!
 //! | | `--prepared on` | `--prepared off` |
 //! |---|---|---|
 //! | `--binary on` | `Bind`, `Execute` of a statement prepared once | `Parse`, `Bind`, `Describe`, `Execute` each time |
 //! | `--binary off` | `EXECUTE name(…)` as a simple query | the statement with its values as a simple query |
 //!
-//! `oltp-insert` is a simple query in every one of them, as in `sysbench`.
+//! `oltp-insert` is always a simple query, as in `sysbench`.
 
 mod objects;
 mod oltp;
 mod statement;
 mod tls;
 
-use super::{Driver, Lost, Options, Session, wrong_row};
-use crate::data::Inserts;
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
+use crate::data::InsertIds;
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::Target;
-use anyhow::Result;
+use crate::target::BenchTarget;
+use anyhow::{Result, bail};
 use futures_util::future::join_all;
-use objects::Tables;
+use objects::PostgresTables;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
-use statement::Statements;
-use tls::Connector;
+use statement::PostgresStatements;
+use tls::MakeRustlsConnect;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Error};
 
-/// The user, and the user's database, where nothing else is said.
+/// Default user and database.
 const SUPERUSER: &str = "postgres";
 
-/// The driver.
-pub struct Postgres {
-    target: Target,
-    options: Options,
+pub struct PostgresDriver {
+    target: BenchTarget,
+    options: DriverOptions,
     config: Config,
-    connector: Connector,
+    connector: MakeRustlsConnect,
 }
 
-impl Driver for Postgres {
-    type Session = Connection;
-    type Objects = Tables;
+impl DatabaseDriver for PostgresDriver {
+    type Connection = PostgresConnection;
+    type Objects = PostgresTables;
 
     const PROTOCOL: Protocol = Protocol::Pgwire;
     const NAME: &'static str = "tokio-postgres";
     const VERSION: &'static str = env!("DRIVER_TOKIO_POSTGRES");
-    const INSERTS: Inserts = Inserts::Fresh;
-    const OPERATIONS: &'static [Operation] = &Operation::ALL;
+    const INSERT_IDS: InsertIds = InsertIds::Fresh;
+    const OPERATIONS: &'static [BenchOp] = &BenchOp::ALL;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("PostgreSQL", &["--prepared", "--binary"])?;
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("PostgreSQL", &["--prepared", "--binary"])?;
         let [server] = target.servers.as_slice() else {
-            return Err(Fault::usage("--server: one is enough for PostgreSQL".to_owned()).into());
+            bail!(UsageError::new("--server: one is enough for PostgreSQL"));
         };
         let user = target.user.as_deref().unwrap_or(SUPERUSER);
         let mut config = Config::new();
@@ -67,7 +66,7 @@ impl Driver for Postgres {
             config.password(password);
         }
         config.ssl_mode(if target.tls.is_some() { SslMode::Require } else { SslMode::Disable });
-        let connector = Connector::new(target.tls.as_ref())?;
+        let connector = MakeRustlsConnect::new(target.tls.as_ref())?;
         Ok(Self { target, options, config, connector })
     }
 
@@ -82,50 +81,43 @@ impl Driver for Postgres {
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
-        Ok(vec![objects::version(&self.open().await?.client).await?])
+        Ok(vec![objects::version(&self.open().await?.0).await?])
     }
 
-    async fn objects(&self) -> Result<Tables> {
-        Ok(Tables { client: self.open().await?.client, oltp: self.options.oltp })
+    async fn objects(&self) -> Result<PostgresTables> {
+        Ok(PostgresTables { client: self.open().await?.0, oltp: self.options.oltp })
     }
 
-    async fn connect(&self, operations: &[Operation]) -> Result<Connection> {
-        let Open { client, task } = self.open().await?;
-        let statements = Statements::prepare(&client, &self.options, operations).await?;
-        Ok(Connection { client, task, statements })
+    async fn connect(&self, operations: &[BenchOp]) -> Result<PostgresConnection> {
+        let (client, task) = self.open().await?;
+        let statements = PostgresStatements::prepare(&client, &self.options, operations).await?;
+        Ok(PostgresConnection { client, task, statements })
     }
 }
 
-/// A connection and the task that reads and writes it; the task gives the reason when it ends early.
-struct Open {
-    client: Client,
-    task: JoinHandle<Option<Error>>,
-}
-
-impl Postgres {
-    async fn open(&self) -> Result<Open> {
+impl PostgresDriver {
+    /// Connects, and spawns the task that drives the connection. The task returns why it ended early.
+    async fn open(&self) -> Result<(Client, JoinHandle<Option<Error>>)> {
         let (client, connection) = self.config.connect(self.connector.clone()).await?;
-        let task = tokio::spawn(async move { connection.await.err() });
-        Ok(Open { client, task })
+        Ok((client, tokio::spawn(async move { connection.await.err() })))
     }
 }
 
-/// One client.
-pub struct Connection {
+pub struct PostgresConnection {
     client: Client,
     task: JoinHandle<Option<Error>>,
-    statements: Statements,
+    statements: PostgresStatements,
 }
 
-impl Session for Connection {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for PostgresConnection {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         if let [id] = *ids {
             let answer = self.statements.run(&self.client, operation, id).await;
-            return self.take(operation, id, answer, faults).await;
+            return self.check(operation, id, answer, faults).await;
         }
         let answers = join_all(ids.iter().map(|&id| self.statements.run(&self.client, operation, id))).await;
         for (&id, answer) in ids.iter().zip(answers) {
-            self.take(operation, id, answer, faults).await?;
+            self.check(operation, id, answer, faults).await?;
         }
         Ok(())
     }
@@ -136,21 +128,21 @@ impl Session for Connection {
     }
 }
 
-impl Connection {
-    async fn take(
+impl PostgresConnection {
+    async fn check(
         &mut self,
-        operation: Operation,
+        operation: BenchOp,
         id: i64,
         answer: Result<bool, Error>,
         faults: &mut Faults,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), ConnectionLost> {
         match answer {
             Ok(true) => {}
             Ok(false) => faults.add(wrong_row(operation, id)),
             Err(error) if self.client.is_closed() => {
-                // The task knows more than that the connection is closed.
+                // The task knows why the connection is closed.
                 let reason = (&mut self.task).await.ok().flatten();
-                return Err(Lost(text_of(reason.as_ref().unwrap_or(&error))));
+                return Err(ConnectionLost(text_of(reason.as_ref().unwrap_or(&error))));
             }
             Err(error) => faults.add(text_of(&error)),
         }
@@ -158,7 +150,7 @@ impl Connection {
     }
 }
 
-/// Returns the server's own words, where there are any.
+/// Returns the server's message, if there is one.
 fn text_of(error: &Error) -> String {
     use std::error::Error as _;
     match (error.as_db_error(), error.source()) {

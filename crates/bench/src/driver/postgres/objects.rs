@@ -1,8 +1,8 @@
-//! A schema with its tables: made, removed, and told from everybody else's by its comment.
+//! Makes and removes a schema with its tables. Its comment marks it as ours.
 
 use super::statement::array;
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, MARK, NAMESPACE, ROWS_TABLE, TABLES};
-use crate::driver::Objects;
+use crate::driver::BenchObjects;
 use crate::sbtest;
 use anyhow::{Result, bail};
 use bytes::Bytes;
@@ -10,17 +10,16 @@ use futures_util::SinkExt;
 use std::fmt::Write;
 use tokio_postgres::{Client, CopyInSink};
 
-/// Bytes of rows that are sent in one message.
+/// Bytes of rows per message.
 const CHUNK: usize = 64 << 10;
 
-/// The schema on a connection.
-pub struct Tables {
+pub struct PostgresTables {
     pub client: Client,
-    /// The table of `sysbench` is made too.
+    /// Also make the `sysbench` table.
     pub oltp: bool,
 }
 
-impl Objects for Tables {
+impl BenchObjects for PostgresTables {
     async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
         if !self.clean_up().await? && exists(&self.client).await? {
             bail!(
@@ -43,7 +42,7 @@ impl Objects for Tables {
             load(client, &copy, rows, oltp_row).await?;
             write!(filled, ", {NAMESPACE}.{}", sbtest::TABLE)?;
         }
-        // Not everything that speaks the protocol has it, and it is a kindness to those that do.
+        // Optional: not every compatible server supports it.
         let _ = client.batch_execute(&format!("VACUUM ANALYZE {filled}")).await;
         Ok(())
     }
@@ -51,14 +50,14 @@ impl Objects for Tables {
     async fn remove_inserted(&mut self, rows: u64) -> Result<()> {
         self.client.batch_execute(&format!("TRUNCATE {NAMESPACE}.{INSERT_TABLE}, {NAMESPACE}.{EMPTY_TABLE}")).await?;
         if self.oltp {
-            // Serial numbers of inserted rows follow those of the rows that were loaded.
+            // Inserted rows have higher serial numbers than loaded ones.
             let delete = format!("DELETE FROM {NAMESPACE}.{} WHERE id > {rows}", sbtest::TABLE);
             self.client.batch_execute(&delete).await?;
         }
         Ok(())
     }
 
-    /// Fails where somebody put more into the schema.
+    /// Fails if the schema contains other objects.
     async fn clean_up(&mut self) -> Result<bool> {
         let ours = "SELECT FROM pg_namespace n JOIN pg_description d ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass \
                     WHERE n.nspname = $1 AND d.description = $2";
@@ -72,7 +71,7 @@ impl Objects for Tables {
     }
 }
 
-/// Copies so many rows, each a line of text.
+/// Copies `rows` rows, each a line of text.
 async fn load(client: &Client, copy: &str, rows: u64, line: impl Fn(i64) -> String) -> Result<()> {
     let sink: CopyInSink<Bytes> = client.copy_in(copy).await?;
     tokio::pin!(sink);
@@ -88,14 +87,13 @@ async fn load(client: &Client, copy: &str, rows: u64, line: impl Fn(i64) -> Stri
     Ok(())
 }
 
-/// The statements that make the table of `sysbench`.
 fn oltp_table() -> String {
     let (table, columns) = (sbtest::TABLE, "id SERIAL, k INTEGER DEFAULT 0 NOT NULL");
     let texts = "c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)";
     format!("CREATE TABLE {NAMESPACE}.{table} ({columns}, {texts}); CREATE INDEX k_1 ON {NAMESPACE}.{table} (k);")
 }
 
-/// A row of it for `COPY`; its id is the next serial number.
+/// Returns a row for `COPY`, without its serial id.
 fn oltp_row(id: i64) -> String {
     format!("{}\t{}\t{}\n", sbtest::k(id), sbtest::groups(id, sbtest::C), sbtest::groups(id, sbtest::PAD))
 }
@@ -105,13 +103,13 @@ async fn exists(client: &Client) -> Result<bool> {
     Ok(!rows.is_empty())
 }
 
-/// Name and version of the server, out of what `version()` says.
+/// Returns the server's name and version.
 pub async fn version(client: &Client) -> Result<Option<String>> {
     let row = client.query_one("SELECT version()", &[]).await?;
     Ok(short(row.try_get(0)?))
 }
 
-/// `PostgreSQL 15.18 (Debian …) on …` without its end; of the forks, all words up to the number.
+/// Shortens `PostgreSQL 15.18 (Debian …) on …` to the words up to the version number, which works for forks too.
 fn short(version: &str) -> Option<String> {
     let words = version.split_whitespace();
     let end = words.clone().position(|word| word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()))?;

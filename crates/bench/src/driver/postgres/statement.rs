@@ -1,94 +1,91 @@
-//! The operations in the four ways in which they can be sent.
+//! The operations in the four query modes.
 
 use super::oltp;
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, NAMESPACE, ROWS_TABLE};
-use crate::driver::Options;
-use crate::plan::Operation;
+use crate::driver::DriverOptions;
+use crate::plan::BenchOp;
 use std::fmt::Write;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
-/// How to ask for each operation on one connection.
-pub struct Statements {
-    how: How,
+/// The query mode of a connection, with its prepared statements.
+pub struct PostgresStatements {
+    how: QueryMode,
     rows: u64,
     payload: usize,
 }
 
-/// How what is not a simple query of its own is sent.
-pub enum How {
-    /// `Bind` and `Execute` of what was prepared; by operation.
-    Prepared([Option<Statement>; Operation::ALL.len()]),
-    /// All messages each time.
+pub enum QueryMode {
+    /// `Bind` and `Execute` of a prepared statement, by operation.
+    Prepared([Option<Statement>; BenchOp::ALL.len()]),
+    /// All messages of the extended protocol each time.
     Unnamed,
-    /// Simple queries that name a statement prepared by SQL.
+    /// Simple queries that execute a statement prepared with SQL.
     TextPrepared,
-    /// Simple queries.
+    /// Simple queries with the values in the text.
     Text,
 }
 
-impl Statements {
-    /// Prepares what is needed for the operations, and nothing else: the names of statements get longer with their number.
-    pub async fn prepare(client: &Client, options: &Options, operations: &[Operation]) -> Result<Self, Error> {
+impl PostgresStatements {
+    /// Prepares only the needed statements: the driver's statement names grow with their number.
+    pub async fn prepare(client: &Client, options: &DriverOptions, operations: &[BenchOp]) -> Result<Self, Error> {
         if operations.iter().any(|operation| operation.is_oltp()) {
-            // Statements of sysbench name its table alone.
+            // `sysbench` statements do not qualify their table.
             client.batch_execute(&format!("SET search_path = {NAMESPACE}")).await?;
         }
-        let operations = operations.iter().filter(|&&operation| operation != Operation::OltpInsert);
+        let operations = operations.iter().filter(|&&operation| operation != BenchOp::OltpInsert);
         let how = match (options.prepared != Some(false), options.binary != Some(false)) {
             (true, true) => {
-                let mut statements = [const { None }; Operation::ALL.len()];
+                let mut statements = [const { None }; BenchOp::ALL.len()];
                 for &operation in operations {
                     statements[operation as usize] = Some(client.prepare(&sql(operation)).await?);
                 }
-                How::Prepared(statements)
+                QueryMode::Prepared(statements)
             }
-            (false, true) => How::Unnamed,
+            (false, true) => QueryMode::Unnamed,
             (true, false) => {
                 for &operation in operations {
                     let (name, types) = (name(operation), parameters(operation));
                     client.batch_execute(&format!("PREPARE {name} ({types}) AS {}", sql(operation))).await?;
                 }
-                How::TextPrepared
+                QueryMode::TextPrepared
             }
-            (false, false) => How::Text,
+            (false, false) => QueryMode::Text,
         };
         Ok(Self { how, rows: options.rows, payload: options.payload })
     }
 
-    /// Runs one operation; whether the answer is what it must be.
-    pub async fn run(&self, client: &Client, operation: Operation, id: i64) -> Result<bool, Error> {
+    /// Runs one operation. Returns whether the answer is correct.
+    pub async fn run(&self, client: &Client, operation: BenchOp, id: i64) -> Result<bool, Error> {
         match (&self.how, operation) {
-            (_, Operation::OltpInsert) => oltp::insert(client, id).await,
-            (how, Operation::OltpPoint | Operation::OltpRange) => {
-                oltp::select(how, client, operation, id, self.rows).await
-            }
-            (How::Prepared(statements), Operation::Insert) => {
+            (_, BenchOp::OltpInsert) => oltp::insert(client, id).await,
+            (how, BenchOp::OltpPoint | BenchOp::OltpRange) => oltp::select(how, client, operation, id, self.rows).await,
+            (QueryMode::Prepared(statements), BenchOp::Insert) => {
                 let Some(statement) = &statements[operation as usize] else { return Ok(false) };
                 let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
                 Ok(client.execute(statement, &[&id, &&vector[..], &payload]).await? == 1)
             }
-            (How::Prepared(statements), _) => {
+            (QueryMode::Prepared(statements), _) => {
                 let Some(statement) = &statements[operation as usize] else { return Ok(false) };
                 let row = client.query_opt(statement, &[&id]).await?;
                 Ok(row.map(|row| row.get::<_, i64>(0)) == expected(operation, id))
             }
-            (How::Unnamed, Operation::Insert) => {
+            (QueryMode::Unnamed, BenchOp::Insert) => {
                 let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
                 let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
                     [(&id, Type::INT8), (&&vector[..], Type::INT4_ARRAY), (&payload, Type::TEXT)];
                 Ok(client.execute_typed(&sql(operation), &values).await? == 1)
             }
-            (How::Unnamed, _) => {
+            (QueryMode::Unnamed, _) => {
                 let row = client.query_typed_opt(&sql(operation), &[(&id, Type::INT8)]).await?;
                 Ok(row.map(|row| row.get::<_, i64>(0)) == expected(operation, id))
             }
-            (How::TextPrepared, _) => {
+            (QueryMode::TextPrepared, _) => {
                 let values = literals(operation, id, self.payload);
                 let text = format!("EXECUTE {}({values})", name(operation));
                 Ok(is_expected(operation, id, &client.simple_query(&text).await?))
             }
-            (How::Text, _) => {
+            (QueryMode::Text, _) => {
                 let values = literals(operation, id, self.payload);
                 let text = sql(operation).replace(placeholders(operation), &values);
                 Ok(is_expected(operation, id, &client.simple_query(&text).await?))
@@ -97,13 +94,12 @@ impl Statements {
     }
 }
 
-/// Returns the id in the first row.
-fn expected(operation: Operation, id: i64) -> Option<i64> {
-    (operation == Operation::Read).then_some(id)
+fn expected(operation: BenchOp, id: i64) -> Option<i64> {
+    (operation == BenchOp::Read).then_some(id)
 }
 
-fn is_expected(operation: Operation, id: i64, answer: &[SimpleQueryMessage]) -> bool {
-    if operation == Operation::Insert {
+fn is_expected(operation: BenchOp, id: i64, answer: &[SimpleQueryMessage]) -> bool {
+    if operation == BenchOp::Insert {
         return matches!(answer, [.., SimpleQueryMessage::CommandComplete(1)]);
     }
     let row = answer.iter().find_map(|message| match message {
@@ -113,50 +109,49 @@ fn is_expected(operation: Operation, id: i64, answer: &[SimpleQueryMessage]) -> 
     row == expected(operation, id)
 }
 
-pub fn sql(operation: Operation) -> String {
+pub fn sql(operation: BenchOp) -> String {
     match operation {
-        Operation::OltpPoint | Operation::OltpRange | Operation::OltpInsert => oltp::sql(operation),
-        Operation::Empty => format!("SELECT id, vector, payload FROM {NAMESPACE}.{EMPTY_TABLE} WHERE id = $1"),
-        Operation::Read => format!("SELECT id, vector, payload FROM {NAMESPACE}.{ROWS_TABLE} WHERE id = $1"),
-        Operation::Insert => {
+        BenchOp::OltpPoint | BenchOp::OltpRange | BenchOp::OltpInsert => oltp::sql(operation),
+        BenchOp::Empty => format!("SELECT id, vector, payload FROM {NAMESPACE}.{EMPTY_TABLE} WHERE id = $1"),
+        BenchOp::Read => format!("SELECT id, vector, payload FROM {NAMESPACE}.{ROWS_TABLE} WHERE id = $1"),
+        BenchOp::Insert => {
             format!("INSERT INTO {NAMESPACE}.{INSERT_TABLE} (id, vector, payload) VALUES ($1,$2,$3)")
         }
     }
 }
 
-/// Returns the name of what SQL prepares.
-pub fn name(operation: Operation) -> String {
+/// Returns the name used by SQL `PREPARE`.
+pub fn name(operation: BenchOp) -> String {
     format!("ohb_{}", operation.name().replace('-', "_"))
 }
 
-fn placeholders(operation: Operation) -> &'static str {
-    if operation == Operation::Insert { "$1,$2,$3" } else { "$1" }
+fn placeholders(operation: BenchOp) -> &'static str {
+    if operation == BenchOp::Insert { "$1,$2,$3" } else { "$1" }
 }
 
-fn parameters(operation: Operation) -> &'static str {
+fn parameters(operation: BenchOp) -> &'static str {
     match operation {
-        Operation::Insert => "int8, int4[], text",
-        Operation::OltpPoint => "int4",
-        Operation::OltpRange => "int4, int4",
+        BenchOp::Insert => "int8, int4[], text",
+        BenchOp::OltpPoint => "int4",
+        BenchOp::OltpRange => "int4, int4",
         _ => "int8",
     }
 }
 
-/// Returns the parameters as text; quotes need no escape, the values have none.
-fn literals(operation: Operation, id: i64, payload: usize) -> String {
-    if operation == Operation::Insert {
+/// Returns the parameters as text. They contain no quotes to escape.
+fn literals(operation: BenchOp, id: i64, payload: usize) -> String {
+    if operation == BenchOp::Insert {
         format!("{id},'{}','{}'", array(id), data::payload(id, payload))
     } else {
         id.to_string()
     }
 }
 
-/// Returns the vector of a row in the syntax of an array: `{1,2,3}`.
+/// Returns the vector as an array literal: `{1,2,3}`.
 pub fn array(id: i64) -> String {
     let mut text = String::from("{");
     for (at, number) in data::vector(id).into_iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
-        // Writing to a string cannot fail.
         let _ = write!(text, "{comma}{number}");
     }
     text + "}"
@@ -168,7 +163,7 @@ mod tests {
 
     #[test]
     fn values_take_the_place_of_all_parameters() {
-        for operation in Operation::REFERENCE {
+        for operation in BenchOp::REFERENCE {
             let text = sql(operation).replace(placeholders(operation), &literals(operation, 7, 36));
             assert!(!text.contains('$') && text.contains('7'), "{text}");
         }

@@ -1,8 +1,8 @@
-//! Which of several servers holds a key.
+//! Sharding of keys.
 
 pub use crate::driver::keys::{MARKER, key};
 
-/// Which of several servers holds a key: CRC-16 (XMODEM) modulo their number. The polynomial is that of Redis Cluster.
+/// Returns the server of a key: CRC-16 (XMODEM, as in Redis Cluster) modulo the number of servers.
 pub fn shard(key: &[u8], shards: usize) -> usize {
     let crc = key.iter().fold(0_u16, |crc, &byte| {
         (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
@@ -16,7 +16,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_redis_cluster() {
-        // Appendix A of the Redis Cluster specification.
+        // Redis Cluster specification, appendix A.
         assert_eq!(shard(b"123456789", 65_536), 0x31C3);
     }
 

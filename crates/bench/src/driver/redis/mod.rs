@@ -1,21 +1,20 @@
-//! Redis and what speaks its protocol, by the crate `redis`.
+//! Redis and compatible servers, with the `redis` crate.
 //!
-//! A row is one value of bytes. `read` and `empty` are `GET`, `insert` is `SET`. A *pipeline* is one: all its commands are
-//! sent before the first reply is waited for. With several servers, a client has a connection to each, and the hash of a
-//! key says which one holds it; a pipeline is divided among them. With `--multi-key on`, a pipeline is one `MGET` or `MSET` of
-//! all its keys, for each server.
+//! A row is one value. `read` and `empty` are `GET`, `insert` is `SET`. A *pipeline* sends all its commands before it
+//! reads the first reply. With several servers, a client connects to each, and the hash of a key chooses its server; a
+//! pipeline is split among them. With `--multi-key on`, a pipeline is one `MGET` or `MSET` per server.
 
 mod keys;
 mod objects;
 mod shards;
 
-use super::{Driver, Lost, Options, Session, wrong_row};
-use crate::data::{self, Inserts};
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
+use crate::data::{self, InsertIds};
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::{Address, Target};
-use anyhow::{Context, Result};
+use crate::target::{BenchTarget, ServerEndpoint};
+use anyhow::{Context, Result, bail};
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use redis::aio::MultiplexedConnection;
@@ -23,34 +22,33 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
     RedisError, TlsCertificates, Value,
 };
-use shards::Shards;
+use shards::RedisShards;
 
-/// The driver.
-pub struct Redis {
-    target: Target,
-    options: Options,
+pub struct RedisDriver {
+    target: BenchTarget,
+    options: DriverOptions,
     database: i64,
 }
 
-impl Driver for Redis {
-    type Session = Connections;
-    type Objects = Shards;
+impl DatabaseDriver for RedisDriver {
+    type Connection = RedisConnections;
+    type Objects = RedisShards;
 
     const PROTOCOL: Protocol = Protocol::Resp;
     const NAME: &'static str = "redis";
     const VERSION: &'static str = env!("DRIVER_REDIS");
-    const INSERTS: Inserts = Inserts::Ring;
+    const INSERT_IDS: InsertIds = InsertIds::Ring;
     const SOCKETS: bool = true;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("Redis", &["--resp", "--multi-key"])?;
-        if target.tls.is_some() && target.servers.iter().any(|server| matches!(server, Address::Unix(_))) {
-            return Err(Fault::usage("--tls: a socket of this machine has none".to_owned()).into());
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("Redis", &["--resp", "--multi-key"])?;
+        if target.tls.is_some() && target.servers.iter().any(|server| matches!(server, ServerEndpoint::Unix(_))) {
+            bail!(UsageError::new("--tls: a socket of this machine has none"));
         }
         let database = match target.database.as_deref().map(str::parse) {
             None => 0,
             Some(Ok(number)) => number,
-            Some(Err(_)) => return Err(Fault::usage("--database: Redis' databases have numbers".to_owned()).into()),
+            Some(Err(_)) => return Err(UsageError::new("--database: Redis' databases have numbers").into()),
         };
         Ok(Self { target, options, database })
     }
@@ -74,31 +72,31 @@ impl Driver for Redis {
         Ok(versions)
     }
 
-    async fn objects(&self) -> Result<Shards> {
+    async fn objects(&self) -> Result<RedisShards> {
         self.open().await
     }
 
-    async fn connect(&self, _: &[Operation]) -> Result<Connections> {
+    async fn connect(&self, _: &[BenchOp]) -> Result<RedisConnections> {
         let multi_key = self.options.multi_key == Some(true);
-        Ok(Connections { shards: self.open().await?, payload: self.options.payload, multi_key })
+        Ok(RedisConnections { shards: self.open().await?, payload: self.options.payload, multi_key })
     }
 }
 
-impl Redis {
-    /// A connection to each server.
-    async fn open(&self) -> Result<Shards> {
+impl RedisDriver {
+    /// Connects to each server.
+    async fn open(&self) -> Result<RedisShards> {
         let mut shards = Vec::new();
         for server in &self.target.servers {
             shards.push(self.open_one(server).await.with_context(|| format!("{server}: no connection"))?);
         }
-        Ok(Shards { shards })
+        Ok(RedisShards { shards })
     }
 
-    async fn open_one(&self, server: &Address) -> Result<MultiplexedConnection> {
+    async fn open_one(&self, server: &ServerEndpoint) -> Result<MultiplexedConnection> {
         let address = match (server, &self.target.tls) {
-            (Address::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
-            (Address::Tcp { host, port }, None) => ConnectionAddr::Tcp(host.clone(), *port),
-            (Address::Tcp { host, port }, Some(tls)) => {
+            (ServerEndpoint::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
+            (ServerEndpoint::Tcp { host, port }, None) => ConnectionAddr::Tcp(host.clone(), *port),
+            (ServerEndpoint::Tcp { host, port }, Some(tls)) => {
                 ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: tls.insecure, tls_params: None }
             }
         };
@@ -120,33 +118,33 @@ impl Redis {
             }
             _ => Client::open(info)?,
         };
-        // Who does not answer is noticed for all databases alike, where operations are counted.
+        // Silence is detected in `run`, for all databases.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(self.target.timeout)).set_response_timeout(None);
         Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
     }
 }
 
-/// One client: a connection to each server.
-pub struct Connections {
-    shards: Shards,
+/// One client, connected to each server.
+pub struct RedisConnections {
+    shards: RedisShards,
     payload: usize,
-    /// A pipeline is one command.
+    /// Send a pipeline as one command.
     multi_key: bool,
 }
 
-impl Session for Connections {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for RedisConnections {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         if let [id] = *ids {
             let command = self.command(operation, id);
-            match self.shards.of(id).send_packed_command(&command).await {
+            match self.shards.connection_for(id).send_packed_command(&command).await {
                 Ok(value) => self.check(operation, id, &value, faults),
                 Err(error) => fail(&error, 1, faults)?,
             }
             return Ok(());
         }
         let answers = if self.multi_key {
-            self.shards.at_once(ids, |ids| self.command_of_many(operation, ids)).await
+            self.shards.multi_key(ids, |ids| self.command_of_many(operation, ids)).await
         } else {
             self.shards.pipeline(ids, |id| self.command(operation, id)).await
         };
@@ -166,10 +164,10 @@ impl Session for Connections {
     async fn close(self) {}
 }
 
-impl Connections {
-    fn command(&self, operation: Operation, id: i64) -> Cmd {
+impl RedisConnections {
+    fn command(&self, operation: BenchOp, id: i64) -> Cmd {
         let key = keys::key(id);
-        if operation == Operation::Insert {
+        if operation == BenchOp::Insert {
             let row = data::blob(id, self.payload);
             let mut command = Cmd::with_capacity(3, 3 + key.len() + row.len());
             command.arg("SET").arg(&key[..]).arg(row);
@@ -180,25 +178,23 @@ impl Connections {
         command
     }
 
-    /// One command for all these rows.
-    fn command_of_many(&self, operation: Operation, ids: &[i64]) -> Cmd {
-        let mut command = redis::cmd(if operation == Operation::Insert { "MSET" } else { "MGET" });
+    /// Returns one command for all rows.
+    fn command_of_many(&self, operation: BenchOp, ids: &[i64]) -> Cmd {
+        let mut command = redis::cmd(if operation == BenchOp::Insert { "MSET" } else { "MGET" });
         for &id in ids {
             command.arg(&keys::key(id)[..]);
-            if operation == Operation::Insert {
+            if operation == BenchOp::Insert {
                 command.arg(data::blob(id, self.payload));
             }
         }
         command
     }
 
-    fn check(&self, operation: Operation, id: i64, value: &Value, faults: &mut Faults) {
+    fn check(&self, operation: BenchOp, id: i64, value: &Value, faults: &mut Faults) {
         let right = match (operation, value) {
             (_, Value::ServerError(error)) => return faults.add(error),
-            (Operation::Empty, Value::Nil) | (Operation::Insert, Value::Okay) => true,
-            (Operation::Read, Value::BulkString(row)) => {
-                row.len() == 8 + data::VECTOR * 4 + self.payload && row[..8] == id.to_be_bytes()
-            }
+            (BenchOp::Empty, Value::Nil) | (BenchOp::Insert, Value::Okay) => true,
+            (BenchOp::Read, Value::BulkString(row)) => data::is_blob(row, id, self.payload),
             _ => false,
         };
         if !right {
@@ -207,10 +203,10 @@ impl Connections {
     }
 }
 
-/// An error of the server is a fault; an error of the connection ends it.
-fn fail(error: &RedisError, count: usize, faults: &mut Faults) -> Result<(), Lost> {
+/// Counts errors of the server; returns errors of the connection.
+fn fail(error: &RedisError, count: usize, faults: &mut Faults) -> Result<(), ConnectionLost> {
     if error.is_unrecoverable_error() || error.is_io_error() || error.is_connection_dropped() {
-        return Err(Lost::new(error));
+        return Err(ConnectionLost::new(error));
     }
     faults.add_all(count, error);
     Ok(())

@@ -1,13 +1,13 @@
-//! The keys of a benchmark, with a marker on each server.
+//! Benchmark keys, with a marker on each server.
 
 use super::keys::{self, MARKER};
-use super::shards::Shards;
+use super::shards::RedisShards;
 use crate::data::blob;
-use crate::driver::store::Store;
+use crate::driver::store::KeyValueStore;
 use anyhow::{Result, ensure};
 use redis::{Cmd, Value};
 
-impl Store for Shards {
+impl KeyValueStore for RedisShards {
     const ADVICE: &'static str = "; use another database with --database N";
 
     async fn marked(&mut self) -> Result<Option<u64>> {
@@ -50,8 +50,8 @@ impl Store for Shards {
     }
 }
 
-/// What `command` counts over these keys, on all servers.
-async fn sum(shards: &mut Shards, command: &str, ids: &[i64]) -> Result<u64> {
+/// Returns the sum of `command` over these keys on all servers.
+async fn sum(shards: &mut RedisShards, command: &str, ids: &[i64]) -> Result<u64> {
     let mut sum = 0;
     for (shard, ids) in shards.divide(ids.iter().copied()) {
         let mut command = redis::cmd(command);
@@ -63,7 +63,7 @@ async fn sum(shards: &mut Shards, command: &str, ids: &[i64]) -> Result<u64> {
     Ok(sum)
 }
 
-/// Name and version of the server, out of what `INFO server` says.
+/// Returns the server's name and version from `INFO server`.
 pub fn version(info: &str) -> Option<String> {
     let names = [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly"), ("redis_version", "Redis")];
     names.into_iter().find_map(|(field, name)| {

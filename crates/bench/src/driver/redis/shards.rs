@@ -1,18 +1,17 @@
-//! Connections to several servers that share the keys among them.
+//! Connections to servers that share the keys.
 
 use super::keys;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, Value};
 
-/// A connection to each server, in the order in which they were named.
-pub struct Shards {
+/// One connection per server, in command-line order.
+pub struct RedisShards {
     pub shards: Vec<MultiplexedConnection>,
 }
 
-impl Shards {
-    /// Returns the connection to the server that holds the row.
-    pub fn of(&mut self, id: i64) -> &mut MultiplexedConnection {
+impl RedisShards {
+    pub fn connection_for(&mut self, id: i64) -> &mut MultiplexedConnection {
         let shard = self.shard(id);
         &mut self.shards[shard]
     }
@@ -21,7 +20,7 @@ impl Shards {
         if self.shards.len() == 1 { 0 } else { keys::shard(&keys::key(id), self.shards.len()) }
     }
 
-    /// Returns the ids that each server holds; those without any are left out.
+    /// Groups the ids by server; leaves out servers without any.
     pub fn divide(&self, ids: impl IntoIterator<Item = i64>) -> Vec<(usize, Vec<i64>)> {
         let mut parts = vec![Vec::new(); self.shards.len()];
         for id in ids {
@@ -30,7 +29,7 @@ impl Shards {
         parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()).collect()
     }
 
-    /// Sends one command for each id, all at once, and waits for all replies: for each server the ids and their replies.
+    /// Sends one command per id, all at once. Returns ids and replies by server.
     pub async fn pipeline(
         &self,
         ids: &[i64],
@@ -49,9 +48,9 @@ impl Shards {
         });
         join_all(parts).await
     }
-    /// Sends each server one command for all of its ids, and waits for all replies: for each server the ids, and the reply to each
-    /// of them. What is one reply to all stands for each.
-    pub async fn at_once(
+    /// Sends each server one command for all its ids. Returns ids and replies by server; a single reply is repeated for
+    /// each id.
+    pub async fn multi_key(
         &self,
         ids: &[i64],
         command: impl Fn(&[i64]) -> Cmd,

@@ -1,57 +1,56 @@
-//! Cassandra, ScyllaDB and what speaks CQL, by the crate `scylla`.
+//! Cassandra, ScyllaDB and other CQL servers, with the `scylla` crate.
 //!
-//! A *pipeline* of reads is requests in flight on one connection, each with a stream of its own; a pipeline of inserts is
-//! one `UNLOGGED BATCH`.
+//! A *pipeline* of reads is concurrent requests on one connection, each on its own stream; a pipeline of inserts is one
+//! `UNLOGGED BATCH`.
 //!
-//! Each client has a session of its own with one connection to each node. The driver adds a control connection per
-//! session, which is idle but for the questions at its start and the heartbeat every 30 s.
+//! Each client has a session with one connection per node. The driver adds a control connection per session, which is
+//! idle except for queries at its start and a heartbeat every 30 s.
 
 mod objects;
 mod statement;
 
-use super::{Compression, Driver, Lost, Options, Session};
-use crate::data::Inserts;
-use crate::fault::Fault;
-use crate::plan::Operation;
+use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
+use crate::data::InsertIds;
+use crate::fault::UsageError;
+use crate::plan::BenchOp;
 use crate::stats::Faults;
-use crate::target::Target;
-use anyhow::{Context, Result};
-use objects::Tables;
+use crate::target::BenchTarget;
+use anyhow::{Context, Result, bail};
+use objects::ScyllaTables;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
 use scylla::client::PoolSize;
 use scylla::client::session::Session as Connected;
 use scylla::client::session_builder::SessionBuilder;
-use statement::Statements;
+use statement::ScyllaStatements;
 use std::num::NonZeroUsize;
 
-/// The driver.
-pub struct Scylla {
-    target: Target,
-    options: Options,
+pub struct ScyllaDriver {
+    target: BenchTarget,
+    options: DriverOptions,
     keyspace: String,
 }
 
-impl Driver for Scylla {
-    type Session = Client;
-    type Objects = Tables;
+impl DatabaseDriver for ScyllaDriver {
+    type Connection = ScyllaConnection;
+    type Objects = ScyllaTables;
 
     const PROTOCOL: Protocol = Protocol::Cql;
     const NAME: &'static str = "scylla";
     const VERSION: &'static str = env!("DRIVER_SCYLLA");
-    const INSERTS: Inserts = Inserts::Fresh;
+    const INSERT_IDS: InsertIds = InsertIds::Fresh;
 
-    fn new(target: Target, options: Options) -> Result<Self> {
-        options.only("CQL", &["--prepared", "--skip-metadata", "--compression"])?;
-        if matches!(options.compression, Some(Compression::Zlib | Compression::Zstd)) {
-            return Err(Fault::usage("--compression: CQL has lz4 and snappy".to_owned()).into());
+    fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
+        options.allow_only("CQL", &["--prepared", "--skip-metadata", "--compression"])?;
+        if matches!(options.compression, Some(DriverCompression::Zlib | DriverCompression::Zstd)) {
+            bail!(UsageError::new("--compression: CQL has lz4 and snappy"));
         }
         if options.prepared == Some(false) && options.skip_metadata == Some(true) {
-            return Err(Fault::usage("--skip-metadata: only with prepared statements".to_owned()).into());
+            bail!(UsageError::new("--skip-metadata: only with prepared statements"));
         }
         let keyspace = target.database.clone().unwrap_or_else(|| crate::data::NAMESPACE.to_owned());
         if !keyspace.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(Fault::usage("--keyspace: letters, digits and _".to_owned()).into());
+            bail!(UsageError::new("--keyspace: letters, digits and _"));
         }
         Ok(Self { target, options, keyspace })
     }
@@ -60,7 +59,7 @@ impl Driver for Scylla {
         LoadSettings {
             prepared: Some(self.options.prepared != Some(false)),
             skip_metadata: Some(self.options.skip_metadata == Some(true)),
-            compression: Some(self.options.compression.unwrap_or(Compression::None).name().to_owned()),
+            compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
             tls: self.target.tls.is_some(),
             threads: self.options.threads,
             ..LoadSettings::default()
@@ -68,23 +67,23 @@ impl Driver for Scylla {
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
-        // The contact points are nodes of one cluster; the driver does not say which of them has answered.
+        // The contact points belong to one cluster; the driver does not say which node answered.
         let version = objects::version(&self.open().await?).await?;
         Ok(vec![version; self.target.servers.len()])
     }
 
-    async fn objects(&self) -> Result<Tables> {
-        Ok(Tables { session: self.open().await?, keyspace: self.keyspace.clone() })
+    async fn objects(&self) -> Result<ScyllaTables> {
+        Ok(ScyllaTables { session: self.open().await?, keyspace: self.keyspace.clone() })
     }
 
-    async fn connect(&self, operations: &[Operation]) -> Result<Client> {
+    async fn connect(&self, operations: &[BenchOp]) -> Result<ScyllaConnection> {
         let session = self.open().await?;
-        let statements = Statements::prepare(&session, &self.options, &self.keyspace, operations).await?;
-        Ok(Client { session, statements })
+        let statements = ScyllaStatements::prepare(&session, &self.options, &self.keyspace, operations).await?;
+        Ok(ScyllaConnection { session, statements })
     }
 }
 
-impl Scylla {
+impl ScyllaDriver {
     async fn open(&self) -> Result<Connected> {
         let mut builder = SessionBuilder::new()
             .known_nodes(self.target.servers.iter().map(ToString::to_string))
@@ -92,8 +91,8 @@ impl Scylla {
             .connection_timeout(self.target.timeout)
             .keyspaces_to_fetch([&self.keyspace]);
         builder = builder.compression(match self.options.compression {
-            Some(Compression::Lz4) => Some(scylla::client::Compression::Lz4),
-            Some(Compression::Snappy) => Some(scylla::client::Compression::Snappy),
+            Some(DriverCompression::Lz4) => Some(scylla::client::Compression::Lz4),
+            Some(DriverCompression::Snappy) => Some(scylla::client::Compression::Snappy),
             _ => None,
         });
         if let Some(user) = &self.target.user {
@@ -106,14 +105,13 @@ impl Scylla {
     }
 }
 
-/// One client.
-pub struct Client {
+pub struct ScyllaConnection {
     session: Connected,
-    statements: Statements,
+    statements: ScyllaStatements,
 }
 
-impl Session for Client {
-    async fn run(&mut self, operation: Operation, ids: &[i64], faults: &mut Faults) -> Result<(), Lost> {
+impl DriverConnection for ScyllaConnection {
+    async fn run(&mut self, operation: BenchOp, ids: &[i64], faults: &mut Faults) -> Result<(), ConnectionLost> {
         self.statements.run(&self.session, operation, ids, faults).await
     }
 

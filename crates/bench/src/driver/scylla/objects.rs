@@ -1,26 +1,25 @@
-//! A keyspace with three tables: made, removed, and told from everybody else's by the comments of the tables.
+//! Makes and removes a keyspace with three tables. Their comments mark them as ours.
 
 use super::statement::cql;
 use crate::data::{self, INSERT_TABLE, MARK, TABLES};
-use crate::driver::Objects;
-use crate::plan::Operation;
+use crate::driver::BenchObjects;
+use crate::plan::BenchOp;
 use anyhow::{Context, Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use scylla::client::session::Session;
 
-/// Requests in flight while rows are loaded.
+/// Concurrent requests while loading.
 const IN_FLIGHT: usize = 64;
 
-/// The rest of the comment where the keyspace was made as well.
+/// End of the comment if the keyspace was made too.
 const KEYSPACE_TOO: &str = ", with its keyspace";
 
-/// The tables on a session.
-pub struct Tables {
+pub struct ScyllaTables {
     pub session: Session,
     pub keyspace: String,
 }
 
-impl Objects for Tables {
+impl BenchObjects for ScyllaTables {
     async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
         set_up(&self.session, &self.keyspace, rows, payload).await
     }
@@ -36,7 +35,7 @@ impl Objects for Tables {
     }
 }
 
-/// Makes the keyspace, where there is none of that name, and loads the rows, after what an earlier run has left is removed.
+/// Removes leftovers of an earlier run, makes the keyspace if it is missing, and loads the rows.
 async fn set_up(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
     clean_up(session, keyspace).await?;
     let there = tables(session, keyspace).await?;
@@ -59,7 +58,7 @@ async fn set_up(session: &Session, keyspace: &str, rows: u64, payload: usize) ->
     load(session, keyspace, rows, payload).await
 }
 
-/// One copy of each row; in the words of the simple strategy where the server has no default for others.
+/// Stores one copy of each row. Falls back to `SimpleStrategy` if the server has no default data centre.
 async fn create(session: &Session, keyspace: &str) -> Result<()> {
     let with = |class: &str| {
         let replication = format!("{{'class': '{class}', 'replication_factor': 1}}");
@@ -72,7 +71,7 @@ async fn create(session: &Session, keyspace: &str) -> Result<()> {
 }
 
 async fn load(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
-    let into_rows = cql(keyspace, Operation::Insert).replace(INSERT_TABLE, data::ROWS_TABLE);
+    let into_rows = cql(keyspace, BenchOp::Insert).replace(INSERT_TABLE, data::ROWS_TABLE);
     let statement = &session.prepare(into_rows).await?;
     let insert = |id: i64| async move {
         let row = (id, data::vector(id).to_vec(), data::payload(id, payload));
@@ -82,7 +81,8 @@ async fn load(session: &Session, keyspace: &str, rows: u64, payload: usize) -> R
     loaded.context("a row could not be stored")
 }
 
-/// Removes our tables, and the keyspace if it was made with them and holds nothing else; false where there is nothing of ours.
+/// Removes our tables, and the keyspace if it was made with them and is empty. Returns false if there is nothing of
+/// ours.
 async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
     let there = tables(session, keyspace).await?;
     let ours = |(name, comment): &&(String, String)| TABLES.contains(&name.as_str()) && comment.starts_with(MARK);
@@ -100,7 +100,7 @@ async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Names and comments of the tables of a keyspace.
+/// Returns names and comments of the tables.
 async fn tables(session: &Session, keyspace: &str) -> Result<Vec<(String, String)>> {
     let question =
         format!("SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = '{}'", folded(keyspace));
@@ -114,14 +114,14 @@ async fn exists(session: &Session, keyspace: &str) -> Result<bool> {
     Ok(session.query_unpaged(question, ()).await?.into_rows_result()?.rows_num() > 0)
 }
 
-/// Names without quotes are folded to lower case.
+/// Unquoted names are folded to lower case.
 fn folded(keyspace: &str) -> String {
     keyspace.to_lowercase()
 }
 
-/// What the node calls itself.
+/// Returns the node's name and version.
 pub async fn version(session: &Session) -> Result<Option<String>> {
-    // ScyllaDB claims to be a Cassandra, and has a table for the truth.
+    // ScyllaDB reports a Cassandra version here and its own in another table.
     let scylla = session.query_unpaged("SELECT version FROM system.versions WHERE key = 'local'", ()).await;
     if let Ok(result) = scylla {
         let row = result.into_rows_result()?.maybe_first_row::<(String,)>()?;

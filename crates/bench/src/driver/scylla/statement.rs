@@ -1,8 +1,8 @@
 //! The three operations, prepared or with their values in the text.
 
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, ROWS_TABLE};
-use crate::driver::{Lost, Options, wrong_row};
-use crate::plan::Operation;
+use crate::driver::{ConnectionLost, DriverOptions, wrong_row};
+use crate::plan::BenchOp;
 use crate::stats::Faults;
 use futures_util::future::join_all;
 use scylla::client::session::Session;
@@ -11,25 +11,24 @@ use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 
-/// How to ask for each operation on one session.
-pub struct Statements {
-    /// By operation; empty where nothing is prepared.
-    prepared: [Option<PreparedStatement>; Operation::REFERENCE.len()],
-    /// The batch of the latest size.
+/// Prepared statements of one session.
+pub struct ScyllaStatements {
+    /// By operation.
+    prepared: [Option<PreparedStatement>; BenchOp::REFERENCE.len()],
+    /// Reused while the size stays the same.
     batch: Option<Batch>,
     keyspace: String,
     payload: usize,
 }
 
-impl Statements {
-    /// Prepares what is needed for the operations.
+impl ScyllaStatements {
     pub async fn prepare(
         session: &Session,
-        options: &Options,
+        options: &DriverOptions,
         keyspace: &str,
-        operations: &[Operation],
+        operations: &[BenchOp],
     ) -> Result<Self, PrepareError> {
-        let mut prepared = [const { None }; Operation::REFERENCE.len()];
+        let mut prepared = [const { None }; BenchOp::REFERENCE.len()];
         for &operation in operations.iter().filter(|_| options.prepared != Some(false)) {
             let mut statement = session.prepare(cql(keyspace, operation)).await?;
             statement.set_use_cached_result_metadata(options.skip_metadata == Some(true));
@@ -38,32 +37,31 @@ impl Statements {
         Ok(Self { prepared, batch: None, keyspace: keyspace.to_owned(), payload: options.payload })
     }
 
-    /// Runs one operation on each id, together.
     pub async fn run(
         &mut self,
         session: &Session,
-        operation: Operation,
+        operation: BenchOp,
         ids: &[i64],
         faults: &mut Faults,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), ConnectionLost> {
         match *ids {
-            [id] => take(operation, id, self.one(session, operation, id).await, faults),
-            _ if operation == Operation::Insert => match self.insert(session, ids).await {
+            [id] => check(operation, id, self.one(session, operation, id).await, faults),
+            _ if operation == BenchOp::Insert => match self.insert(session, ids).await {
                 Ok(_) => Ok(()),
                 Err(error) => fail(&error, ids.len(), faults),
             },
             _ => {
                 let answers = join_all(ids.iter().map(|&id| self.one(session, operation, id))).await;
                 let mut answers = ids.iter().zip(answers);
-                answers.try_for_each(|(&id, answer)| take(operation, id, answer, faults))
+                answers.try_for_each(|(&id, answer)| check(operation, id, answer, faults))
             }
         }
     }
 
-    async fn one(&self, session: &Session, operation: Operation, id: i64) -> Result<QueryResult, ExecutionError> {
+    async fn one(&self, session: &Session, operation: BenchOp, id: i64) -> Result<QueryResult, ExecutionError> {
         match &self.prepared[operation as usize] {
             None => session.query_unpaged(self.text(operation, id), ()).await,
-            Some(statement) if operation == Operation::Insert => {
+            Some(statement) if operation == BenchOp::Insert => {
                 let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
                 session.execute_unpaged(statement, (id, &vector[..], payload)).await
             }
@@ -71,12 +69,12 @@ impl Statements {
         }
     }
 
-    /// One batch for all ids.
+    /// Inserts all rows in one batch.
     async fn insert(&mut self, session: &Session, ids: &[i64]) -> Result<QueryResult, ExecutionError> {
-        let Some(statement) = &self.prepared[Operation::Insert as usize] else {
+        let Some(statement) = &self.prepared[BenchOp::Insert as usize] else {
             let mut batch = Batch::new(BatchType::Unlogged);
             for &id in ids {
-                batch.append_statement(self.text(Operation::Insert, id).as_str());
+                batch.append_statement(self.text(BenchOp::Insert, id).as_str());
             }
             return session.batch(&batch, vec![(); ids.len()]).await;
         };
@@ -91,10 +89,10 @@ impl Statements {
         result
     }
 
-    /// Returns the statement with its values in it. The driver prepares what has values beside it.
-    fn text(&self, operation: Operation, id: i64) -> String {
+    /// Returns the statement with its values. The driver would prepare a statement with bound values.
+    fn text(&self, operation: BenchOp, id: i64) -> String {
         let text = cql(&self.keyspace, operation);
-        if operation == Operation::Insert {
+        if operation == BenchOp::Insert {
             let (vector, payload) = (data::vector(id), data::payload(id, self.payload));
             text.replace("?, ?, ?", &format!("{id}, {vector:?}, '{payload}'"))
         } else {
@@ -103,28 +101,28 @@ impl Statements {
     }
 }
 
-/// Returns the statement of an operation, as in the reference measurement.
-pub fn cql(keyspace: &str, operation: Operation) -> String {
+/// Returns the statement, as in the reference measurement.
+pub fn cql(keyspace: &str, operation: BenchOp) -> String {
     match operation {
-        Operation::Empty => format!("SELECT id, vector, payload FROM {keyspace}.{EMPTY_TABLE} WHERE id = ?"),
-        Operation::Insert => {
+        BenchOp::Empty => format!("SELECT id, vector, payload FROM {keyspace}.{EMPTY_TABLE} WHERE id = ?"),
+        BenchOp::Insert => {
             format!("INSERT INTO {keyspace}.{INSERT_TABLE} (id, vector, payload) VALUES (?, ?, ?)")
         }
         _ => format!("SELECT id, vector, payload FROM {keyspace}.{ROWS_TABLE} WHERE id = ?"),
     }
 }
 
-fn take(
-    operation: Operation,
+fn check(
+    operation: BenchOp,
     id: i64,
     answer: Result<QueryResult, ExecutionError>,
     faults: &mut Faults,
-) -> Result<(), Lost> {
+) -> Result<(), ConnectionLost> {
     match answer {
         Err(error) => return fail(&error, 1, faults),
-        Ok(_) if operation == Operation::Insert => {}
+        Ok(_) if operation == BenchOp::Insert => {}
         Ok(result) => {
-            let wanted = (operation == Operation::Read).then_some(id);
+            let wanted = (operation == BenchOp::Read).then_some(id);
             match id_of_first_row(result) {
                 Ok(found) if found == wanted => {}
                 Ok(_) => faults.add(wrong_row(operation, id)),
@@ -135,19 +133,21 @@ fn take(
     Ok(())
 }
 
-/// The id in the first row, all of which is read.
+/// Decodes the first row completely and returns its id.
 fn id_of_first_row(result: QueryResult) -> anyhow::Result<Option<i64>> {
     let rows = result.into_rows_result()?;
     Ok(rows.maybe_first_row::<(i64, Vec<i32>, &str)>()?.map(|(id, _, _)| id))
 }
 
-/// What the server says is a fault; everything else means that there is no connection.
-fn fail(error: &ExecutionError, count: usize, faults: &mut Faults) -> Result<(), Lost> {
+/// Counts errors of the server; other errors mean that the connection is lost.
+fn fail(error: &ExecutionError, count: usize, faults: &mut Faults) -> Result<(), ConnectionLost> {
     match error {
         ExecutionError::ConnectionPoolError(_)
         | ExecutionError::EmptyPlan
         | ExecutionError::RequestTimeout(_)
-        | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => Err(Lost::new(error)),
+        | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => {
+            Err(ConnectionLost::new(error))
+        }
         _ => {
             faults.add_all(count, error);
             Ok(())
