@@ -87,7 +87,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
         Self { job, driver, ids, stop: StopRequest::default() }
     }
 
-    /// Runs the requested phases. Always removes what it made.
+    /// Runs the requested phases. Cleans up even after an error.
     async fn run(&self) -> Result<u8> {
         self.stop.on_signals()?;
         let mut report = BenchReport::new(&self.job, self.record());

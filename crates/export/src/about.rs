@@ -1,23 +1,22 @@
-//! What the footer of a Parquet file says of its columns. Parquet itself has no place for it at a column; so each family of readers
-//! has a key in the footer where it looks for what belongs to columns, and all of them are written.
+//! Column descriptions in the footer of a Parquet file. Parquet has no standard field for them, so each family of
+//! readers looks under its own footer key. All of these keys are written.
 
 use crate::arrow;
-use crate::table::{Column, Field, Kind};
+use crate::table::{ColumnKind, ExportColumn, ExportField};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parquet::file::metadata::KeyValue;
 use serde_json::{Map, Value, json};
 
-/// For people, and readers that look for nothing: by name, the type, the unit, whether values may be absent, and the description.
+/// For people and other readers: type, unit, nullability and description by name.
 const COLUMNS: &str = "overhead.columns";
-/// Where Spark looks for its schema, in which columns have metadata. `comment` is what its catalogues show.
+/// Spark's schema, with metadata per column. Its catalogues show `comment`.
 const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
-/// Where what is built on Arrow (pyarrow, pandas, Polars) looks for its schema, in which columns have metadata.
+/// Arrow's schema (pyarrow, pandas, Polars), with metadata per field.
 const ARROW: &str = "ARROW:schema";
 
-/// Returns what is said of the columns, to each family of readers.
-pub fn of_columns<B>(fields: &[Field<B>]) -> [KeyValue; 3] {
-    let columns: Vec<&Column> = fields.iter().map(|field| &field.column).collect();
+pub fn of_columns<B>(fields: &[ExportField<B>]) -> [KeyValue; 3] {
+    let columns: Vec<&ExportColumn> = fields.iter().map(|field| &field.column).collect();
     [
         KeyValue::new(COLUMNS.to_owned(), by_name(&columns).to_string()),
         KeyValue::new(SPARK.to_owned(), for_spark(&columns).to_string()),
@@ -25,22 +24,22 @@ pub fn of_columns<B>(fields: &[Field<B>]) -> [KeyValue; 3] {
     ]
 }
 
-fn by_name(columns: &[&Column]) -> Value {
-    let about = columns.iter().map(|Column { name, kind, nullable, unit, description, .. }| {
+fn by_name(columns: &[&ExportColumn]) -> Value {
+    let about = columns.iter().map(|ExportColumn { name, kind, nullable, unit, description, .. }| {
         (name.clone(), json!({"type": kind.name(), "unit": unit, "nullable": nullable, "description": description}))
     });
     Value::Object(about.collect::<Map<_, _>>())
 }
 
-/// Returns the schema as Spark's `StructType.json` has it.
-fn for_spark(columns: &[&Column]) -> Value {
+/// Returns the schema in the format of Spark's `StructType.json`.
+fn for_spark(columns: &[&ExportColumn]) -> Value {
     let fields: Vec<Value> = columns
         .iter()
-        .map(|Column { name, kind, nullable, unit, description, .. }| {
+        .map(|ExportColumn { name, kind, nullable, unit, description, .. }| {
             let kind = match kind {
-                Kind::Integer => "long",
-                Kind::Text => "string",
-                Kind::Flag => "boolean",
+                ColumnKind::Integer => "long",
+                ColumnKind::Text => "string",
+                ColumnKind::Flag => "boolean",
             };
             let metadata = json!({"comment": comment(unit, description), "unit": unit, "description": description});
             json!({"name": name, "type": kind, "nullable": nullable, "metadata": metadata})

@@ -1,13 +1,13 @@
-//! A schema as Arrow writes it between processes: a message of `FlatBuffers`, by `Schema.fbs` and `Message.fbs` of Arrow's format 1.5.
-//! The crates of Arrow would be some ten more, for a few hundred bytes.
+//! Encodes an Arrow IPC schema: a `FlatBuffers` message (`Schema.fbs` and `Message.fbs`, Arrow format 1.5). This saves
+//! about ten Arrow crates for a few hundred bytes.
 
-use crate::table::{Column, Kind};
+use crate::table::{ColumnKind, ExportColumn};
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, VOffsetT, WIPOffset};
 
-type Table = WIPOffset<TableFinishedWIPOffset>;
-type Builder = FlatBufferBuilder<'static>;
+type FlatTable = WIPOffset<TableFinishedWIPOffset>;
+type FlatBuilder = FlatBufferBuilder<'static>;
 
-/// Begins a message; its length follows.
+/// Start of a message; its length follows.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// `MetadataVersion.V5`.
 const V5: i16 = 4;
@@ -18,13 +18,13 @@ const INT: u8 = 2;
 const UTF8: u8 = 5;
 const BOOL: u8 = 6;
 
-/// Returns the message of a schema whose fields have their unit and description as metadata.
-pub fn schema(columns: &[&Column]) -> Vec<u8> {
-    let mut builder = Builder::new();
-    let fields: Vec<Table> = columns.iter().map(|column| field(&mut builder, column)).collect();
+/// Returns a schema message with unit and description as field metadata.
+pub fn schema(columns: &[&ExportColumn]) -> Vec<u8> {
+    let mut builder = FlatBuilder::new();
+    let fields: Vec<FlatTable> = columns.iter().map(|column| field(&mut builder, column)).collect();
     let fields = builder.create_vector(&fields);
     let schema = {
-        // The endianness is little, which is what it is where nothing is said.
+        // Slot 0, the endianness, defaults to little.
         let table = builder.start_table();
         builder.push_slot_always(slot(1), fields);
         builder.end_table(table)
@@ -43,13 +43,13 @@ pub fn schema(columns: &[&Column]) -> Vec<u8> {
     [&CONTINUATION[..], &(body.len() as u32).to_le_bytes(), &body].concat()
 }
 
-fn field(builder: &mut Builder, column: &Column) -> Table {
+fn field(builder: &mut FlatBuilder, column: &ExportColumn) -> FlatTable {
     let name = builder.create_string(&column.name);
     let (kind, about) = kind(builder, column.kind);
     let metadata = [("unit", column.unit), ("description", &column.description)]
         .map(|(key, value)| key_value(builder, key, value));
     let metadata = builder.create_vector(&metadata);
-    let children = builder.create_vector::<Table>(&[]);
+    let children = builder.create_vector::<FlatTable>(&[]);
     let table = builder.start_table();
     builder.push_slot_always(slot(0), name);
     builder.push_slot(slot(1), column.nullable, false);
@@ -60,21 +60,21 @@ fn field(builder: &mut Builder, column: &Column) -> Table {
     builder.end_table(table)
 }
 
-fn kind(builder: &mut Builder, kind: Kind) -> (u8, Table) {
+fn kind(builder: &mut FlatBuilder, kind: ColumnKind) -> (u8, FlatTable) {
     let table = builder.start_table();
     let number = match kind {
-        Kind::Integer => {
+        ColumnKind::Integer => {
             builder.push_slot(slot(0), i64::BITS.cast_signed(), 0);
             builder.push_slot(slot(1), true, false);
             INT
         }
-        Kind::Text => UTF8,
-        Kind::Flag => BOOL,
+        ColumnKind::Text => UTF8,
+        ColumnKind::Flag => BOOL,
     };
     (number, builder.end_table(table))
 }
 
-fn key_value(builder: &mut Builder, key: &str, value: &str) -> Table {
+fn key_value(builder: &mut FlatBuilder, key: &str, value: &str) -> FlatTable {
     let (key, value) = (builder.create_string(key), builder.create_string(value));
     let table = builder.start_table();
     builder.push_slot_always(slot(0), key);
@@ -82,7 +82,7 @@ fn key_value(builder: &mut Builder, key: &str, value: &str) -> Table {
     builder.end_table(table)
 }
 
-/// Returns where a table has the field of that number.
+/// Returns the vtable offset of a field.
 const fn slot(number: VOffsetT) -> VOffsetT {
     4 + 2 * number
 }

@@ -1,51 +1,44 @@
-//! The data set: a folder for each table, in these folders for host and run, and the files in them.
+//! Paths of a data set: a folder per table, with subfolders for host and run.
 
-use crate::encode::{Form, Layout};
-use crate::table::Field;
+use crate::encode::{DatasetFormat, TableLayout};
+use crate::table::ExportField;
 use anyhow::{Context, Error, Result, anyhow};
 use overhead_files::open_lock;
 use std::fmt::Write;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// The tables, in the order in which their files appear; who finds a run in the last one has all of it.
+/// In the order their files appear: a run listed in the last table is complete.
 pub const TABLES: [&str; 4] = ["operations", "statements", "connections", "runs"];
 
-/// Where the tables of one run go.
+/// Location of the tables of a run.
 #[derive(Clone, Debug)]
 pub struct Dataset {
-    /// The folder.
     pub root: PathBuf,
-    /// Host that the capture is from.
     pub host: String,
-    /// Name of the run.
     pub run: String,
-    /// Operations lie in a folder for each day (UTC) on which they began.
+    /// Put operations into a folder per day (UTC) of their start.
     pub by_day: bool,
-    /// Form of the files.
-    pub form: Form,
+    pub form: DatasetFormat,
 }
 
 impl Dataset {
-    /// Returns the layout of a table.
-    pub fn layout<B>(&self, table: &'static str, fields: Vec<Field<B>>) -> Result<Layout<B>> {
-        Layout::new(table, fields, self.form, &self.host, &self.run)
+    pub fn layout<B>(&self, table: &'static str, fields: Vec<ExportField<B>>) -> Result<TableLayout<B>> {
+        TableLayout::new(table, fields, self.form, &self.host, &self.run)
     }
 
-    /// Returns where the file of a table lies.
     pub fn table(&self, table: &str) -> PathBuf {
         self.root.join(table).join(self.partition()).join(self.file(0))
     }
 
-    /// Returns where a file of the table `operations` lies, whose operations began at that time, or on that day.
+    /// Returns the path of an operations file for the day of `start_ns`.
     pub fn operations(&self, start_ns: u64, number: u32) -> PathBuf {
         let table = self.root.join("operations");
         let table = if self.by_day { table.join(format!("day={}", day(start_ns))) } else { table };
         table.join(self.partition()).join(self.file(number))
     }
 
-    /// Returns whether it is the same run of the same host.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_same_run(&self, other: &Self) -> bool {
         (&self.host, &self.run) == (&other.host, &other.run)
     }
 
@@ -57,17 +50,17 @@ impl Dataset {
         format!("part-{number:05}.{}", self.form.extension())
     }
 
-    /// Keeps other exports of this run away, as long as what is returned lives.
+    /// Prevents other exports of this run while the result lives.
     ///
     /// # Errors
     ///
-    /// Another one is under way, or the folder cannot be written.
-    pub fn lock(&self) -> Result<Lock> {
+    /// Another export is running, or the folder is not writable.
+    pub fn lock(&self) -> Result<DatasetLock> {
         let folder = self.root.join("runs").join(self.partition());
         fs::create_dir_all(&folder).map_err(cannot_write(&folder))?;
         let path = folder.join(LOCK);
         let file = open_lock(&path).map_err(cannot_write(&folder))?;
-        // Where file systems have no locks, they do without.
+        // Some file systems have no locks; continue without.
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(anyhow!(
                 "run {} of host {} is being written by another export: wait until it has ended, or choose another name with --run",
@@ -75,20 +68,19 @@ impl Dataset {
                 self.host
             ));
         }
-        Ok(Lock { path, _file: file })
+        Ok(DatasetLock { path, _file: file })
     }
 
-    /// Returns the files that are there of this run, to be replaced: there may be some if `force` alone. Removes what exports that
-    /// were killed have left.
-    pub fn make_room(&self, force: bool) -> Result<Vec<PathBuf>> {
+    /// Returns the existing files of this run; fails if there are any, unless forced. Removes leftovers of killed exports.
+    pub fn existing_files(&self, force: bool) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for folder in TABLES.iter().flat_map(|table| self.folders(&self.root.join(table))) {
             let listed = fs::read_dir(&folder).with_context(|| format!("{} cannot be read", folder.display()))?;
             for path in listed.flatten().map(|entry| entry.path()) {
                 if path.ends_with(LOCK) {
-                    // Ours.
+                    // Our lock.
                 } else if is_part(&path) {
-                    remove_left(&path)?;
+                    remove_stale_part(&path)?;
                 } else {
                     files.push(path);
                 }
@@ -105,7 +97,7 @@ impl Dataset {
         }
     }
 
-    /// Returns the folders of this run in that of a table.
+    /// Returns this run's folders in a table.
     fn folders(&self, table: &Path) -> Vec<PathBuf> {
         let mut parents = vec![table.to_owned()];
         let days = fs::read_dir(table).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -116,41 +108,39 @@ impl Dataset {
     }
 }
 
-/// The file by which an export keeps others of the same run away.
 const LOCK: &str = ".lock";
 
-/// An export is under way. Ends when it is dropped.
+/// Held while an export runs.
 #[derive(Debug)]
-pub struct Lock {
+pub struct DatasetLock {
     path: PathBuf,
     _file: File,
 }
 
-impl Drop for Lock {
+impl Drop for DatasetLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
         remove_folders(&self.path);
     }
 }
 
-/// Returns the name that a file has until it is whole.
-pub fn part_of(place: &Path) -> PathBuf {
+/// Returns the name of an incomplete file.
+pub fn temporary_path(place: &Path) -> PathBuf {
     let name = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     place.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
-/// Removes the folders of a file that is gone, as far as they are of a table and nothing else is in them.
+/// Removes the empty parent folders of a deleted file, up to its table.
 pub fn remove_folders(file: &Path) {
     let folders = file.ancestors().skip(1).take_while(|folder| is_of_data_set(folder));
     folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
 }
 
-/// Returns what there is to say of a place that cannot be written.
 pub fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| anyhow!("{} cannot be written: {error}: choose another folder with -o, or make room", path.display())
 }
 
-/// Returns whether a folder is one of a table, or of what is in it.
+/// Returns whether the folder is a table or a partition.
 fn is_of_data_set(folder: &Path) -> bool {
     let name = folder.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     name.contains('=') || TABLES.contains(&&*name)
@@ -162,8 +152,8 @@ fn is_part(path: &Path) -> bool {
         .is_some_and(|name| name.starts_with('.') && name.ends_with(".part"))
 }
 
-/// Removes a file that was never whole. While it is written, it is locked.
-fn remove_left(part: &Path) -> Result<()> {
+/// Removes an incomplete file. Fails if its writer still has it locked.
+fn remove_stale_part(part: &Path) -> Result<()> {
     if let Ok(file) = File::open(part)
         && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
     {
@@ -175,14 +165,14 @@ fn remove_left(part: &Path) -> Result<()> {
     fs::remove_file(part).with_context(|| format!("{} cannot be removed", part.display()))
 }
 
-/// Returns the day of a time, in UTC.
+/// Returns the UTC date.
 fn day(ns: u64) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or(jiff::Timestamp::MAX);
     time.to_string().chars().take_while(|letter| *letter != 'T').collect()
 }
 
-/// Returns a value as the name of a folder has it: what Hive and those who follow it would misread is `%` and two digits. Letters beyond
-/// ASCII stay: Spark takes each `%` for a letter, others for a byte.
+/// Returns a value as a folder name. Percent-encodes ASCII characters that Hive and compatible readers would misread.
+/// Other characters stay: Spark decodes each escape as a character, other readers as a byte.
 fn escaped(value: &str) -> String {
     let mut escaped = String::new();
     for letter in value.chars() {

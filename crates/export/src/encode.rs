@@ -1,8 +1,8 @@
-//! Batches of rows to pieces of files, in each of the forms. Nothing here knows where a piece goes.
+//! Encodes batches of rows as parts of files.
 
 use crate::about;
 use crate::shared::{self, ZSTD_LEVEL};
-use crate::table::{Column, Field, Kind, Values};
+use crate::table::{ColumnKind, ColumnValues, ExportColumn, ExportField};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use overhead_model::csv::harmless;
@@ -17,9 +17,8 @@ use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type, 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The form of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum DatasetFormat {
     /// Apache Parquet, compressed with zstd.
     Parquet,
     /// Comma-separated values (RFC 4180), with a line of names.
@@ -28,8 +27,7 @@ pub enum Form {
     Ndjson,
 }
 
-impl Form {
-    /// Returns the ending of its files' names.
+impl DatasetFormat {
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -39,55 +37,55 @@ impl Form {
     }
 }
 
-/// A table in its form: what its files have in common.
-pub struct Layout<B> {
-    /// Its name.
+/// Shared by the files of a table.
+pub struct TableLayout<B> {
     pub table: &'static str,
-    fields: Vec<Field<B>>,
-    form: Form,
-    /// Columns that files have beside those of the table: what the names of their folders say, where they are read without.
+    fields: Vec<ExportField<B>>,
+    form: DatasetFormat,
+    /// Extra columns with the values of the folder names, for readers that ignore those.
     constants: Vec<(&'static str, String)>,
-    /// Absent for text.
+    /// `None` for text formats.
     parquet: Option<ParquetLayout>,
 }
 
-/// What the files of a Parquet table have in common.
+/// Shared by the Parquet files of a table.
 #[derive(Clone, Debug)]
 pub struct ParquetLayout {
-    /// The schema.
     pub schema: TypePtr,
-    /// How files are written, with what is said of them in their footers.
+    /// Writer settings and footer metadata.
     pub properties: WriterPropertiesPtr,
     descriptor: SchemaDescPtr,
 }
 
-/// A part of a file.
-pub enum Encoded {
-    /// A row group: bytes of all columns, and what is to be said of each.
+pub enum EncodedPart {
+    /// Bytes and metadata of all columns.
     RowGroup(Vec<u8>, Vec<ColumnCloseResult>),
-    /// Lines.
     Lines(Vec<u8>),
 }
 
-impl<B> Layout<B> {
-    /// Returns the layout of a table of that host and run.
-    pub fn new(table: &'static str, fields: Vec<Field<B>>, form: Form, host: &str, run: &str) -> Result<Self> {
+impl<B> TableLayout<B> {
+    pub fn new(
+        table: &'static str,
+        fields: Vec<ExportField<B>>,
+        form: DatasetFormat,
+        host: &str,
+        run: &str,
+    ) -> Result<Self> {
         let constants = vec![("host", host.to_owned()), ("run", run.to_owned())];
         let parquet = match form {
-            Form::Parquet => Some(parquet_layout(table, &fields, &constants)?),
-            Form::Csv | Form::Ndjson => None,
+            DatasetFormat::Parquet => Some(parquet_layout(table, &fields, &constants)?),
+            DatasetFormat::Csv | DatasetFormat::Ndjson => None,
         };
         Ok(Self { table, fields, form, constants, parquet })
     }
 
-    /// Returns what writers of Parquet need; `None` for text.
     pub fn parquet(&self) -> Option<&ParquetLayout> {
         self.parquet.as_ref()
     }
 
-    /// Returns with what a file begins.
+    /// Returns the start of a file.
     pub fn head(&self) -> Vec<u8> {
-        if self.form != Form::Csv {
+        if self.form != DatasetFormat::Csv {
             return Vec::new();
         }
         let constants = self.constants.iter().map(|(name, _)| *name);
@@ -95,19 +93,18 @@ impl<B> Layout<B> {
         format!("{}\n", names.join(",")).into_bytes()
     }
 
-    /// Returns a batch of so many rows as a part of a file.
-    pub fn encode(&self, batch: &B, rows: usize) -> Result<Encoded> {
+    pub fn encode(&self, batch: &B, rows: usize) -> Result<EncodedPart> {
         match &self.parquet {
             Some(parquet) => self.row_group(parquet, batch),
-            None => Ok(Encoded::Lines(self.lines(batch, rows))),
+            None => Ok(EncodedPart::Lines(self.lines(batch, rows))),
         }
     }
 
-    fn row_group(&self, layout: &ParquetLayout, batch: &B) -> Result<Encoded> {
+    fn row_group(&self, layout: &ParquetLayout, batch: &B) -> Result<EncodedPart> {
         let mut sink = TrackedWrite::new(Vec::new());
         let mut closed = Vec::with_capacity(self.fields.len());
         for (number, field) in self.fields.iter().enumerate() {
-            let (values, index) = field.of(batch);
+            let (values, index) = field.values_of(batch);
             if let Some(index) = index {
                 let pages = SerializedPageWriter::new(&mut sink);
                 let shared = shared::write(pages, layout.descriptor.column(number), &values, index);
@@ -122,12 +119,12 @@ impl<B> Layout<B> {
             let written = write_column(writer, field.column.nullable, values, index);
             closed.push(written.with_context(|| format!("column {} of {}", field.column.name, self.table))?);
         }
-        Ok(Encoded::RowGroup(sink.into_inner()?, closed))
+        Ok(EncodedPart::RowGroup(sink.into_inner()?, closed))
     }
 
     fn lines(&self, batch: &B, rows: usize) -> Vec<u8> {
-        let is_csv = self.form == Form::Csv;
-        // What comes before each value: a comma, or the name as well.
+        let is_csv = self.form == DatasetFormat::Csv;
+        // Prefix of each value: a comma, and the name in JSON.
         let mut names: Vec<String> = Vec::new();
         let mut columns: Vec<(Vec<String>, Option<&[u32]>)> = Vec::new();
         let constants = self.constants.iter().map(|(name, value)| (*name, Some(value), None));
@@ -139,7 +136,7 @@ impl<B> Layout<B> {
             columns.push(match (constant, field) {
                 (Some(value), _) => (vec![cell(is_csv, value)], Some(&zeros)),
                 (None, Some(field)) => {
-                    let (values, index) = field.of(batch);
+                    let (values, index) = field.values_of(batch);
                     (cells(is_csv, &values), index)
                 }
                 (None, None) => continue,
@@ -161,11 +158,11 @@ impl<B> Layout<B> {
     }
 }
 
-/// Writes a column: for each row the value that `index` names, or the next one.
+/// Writes a column. `index` chooses the value of each row; without it, each row has one value.
 fn write_column(
     writer: ColumnWriter<'_>,
     nullable: bool,
-    values: Values,
+    values: ColumnValues,
     index: Option<&[u32]>,
 ) -> Result<ColumnCloseResult> {
     macro_rules! write {
@@ -179,9 +176,9 @@ fn write_column(
         }};
     }
     match (writer, values) {
-        (ColumnWriter::Int64ColumnWriter(writer), Values::Integers(values)) => write!(writer, values),
-        (ColumnWriter::ByteArrayColumnWriter(writer), Values::Texts(values)) => write!(writer, values),
-        (ColumnWriter::BoolColumnWriter(writer), Values::Flags(values)) => write!(writer, values),
+        (ColumnWriter::Int64ColumnWriter(writer), ColumnValues::Integers(values)) => write!(writer, values),
+        (ColumnWriter::ByteArrayColumnWriter(writer), ColumnValues::Texts(values)) => write!(writer, values),
+        (ColumnWriter::BoolColumnWriter(writer), ColumnValues::Flags(values)) => write!(writer, values),
         _ => anyhow::bail!("its values are of another kind than the schema says: this is a bug, please report it"),
     }
 }
@@ -193,17 +190,16 @@ fn gathered<T: Clone>(values: Vec<Option<T>>, index: Option<&[u32]>) -> Vec<Opti
     }
 }
 
-/// Returns values as text.
-fn cells(is_csv: bool, values: &Values) -> Vec<String> {
+fn cells(is_csv: bool, values: &ColumnValues) -> Vec<String> {
     let absent = || if is_csv { String::new() } else { "null".to_owned() };
     match values {
-        Values::Integers(values) => {
+        ColumnValues::Integers(values) => {
             values.iter().map(|value| value.map_or_else(absent, |value| value.to_string())).collect()
         }
-        Values::Flags(values) => {
+        ColumnValues::Flags(values) => {
             values.iter().map(|value| value.map_or_else(absent, |value| value.to_string())).collect()
         }
-        Values::Texts(values) => {
+        ColumnValues::Texts(values) => {
             let text = |value: &Option<parquet::data_type::ByteArray>| {
                 value.as_ref().map_or_else(absent, |value| cell(is_csv, &String::from_utf8_lossy(value.data())))
             };
@@ -217,14 +213,18 @@ fn cell(is_csv: bool, text: &str) -> String {
         return json_escaped(&Value::from(text).to_string());
     }
     let text = harmless(text);
-    // An empty text is told from an absent value by its quotes.
+    // Quotes distinguish an empty text from an absent value.
     if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
     }
     text
 }
 
-fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static str, String)]) -> Result<ParquetLayout> {
+fn parquet_layout<B>(
+    table: &str,
+    fields: &[ExportField<B>],
+    constants: &[(&'static str, String)],
+) -> Result<ParquetLayout> {
     let types = fields.iter().map(|field| parquet_type(&field.column).map(Arc::new)).collect::<Result<_>>()?;
     let schema = Arc::new(Type::group_type_builder(table).with_fields(types).build()?);
     let mut about = vec![
@@ -238,10 +238,10 @@ fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static st
         .set_created_by(concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        // A column of a row group is a page or a few.
+        // A column of a row group only has a few pages.
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(about));
-    for Column { name, .. } in fields.iter().map(|field| &field.column).filter(|column| column.varied) {
+    for ExportColumn { name, .. } in fields.iter().map(|field| &field.column).filter(|column| column.varied) {
         let path = ColumnPath::from(name.as_str());
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -251,11 +251,11 @@ fn parquet_layout<B>(table: &str, fields: &[Field<B>], constants: &[(&'static st
     Ok(ParquetLayout { schema, properties: Arc::new(properties.build()), descriptor })
 }
 
-fn parquet_type(column: &Column) -> Result<Type> {
+fn parquet_type(column: &ExportColumn) -> Result<Type> {
     let (physical, logical) = match column.kind {
-        Kind::Integer => (Physical::INT64, None),
-        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Flag => (Physical::BOOLEAN, None),
+        ColumnKind::Integer => (Physical::INT64, None),
+        ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnKind::Flag => (Physical::BOOLEAN, None),
     };
     let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let built = Type::primitive_type_builder(&column.name, physical);

@@ -1,6 +1,7 @@
-//! `overhead export`: one row per operation, and tables of statements, connections and runs, for whoever asks in SQL.
+//! `overhead export`: writes one row per operation, and tables of statements, connections and runs, for use with SQL.
 //!
-//! A program of its own, so that the one that captures does without the writer of Parquet.
+//! A separate program, so that the capturing one does not contain the Parquet writer. `table` declares the columns,
+//! `tally` collects rows, `encode` and `sink` write them, and `dataset` chooses the paths.
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
@@ -18,7 +19,7 @@ mod windows;
 use anyhow::Result;
 use clap::{CommandFactory, Parser};
 use dataset::Dataset;
-use encode::Form;
+use encode::DatasetFormat;
 use overhead::reading::{
     Dissect, KeptRun, KeyFiles, KeyReader, Reading, SampleArgs, StatusFault, TimeWindow, Warnings, Which, code,
     generate, windows_of,
@@ -27,18 +28,18 @@ use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
 use overhead_model::record::{Input, SourceKind};
 use overhead_model::{Frame, Measured, OutsideText, SideTotals, say};
-use sink::{FilePlan, Sink, Written};
+use sink::{FilePlan, FileSink, WrittenFiles};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stop::Stop;
-use table::Field;
+use stop::ExportStop;
+use table::ExportField;
 use table::runs::{RunRow, SampleRow};
 use table::{runs, statements};
-use tally::{ExportTally, Remains};
+use tally::{ExportTally, TallyOutcome};
 use windows::ExportWindows;
 
 /// Write one row per operation, and tables of statements, connections and runs, as Parquet, CSV or JSON lines
@@ -48,23 +49,23 @@ use windows::ExportWindows;
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, Parser)]
 #[command(name = "overhead export", bin_name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
-struct ExportArgs {
+struct ExportCli {
     /// Run folders, or pcap or pcapng files, plain or compressed; - for standard input
     #[arg(required_unless_present_any = ["schema", "generate", "windows"], value_name = "RUN|FILE")]
     files: Vec<PathBuf>,
     /// Form of the files
     #[arg(long, value_enum, default_value = "parquet")]
-    format: Form,
+    format: DatasetFormat,
     /// Folder of the data set: other runs may be in it
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["schema", "generate", "windows"])]
     output: Option<PathBuf>,
     /// Host that the captures are from [default: the one that a run folder names, else `unknown`]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Name of the run [default: the run folder's, or that of the first file]
+    /// Name of the run [default: the name of the run folder or of the first file]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Put operations into a folder for each day (UTC) on which they began
+    /// Put operations into a folder per day (UTC) of their start
     #[arg(long)]
     by_day: bool,
     /// Replace what is there of the same run and host
@@ -78,7 +79,7 @@ struct ExportArgs {
     window: TimeWindow,
     #[command(flatten)]
     sample: SampleArgs,
-    /// Threads that encode, beside the one that reads; the files are the same [default: one per processor, 4 at most]
+    /// Encoding threads, next to one that reads; the files are the same [default: one per processor, 4 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
     /// Print the columns of all tables with their types and units, as Markdown, and do nothing else
@@ -104,44 +105,43 @@ Examples:
 The columns and their units, and questions to ask: docs/export.md.
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the table runs says why).";
 
-/// Threads that encode, unless asked for otherwise: one that reads has no more work for them.
+/// Default maximum of encoding threads: one reader cannot keep more busy.
 const ENCODERS: usize = 4;
 
 fn main() -> ExitCode {
     overhead::map_large_blocks();
-    code(ExportArgs::try_parse().map_err(Into::into).and_then(|args| args.run()))
+    code(ExportCli::try_parse().map_err(Into::into).and_then(|args| args.run()))
 }
 
-/// What is exported as one run.
-struct Source {
+/// The files of one run.
+struct ExportSource {
     name: String,
     host: Option<String>,
     files: Vec<PathBuf>,
     which: Which,
     kernel_drops: Measured<u64>,
-    /// Why its packets are not all of the run, in whole sentences without a full stop.
-    lacks: Vec<String>,
-    /// Frames of the capture, where its record says so.
+    /// Reasons why packets are missing: whole sentences without a full stop.
+    gaps: Vec<String>,
+    /// Number of captured frames, if recorded.
     frames: Option<u64>,
-    /// When the capture ended, Unix nanoseconds, where it was not captured all the time.
+    /// End of a sampled capture, Unix nanoseconds.
     end_ns: Option<u64>,
 }
 
-/// What was read of a source.
-struct WasRead {
+struct SourceReading {
     inputs: Vec<Input>,
     tally: ExportTally,
     totals: Totals,
     sample: Option<SampleRow>,
 }
 
-impl ExportArgs {
+impl ExportCli {
     fn run(&self) -> Result<u8> {
         if let Some(folder) = &self.generate {
             return generate(&Self::command(), "overhead-export", folder);
         }
         if self.schema {
-            // A reader that went away is not an error.
+            // Ignore a closed pipe.
             let _ = std::io::stdout().write_all(table::schema().as_bytes());
             return Ok(COMPLETE);
         }
@@ -158,10 +158,10 @@ impl ExportArgs {
             ))
             .into());
         }
-        // All that speaks against it is said before the first is read.
+        // Report all conflicts before reading.
         let datasets = sources.iter().map(|source| self.dataset(source)).collect::<Result<Vec<_>>>()?;
         for (number, dataset) in datasets.iter().enumerate() {
-            if datasets.iter().take(number).any(|before| before.is_like(dataset)) {
+            if datasets.iter().take(number).any(|before| before.is_same_run(dataset)) {
                 return Err(StatusFault::usage(format!(
                     "two of these runs are called {} and are of host {}: export them one by one, with --run or --host",
                     dataset.run, dataset.host
@@ -171,9 +171,9 @@ impl ExportArgs {
         }
         let locks = datasets.iter().map(Dataset::lock).collect::<Result<Vec<_>>>()?;
         for dataset in &datasets {
-            dataset.make_room(self.force)?;
+            dataset.existing_files(self.force)?;
         }
-        let stop = Stop::on_signals()?;
+        let stop = ExportStop::on_signals()?;
         let mut status = COMPLETE;
         for (source, dataset) in sources.iter().zip(datasets) {
             status = status.max(self.export(source, &Rc::new(dataset), &stop)?);
@@ -182,23 +182,23 @@ impl ExportArgs {
         Ok(status)
     }
 
-    fn dataset(&self, source: &Source) -> Result<Dataset> {
+    fn dataset(&self, source: &ExportSource) -> Result<Dataset> {
         let host = self.host.clone().or_else(|| source.host.clone()).unwrap_or_else(|| "unknown".to_owned());
         Ok(Dataset {
             root: self.output.clone().unwrap_or_default(),
-            host: named("--host", host)?,
-            run: named("--run", self.run.clone().unwrap_or_else(|| source.name.clone()))?,
+            host: folder_name("--host", host)?,
+            run: folder_name("--run", self.run.clone().unwrap_or_else(|| source.name.clone()))?,
             by_day: self.by_day,
             form: self.format,
         })
     }
 
-    /// Returns the runs that were named: each run folder is one, and all captures together are one.
-    fn sources(&self) -> Result<Vec<Source>> {
+    /// Returns the runs: one per run folder, and one for all captures together.
+    fn sources(&self) -> Result<Vec<ExportSource>> {
         let (mut sources, mut captures) = (Vec::new(), Vec::new());
         for path in &self.files {
             match KeptRun::open(path)? {
-                Some(kept) => sources.push(of_kept(&kept, &self.which)),
+                Some(kept) => sources.push(kept_source(&kept, &self.which)),
                 None => captures.push(path.clone()),
             }
         }
@@ -206,21 +206,21 @@ impl ExportArgs {
         if let Some(first) = captures.first() {
             let (name, which) = (stem(first), self.which.clone());
             let kernel_drops = Measured::unavailable("offline");
-            let (lacks, frames, end_ns) = (Vec::new(), None, None);
-            sources.push(Source { name, host: None, files: captures, which, kernel_drops, lacks, frames, end_ns });
+            let (gaps, frames, end_ns) = (Vec::new(), None, None);
+            sources.push(ExportSource { name, host: None, files: captures, which, kernel_drops, gaps, frames, end_ns });
         }
         Ok(sources)
     }
 
-    fn export(&self, source: &Source, dataset: &Rc<Dataset>, stop: &Stop) -> Result<u8> {
+    fn export(&self, source: &ExportSource, dataset: &Rc<Dataset>, stop: &ExportStop) -> Result<u8> {
         let started = Instant::now();
-        let before = dataset.make_room(self.force)?;
+        let before = dataset.existing_files(self.force)?;
         let mut warnings = Warnings::default();
         if let Some(drops) = source.kernel_drops.value().filter(|drops| **drops > 0) {
             warnings.partial(format!("the kernel dropped {drops} frames while they were captured"));
         }
-        source.lacks.iter().for_each(|lack| warnings.partial(lack.as_str()));
-        let tally = ExportTally::new(Rc::clone(dataset), Sink::start(self.encoders()), stop.clone())?;
+        source.gaps.iter().for_each(|gap| warnings.partial(gap.as_str()));
+        let tally = ExportTally::new(Rc::clone(dataset), FileSink::start(self.encoders()), stop.clone())?;
         let read = self.read(source, tally, stop, &mut warnings)?;
         let totals = &read.totals;
         warnings.of_totals(totals);
@@ -233,7 +233,7 @@ impl ExportArgs {
         }
         let (run, written) = finish(source, dataset, read, warnings)?;
         stop.check()?;
-        let places = written.keep(&before)?;
+        let places = written.publish(&before)?;
         self.report(dataset, &run, &places, started.elapsed());
         Ok(run.exit)
     }
@@ -243,7 +243,13 @@ impl ExportArgs {
         self.threads.map_or_else(|| processors.min(ENCODERS), usize::from)
     }
 
-    fn read(&self, source: &Source, tally: ExportTally, stop: &Stop, warnings: &mut Warnings) -> Result<WasRead> {
+    fn read(
+        &self,
+        source: &ExportSource,
+        tally: ExportTally,
+        stop: &ExportStop,
+        warnings: &mut Warnings,
+    ) -> Result<SourceReading> {
         let keys = KeyReader::read(&self.keys, warnings)?;
         let reading = Reading::of_files(source.files.clone(), source.which.clone(), self.keys.clone(), self.window);
         let selection = reading.selection()?;
@@ -256,13 +262,13 @@ impl ExportArgs {
             if let Some((schedule, sample)) = schedule.zip(sample) {
                 warnings.remark(schedule.said(sample.windows, sample.covered_ns, "rows are of what was seen in them"));
             }
-            return Ok(WasRead { inputs, tally, totals, sample });
+            return Ok(SourceReading { inputs, tally, totals, sample });
         }
         let dissector = Dissector::new(selection, tally).with_keys(keys.log());
-        let mut feed = Feed { dissector, stop: stop.clone() };
+        let mut feed = ExportFeed { dissector, stop: stop.clone() };
         let inputs = reading.feed(&mut feed, &keys, warnings)?;
         let (tally, totals) = feed.dissector.finish();
-        Ok(WasRead { inputs, tally, totals, sample: None })
+        Ok(SourceReading { inputs, tally, totals, sample: None })
     }
 
     fn report(&self, dataset: &Dataset, run: &RunRow, places: &[PathBuf], elapsed: Duration) {
@@ -285,13 +291,13 @@ impl ExportArgs {
     }
 }
 
-/// A dissection that ends where nothing comes of it any more.
-struct Feed {
+/// Stops reading when the export cannot continue.
+struct ExportFeed {
     dissector: Dissector<ExportTally>,
-    stop: Stop,
+    stop: ExportStop,
 }
 
-impl Dissect for Feed {
+impl Dissect for ExportFeed {
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
         self.dissector.frame(frame);
@@ -299,18 +305,18 @@ impl Dissect for Feed {
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.stop.is_set()
+        self.stop.should_stop()
     }
 }
 
-/// Writes the tables that are known at the end.
+/// Writes the tables that are only known at the end.
 fn finish(
-    source: &Source,
+    source: &ExportSource,
     dataset: &Dataset,
-    WasRead { inputs, tally, totals, sample }: WasRead,
+    SourceReading { inputs, tally, totals, sample }: SourceReading,
     mut warnings: Warnings,
-) -> Result<(RunRow, Written)> {
-    let Remains { mut sink, statements, rows } = tally.finish();
+) -> Result<(RunRow, WrittenFiles)> {
+    let TallyOutcome { mut sink, statements, rows } = tally.finish();
     let mut sides = [SideTotals::default(); 2];
     for statement in &statements {
         for (sum, side) in sides.iter_mut().zip(&statement.sides) {
@@ -330,18 +336,18 @@ fn finish(
     (run.warnings, run.exit) = warnings.settle();
     let count = statements.len();
     if count > 0 {
-        put(&mut sink, dataset, "statements", statements::fields(), (statements, count))?;
+        write_table(&mut sink, dataset, "statements", statements::fields(), (statements, count))?;
     }
-    put(&mut sink, dataset, "runs", runs::fields(), (vec![run.clone()], 1))?;
+    write_table(&mut sink, dataset, "runs", runs::fields(), (vec![run.clone()], 1))?;
     Ok((run, sink.finish()?))
 }
 
-/// Writes a table that is one batch of so many rows. That writing fails is told at the end.
-fn put<B: Send + Sync + 'static>(
-    sink: &mut Sink,
+/// Writes a table with a single batch. `finish` reports errors.
+fn write_table<B: Send + Sync + 'static>(
+    sink: &mut FileSink,
     dataset: &Dataset,
     table: &'static str,
-    fields: Vec<Field<B>>,
+    fields: Vec<ExportField<B>>,
     (batch, rows): (B, usize),
 ) -> Result<()> {
     let layout = Arc::new(dataset.layout(table, fields)?);
@@ -350,7 +356,7 @@ fn put<B: Send + Sync + 'static>(
     Ok(())
 }
 
-fn of_kept(kept: &KeptRun, asked: &Which) -> Source {
+fn kept_source(kept: &KeptRun, asked: &Which) -> ExportSource {
     let record = kept.kept_record();
     let live = record.filter(|run| run.source.kind == SourceKind::Live);
     let host = live.and_then(|run| run.environment.as_ref()).map(|environment| environment.host.clone());
@@ -358,14 +364,13 @@ fn of_kept(kept: &KeptRun, asked: &Which) -> Source {
         Some(run) => run.source.kernel_drops.clone(),
         None => Measured::unavailable("there is no record of a capture"),
     };
-    let mut lacks = Vec::new();
+    let mut gaps = Vec::new();
     if record.is_none() {
-        lacks
-            .push("the capture was aborted or is still running: the rows are of the packets that were kept".to_owned());
+        gaps.push("the capture was aborted or is still running: the rows are of the packets that were kept".to_owned());
     }
     let frames = live.map(|run| run.source.frames);
-    Source {
-        lacks,
+    ExportSource {
+        gaps,
         frames,
         name: kept.name(),
         host,
@@ -376,7 +381,7 @@ fn of_kept(kept: &KeptRun, asked: &Which) -> Source {
     }
 }
 
-/// Returns the name of a capture without what says its form.
+/// Returns the file name of a capture without extensions.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "stdin".to_owned(), |name| name.to_string_lossy().into_owned());
     if name == "-" {
@@ -389,8 +394,8 @@ fn stem(path: &Path) -> String {
     stem.to_owned()
 }
 
-/// Returns a name that a folder may have.
-fn named(option: &str, name: String) -> Result<String> {
+/// Returns the name if it is valid for a folder.
+fn folder_name(option: &str, name: String) -> Result<String> {
     if name.is_empty() || name == "." || name == ".." {
         return Err(StatusFault::usage(format!("{option} {name:?}: folders are named after it: choose another")).into());
     }

@@ -1,10 +1,10 @@
-//! A Parquet column of rows that share values: a dictionary of the values, and for each row its place in that.
+//! Encodes a Parquet column whose rows share values, as a dictionary and an index per row.
 //!
-//! The writer of the `parquet` crate looks each value of each row up to find its place. Here a batch has the few values that there are,
-//! and of each row which of them it has; so what is done for each row is to write a few bits, and nothing at all where all are alike.
-//! Layout: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>, `PLAIN_DICTIONARY` and `RLE`.
+//! The `parquet` crate's writer would look up the value of every row. A batch already has distinct values and an index,
+//! so a row only costs a few bits, or none if all rows are equal. Format:
+//! <https://parquet.apache.org/docs/file-format/data-pages/encodings/>, `PLAIN_DICTIONARY` and `RLE`.
 
-use crate::table::Values;
+use crate::table::ColumnValues;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -18,35 +18,34 @@ use parquet::schema::types::ColumnDescPtr;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Level of compression, as that of the other columns.
+/// As for the other columns.
 pub const ZSTD_LEVEL: i32 = 1;
-/// Rows that a run has at least, and that bits are packed in groups of.
+/// Minimum length of a run, and size of a bit-packed group.
 const GROUP: usize = 8;
 
-/// Values of a batch, each once.
-struct Dictionary {
-    /// One after another, as `PLAIN` has them.
+/// Distinct values of a batch.
+struct ValueDictionary {
+    /// `PLAIN` encoding.
     plain: Vec<u8>,
     len: u32,
-    /// The place of each value of the batch; `None` where it is absent.
+    /// Index of each value of the batch; `None` if it is absent.
     places: Vec<Option<u32>>,
-    /// Smallest and largest.
-    bounds: Bounds,
+    bounds: ValueBounds,
 }
 
-enum Bounds {
+enum ValueBounds {
     Integers(Option<(i64, i64)>),
     Texts(Option<(ByteArray, ByteArray)>),
 }
 
-/// Writes a column of rows whose values `index` names; `None` where its values are not of a kind that is shared.
+/// Writes a column; `index` chooses the value of each row. Returns `None` for kinds that are not shared.
 pub fn write(
     mut pages: impl PageWriter,
     descriptor: ColumnDescPtr,
-    values: &Values,
+    values: &ColumnValues,
     index: &[u32],
 ) -> Result<Option<ColumnCloseResult>> {
-    let Some(dictionary) = Dictionary::of(values) else { return Ok(None) };
+    let Some(dictionary) = ValueDictionary::of(values) else { return Ok(None) };
     let is_nullable = descriptor.max_def_level() > 0;
     let (data, nulls) = data_page(&dictionary, index, is_nullable);
     let page = Page::DictionaryPage {
@@ -92,16 +91,16 @@ fn compressed(bytes: &[u8]) -> Result<Bytes> {
     Ok(Bytes::from(zstd::bulk::compress(bytes, ZSTD_LEVEL).context("zstd")?))
 }
 
-impl Dictionary {
-    fn of(values: &Values) -> Option<Self> {
+impl ValueDictionary {
+    fn of(values: &ColumnValues) -> Option<Self> {
         match values {
-            Values::Integers(values) => {
+            ColumnValues::Integers(values) => {
                 let (distinct, places) = distinct(values);
                 let plain = distinct.iter().flat_map(|value| value.to_le_bytes()).collect();
                 let bounds = distinct.iter().min().copied().zip(distinct.iter().max().copied());
-                Some(Self { plain, len: distinct.len() as u32, places, bounds: Bounds::Integers(bounds) })
+                Some(Self { plain, len: distinct.len() as u32, places, bounds: ValueBounds::Integers(bounds) })
             }
-            Values::Texts(values) => {
+            ColumnValues::Texts(values) => {
                 let values: Vec<Option<&[u8]>> =
                     values.iter().map(|value| value.as_ref().map(ByteArray::data)).collect();
                 let (distinct, places) = distinct(&values);
@@ -113,14 +112,14 @@ impl Dictionary {
                 let text = |value: &[u8]| ByteArray::from(value.to_vec());
                 let bounds =
                     distinct.iter().min().map(|value| text(value)).zip(distinct.iter().max().map(|value| text(value)));
-                Some(Self { plain, len: distinct.len() as u32, places, bounds: Bounds::Texts(bounds) })
+                Some(Self { plain, len: distinct.len() as u32, places, bounds: ValueBounds::Texts(bounds) })
             }
-            Values::Flags(_) => None,
+            ColumnValues::Flags(_) => None,
         }
     }
 }
 
-impl Bounds {
+impl ValueBounds {
     fn statistics(self, nulls: u64) -> Statistics {
         match self {
             Self::Integers(bounds) => {
@@ -137,7 +136,7 @@ impl Bounds {
     }
 }
 
-/// Returns the different values in the order in which they come, and of each value which of these it is.
+/// Returns the distinct values in order of appearance, and the index of each value.
 fn distinct<T: Copy + Eq + Hash>(values: &[Option<T>]) -> (Vec<T>, Vec<Option<u32>>) {
     let (mut list, mut known) = (Vec::new(), HashMap::with_hasher(FixedState::default()));
     let mut last: Option<(T, u32)> = None;
@@ -160,8 +159,8 @@ fn distinct<T: Copy + Eq + Hash>(values: &[Option<T>]) -> (Vec<T>, Vec<Option<u3
     (list, places)
 }
 
-/// Returns a data page (version 1), and how many of its values are absent.
-fn data_page(dictionary: &Dictionary, index: &[u32], is_nullable: bool) -> (Vec<u8>, u64) {
+/// Returns a data page (version 1) and the number of absent values.
+fn data_page(dictionary: &ValueDictionary, index: &[u32], is_nullable: bool) -> (Vec<u8>, u64) {
     let place_of = |row: &u32| dictionary.places.get(*row as usize).copied().flatten();
     let (mut page, mut nulls) = (Vec::new(), 0);
     if is_nullable {
@@ -178,13 +177,13 @@ fn data_page(dictionary: &Dictionary, index: &[u32], is_nullable: bool) -> (Vec<
         let places: Vec<u32> = index.iter().filter_map(place_of).collect();
         hybrid(&places, width, &mut page);
     } else if index.len() as u64 > nulls {
-        // One value for all: a run of places that take no bits.
+        // A single value: a run of indexes of width 0.
         varint((index.len() as u64 - nulls) << 1, &mut page);
     }
     (page, nulls)
 }
 
-/// Writes numbers of so many bits: runs of what is alike, and others packed in groups of eight.
+/// Encodes numbers of `width` bits as runs and bit-packed groups of eight.
 fn hybrid(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut at, mut packed_from) = (0, 0);
     while let Some(&number) = numbers.get(at) {
@@ -224,7 +223,7 @@ fn pack(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&held.to_le_bytes());
-    // Groups are filled up with zeros.
+    // Pad the last group with zeros.
     out.resize(end, 0);
 }
 
@@ -240,7 +239,7 @@ fn varint(mut number: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// The example of the format's page on encodings: 0 to 7 in three bits each.
+    /// From the format's page on encodings: 0 to 7 in three bits each.
     #[test]
     fn eight_numbers_of_three_bits_are_packed_as_the_format_says() {
         let mut out = Vec::new();

@@ -1,8 +1,8 @@
-//! Where pieces of files go: threads encode batches, and one appends them to their files in the order in which they were handed
-//! over. So the files do not depend on the number of threads.
+//! Threads encode batches, and one thread appends them in their original order. The files do not depend on the number
+//! of threads.
 
-use crate::dataset::{cannot_write, part_of, remove_folders};
-use crate::encode::{Encoded, Layout, ParquetLayout};
+use crate::dataset::{cannot_write, remove_folders, temporary_path};
+use crate::encode::{EncodedPart, ParquetLayout, TableLayout};
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use parquet::file::writer::SerializedFileWriter;
@@ -14,19 +14,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-type Job = Box<dyn FnOnce() -> Result<Piece> + Send>;
+type EncodeJob = Box<dyn FnOnce() -> Result<FilePiece> + Send>;
 
-/// A part of a file, or its end.
-struct Piece {
+struct FilePiece {
     file: Arc<FilePlan>,
-    /// `None` at the end.
-    encoded: Option<Encoded>,
+    /// `None` ends the file.
+    encoded: Option<EncodedPart>,
 }
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Debug)]
 pub struct FilePlan {
-    /// Where it comes to lie once it is whole.
+    /// Final path.
     pub place: PathBuf,
     temporary: PathBuf,
     parquet: Option<ParquetLayout>,
@@ -34,24 +33,22 @@ pub struct FilePlan {
 }
 
 impl FilePlan {
-    /// Returns the plan of a file of a table.
-    pub fn new<B>(place: PathBuf, layout: &Layout<B>) -> Self {
-        let temporary = part_of(&place);
+    pub fn new<B>(place: PathBuf, layout: &TableLayout<B>) -> Self {
+        let temporary = temporary_path(&place);
         Self { place, temporary, parquet: layout.parquet().cloned(), head: layout.head() }
     }
 }
 
-/// Files that are whole, and have their names once they are [kept](Written::keep); those that are not are removed.
+/// Complete files with temporary names. Removed unless [published](WrittenFiles::publish).
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct WrittenFiles {
     files: Vec<Arc<FilePlan>>,
 }
 
-impl Written {
-    /// Gives all files their names in place of those of an earlier export, in the order in which they were begun. Returns where they
-    /// lie.
-    pub fn keep(mut self, before: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        // The table `runs` is listed last, and goes first: who finds a run in it has all of it.
+impl WrittenFiles {
+    /// Renames all files in the order they were begun, and replaces those of an earlier export. Returns their paths.
+    pub fn publish(mut self, before: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        // Remove the table `runs` first: a run listed there must be complete.
         for path in before.iter().rev() {
             fs::remove_file(path).map_err(|error| anyhow!("{} cannot be replaced: {error}", path.display()))?;
         }
@@ -68,7 +65,7 @@ impl Written {
     }
 }
 
-impl Drop for Written {
+impl Drop for WrittenFiles {
     fn drop(&mut self) {
         for file in &self.files {
             let _ = fs::remove_file(&file.temporary);
@@ -77,21 +74,20 @@ impl Drop for Written {
     }
 }
 
-/// The threads.
-pub struct Sink {
-    encoders: Vec<SyncSender<Job>>,
+pub struct FileSink {
+    encoders: Vec<SyncSender<EncodeJob>>,
     threads: Vec<JoinHandle<()>>,
     next: usize,
-    appender: JoinHandle<Result<Written>>,
+    appender: JoinHandle<Result<WrittenFiles>>,
 }
 
-impl Sink {
-    /// Starts so many threads that encode, one at least.
+impl FileSink {
+    /// Starts at least one encoding thread.
     pub fn start(encoders: usize) -> Self {
         let (mut jobs, mut threads, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..encoders.max(1) {
-            // Batches are large: what a thread works at, and one more.
-            let (to_encode, encoding) = sync_channel::<Job>(1);
+            // Batches are large: queue at most one.
+            let (to_encode, encoding) = sync_channel::<EncodeJob>(1);
             let (encoded, appending) = sync_channel(1);
             threads.push(thread::spawn(move || {
                 for job in encoding {
@@ -106,35 +102,34 @@ impl Sink {
         Self { encoders: jobs, threads, next: 0, appender: thread::spawn(move || append_all(&pieces)) }
     }
 
-    /// Encodes a batch, as the next part of a file. Returns false where writing has failed: [`Sink::finish`] says why.
+    /// Encodes a batch as the next part of a file. Returns false after an error, which [`FileSink::finish`] reports.
     pub fn append<B: Send + Sync + 'static>(
         &mut self,
         file: &Arc<FilePlan>,
-        layout: &Arc<Layout<B>>,
+        layout: &Arc<TableLayout<B>>,
         batch: B,
         rows: usize,
     ) -> bool {
         let (file, layout) = (Arc::clone(file), Arc::clone(layout));
         self.hand_over(Box::new(move || {
             let encoded = layout.encode(&batch, rows)?;
-            Ok(Piece { file, encoded: Some(encoded) })
+            Ok(FilePiece { file, encoded: Some(encoded) })
         }))
     }
 
-    /// Ends a file.
     pub fn end(&mut self, file: &Arc<FilePlan>) -> bool {
         let file = Arc::clone(file);
-        self.hand_over(Box::new(move || Ok(Piece { file, encoded: None })))
+        self.hand_over(Box::new(move || Ok(FilePiece { file, encoded: None })))
     }
 
-    fn hand_over(&mut self, job: Job) -> bool {
+    fn hand_over(&mut self, job: EncodeJob) -> bool {
         let turn = self.next;
         self.next = (turn + 1) % self.encoders.len();
         self.encoders.get(turn).is_some_and(|encoder| encoder.send(job).is_ok())
     }
 
-    /// Waits until all is written.
-    pub fn finish(self) -> Result<Written> {
+    /// Waits for all threads.
+    pub fn finish(self) -> Result<WrittenFiles> {
         drop(self.encoders);
         let written = self.appender.join().map_err(|_| anyhow!("writing failed: this is a bug, please report it"))?;
         for thread in self.threads {
@@ -144,13 +139,13 @@ impl Sink {
     }
 }
 
-/// Appends what the threads give, each in its turn.
-fn append_all(pieces: &[Receiver<Result<Piece>>]) -> Result<Written> {
-    let (mut open, mut written) = (HashMap::<PathBuf, OpenFile>::new(), Written::default());
+/// Appends the output of the threads in turn.
+fn append_all(pieces: &[Receiver<Result<FilePiece>>]) -> Result<WrittenFiles> {
+    let (mut open, mut written) = (HashMap::<PathBuf, OpenFile>::new(), WrittenFiles::default());
     for turn in pieces.iter().cycle() {
-        // Where one has nothing any more, those after it have not, either.
+        // Batches are handed out in turn, so no later thread has one either.
         let Ok(piece) = turn.recv() else { break };
-        let Piece { file, encoded } = piece?;
+        let FilePiece { file, encoded } = piece?;
         match encoded {
             Some(encoded) => {
                 if !open.contains_key(&file.place) {
@@ -178,14 +173,14 @@ enum OpenFile {
 }
 
 impl OpenFile {
-    fn create(plan: &Arc<FilePlan>, written: &mut Written) -> Result<Self> {
+    fn create(plan: &Arc<FilePlan>, written: &mut WrittenFiles) -> Result<Self> {
         let folder = plan.place.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(cannot_write(folder))?;
-        // Not through a link that somebody has put there.
+        // Do not follow a planted link.
         let _ = fs::remove_file(&plan.temporary);
         let file = File::create_new(&plan.temporary).map_err(cannot_write(&plan.place))?;
         written.files.push(Arc::clone(plan));
-        // It tells others that somebody is at it; where file systems have no locks, they do without.
+        // The lock shows others that the file is in use. Some file systems have none.
         let _ = file.try_lock();
         let mut file = BufWriter::with_capacity(64 << 10, file);
         if let Some(layout) = &plan.parquet {
@@ -196,9 +191,9 @@ impl OpenFile {
         Ok(Self::Lines(file))
     }
 
-    fn append(&mut self, encoded: Encoded) -> Result<()> {
+    fn append(&mut self, encoded: EncodedPart) -> Result<()> {
         match (self, encoded) {
-            (Self::Parquet(writer), Encoded::RowGroup(bytes, columns)) => {
+            (Self::Parquet(writer), EncodedPart::RowGroup(bytes, columns)) => {
                 let bytes = Bytes::from(bytes);
                 let mut group = writer.next_row_group()?;
                 for column in columns {
@@ -206,7 +201,7 @@ impl OpenFile {
                 }
                 group.close()?;
             }
-            (Self::Lines(file), Encoded::Lines(lines)) => file.write_all(&lines)?,
+            (Self::Lines(file), EncodedPart::Lines(lines)) => file.write_all(&lines)?,
             _ => return Err(anyhow!("a part is of another form than its file: this is a bug, please report it")),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Why an export ends before its time: writing has failed, or somebody wants it to end.
+//! Reasons to stop an export: a write error or a signal.
 
 use anyhow::{Context, Result};
 use overhead::reading::StatusFault;
@@ -7,15 +7,14 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What all parts of an export look at.
 #[derive(Clone, Debug)]
-pub struct Stop {
+pub struct ExportStop {
     failed: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }
 
-impl Stop {
-    /// Returns one that the first Ctrl-C sets, or a signal that means the same. The second ends the program at once.
+impl ExportStop {
+    /// Handles termination signals: the first stops the export, the second ends the program.
     pub fn on_signals() -> Result<Self> {
         let (failed, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for signal in TERM_SIGNALS {
@@ -26,18 +25,16 @@ impl Stop {
         Ok(Self { failed, interrupted })
     }
 
-    /// Says that writing has failed.
-    pub fn set(&self) {
+    pub fn set_failed(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether it is of no use to go on.
     #[inline]
-    pub fn is_set(&self) -> bool {
+    pub fn should_stop(&self) -> bool {
         self.failed.load(Ordering::Relaxed) || self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Returns an error where somebody wants it to end.
+    /// Returns an error after a signal.
     pub fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(StatusFault::aborted("nothing of this run is written").into());

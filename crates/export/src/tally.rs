@@ -1,11 +1,11 @@
-//! Takes operations as they close, and hands them on in batches.
+//! Collects closed operations and passes them on in batches.
 
 use crate::dataset::Dataset;
-use crate::encode::Layout;
-use crate::sink::{FilePlan, Sink};
-use crate::stop::Stop;
-use crate::table::operations::{Batch, Ending, Peers, Shape};
-use crate::table::statements::{Key, StatementSums, Statements};
+use crate::encode::TableLayout;
+use crate::sink::{FilePlan, FileSink};
+use crate::stop::ExportStop;
+use crate::table::operations::{ConnectionPeers, OperationBatch, OperationShape, RowEnding};
+use crate::table::statements::{StatementKey, StatementList, StatementSums};
 use crate::table::{connections, operations};
 use anyhow::Result;
 use foldhash::fast::FixedState;
@@ -14,131 +14,127 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Files of the table `operations` that are open at a time: one for each day on which operations began lately.
+/// Limit on open files of the table `operations`, one for each recent day.
 const OPEN_DAYS: usize = 4;
-/// Connections times statements of which something came late: beyond, they are told of before their connections end.
+/// Limit on pairs of connection and statement with late frames. Beyond it, their rows are written early.
 const LATE: usize = 1 << 15;
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// What is told of a capture, on its way to files.
 pub struct ExportTally {
     dataset: Rc<Dataset>,
-    sink: Sink,
-    stop: Stop,
-    statements: Statements,
-    operations: Arc<Layout<Batch>>,
-    connections: Arc<Layout<Vec<connections::Ended>>>,
+    sink: FileSink,
+    stop: ExportStop,
+    statements: StatementList,
+    operations: Arc<TableLayout<OperationBatch>>,
+    connections: Arc<TableLayout<Vec<connections::ConnectionRow>>>,
     current: Option<Ends>,
     names: Option<[String; 2]>,
-    /// Connections that have not ended, by number.
-    open: HashMap<u64, Connection, FixedState>,
-    days: Days,
-    ended: Vec<connections::Ended>,
+    /// By number.
+    open: HashMap<u64, ExportConnection, FixedState>,
+    days: DayBatches,
+    ended: Vec<connections::ConnectionRow>,
     connections_file: Option<Arc<FilePlan>>,
     rows: u64,
-    /// How many sums of what came late are kept, of all connections.
+    /// Number of pairs with late frames.
     late: usize,
-    part: Part,
+    part: CapturePart,
 }
 
-/// The part of the capture that is dissected as one: all of it, but for those that were captured in windows.
+/// The part of the capture in one dissector: a window of a sampled capture, or all of it.
 #[derive(Debug, Default)]
-struct Part {
-    /// The period whose window it is.
+struct CapturePart {
+    /// The window's period.
     window: Option<u64>,
-    /// Numbers of connections begin with this one, and go on with that one in the next part.
+    /// First connection number of this part and of the next one.
     first: u64,
     next: u64,
-    /// It is about to end: what is open is cut.
+    /// The window ends: open operations are cut.
     is_at_end: bool,
 }
 
-/// A connection that has not ended.
-struct Connection {
-    peers: Arc<Peers>,
-    /// When its latest operation began.
+/// An open connection.
+struct ExportConnection {
+    peers: Arc<ConnectionPeers>,
+    /// Start of its latest operation.
     latest_ns: u64,
-    /// What came after operations had closed, by statement.
+    /// Late frames by statement.
     late: BTreeMap<u32, [SideTotals; 2]>,
 }
 
-/// Operations by the day on which they began; of one day where that makes no difference.
+/// Open files by day; all rows have day 0 unless the data set is split by day.
 #[derive(Default)]
-struct Days {
-    open: BTreeMap<u64, (Arc<FilePlan>, Batch)>,
-    /// Files of a day so far.
+struct DayBatches {
+    open: BTreeMap<u64, (Arc<FilePlan>, OperationBatch)>,
+    /// Files per day so far.
     files: BTreeMap<u64, u32>,
 }
 
-/// What is left when all files are written.
-pub struct Remains {
-    /// Where the last tables are to go.
-    pub sink: Sink,
-    /// All statements that there were.
+pub struct TallyOutcome {
+    /// For the remaining tables.
+    pub sink: FileSink,
     pub statements: Vec<StatementSums>,
     /// Rows of the table `operations`.
     pub rows: u64,
 }
 
 impl ExportTally {
-    /// Returns one that writes into a data set by way of `sink`. `stop` is set when that has failed.
-    pub fn new(dataset: Rc<Dataset>, sink: Sink, stop: Stop) -> Result<Self> {
+    /// Sets `stop` if writing to `sink` fails.
+    pub fn new(dataset: Rc<Dataset>, sink: FileSink, stop: ExportStop) -> Result<Self> {
         Ok(Self {
             operations: Arc::new(dataset.layout("operations", operations::fields())?),
             connections: Arc::new(dataset.layout("connections", connections::fields())?),
             dataset,
             sink,
             stop,
-            statements: Statements::default(),
+            statements: StatementList::default(),
             current: None,
             names: None,
             open: HashMap::default(),
-            days: Days::default(),
+            days: DayBatches::default(),
             ended: Vec::new(),
             connections_file: None,
             rows: 0,
             late: 0,
-            part: Part::default(),
+            part: CapturePart::default(),
         })
     }
 
-    /// Says of which period's window the operations to come are.
+    /// Starts the window of this period.
     pub fn begin_window(&mut self, period: u64) {
         self.part.window = Some(period);
     }
 
-    /// Says that the operations to come are those that the window's end has cut.
+    /// Marks the following operations as cut by the end of the window.
     pub fn cut_window(&mut self) {
         self.part.is_at_end = true;
     }
 
-    /// Says that all connections of the window have been told of.
+    /// Ends the window, after its last connection.
     pub fn end_window(&mut self) {
         self.part.is_at_end = false;
         self.part.first = self.part.next;
     }
 
-    /// Hands everything on.
-    pub fn finish(mut self) -> Remains {
+    /// Writes what is left.
+    pub fn finish(mut self) -> TallyOutcome {
         while let Some((_, (file, batch))) = self.days.open.pop_first() {
             self.write(&file, batch);
-            self.note(|tally| tally.sink.end(&file));
+            self.stop_unless(|tally| tally.sink.end(&file));
         }
         self.write_connections();
         if let Some(file) = self.connections_file.take() {
-            self.note(|tally| tally.sink.end(&file));
+            self.stop_unless(|tally| tally.sink.end(&file));
         }
-        Remains { sink: self.sink, statements: self.statements.into_sums(), rows: self.rows }
+        TallyOutcome { sink: self.sink, statements: self.statements.into_sums(), rows: self.rows }
     }
 
-    fn note(&mut self, write: impl FnOnce(&mut Self) -> bool) {
+    fn stop_unless(&mut self, write: impl FnOnce(&mut Self) -> bool) {
         if !write(self) {
-            self.stop.set();
+            self.stop.set_failed();
         }
     }
 
-    /// Adds a row of the current connection.
-    fn push(&mut self, times: (u64, Option<u64>), shape: &Shape) {
+    fn push(&mut self, times: (u64, Option<u64>), shape: &OperationShape) {
         let Self { current: Some(ends), names, open, statements, part, .. } = self else { return };
         let Some(key) = statements.key(shape.statement) else { return };
         let key = Arc::clone(key);
@@ -148,7 +144,13 @@ impl ExportTally {
         self.push_row(times, shape, &key, &peers);
     }
 
-    fn push_row(&mut self, times: (u64, Option<u64>), shape: &Shape, key: &Arc<Key>, peers: &Arc<Peers>) {
+    fn push_row(
+        &mut self,
+        times: (u64, Option<u64>),
+        shape: &OperationShape,
+        key: &Arc<StatementKey>,
+        peers: &Arc<ConnectionPeers>,
+    ) {
         let day = if self.dataset.by_day { times.0 / DAY_NS } else { 0 };
         if !self.days.open.contains_key(&day) {
             self.open_day(day);
@@ -162,13 +164,13 @@ impl ExportTally {
         }
     }
 
-    /// Adds the rows of what came late of the current connection, which has this number.
-    fn tell_late(&mut self, number: u64) {
-        let Some(Connection { latest_ns, late, .. }) = self.open.get_mut(&number) else { return };
+    /// Adds rows for the late frames of the current connection.
+    fn push_late_rows(&mut self, number: u64) {
+        let Some(ExportConnection { latest_ns, late, .. }) = self.open.get_mut(&number) else { return };
         let (latest_ns, late) = (*latest_ns, std::mem::take(late));
         self.late -= late.len();
         for (statement, sides) in late {
-            self.push((latest_ns, None), &Shape { statement, ending: Ending::Late, sides });
+            self.push((latest_ns, None), &OperationShape { statement, ending: RowEnding::Late, sides });
         }
     }
 
@@ -178,23 +180,23 @@ impl ExportTally {
             && let Some((_, (file, batch))) = self.days.open.pop_first()
         {
             self.write(&file, batch);
-            self.note(|tally| tally.sink.end(&file));
+            self.stop_unless(|tally| tally.sink.end(&file));
         }
         let number = self.days.files.entry(day).or_default();
         let place = self.dataset.operations(day * DAY_NS, *number);
         *number += 1;
         let plan = Arc::new(FilePlan::new(place, &self.operations));
-        self.days.open.insert(day, (plan, Batch::default()));
+        self.days.open.insert(day, (plan, OperationBatch::default()));
     }
 
     #[inline(never)]
-    fn write(&mut self, file: &Arc<FilePlan>, batch: Batch) {
+    fn write(&mut self, file: &Arc<FilePlan>, batch: OperationBatch) {
         if batch.is_empty() {
             return;
         }
         self.statements.add(&batch);
         let rows = batch.len();
-        self.note(|tally| tally.sink.append(file, &tally.operations, batch, rows));
+        self.stop_unless(|tally| tally.sink.append(file, &tally.operations, batch, rows));
     }
 
     fn write_connections(&mut self) {
@@ -206,19 +208,19 @@ impl ExportTally {
         let plan = || Arc::new(FilePlan::new(dataset.table("connections"), connections));
         let file = Arc::clone(connections_file.get_or_insert_with(plan));
         let rows = ended.len();
-        self.note(|tally| tally.sink.append(&file, &tally.connections, ended, rows));
+        self.stop_unless(|tally| tally.sink.append(&file, &tally.connections, ended, rows));
     }
 }
 
-/// Returns what is known of a connection, from now on if it is new.
+/// Returns a connection, which is added if new.
 fn connection<'a>(
-    open: &'a mut HashMap<u64, Connection, FixedState>,
+    open: &'a mut HashMap<u64, ExportConnection, FixedState>,
     ends: &Ends,
     names: Option<&[String; 2]>,
     window: Option<u64>,
-) -> &'a mut Connection {
-    open.entry(ends.number).or_insert_with(|| Connection {
-        peers: Arc::new(Peers::new((ends.number, window), [ends.client, ends.server], names)),
+) -> &'a mut ExportConnection {
+    open.entry(ends.number).or_insert_with(|| ExportConnection {
+        peers: Arc::new(ConnectionPeers::new((ends.number, window), [ends.client, ends.server], names)),
         latest_ns: ends.first_ns,
         late: BTreeMap::new(),
     })
@@ -245,8 +247,8 @@ impl Tally for ExportTally {
         let Some(ends) = &self.current else { return };
         let start_ns = start_ns.unwrap_or(ends.first_ns);
         let is_cut = self.part.is_at_end && outcome == Outcome::Unanswered;
-        let ending = if is_cut { Ending::Cut } else { outcome.into() };
-        self.push((start_ns, latency_ns), &Shape { statement: row.0 as u32, ending, sides });
+        let ending = if is_cut { RowEnding::Cut } else { outcome.into() };
+        self.push((start_ns, latency_ns), &OperationShape { statement: row.0 as u32, ending, sides });
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
@@ -260,15 +262,15 @@ impl Tally for ExportTally {
         }
         self.late += sums.len() - before;
         if self.late > LATE {
-            self.tell_late(number);
+            self.push_late_rows(number);
         }
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {
         let Some(ends) = self.current else { return };
-        self.tell_late(ends.number);
+        self.push_late_rows(ends.number);
         self.open.remove(&ends.number);
-        self.ended.push(connections::Ended { number: ends.number, window: self.part.window, summary });
+        self.ended.push(connections::ConnectionRow { number: ends.number, window: self.part.window, summary });
         if self.ended.len() >= connections::ROWS {
             self.write_connections();
         }

@@ -1,6 +1,6 @@
-//! Captures of a part of the time: each window is dissected as a capture of its own, into the same tables.
+//! Dissects each window of a sampled capture separately, into the same tables.
 
-use crate::stop::Stop;
+use crate::stop::ExportStop;
 use crate::table::runs::SampleRow;
 use crate::tally::ExportTally;
 use anyhow::{Result, anyhow};
@@ -9,14 +9,12 @@ use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::Frame;
 use std::sync::Arc;
 
-/// Dissects one window after another.
 pub struct ExportWindows {
     selection: Selection,
     keys: Arc<KeyLog>,
-    stop: Stop,
-    /// That of the current window, or of the next.
+    stop: ExportStop,
+    /// For the current or the next window.
     dissector: Option<Dissector<ExportTally>>,
-    /// The period of the current window.
     period: Option<u64>,
     ended: EndedWindows,
     windows: u64,
@@ -24,8 +22,7 @@ pub struct ExportWindows {
 }
 
 impl ExportWindows {
-    /// Returns one that writes by way of `tally`.
-    pub fn new(selection: Selection, keys: Arc<KeyLog>, tally: ExportTally, stop: Stop) -> Self {
+    pub fn new(selection: Selection, keys: Arc<KeyLog>, tally: ExportTally, stop: ExportStop) -> Self {
         let mut new = Self {
             selection,
             keys,
@@ -36,15 +33,14 @@ impl ExportWindows {
             windows: 0,
             covered_ns: 0,
         };
-        new.go_on(tally);
+        new.start_dissector(tally);
         new
     }
 
-    fn go_on(&mut self, tally: ExportTally) {
+    fn start_dissector(&mut self, tally: ExportTally) {
         self.dissector = Some(Dissector::new(self.selection.clone(), tally).with_keys(Arc::clone(&self.keys)));
     }
 
-    /// Returns the tally and the totals, and where the windows lay.
     pub fn finish(mut self, schedule: Option<&Schedule>) -> Result<(ExportTally, Totals, Option<SampleRow>)> {
         let last =
             self.dissector.take().ok_or_else(|| anyhow!("a window was not ended: this is a bug, please report it"))?;
@@ -73,13 +69,13 @@ impl DissectWindows for ExportWindows {
     fn end_window(&mut self, covered_ns: u64) {
         self.skip(covered_ns, 1);
         let Some(mut dissector) = self.dissector.take_if(|dissector| dissector.totals().frames > 0) else { return };
-        // What has ended is told of before what is open is cut.
+        // Report closed connections before open operations are cut.
         dissector.tally();
         dissector.tally_mut().cut_window();
         let (mut tally, totals) = dissector.finish();
         tally.end_window();
         self.ended.append(totals);
-        self.go_on(tally);
+        self.start_dissector(tally);
     }
 
     fn skip(&mut self, covered_ns: u64, windows: u64) {
@@ -89,6 +85,6 @@ impl DissectWindows for ExportWindows {
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.stop.is_set()
+        self.stop.should_stop()
     }
 }

@@ -1,4 +1,4 @@
-//! Exports of the fixtures, read back: every byte of the frames is in one row, whatever the form and the number of threads.
+//! Exports fixtures and reads them back: every byte of the frames is in one row, for each format and number of threads.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -38,7 +38,7 @@ fn exported(data: &Path, files: &[&Path], options: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// All files of a data set by their paths in it.
+/// Returns the content of all files by path.
 fn files(data: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut files, mut folders) = (BTreeMap::new(), vec![data.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -235,7 +235,7 @@ fn runs_of_one_name_are_refused_before_any_is_read() {
     }
 }
 
-/// Frames of a capture again and again, by other clients, until nobody reads them.
+/// Repeats the frames of a capture with new client ports until the reader is gone.
 #[cfg(unix)]
 fn write_without_end(mut input: impl Write) {
     let whole = fs::read(fixture("redis-pipeline")).unwrap();
@@ -299,7 +299,6 @@ fn nothing_is_left_of_an_export_that_fails() {
     assert_eq!(files(&data.path().join("cut")).len(), 4);
 }
 
-/// Absent where the value is null.
 fn number_or_none(row: &Row, column: &str) -> Option<i64> {
     match row.get_column_iter().find(|(name, _)| *name == column).unwrap().1 {
         Field::Long(value) => Some(*value),

@@ -1,4 +1,4 @@
-//! The man page and completions of `overhead export` have every option that `--help` has.
+//! The man page and completions contain every option of `--help`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -10,7 +10,7 @@ fn program(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_overhead-export")).args(words).output().unwrap()
 }
 
-/// The long options that a text names.
+/// Returns the long options in a text.
 fn options(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
         .filter(|word| word.len() > 2 && word.starts_with("--"))
@@ -29,7 +29,7 @@ fn pages_and_completions_have_all_options() {
         ["man1/overhead-export.1", "bash/overhead-export.bash", "zsh/_overhead-export", "fish/overhead-export.fish"]
     {
         let text = fs::read_to_string(made.path().join(place)).unwrap();
-        // Pages have fonts and escapes; Fish has the names of long options behind -l.
+        // Man pages contain fonts and escapes; fish puts names of long options after -l.
         let text = text.replace("\\fB", " ").replace("\\fR", " ").replace('\\', "").replace("-l ", "--");
         let missing: Vec<_> = wanted.difference(&options(&text)).copied().collect();
         assert!(missing.is_empty(), "{place} has no {missing:?}");

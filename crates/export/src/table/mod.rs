@@ -1,4 +1,4 @@
-//! Tables: what columns they have, and what is in them, whatever form they are written in.
+//! Columns and values of the tables, independent of the file format.
 
 pub mod connections;
 pub mod operations;
@@ -9,22 +9,21 @@ use overhead_model::{Account, Side, SideTotals};
 use parquet::data_type::ByteArray;
 use std::fmt::Write;
 
-/// What there is to say of the column `window`.
-const WINDOW: &str = "of a capture in windows (--sample): number of the period whose window it is of, from 0; absent where all of the time was captured";
+/// Description of the column `window`.
+const WINDOW: &str =
+    "of a capture in windows (--sample): number of the period whose window it is of, from 0; absent without sampling";
 
-/// Of what kind the values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Signed, of 64 bits.
+pub enum ColumnKind {
+    /// Signed, 64 bits.
     Integer,
     /// UTF-8.
     Text,
-    /// True or false.
     Flag,
 }
 
-impl Kind {
-    /// Returns the name that the schema has for it.
+impl ColumnKind {
+    /// Returns the name used by `--schema`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Integer => "int64",
@@ -34,68 +33,94 @@ impl Kind {
     }
 }
 
-/// What is said of a column.
 #[derive(Clone, Debug)]
-pub struct Column {
-    /// Its name.
+pub struct ExportColumn {
     pub name: String,
-    /// Of what kind its values are.
-    pub kind: Kind,
-    /// Values may be absent.
+    pub kind: ColumnKind,
     pub nullable: bool,
-    /// Of most rows, the value is another one: a dictionary of them would be as long as the column.
+    /// Most rows have different values, so a dictionary would be as long as the column.
     pub varied: bool,
-    /// `ns`, `bytes`, `1` for counts; empty where there is none.
+    /// `ns`, `bytes`, or `1` for counts; may be empty.
     pub unit: &'static str,
-    /// What it is, in a sentence.
     pub description: String,
 }
 
-/// Values of a column.
 #[derive(Clone, Debug)]
-pub enum Values {
-    /// Of [`Kind::Integer`].
+pub enum ColumnValues {
     Integers(Vec<Option<i64>>),
-    /// Of [`Kind::Text`].
     Texts(Vec<Option<ByteArray>>),
-    /// Of [`Kind::Flag`].
     Flags(Vec<Option<bool>>),
 }
 
-/// A column, and how it is got from a batch of rows.
-pub struct Field<B> {
-    /// The column.
-    pub column: Column,
-    values: Box<dyn Fn(&B) -> Values + Send + Sync>,
-    /// Of which of the values the rows are; where it says nothing, they are of one each.
+/// A column, and how to read it from a batch.
+pub struct ExportField<B> {
+    pub column: ExportColumn,
+    values: Box<dyn Fn(&B) -> ColumnValues + Send + Sync>,
+    /// Index of the value of each row; `None` if each row has one value.
     index: fn(&B) -> Option<&[u32]>,
 }
 
-impl<B> Field<B> {
-    /// Returns the values of a batch, and for each row which of them is its own; `None` where they are of one row each.
-    pub fn of<'a>(&self, batch: &'a B) -> (Values, Option<&'a [u32]>) {
+impl<B> ExportField<B> {
+    /// Returns the values of a batch, and the index of each row's value; `None` if each row has one value.
+    pub fn values_of<'a>(&self, batch: &'a B) -> (ColumnValues, Option<&'a [u32]>) {
         ((self.values)(batch), (self.index)(batch))
     }
 
-    fn new(column: Column, values: impl Fn(&B) -> Values + Send + Sync + 'static) -> Self {
+    fn new(
+        (name, kind, unit, description): (&str, ColumnKind, &'static str, &str),
+        values: impl Fn(&B) -> ColumnValues + Send + Sync + 'static,
+    ) -> Self {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        let column = ExportColumn { name, kind, nullable: false, varied: false, unit, description };
         Self { column, values: Box::new(values), index: |_| None }
     }
 
-    /// Returns the same, of rows that share values.
-    fn by(self, index: fn(&B) -> Option<&[u32]>) -> Self {
+    fn integers(
+        name: &str,
+        unit: &'static str,
+        description: &str,
+        values: impl Fn(&B) -> Vec<Option<i64>> + Send + Sync + 'static,
+    ) -> Self {
+        let values = move |batch: &B| ColumnValues::Integers(values(batch));
+        Self::new((name, ColumnKind::Integer, unit, description), values)
+    }
+
+    fn texts(
+        name: &str,
+        description: &str,
+        values: impl Fn(&B) -> Vec<Option<ByteArray>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new((name, ColumnKind::Text, "", description), move |batch| ColumnValues::Texts(values(batch)))
+    }
+
+    fn indexed_by(self, index: fn(&B) -> Option<&[u32]>) -> Self {
         Self { index, ..self }
     }
 
-    /// Returns the same with values that may be absent.
     fn nullable(mut self) -> Self {
         self.column.nullable = true;
         self
     }
 
-    /// Returns the same with values that are mostly others.
     fn varied(mut self) -> Self {
         self.column.varied = true;
         self
+    }
+}
+
+/// Columns of tables whose batches are lists of rows.
+impl<R: 'static> ExportField<Vec<R>> {
+    fn integer(name: &str, unit: &'static str, description: &str, of: fn(&R) -> Option<i64>) -> Self {
+        Self::integers(name, unit, description, move |rows| rows.iter().map(of).collect())
+    }
+
+    fn text(name: &str, description: &str, of: fn(&R) -> Option<ByteArray>) -> Self {
+        Self::texts(name, description, move |rows| rows.iter().map(of).collect())
+    }
+
+    fn flag(name: &str, description: &str, of: fn(&R) -> Option<bool>) -> Self {
+        let values = move |rows: &Vec<R>| ColumnValues::Flags(rows.iter().map(of).collect());
+        Self::new((name, ColumnKind::Flag, "", description), values)
     }
 }
 
@@ -109,39 +134,33 @@ pub fn schema() -> String {
     text
 }
 
-fn describe<B>(table: &str, fields: &[Field<B>], text: &mut String) {
-    // A text is written into whatever its length.
+fn describe<B>(table: &str, fields: &[ExportField<B>], text: &mut String) {
     let _ = write!(text, "### `{table}`\n\n| column | type | unit | what it is |\n| :-- | :-- | :-- | :-- |\n");
-    for Column { name, kind, nullable, unit, description, .. } in fields.iter().map(|field| &field.column) {
+    for ExportColumn { name, kind, nullable, unit, description, .. } in fields.iter().map(|field| &field.column) {
         let absent = if *nullable { ", or absent" } else { "" };
         let _ = writeln!(text, "| `{name}` | {}{absent} | {unit} | {description} |", kind.name());
     }
     text.push('\n');
 }
 
-fn column(name: impl Into<String>, kind: Kind, unit: &'static str, description: impl Into<String>) -> Column {
-    let (name, description) = (name.into(), description.into());
-    Column { name, kind, nullable: false, varied: false, unit, description }
-}
-
-/// Returns text as a column has it.
+/// Returns a text value.
 #[expect(clippy::unnecessary_wraps, reason = "columns are of values that may be absent")]
 fn text(text: &str) -> Option<ByteArray> {
     Some(ByteArray::from(text))
 }
 
-/// Returns an amount as a column has it: no capture comes to 2^63.
+/// Returns an integer value. No real amount reaches 2^63.
 #[expect(clippy::unnecessary_wraps, reason = "as above")]
 fn integer(amount: u64) -> Option<i64> {
     Some(i64::try_from(amount).unwrap_or(i64::MAX))
 }
 
-/// Returns the columns of both sides of what `sides` gives for each item of a batch.
+/// Returns the columns of both directions for the items of a batch.
 fn of_sides<B: 'static, I: 'static>(
     items: fn(&B) -> &[I],
     sides: fn(&I) -> &[SideTotals; 2],
     index: fn(&B) -> Option<&[u32]>,
-) -> Vec<Field<B>> {
+) -> Vec<ExportField<B>> {
     let mut fields = Vec::new();
     for side in Side::BOTH {
         let way = match side {
@@ -149,11 +168,10 @@ fn of_sides<B: 'static, I: 'static>(
             Side::Response => "server to client",
         };
         let mut add = |name: &str, unit, what: String, of: Box<dyn Fn(&SideTotals) -> u64 + Send + Sync>| {
-            let column = column(format!("{}_{name}", side.name()), Kind::Integer, unit, what);
-            let values = move |batch: &B| {
-                Values::Integers(items(batch).iter().map(|item| integer(of(&sides(item)[side as usize]))).collect())
-            };
-            fields.push(Field::new(column, values).by(index));
+            let values =
+                move |batch: &B| items(batch).iter().map(|item| integer(of(&sides(item)[side as usize]))).collect();
+            let name = format!("{}_{name}", side.name());
+            fields.push(ExportField::integers(&name, unit, &what, values).indexed_by(index));
         };
         add(
             "frames",

@@ -1,8 +1,8 @@
-//! The table `operations`: one row per operation, in batches of rows that share what most of them have alike.
+//! The table `operations`: one row per operation, in batches of rows that share their common values.
 
-use super::statements::Key;
-use super::{Field, Kind, Values, WINDOW, column, integer, of_sides, text};
-use crate::encode::Form;
+use super::statements::StatementKey;
+use super::{ExportField, WINDOW, integer, of_sides, text};
+use crate::encode::DatasetFormat;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Outcome, SideTotals};
@@ -11,35 +11,28 @@ use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Rows of a batch, which is a row group of a file: so much is held at once of a file, and by each thread that encodes.
+/// Rows per batch, which is a row group. Each open file and each encoding thread holds one batch.
 pub const ROWS: usize = 1 << 17;
-/// The same of text, whose rows are a kilobyte and more until they are written.
+/// Rows per batch of text, which takes a kilobyte or more per row.
 const LINES: usize = 1 << 13;
-/// Different operations of a batch, where hardly any two come to the same.
+/// Limit on distinct shapes, for traffic with hardly any equal operations.
 const SHAPES: usize = 1 << 14;
 
-/// How a row came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Ending {
-    /// See [`Outcome::Ok`].
+pub enum RowEnding {
     Ok,
-    /// See [`Outcome::Error`].
     Error,
-    /// See [`Outcome::NoReply`].
     NoReply,
-    /// See [`Outcome::Unanswered`].
     Unanswered,
-    /// See [`Outcome::Unsolicited`].
     Unsolicited,
-    /// Frames that came after their operations had closed, of a connection and statement together.
+    /// Frames after the operation had closed, added up by connection and statement.
     Late,
-    /// Of a capture in windows: the end of one came before that of the operation.
+    /// Open when its window ended.
     Cut,
 }
 
-impl Ending {
-    /// Returns its name in the table.
+impl RowEnding {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -53,7 +46,7 @@ impl Ending {
     }
 }
 
-impl From<Outcome> for Ending {
+impl From<Outcome> for RowEnding {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Ok => Self::Ok,
@@ -65,18 +58,17 @@ impl From<Outcome> for Ending {
     }
 }
 
-/// What operations may have alike.
+/// Values that operations often share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Place of its statement in the list of them.
+pub struct OperationShape {
+    /// Index in the list of statements.
     pub statement: u32,
-    /// How it ended.
-    pub ending: Ending,
-    /// What each direction came to.
+    pub ending: RowEnding,
+    /// By direction.
     pub sides: [SideTotals; 2],
 }
 
-impl Shape {
+impl OperationShape {
     fn hash(&self) -> u64 {
         let [request, response] = &self.sides;
         let words = |side: &SideTotals| {
@@ -90,72 +82,67 @@ impl Shape {
     }
 }
 
-/// A connection, as its operations name it.
+/// The columns of a connection.
 #[derive(Debug)]
-pub struct Peers {
-    /// Its number in the capture.
+pub struct ConnectionPeers {
+    /// Number in the capture.
     pub number: u64,
-    /// The period whose window it is of; `None` where all of the time was captured.
+    /// Period of its window; `None` without sampling.
     pub window: Option<u64>,
-    /// How client and server are called.
+    /// Client and server.
     pub names: [String; 2],
 }
 
-impl Peers {
-    /// Returns those of addresses, where they have no names.
+impl ConnectionPeers {
+    /// Uses the addresses if there are no names.
     pub fn new((number, window): (u64, Option<u64>), ends: [SocketAddr; 2], names: Option<&[String; 2]>) -> Self {
         Self { number, window, names: names.cloned().unwrap_or_else(|| ends.map(|end| end.to_string())) }
     }
 }
 
-/// Rows that are written together.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct OperationBatch {
     starts_ns: Vec<Option<i64>>,
     latencies_ns: Vec<Option<i64>>,
-    /// Of each row, the place of its shape and of its connection.
+    /// Per row: index of its shape and its connection.
     shape_of: Vec<u32>,
     peers_of: Vec<u32>,
-    shapes: Vec<Shape>,
-    keys: Vec<Arc<Key>>,
-    peers: Vec<Arc<Peers>>,
+    shapes: Vec<OperationShape>,
+    keys: Vec<Arc<StatementKey>>,
+    peers: Vec<Arc<ConnectionPeers>>,
     shape_index: HashTable<u32>,
     peers_index: HashMap<u64, u32, FixedState>,
-    /// Places of the shapes found last, by the statements' places.
+    /// Indexes of recent shapes, by the low bits of the statement.
     recent: [u32; 16],
 }
 
-impl Batch {
-    /// Returns whether it is to be written in this form.
-    pub fn is_full(&self, form: Form) -> bool {
-        let rows = if form == Form::Parquet { ROWS } else { LINES };
+impl OperationBatch {
+    pub fn is_full(&self, form: DatasetFormat) -> bool {
+        let rows = if form == DatasetFormat::Parquet { ROWS } else { LINES };
         self.shape_of.len() >= rows || self.shapes.len() >= SHAPES
     }
 
-    /// Returns whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.shape_of.is_empty()
     }
 
-    /// Returns how many rows it has.
     pub fn len(&self) -> usize {
         self.shape_of.len()
     }
 
-    /// Adds a row.
     #[inline]
     pub fn push(
         &mut self,
         (start_ns, latency_ns): (u64, Option<u64>),
-        shape: &Shape,
-        key: &Arc<Key>,
-        peers: &Arc<Peers>,
+        shape: &OperationShape,
+        key: &Arc<StatementKey>,
+        peers: &Arc<ConnectionPeers>,
     ) {
         if self.shape_of.capacity() == 0 {
             self.reserve();
         }
-        let shape = self.shape(shape, key);
-        let peers = self.peer(peers);
+        let shape = self.shape_place(shape, key);
+        let peers = self.peers_place(peers);
         self.starts_ns.push(integer(start_ns));
         self.latencies_ns.push(latency_ns.and_then(integer));
         self.shape_of.push(shape);
@@ -170,7 +157,7 @@ impl Batch {
     }
 
     #[inline]
-    fn shape(&mut self, shape: &Shape, key: &Arc<Key>) -> u32 {
+    fn shape_place(&mut self, shape: &OperationShape, key: &Arc<StatementKey>) -> u32 {
         let recent = &mut self.recent[shape.statement as usize & 15];
         if self.shapes.get(*recent as usize) == Some(shape) {
             return *recent;
@@ -182,14 +169,15 @@ impl Batch {
             self.shapes.push(*shape);
             self.keys.push(Arc::clone(key));
             let shapes = &self.shapes;
-            self.shape_index.insert_unique(hash, place, |place| shapes.get(*place as usize).map_or(0, Shape::hash));
+            self.shape_index
+                .insert_unique(hash, place, |place| shapes.get(*place as usize).map_or(0, OperationShape::hash));
             place
         });
         *recent
     }
 
     #[inline]
-    fn peer(&mut self, peers: &Arc<Peers>) -> u32 {
+    fn peers_place(&mut self, peers: &Arc<ConnectionPeers>) -> u32 {
         if let Some(&last) = self.peers_of.last()
             && self.peers.get(last as usize).is_some_and(|known| known.number == peers.number)
         {
@@ -202,8 +190,8 @@ impl Batch {
         })
     }
 
-    /// Returns the shapes, and how many rows have each, and their latencies added up by nobody.
-    pub fn counts(&self) -> impl Iterator<Item = (&Shape, u64)> {
+    /// Returns the shapes and the number of rows with each.
+    pub fn counts(&self) -> impl Iterator<Item = (&OperationShape, u64)> {
         let mut counts = vec![0; self.shapes.len()];
         for &shape in &self.shape_of {
             if let Some(count) = counts.get_mut(shape as usize) {
@@ -214,75 +202,58 @@ impl Batch {
     }
 }
 
-/// Returns the columns.
-#[expect(clippy::too_many_lines, reason = "a list")]
-pub fn fields() -> Vec<Field<Batch>> {
-    let by_shape: fn(&Batch) -> Option<&[u32]> = |batch| Some(&batch.shape_of);
-    let by_peers: fn(&Batch) -> Option<&[u32]> = |batch| Some(&batch.peers_of);
-    let of_key = |name: &str, description: &str, of: fn(&Key) -> &str| {
-        let values = move |batch: &Batch| Values::Texts(batch.keys.iter().map(|key| text(of(key))).collect());
-        Field::new(column(name, Kind::Text, "", description), values).by(by_shape)
+const START: &str = "capture time of the frame with the request's first byte, Unix time; or, if none was seen, of the frame with the response's last byte; else of the connection's first frame";
+const LATENCY: &str =
+    "from the frame with the request's first byte to the frame with the response's last; absent unless both were seen";
+const OUTCOME: &str = "ok, error, no_reply, unanswered; unsolicited: a message that the server sent unasked; late: frames that came after their operations had closed, added up by connection and statement; cut: open when its window ended. Unsolicited and late are no operations, and cut ones are not whole";
+
+type OperationField = ExportField<OperationBatch>;
+
+pub fn fields() -> Vec<OperationField> {
+    let by_shape: fn(&OperationBatch) -> Option<&[u32]> = |batch| Some(&batch.shape_of);
+    let by_peers: fn(&OperationBatch) -> Option<&[u32]> = |batch| Some(&batch.peers_of);
+    let of_key = |name: &str, description: &str, of: fn(&StatementKey) -> &str| {
+        OperationField::texts(name, description, move |batch| batch.keys.iter().map(|key| text(of(key))).collect())
+            .indexed_by(by_shape)
     };
     let of_peers = |name: &str, description: &str, end: usize| {
-        let values = move |batch: &Batch| {
-            Values::Texts(batch.peers.iter().map(|peers| peers.names.get(end).and_then(|name| text(name))).collect())
-        };
-        Field::new(column(name, Kind::Text, "", description), values).by(by_peers)
+        let name_of = move |peers: &Arc<ConnectionPeers>| peers.names.get(end).and_then(|name| text(name));
+        OperationField::texts(name, description, move |batch| batch.peers.iter().map(name_of).collect())
+            .indexed_by(by_peers)
     };
     let mut fields = vec![
-        Field::new(
-            column(
-                "start_ns",
-                Kind::Integer,
-                "ns",
-                "capture time of the frame with the request's first byte, Unix time; where none was seen, of the frame with the response's last byte; else of the connection's first frame",
-            ),
-            |batch: &Batch| Values::Integers(batch.starts_ns.clone()),
+        OperationField::integers("start_ns", "ns", START, |batch| batch.starts_ns.clone()).varied(),
+        OperationField::integers("latency_ns", "ns", LATENCY, |batch| batch.latencies_ns.clone()).nullable().varied(),
+        OperationField::integers(
+            "connection_id",
+            "",
+            "number of the connection in its run, as in the table connections",
+            |batch| batch.peers.iter().map(|peers| integer(peers.number)).collect(),
         )
-        .varied(),
-        Field::new(
-            column(
-                "latency_ns",
-                Kind::Integer,
-                "ns",
-                "from the frame with the request's first byte to the frame with the response's last; absent unless both were seen",
-            ),
-            |batch: &Batch| Values::Integers(batch.latencies_ns.clone()),
-        )
-        .nullable()
-        .varied(),
-        Field::new(
-            column("connection_id", Kind::Integer, "", "number of the connection in its run, as in the table connections"),
-            |batch: &Batch| Values::Integers(batch.peers.iter().map(|peers| integer(peers.number)).collect()),
-        )
-        .by(by_peers),
-        Field::new(column("window", Kind::Integer, "", WINDOW), |batch: &Batch| {
-            Values::Integers(batch.peers.iter().map(|peers| peers.window.and_then(integer)).collect())
+        .indexed_by(by_peers),
+        OperationField::integers("window", "", WINDOW, |batch| {
+            batch.peers.iter().map(|peers| peers.window.and_then(integer)).collect()
         })
-        .by(by_peers)
+        .indexed_by(by_peers)
         .nullable(),
         of_peers("client", "address:port of the client, or the name of its process", 0),
         of_peers("server", "address:port of the server, or the path of its socket", 1),
         of_key("protocol", "protocol of the connection", |key| key.protocol.name()),
         of_key("class", "workload, setup, background or unmatched", |key| key.class.name()),
         of_key("name", "name of the operation, as in the run record", |key| &key.name),
-        of_key("via", "how it was sent; empty where there is only one way", |key| key.via),
-        Field::new(
-            column("statement_id", Kind::Integer, "", "statement, as in the table statements; the same in all runs and on all hosts"),
-            |batch: &Batch| Values::Integers(batch.keys.iter().map(|key| Some(key.id)).collect()),
+        of_key("via", "how it was sent; empty if there is only one way", |key| key.via),
+        OperationField::integers(
+            "statement_id",
+            "",
+            "statement, as in the table statements; the same in all runs and on all hosts",
+            |batch| batch.keys.iter().map(|key| Some(key.id)).collect(),
         )
-        .by(by_shape),
-        Field::new(
-            column(
-                "outcome",
-                Kind::Text,
-                "",
-                "ok, error, no_reply, unanswered; unsolicited: a message that the server sent of its own accord; late: frames that came after their operations had closed, added up by connection and statement; cut: open when its window ended. Unsolicited and late are no operations, and cut ones are not whole",
-            ),
-            |batch: &Batch| Values::Texts(batch.shapes.iter().map(|shape| text(shape.ending.name())).collect()),
-        )
-        .by(by_shape),
+        .indexed_by(by_shape),
+        OperationField::texts("outcome", OUTCOME, |batch| {
+            batch.shapes.iter().map(|shape| text(shape.ending.name())).collect()
+        })
+        .indexed_by(by_shape),
     ];
-    fields.extend(of_sides(|batch: &Batch| &batch.shapes, |shape| &shape.sides, by_shape));
+    fields.extend(of_sides(|batch: &OperationBatch| &batch.shapes, |shape| &shape.sides, by_shape));
     fields
 }
