@@ -1,4 +1,4 @@
-use crate::finding::Finding;
+use crate::finding::AdviceFinding;
 use crate::seen::SeenTraffic;
 use serde::Serialize;
 
@@ -14,11 +14,11 @@ pub struct Advice {
     /// Ignored operations: too many rows, or too many open at once.
     pub unlisted_operations: u64,
     /// The largest saving first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<AdviceFinding>,
 }
 
 impl Advice {
-    pub fn new(seen: &SeenTraffic, mut findings: Vec<Finding>) -> Self {
+    pub fn new(seen: &SeenTraffic, mut findings: Vec<AdviceFinding>) -> Self {
         let (wire, waited) = (seen.wire(), seen.waited_ns());
         for finding in &mut findings {
             finding.settle(wire, waited);

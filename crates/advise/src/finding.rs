@@ -77,12 +77,12 @@ pub struct Saving {
     pub ns: Option<u64>,
     /// Mean over the affected operations.
     pub ms_per_operation: Option<f64>,
-    /// Of the application's waiting time, increased by `ns` if [`Finding::is_extra_time`].
+    /// Of the application's waiting time, increased by `ns` if [`AdviceFinding::is_extra_time`].
     pub percent_of_waiting: Option<f64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Finding {
+pub struct AdviceFinding {
     /// As in `--what-if`.
     pub rule: &'static str,
     /// One sentence.
@@ -106,7 +106,7 @@ pub struct Finding {
     pub changes: Vec<LedgerChange>,
 }
 
-impl Finding {
+impl AdviceFinding {
     pub fn new(rule: &'static str, title: impl Into<String>, subject: FindingSubject) -> Self {
         Self {
             rule,

@@ -1,12 +1,13 @@
 //! Finds avoidable bytes and waiting time in a database's traffic, and the settings that avoid them.
 //!
 //! ```text
-//! Dissector ─▶ AdviceObserver ─▶ Rule ─▶ Finding ─▶ Advice
+//! Dissector ─▶ AdviceObserver ─▶ Rule ─▶ AdviceFinding ─▶ Advice
 //! ```
 //!
 //! [`AdviceObserver`] reads a capture ([`overhead_dissect::explain::Reading`]), adds up the ledger's postings by row
 //! and field (`seen`), and passes closed operations and connections to the rules. One pass feeds all `rules`. The
-//! saving of a [`Finding`] is the sum of its changes to rows ([`LedgerChange`]); [`WhatIf`] applies them to the ledger.
+//! saving of an [`AdviceFinding`] is the sum of its changes to rows ([`LedgerChange`]); [`WhatIf`] applies them to the
+//! ledger.
 //!
 //! Nothing here does I/O or reads a clock. Open connections, outstanding operations and [`limits`] bound the memory.
 
@@ -23,7 +24,7 @@ mod seen;
 mod what_if;
 
 pub use advice::Advice;
-pub use finding::{ByteEvidence, Certainty, Example, Finding, FindingSubject, LedgerChange, Remedy, Saving};
+pub use finding::{AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, LedgerChange, Remedy, Saving};
 pub use observer::AdviceObserver;
 pub use rule::{Compressor, Rule, WhatIfOptions, all};
 pub use seen::SeenTraffic;

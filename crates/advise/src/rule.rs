@@ -1,4 +1,4 @@
-use crate::finding::Finding;
+use crate::finding::AdviceFinding;
 use crate::rules;
 use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenTraffic};
 use overhead_model::Protocol;
@@ -32,7 +32,7 @@ pub trait Rule {
 
     fn connection(&mut self, _connection: &ClosedConnection<'_>) {}
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding>;
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding>;
 }
 
 /// Parameters of `--what-if`. A parameter that is set disables the thresholds of its rule.

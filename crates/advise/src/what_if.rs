@@ -1,6 +1,6 @@
 //! The ledger with the remedy of a rule applied.
 
-use crate::finding::{Certainty, Finding, FindingSubject, LedgerChange};
+use crate::finding::{AdviceFinding, Certainty, FindingSubject, LedgerChange};
 use crate::seen::SeenTraffic;
 use overhead_model::{Account, Amounts, Side};
 use serde::Serialize;
@@ -32,8 +32,8 @@ pub struct WhatIf {
 
 impl WhatIf {
     /// Applies the changes of all findings of a rule.
-    pub fn new(rule: &'static str, seen: &SeenTraffic, findings: &[Finding]) -> Self {
-        let findings: Vec<&Finding> = findings.iter().filter(|finding| finding.rule == rule).collect();
+    pub fn new(rule: &'static str, seen: &SeenTraffic, findings: &[AdviceFinding]) -> Self {
+        let findings: Vec<&AdviceFinding> = findings.iter().filter(|finding| finding.rule == rule).collect();
         let mut after: Vec<[Amounts; 2]> = seen.rows.iter().map(|row| row.amounts).collect();
         for &LedgerChange { row, side, account, bytes } in findings.iter().flat_map(|finding| &finding.changes) {
             if let Some(amounts) = after.get_mut(row) {

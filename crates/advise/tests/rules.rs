@@ -144,7 +144,7 @@ fn findings_say_all_there_is_to_say() {
 #[test]
 fn the_largest_saving_comes_first() {
     let findings = advise("redis-get-set").0.findings;
-    let weights: Vec<f64> = findings.iter().map(overhead_advise::Finding::weight).collect();
+    let weights: Vec<f64> = findings.iter().map(overhead_advise::AdviceFinding::weight).collect();
     assert!(weights.len() > 1 && weights.is_sorted_by(|a, b| a >= b), "{weights:?}");
 }
 

@@ -8,7 +8,7 @@ use crate::time::duration;
 use crate::warnings::Warnings;
 use crate::{advise, explain, print};
 use anyhow::Result;
-use overhead_advise::Finding;
+use overhead_advise::AdviceFinding;
 use overhead_model::{Class, Run, record::OperationRow};
 use overhead_report::text::counted;
 use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
@@ -102,7 +102,7 @@ fn findings(run: &str, capture: &Packets, keys: &KeyFiles, series: &mut RunSerie
     Ok(advice.findings.iter().map(|finding| told(run, finding)).collect())
 }
 
-fn told(run: &str, finding: &Finding) -> PageFinding {
+fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
     let saving = finding.saving;
     let [evidence, example] = advise::shown_by(finding);
     let known = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());

@@ -1,6 +1,6 @@
 //! Large answers cut off because the client closes the connection.
 
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenFrame, SeenOperation, SeenTraffic};
@@ -58,7 +58,7 @@ impl Rule for AbandonedAnswers {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows
             .iter()
             .filter_map(|(&number, &(times, amounts, example))| {
@@ -67,7 +67,7 @@ impl Rule for AbandonedAnswers {
                 let parts = Account::ALL.into_iter().filter(|account| amounts[*account] > 0);
                 let side = Side::Response;
                 let parts = parts.map(|account| ByteEvidence { side, account, field: "answers cut off".to_owned(), bytes: amounts[account] });
-                Some(Finding {
+                Some(AdviceFinding {
                     operations: times,
                     example,
                     evidence: parts.collect(),
@@ -75,7 +75,7 @@ impl Rule for AbandonedAnswers {
                     certainty: Certainty::AtMost,
                     computed: "what was on the wire of answers of 16 KiB and more that were not complete when their connection was closed or reset".to_owned(),
                     unknown: "how much of it the client read; which side gave up first, if both closed",
-                    ..Finding::new(self.name(), title, row.subject()).without(number, &[overhead_model::Amounts::ZERO, amounts])
+                    ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[overhead_model::Amounts::ZERO, amounts])
                 })
             })
             .collect()

@@ -1,7 +1,7 @@
 //! Heartbeats, monitoring and topology queries with a notable share of the bytes.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Remedy};
 use crate::rule::Rule;
 use crate::seen::SeenTraffic;
 use overhead_model::{Account, Class, Protocol, Side};
@@ -48,7 +48,7 @@ impl Rule for BackgroundTraffic {
         "background"
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let rows = seen.rows.iter().enumerate().filter(|(_, row)| row.class == Class::Background);
         let large = rows.filter(|(_, row)| row.count >= OPERATIONS && percent(row.wire(), seen.wire()) >= SHARE);
         large
@@ -67,7 +67,7 @@ impl Rule for BackgroundTraffic {
                         bytes: row.amounts[side as usize][account],
                     })
                 });
-                Finding {
+                AdviceFinding {
                     operations: row.count,
                     example: row.example,
                     evidence: parts.filter(|part| part.bytes > 0).collect(),
@@ -75,7 +75,7 @@ impl Rule for BackgroundTraffic {
                     certainty: Certainty::AtMost,
                     computed: "all of these operations; at half the rate it would be half".to_owned(),
                     unknown: "what of it the driver or the people watching need; a short capture has more of it, since drivers ask most at their start",
-                    ..Finding::new(self.name(), title, row.subject()).without(number, &row.amounts)
+                    ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &row.amounts)
                 }
             })
             .collect()

@@ -1,7 +1,7 @@
 //! Acknowledgments in separate frames.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
@@ -26,13 +26,13 @@ impl Rule for BareAcks {
         "bare-acks"
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
 impl BareAcks {
-    fn of_row(&self, _: &SeenTraffic, number: usize, row: &SeenRow) -> Option<Finding> {
+    fn of_row(&self, _: &SeenTraffic, number: usize, row: &SeenRow) -> Option<AdviceFinding> {
         let control = row.amounts.map(|side| side[Account::Control]);
         let bytes: u64 = control.iter().sum();
         if row.count < OPERATIONS || percent(bytes, row.wire()) < SHARE {
@@ -46,7 +46,7 @@ impl BareAcks {
             bytes: control[side as usize],
         });
         let title = format!("{:.0}% of the bytes are frames that only acknowledge", percent(bytes, row.wire()));
-        Some(Finding {
+        Some(AdviceFinding {
             operations: row.count,
             example: row.example,
             evidence: evidence.into_iter().filter(|evidence| evidence.bytes > 0).collect(),
@@ -54,7 +54,7 @@ impl BareAcks {
             computed: "all frames without payload that belong to these operations; handshakes and teardowns are not among them".to_owned(),
             unknown: "how many of them remain: TCP acknowledges every second full segment in any case",
             certainty: Certainty::AtMost,
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
                 .without(number, &control.map(|bytes| Amounts::of(account, bytes)))
         })
     }

@@ -1,7 +1,7 @@
 //! Column definitions repeated in every answer.
 
 use super::percent;
-use crate::finding::{Certainty, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy};
 use crate::rule::Rule;
 use crate::seen::{FieldGroup, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -40,13 +40,13 @@ impl Rule for ColumnMetadata {
         "column-metadata"
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
 impl ColumnMetadata {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<AdviceFinding> {
         let group = match row.protocol {
             Protocol::Cql if row.via == "prepared" => {
                 seen.group(row, |side, path| side == Side::Response && of_cql(path))
@@ -62,7 +62,7 @@ impl ColumnMetadata {
             percent(group.operations, row.count)
         );
         let is_cql = row.protocol == Protocol::Cql;
-        Some(Finding {
+        Some(AdviceFinding {
             operations: group.operations,
             example: group.example,
             remedies: if is_cql { CQL.to_vec() } else { MYSQL.to_vec() },
@@ -75,7 +75,7 @@ impl ColumnMetadata {
             },
             unknown: "an answer that becomes short enough for fewer frames would save their headers too",
             evidence: group.evidence.clone(),
-            ..Finding::new(self.name(), title, row.subject()).without(number, &group.amounts)
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &group.amounts)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Compression that enlarges messages, or would save bytes.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::{Compressor, Rule};
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
@@ -85,7 +85,7 @@ impl MessageCompression {
         }
     }
 
-    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), sizes: &MessageSizes) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), sizes: &MessageSizes) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         if sizes.on_wire.0 > 0 {
             return self.enlarges(number, row, side, sizes);
@@ -102,7 +102,7 @@ impl MessageCompression {
         let compressor = self.compressor(row.protocol).name();
         let title =
             format!("{} {}s of {} B come to {after} B with {compressor}", sizes.messages, side.name(), sizes.bytes);
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: sizes.messages,
             example: sizes.example,
             evidence: vec![ByteEvidence {
@@ -118,14 +118,14 @@ impl MessageCompression {
                 if sizes.tried < sizes.bytes { "; beyond 256 MiB, at the ratio of those before" } else { "" }
             ),
             unknown: "the CPU time that it costs on both sides; frames that a shorter message does without; another implementation may differ by a few bytes",
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
         };
         pro_rata(&mut finding, number, row, side, -saved);
         Some(finding)
     }
 
     /// Returns a finding if compressed messages are larger than uncompressed.
-    fn enlarges(&self, number: usize, row: &SeenRow, side: Side, sizes: &MessageSizes) -> Option<Finding> {
+    fn enlarges(&self, number: usize, row: &SeenRow, side: Side, sizes: &MessageSizes) -> Option<AdviceFinding> {
         let (messages, on_wire, before) = sizes.on_wire;
         let lost = on_wire.cast_signed() - before.cast_signed();
         let is_much = lost > 0 && messages >= MESSAGES;
@@ -133,7 +133,7 @@ impl MessageCompression {
             return None;
         }
         let title = format!("compression makes {on_wire} B of {before} B in {messages} {}s", side.name());
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: messages,
             example: sizes.example,
             evidence: vec![ByteEvidence { side, account: Account::Framing, field: "compressed".to_owned(), bytes: on_wire }],
@@ -141,7 +141,7 @@ impl MessageCompression {
             certainty: Certainty::Exact,
             computed: "bytes of compressed messages with the length that precedes them, less their length before; accounts in proportion to their payload".to_owned(),
             unknown: "the CPU time that both sides spend on it",
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
         };
         pro_rata(&mut finding, number, row, side, -lost);
         Some(finding)
@@ -149,7 +149,7 @@ impl MessageCompression {
 }
 
 /// Splits a change proportionally between the payload accounts of a side. The largest account takes the rounding error.
-fn pro_rata(finding: &mut Finding, number: usize, row: &SeenRow, side: Side, bytes: i64) {
+fn pro_rata(finding: &mut AdviceFinding, number: usize, row: &SeenRow, side: Side, bytes: i64) {
     let amounts = &row.amounts[side as usize];
     let payload = amounts.payload().max(1);
     let accounts = Account::ALL.into_iter().filter(|account| account.is_payload());
@@ -243,7 +243,7 @@ impl Rule for MessageCompression {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&key, sizes)| self.of_row(seen, key, sizes)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Columns described again with every execution.
 
 use super::percent;
-use crate::finding::{Certainty, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Protocol, Side};
@@ -35,14 +35,14 @@ impl Rule for RepeatedDescribe {
         "describe"
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let rows = seen.workload().filter(|(_, row)| row.protocol == Protocol::Pgwire);
         rows.filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
 impl RepeatedDescribe {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<AdviceFinding> {
         let asked = seen.group(row, |side, path| side == Side::Request && path.starts_with("describe."));
         if asked.operations < EXECUTIONS {
             return None;
@@ -53,7 +53,7 @@ impl RepeatedDescribe {
         }
         let title =
             format!("{:.0}% of the executions ask for their columns again", percent(asked.operations, row.count));
-        Some(Finding {
+        Some(AdviceFinding {
             operations: asked.operations,
             example: asked.example,
             remedies: REMEDIES.to_vec(),
@@ -61,7 +61,7 @@ impl RepeatedDescribe {
             computed: "Describe messages of these operations, and the RowDescription, ParameterDescription and NoData that answer them".to_owned(),
             unknown: "each statement must be described once, unless a separate PREPARE does so",
             evidence: group.evidence.clone(),
-            ..Finding::new(self.name(), title, row.subject()).without(number, &group.amounts)
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &group.amounts)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Frequent errors with long answers.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Outcome, Side};
@@ -47,7 +47,7 @@ impl Rule for ErrorTexts {
         row.2.get_or_insert(closed.example);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, *row)).collect()
     }
 }
@@ -58,7 +58,7 @@ impl ErrorTexts {
         seen: &SeenTraffic,
         number: usize,
         (errors, amounts, example): (u64, Amounts, Option<Example>),
-    ) -> Option<Finding> {
+    ) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         if errors < ERRORS || percent(errors, row.count) < RATE || amounts.payload() / errors < LONG {
             return None;
@@ -80,7 +80,7 @@ impl ErrorTexts {
             field: "answers with an error".to_owned(),
             bytes: saved[account],
         });
-        Some(Finding {
+        Some(AdviceFinding {
             operations: errors,
             example,
             evidence: parts.collect(),
@@ -88,7 +88,7 @@ impl ErrorTexts {
             certainty: Certainty::AtMost,
             computed: "payload of all answers with an error".to_owned(),
             unknown: "which of the errors the application expects; what would be answered instead",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &[Amounts::ZERO, saved])
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[Amounts::ZERO, saved])
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Field names repeated in every document.
 
 use super::percent;
-use crate::finding::{Certainty, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy};
 use crate::rule::Rule;
 use crate::seen::SeenTraffic;
 use overhead_model::{Account, Amounts, Protocol, Side};
@@ -33,7 +33,7 @@ impl Rule for FieldNames {
         "field-names"
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let rows = seen.workload().filter(|(_, row)| row.protocol == Protocol::Mongo);
         rows.filter_map(|(number, row)| {
             let group = seen.group(row, |_, path| path.ends_with("field name"));
@@ -48,7 +48,7 @@ impl Rule for FieldNames {
                 group.times,
                 group.bytes() as f64 / group.times as f64
             );
-            let mut finding = Finding {
+            let mut finding = AdviceFinding {
                 operations: group.operations,
                 example: group.example,
                 evidence: group.evidence.clone(),
@@ -56,7 +56,7 @@ impl Rule for FieldNames {
                 certainty: Certainty::Modelled,
                 computed: format!("all names, less {LETTERS} letters each"),
                 unknown: "whether the names can be changed; what they are worth to people",
-                ..Finding::new(self.name(), title, row.subject())
+                ..AdviceFinding::new(self.name(), title, row.subject())
             };
             for side in Side::BOTH {
                 let of = seen.group(row, |at, path| at == side && path.ends_with("field name"));

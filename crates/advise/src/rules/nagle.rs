@@ -1,6 +1,6 @@
 //! Last segments held back until a delayed acknowledgment of the previous one.
 
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenPiece, SeenTraffic};
 use overhead_model::Side;
@@ -51,20 +51,20 @@ impl Rule for NagleDelays {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let rows = self.rows.iter().filter(|(_, stalls)| stalls.times >= STALLS);
         rows.filter_map(|(&(number, side), stalls)| {
             let row = seen.rows.get(number)?;
             let who = if side == Side::Request { "client" } else { "server" };
             let title = format!("{} times the {who} held the rest of a message back until it was acknowledged, {:.0} ms later on average", stalls.times, stalls.ns as f64 / stalls.times as f64 / 1e6);
-            let mut finding = Finding {
+            let mut finding = AdviceFinding {
                 operations: stalls.times,
                 example: stalls.example,
                 remedies: REMEDIES.to_vec(),
                 certainty: Certainty::Exact,
                 computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
                 unknown: "whether the rest of the message was ready throughout",
-                ..Finding::new(self.name(), title, row.subject())
+                ..AdviceFinding::new(self.name(), title, row.subject())
             };
             finding.saving.ns = Some(stalls.ns);
             Some(finding)

@@ -1,7 +1,7 @@
 //! Requests that wait for the previous answer.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -77,7 +77,7 @@ impl RequestPipelining {
         Self { depth: depth.unwrap_or(DEPTH).max(1), asked, ended: HashMap::new(), rows: BTreeMap::new() }
     }
 
-    fn of_row(&self, seen: &SeenTraffic, number: usize, sequence: &RequestSequence) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, sequence: &RequestSequence) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         let headers: u64 = row.amounts.iter().map(|side| header(side) + side[Account::Control]).sum();
         let is_much = percent(headers, row.wire()) >= HEADERS && percent(sequence.times, row.count) >= SEQUENTIAL;
@@ -104,7 +104,7 @@ impl RequestPipelining {
                 bytes: row.amounts[side as usize][account],
             })
         });
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: sequence.times,
             example: sequence.example,
             evidence: evidence.filter(|evidence| evidence.bytes > 0).collect(),
@@ -116,7 +116,7 @@ impl RequestPipelining {
                 self.depth
             ),
             unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
         };
         self.divide(seen, (number, row), sequence, &mut finding);
         finding.saving.ns = Some(sequence.waited_ns - sequence.waited_ns / self.depth);
@@ -129,7 +129,7 @@ impl RequestPipelining {
         seen: &SeenTraffic,
         (number, row): (usize, &SeenRow),
         sequence: &RequestSequence,
-        finding: &mut Finding,
+        finding: &mut AdviceFinding,
     ) {
         let largest = seen.largest_payload.max(SEGMENT);
         for side in Side::BOTH {
@@ -182,7 +182,7 @@ impl Rule for RequestPipelining {
         self.ended.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, sequence)| self.of_row(seen, number, sequence)).collect()
     }
 }

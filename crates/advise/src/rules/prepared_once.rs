@@ -1,7 +1,7 @@
 //! Prepared statements that are executed at most once.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenTraffic};
@@ -95,7 +95,7 @@ impl Rule for PreparedOnce {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|&row| self.of_row(seen, row)).collect()
     }
 }
@@ -116,7 +116,7 @@ fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
 }
 
 impl PreparedOnce {
-    fn of_row(&self, seen: &SeenTraffic, number: usize) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize) -> Option<AdviceFinding> {
         let all = || self.statements.values().chain(&self.replaced).filter(move |statement| statement.row == number);
         let once = || all().filter(|statement| statement.uses <= 1);
         let (count, prepared) = (once().count() as u64, all().count() as u64);
@@ -129,7 +129,7 @@ impl PreparedOnce {
         amounts[Side::Request as usize][Account::Query] = 0;
         let never = once().filter(|statement| statement.uses == 0).count();
         let title = format!("{count} of {prepared} prepared statements are executed once at most ({never} never)");
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: count,
             example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
             remedies: REMEDIES.to_vec(),
@@ -138,7 +138,7 @@ impl PreparedOnce {
             computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
                 .to_owned(),
             unknown: "whether they are executed after the capture; what the parameters take in another form",
-            ..Finding::new(self.name(), title, seen.rows.get(number)?.subject()).without(number, &amounts)
+            ..AdviceFinding::new(self.name(), title, seen.rows.get(number)?.subject()).without(number, &amounts)
         };
         finding.saving.ns = Some(once().map(|statement| statement.latency_ns).sum());
         Some(finding)

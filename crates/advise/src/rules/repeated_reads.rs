@@ -1,7 +1,7 @@
 //! Identical reads.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenTraffic};
@@ -71,7 +71,7 @@ impl Rule for RepeatedReads {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let mut rows: BTreeMap<usize, Vec<&RepeatedRequest>> = BTreeMap::new();
         for ((row, _), request) in self.requests.iter().filter(|(_, request)| request.times >= TIMES) {
             rows.entry(*row).or_default().push(request);
@@ -81,7 +81,7 @@ impl Rule for RepeatedReads {
 }
 
 impl RepeatedReads {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, requests: &[&RepeatedRequest]) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, requests: &[&RepeatedRequest]) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
         if percent(repeated, row.count) < SHARE {
@@ -101,7 +101,7 @@ impl RepeatedReads {
             },
             if requests.len() == 1 { "," } else { ", one of them" },
         );
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: repeated,
             example: requests.iter().map(|request| request.example).min_by_key(|example| example.operation),
             evidence: seen
@@ -114,7 +114,7 @@ impl RepeatedReads {
                 if self.full { "; only the first 262,144 different requests are counted" } else { "" }
             ),
             unknown: "how old an answer may be; whether the data changed in between",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &amounts)
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &amounts)
         };
         finding.saving.ns = Some(requests.iter().map(|request| request.waited_ns).sum());
         Some(finding)

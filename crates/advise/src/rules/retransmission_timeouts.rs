@@ -1,6 +1,6 @@
 //! Losses that were only repaired by a timeout.
 
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenCharge, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Side};
@@ -72,14 +72,14 @@ impl Rule for RetransmissionTimeouts {
         row.example = row.example.or(lost.example);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let rows = self.rows.iter().filter(|(_, lost)| lost.times >= TIMEOUTS);
         rows.filter_map(|(&number, lost)| {
             let row = seen.rows.get(number)?;
             let title = format!("{} losses were mended by time-outs, {:.0} ms each on average", lost.times, lost.ns as f64 / lost.times as f64 / 1e6);
             let account = Account::Retransmission;
             let evidence = Side::BOTH.map(|side| ByteEvidence { side, account, field: "repeated payload and its headers".to_owned(), bytes: lost.bytes[side as usize] });
-            let mut finding = Finding {
+            let mut finding = AdviceFinding {
                 operations: lost.times,
                 example: lost.example,
                 evidence: evidence.into_iter().filter(|evidence| evidence.bytes > 0).collect(),
@@ -88,7 +88,7 @@ impl Rule for RetransmissionTimeouts {
             is_extra_time: true,
                 computed: "retransmissions that come 190 ms or more after the payload before on their connection: the silence is the time".to_owned(),
                 unknown: "where the segment was lost; whether the peer was merely slow",
-                ..Finding::new(self.name(), title, row.subject())
+                ..AdviceFinding::new(self.name(), title, row.subject())
             };
             for side in Side::BOTH {
                 finding.change(number, side, account, -lost.bytes[side as usize].cast_signed());

@@ -1,7 +1,7 @@
 //! Redundant command elements: session, cluster time, default concerns.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
@@ -85,7 +85,7 @@ impl Rule for SessionFields {
         self.examples.entry(closed.row_number).or_insert((0, closed.example)).0 += 1;
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, elements)| self.of_row(seen, number, elements)).collect()
     }
 }
@@ -122,7 +122,7 @@ impl SessionFields {
         seen: &SeenTraffic,
         number: usize,
         elements: &BTreeMap<&'static str, ElementBytes>,
-    ) -> Option<Finding> {
+    ) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         let &(operations, example) = self.examples.get(&number)?;
         let mut request = Amounts::ZERO;
@@ -141,7 +141,7 @@ impl SessionFields {
             field: format!("command.{name}, with its framing"),
             bytes: element.framing + element.metadata,
         });
-        Some(Finding {
+        Some(AdviceFinding {
             operations,
             example: Some(example),
             evidence: evidence.collect(),
@@ -149,7 +149,7 @@ impl SessionFields {
             certainty: Certainty::AtMost,
             computed: "these elements of the command document: type, name, value".to_owned(),
             unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &[request, Amounts::ZERO])
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[request, Amounts::ZERO])
         })
     }
 }

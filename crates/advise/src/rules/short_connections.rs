@@ -1,7 +1,7 @@
 //! Connections for only one or two operations.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, FindingSubject, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, RowOnConnection, SeenTraffic};
@@ -75,13 +75,13 @@ impl Rule for ShortConnections {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.peers.iter().filter_map(|((_, _, protocol), peers)| self.of_peers(seen, *protocol, peers)).collect()
     }
 }
 
 impl ShortConnections {
-    fn of_peers(&self, seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<Finding> {
+    fn of_peers(&self, seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<AdviceFinding> {
         let bytes: u64 = peers.rows.values().flatten().map(Amounts::total).sum();
         if peers.connections < CONNECTIONS || percent(bytes, seen.wire()) < SHARE {
             return None;
@@ -107,7 +107,7 @@ impl ShortConnections {
                 })
             })
         };
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: peers.connections - 1,
             example: peers.example,
             evidence: peers.rows.iter().flat_map(evidence).collect(),
@@ -116,7 +116,7 @@ impl ShortConnections {
             is_extra_time: true,
             computed: "handshake, teardown, setup and background of all these connections but the first, which one that is kept has once, and frames that only acknowledge, which the next request makes needless; the time is theirs up to their first request".to_owned(),
             unknown: "whether the operations came from processes that cannot share a connection, or at the same time",
-            ..Finding::new(self.name(), title, subject)
+            ..AdviceFinding::new(self.name(), title, subject)
         };
         for (&row, amounts) in &peers.rows {
             finding = finding.without(row, amounts);

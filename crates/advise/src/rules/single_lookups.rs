@@ -1,7 +1,7 @@
 //! N+1 queries: consecutive statements that differ only in a key.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -94,7 +94,7 @@ impl Rule for SingleLookups {
         self.end(connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, runs)| self.of_row(seen, number, runs)).collect()
     }
 }
@@ -111,7 +111,7 @@ impl SingleLookups {
         }
     }
 
-    fn of_row(&self, seen: &SeenTraffic, number: usize, runs: &LookupRuns) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, runs: &LookupRuns) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         if percent(runs.times, row.count) < SHARE {
             return None;
@@ -121,7 +121,7 @@ impl SingleLookups {
             "{} lookups, {} times in a row: the same statement with another key each time, right after another read",
             runs.times, runs.count
         );
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: runs.times,
             example: runs.example,
             evidence: Vec::new(),
@@ -129,7 +129,7 @@ impl SingleLookups {
             certainty: Certainty::AtMost,
             computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and the time waited for them".to_owned(),
             unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
         };
         for side in Side::BOTH {
             for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {

@@ -1,7 +1,7 @@
 //! Several segments for a message that would fit into one.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenDirection, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
@@ -63,7 +63,7 @@ impl Rule for SmallSegments {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&(number, side), split)| self.of_row(seen, (number, side), split)).collect()
     }
 }
@@ -80,7 +80,12 @@ fn is_split(direction: &SeenDirection) -> bool {
 }
 
 impl SmallSegments {
-    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), split: &SplitMessages) -> Option<Finding> {
+    fn of_row(
+        &self,
+        seen: &SeenTraffic,
+        (number, side): (usize, Side),
+        split: &SplitMessages,
+    ) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         if split.messages < MESSAGES || percent(split.headers.iter().sum(), row.wire()) < SHARE {
             return None;
@@ -96,14 +101,14 @@ impl SmallSegments {
         for (account, bytes) in [(Account::Link, link), (Account::Ip, ip), (Account::Tcp, tcp)] {
             amounts[side as usize][account] = bytes;
         }
-        Some(Finding {
+        Some(AdviceFinding {
             operations: split.messages,
             example: split.example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "headers of all but the first segment of messages that have their frames to themselves and arrive within 5 ms from one to the next".to_owned(),
             unknown: "acknowledgments that fall away with them; system calls (see the counters of a run)",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &amounts)
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &amounts)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A Sync after each statement of a batch.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol};
@@ -72,13 +72,13 @@ impl Rule for SyncPerStatement {
         self.last.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, batch)| self.of_row(seen, number, batch)).collect()
     }
 }
 
 impl SyncPerStatement {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, batch: &BatchedStatements) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, batch: &BatchedStatements) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         if batch.times < STATEMENTS || percent(batch.times, row.count) < SHARE {
             return None;
@@ -88,7 +88,7 @@ impl SyncPerStatement {
         let (mut request, mut response) = (Amounts::ZERO, Amounts::ZERO);
         request[Account::Framing] = 5 * batch.times;
         (response[Account::Framing], response[Account::Status]) = (5 * batch.times, batch.times);
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: batch.times,
             example: batch.example,
             evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,
@@ -96,7 +96,7 @@ impl SyncPerStatement {
             certainty: Certainty::AtMost,
             computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is what was waited for each of them".to_owned(),
             unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &[request, response])
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[request, response])
         };
         finding.saving.ns = Some(batch.waited_ns);
         Some(finding)

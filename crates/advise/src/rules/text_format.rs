@@ -1,7 +1,7 @@
 //! Text values that are shorter in binary.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -117,7 +117,7 @@ impl Rule for TextFormat {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, values)| self.of_row(seen, number, values)).collect()
     }
 }
@@ -169,7 +169,7 @@ fn type_name(oid: u32) -> &'static str {
 }
 
 impl TextFormat {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, values: &TextValues) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, values: &TextValues) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         let saved = u64::try_from(values.saved).ok()?;
         if values.count < VALUES || percent(saved, row.wire()) < SHARE {
@@ -183,7 +183,7 @@ impl TextFormat {
                 field: format!("{count} values of type {}", type_name(*oid)),
                 bytes: saved.unsigned_abs(),
             });
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: values.operations,
             example: values.example,
             evidence: evidence.collect(),
@@ -191,7 +191,7 @@ impl TextFormat {
             certainty: Certainty::Exact,
             computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
             unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) only support text",
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
         };
         finding.change(number, Side::Response, Account::Data, -values.saved);
         Some(finding)

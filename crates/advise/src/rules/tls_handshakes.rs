@@ -1,7 +1,7 @@
 //! Full TLS handshakes that resumption or a kept connection would avoid.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenOperation, SeenTraffic};
@@ -88,13 +88,13 @@ impl Rule for TlsHandshakes {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.clients.iter().filter_map(|(&(_, number), client)| self.of_client(seen, number, client)).collect()
     }
 }
 
 impl TlsHandshakes {
-    fn of_client(&self, seen: &SeenTraffic, number: usize, client: &ClientHandshakes) -> Option<Finding> {
+    fn of_client(&self, seen: &SeenTraffic, number: usize, client: &ClientHandshakes) -> Option<AdviceFinding> {
         let ClientHandshakes { full, resumed, operations, .. } = *client;
         let mut saved = client.saved.clone();
         let without_first = full.saturating_sub(1);
@@ -111,7 +111,7 @@ impl TlsHandshakes {
         let row = seen.rows.get(number)?;
         let title =
             format!("{full} of {all} handshakes of one client are full ones, for {operations} operations of any kind");
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: without_first,
             example: client.example,
             evidence: seen.group(row, |_, _| true).evidence,
@@ -123,7 +123,7 @@ impl TlsHandshakes {
                 if resumed > 0 { ", less what resumed ones in the capture take" } else { "" }
             ),
             unknown: "what a resumed handshake takes, if the capture has none (some 500 B); whether the client's processes could share connections",
-            ..Finding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(self.name(), title, row.subject())
         };
         for (row, amounts) in &saved {
             finding = finding.without(*row, amounts);

@@ -1,7 +1,7 @@
 //! Messages in more TLS records than needed.
 
 use super::percent;
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
@@ -63,13 +63,18 @@ impl Rule for TlsRecords {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&(number, side), records)| self.of_row(seen, (number, side), records)).collect()
     }
 }
 
 impl TlsRecords {
-    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), records: &ExtraRecords) -> Option<Finding> {
+    fn of_row(
+        &self,
+        seen: &SeenTraffic,
+        (number, side): (usize, Side),
+        records: &ExtraRecords,
+    ) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         if records.extra < RECORDS || percent(records.bytes, row.wire()) < SHARE {
             return None;
@@ -78,7 +83,7 @@ impl TlsRecords {
         let title = format!("{messages} {}s take {all} TLS records, {extra} more than they need", side.name());
         let mut amounts = [Amounts::ZERO; 2];
         amounts[side as usize][Account::Tls] = bytes;
-        Some(Finding {
+        Some(AdviceFinding {
             operations: messages,
             example,
             evidence: seen.group(row, |of, path| of == side && is_of_records(path)).evidence,
@@ -86,7 +91,7 @@ impl TlsRecords {
             certainty: Certainty::Exact,
             computed: "records beyond one for each 16,384 B of a message, times what a record of that message adds (header, nonce, tag, type)".to_owned(),
             unknown: "whether small records were meant to bring the first bytes sooner",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &amounts)
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &amounts)
         })
     }
 }

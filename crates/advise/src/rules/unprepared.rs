@@ -1,7 +1,7 @@
 //! Statements whose text is sent repeatedly.
 
 use super::percent;
-use crate::finding::{ByteEvidence, Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenTraffic};
@@ -90,13 +90,13 @@ impl Rule for UnpreparedStatements {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, row)).collect()
     }
 }
 
 impl UnpreparedStatements {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, repeated: &RepeatedTexts) -> Option<Finding> {
+    fn of_row(&self, seen: &SeenTraffic, number: usize, repeated: &RepeatedTexts) -> Option<AdviceFinding> {
         let row = seen.rows.get(number)?;
         let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
         let (name, whose) = match self.prepared {
@@ -122,7 +122,7 @@ impl UnpreparedStatements {
             let field = if account == Account::Query { "text of the statement" } else { "parse" };
             ByteEvidence { side, account, field: field.to_owned(), bytes }
         });
-        let mut finding = Finding {
+        let mut finding = AdviceFinding {
             operations: repeated.times,
             example: repeated.example,
             evidence: evidence.collect(),
@@ -136,7 +136,7 @@ impl UnpreparedStatements {
                 "the text of all but the first on each connection; parameters, which take its literals' place, are not deducted".to_owned()
             },
             unknown: "PREPARE itself costs one round trip per statement and connection",
-            ..Finding::new(self.name(), title, row.subject()).without(number, &repeated.saved)
+            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &repeated.saved)
         };
         finding.change(number, Side::Request, Account::Metadata, added.cast_signed());
         Some(finding)

@@ -1,6 +1,6 @@
 //! Senders that wait because the receiver's window is closed.
 
-use crate::finding::{Certainty, Example, Finding, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenTraffic};
@@ -79,19 +79,19 @@ impl Rule for ZeroWindows {
         self.closed.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<Finding> {
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let rows = self.rows.iter().filter(|(_, (_, ns, _))| *ns >= WAITED_NS);
         rows.filter_map(|(&number, &(times, ns, example))| {
             let row = seen.rows.get(number)?;
             let title = format!("{times} times a receiver had no room, for {:.0} ms in all", ns as f64 / 1e6);
-            let mut finding = Finding {
+            let mut finding = AdviceFinding {
                 operations: times,
                 example,
                 remedies: REMEDIES.to_vec(),
                 certainty: Certainty::AtMost,
                 computed: "from the first frame that says window 0 to the next of the same sender that says more, charged to the operation that had begun last".to_owned(),
                 unknown: "whether the sender had more to send throughout",
-                ..Finding::new(self.name(), title, row.subject())
+                ..AdviceFinding::new(self.name(), title, row.subject())
             };
             finding.saving.ns = Some(ns);
             Some(finding)

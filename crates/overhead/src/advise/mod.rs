@@ -11,7 +11,7 @@ use crate::{inputs, print};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use overhead_advise::{
-    Advice, AdviceObserver, Certainty, Compressor, Finding, SeenTraffic, WhatIf, WhatIfOptions, all,
+    Advice, AdviceFinding, AdviceObserver, Certainty, Compressor, SeenTraffic, WhatIf, WhatIfOptions, all,
 };
 use overhead_dissect::explain::Reading;
 use overhead_dissect::{Dissector, Totals};
@@ -229,28 +229,28 @@ impl Tally for OverTime<'_> {
 }
 
 /// Returns the operations that a finding is about.
-pub fn subject(finding: &Finding) -> String {
+pub fn subject(finding: &AdviceFinding) -> String {
     text::label(&finding.subject)
 }
 
 /// Returns what shows it, and how to look at one of the operations; both may be empty.
-pub fn shown_by(finding: &Finding) -> [String; 2] {
+pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
     text::shown_by(finding)
 }
 
 /// Returns how far a finding can be relied on, in a word or two.
-pub fn certainty(finding: &Finding) -> &'static str {
+pub fn certainty(finding: &AdviceFinding) -> &'static str {
     text::certainty(finding)
 }
 
 /// Returns what a finding would save, in words.
-pub fn saving(finding: &Finding) -> String {
+pub fn saving(finding: &AdviceFinding) -> String {
     text::saving(finding)
 }
 
 /// Applies a rule, or says why that cannot be. Where the rule finds nothing, nothing changes.
 fn applied(rule: &'static str, seen: &SeenTraffic, advice: &Advice) -> Result<WhatIf> {
-    let findings: Vec<&Finding> = advice.findings.iter().filter(|finding| finding.rule == rule).collect();
+    let findings: Vec<&AdviceFinding> = advice.findings.iter().filter(|finding| finding.rule == rule).collect();
     let guessed = findings.iter().find(|finding| finding.certainty == Certainty::AtMost);
     let saves_time = findings.iter().any(|finding| finding.saving.ns.is_some_and(|ns| ns > 0));
     let reason = match guessed {

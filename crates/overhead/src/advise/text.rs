@@ -1,6 +1,6 @@
 //! Advice in words, for a terminal or a document.
 
-use overhead_advise::{Advice, ByteEvidence, Certainty, ChangedRow, Finding, FindingSubject, Saving, WhatIf};
+use overhead_advise::{Advice, AdviceFinding, ByteEvidence, Certainty, ChangedRow, FindingSubject, Saving, WhatIf};
 use overhead_model::Amounts;
 use overhead_report::Style;
 use overhead_report::text::{clean, counted, grouped, markdown_cell, wrapped};
@@ -37,7 +37,7 @@ pub fn advice(advice: &Advice, style: AdviceStyle) -> String {
     out
 }
 
-fn finding(out: &mut String, number: usize, finding: &Finding, style: AdviceStyle) {
+fn finding(out: &mut String, number: usize, finding: &AdviceFinding, style: AdviceStyle) {
     let subject = label(&finding.subject);
     let title = format!("{number}. {} · {subject}", finding.rule);
     out.push_str(&style.heading(3, &title));
@@ -69,7 +69,7 @@ fn evidence(evidence: &ByteEvidence) -> String {
 }
 
 /// Returns what shows a finding, and how to look at one of its operations; both may be empty.
-pub fn shown_by(finding: &Finding) -> [String; 2] {
+pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
     let evidence = finding.evidence.iter().take(EVIDENCE).map(evidence);
     let rest = finding.evidence.len().saturating_sub(EVIDENCE);
     let evidence: Vec<String> = evidence.chain((rest > 0).then(|| format!("{rest} more"))).collect();
@@ -85,7 +85,7 @@ pub fn shown_by(finding: &Finding) -> [String; 2] {
 }
 
 /// Returns how far a finding can be relied on.
-pub fn certainty(finding: &Finding) -> &'static str {
+pub fn certainty(finding: &AdviceFinding) -> &'static str {
     match finding.certainty {
         Certainty::Exact => "exactly",
         Certainty::Modelled => "by a model",
@@ -94,7 +94,7 @@ pub fn certainty(finding: &Finding) -> &'static str {
 }
 
 /// Returns what a finding would save, in a sentence.
-pub fn saving(finding: &Finding) -> String {
+pub fn saving(finding: &AdviceFinding) -> String {
     let Saving { bytes, bytes_per_operation, percent_of_wire, ns, ms_per_operation, percent_of_waiting } =
         finding.saving;
     let certainty = match finding.certainty {
