@@ -19,30 +19,30 @@ test: ## everything that CI runs: lints, docs, tests, live tests against real se
 	lab/check
 
 test-kernels: ## the BPF programs on Debian's kernels 6.1 and 6.12, x86_64 and arm64, in emulated machines; ten minutes
-	lab/test-kernels
+	lab/test/kernels
 
 test-faults: build ## full disks, killed servers, interfaces that go away, …: what each loses, says, and how the run is completed; a minute
 	lab/install build redis
-	lab/test-faults target/release/overhead
+	lab/test/faults target/release/overhead
 
 docs: ## docs/ as a static book with its links checked, target/book/index.html; installs mdBook the first time
 	lab/install build
-	lab/book
+	lab/release/book
 test-containers: ## servers in containers of real engines, captured by name: podman, Docker, runc, as far as they are installed
-	lab/test-containers
-	lab/test-containers --engines
+	lab/test/containers
+	lab/test/containers --engines
 
 test-page: ## pages of `overhead report` in headless Chromium: three widths, light, dark, printed, by keyboard, axe-core; a quarter of an hour
 	lab/install build page
 	cargo build --locked -p overhead
-	lab/test-page
+	lab/test/page
 
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
-	lab/fuzz
+	lab/test/fuzz
 
 crosscheck: ## 19 drivers against real servers, tshark and the servers' own counters; minutes, a quarter of an hour the first time
 	lab/install build drivers
-	lab/crosscheck --drivers
+	lab/test/crosscheck --drivers
 
 build: ## the release binary, target/release/overhead
 	lab/install build
@@ -53,7 +53,7 @@ bench: ## the load generator with its database drivers, target/release/overhead-
 	cargo build --release --locked -p overhead-bench
 
 dist: ## static binaries for x86_64 and aarch64, their debug symbols, .deb packages and a bill of materials, into target/dist
-	lab/dist
+	lab/release/dist
 
 export: ## the exporter with its writer of Parquet, target/release/overhead-export
 	lab/install build
@@ -62,25 +62,25 @@ export: ## the exporter with its writer of Parquet, target/release/overhead-expo
 test-export: ## every fixture exported, read back by DuckDB, pandas, Polars and Spark; then the fleet's jobs on a cluster of this machine
 	lab/install build export
 	cargo build --release --locked -p overhead -p overhead-export
-	lab/test-export target/release
-	lab/test-fleet target/release
+	lab/test/export target/release
+	lab/test/fleet target/release
 
 install: build bench export ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
-	lab/place '$(PREFIX)'
+	lab/release/place '$(PREFIX)'
 
 acceptance: build ## the live figures against bpftrace and the process's own clock
 	lab/install acceptance redis
-	lab/acceptance target/release/overhead
+	lab/test/acceptance target/release/overhead
 
 bench-peers: build bench ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md; UNIX sockets, for docs/unix.md
 	lab/install peers memcached redis postgres mariadb cassandra ferretdb
 	cargo build --release --locked -p overhead-kernel --example empty_programs
-	lab/bench-peers target/release/overhead --write docs/performance.md
-	lab/bench-unix target/release/overhead
+	lab/measure/bench-peers target/release/overhead --write docs/performance.md
+	lab/measure/bench-unix target/release/overhead
 
 soak: build ## a capture at full rate for ten minutes: memory flat, no descriptor or map left; draws the curve
 	lab/install soak redis
-	lab/soak --write target/release/overhead
+	lab/measure/soak --write target/release/overhead
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
 	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain --test schema

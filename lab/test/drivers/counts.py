@@ -1,0 +1,350 @@
+"""Messages of a capture by type: as overhead counts them, as tshark does, and, where tshark cannot read a protocol (CQL in
+segments, the commands of MongoDB), as a splitter of a few lines does that follows the lengths of the specification."""
+
+import json
+import os
+import re
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+OVERHEAD = os.environ.get("OVERHEAD", ROOT / "target/debug/overhead")
+COUNT_MESSAGES = os.environ.get("COUNT_MESSAGES", ROOT / "target/debug/examples/count_messages")
+
+# What tshark calls the types of PostgreSQL's messages, by sender and type byte.
+FRONTEND = {
+    "B": "Bind", "C": "Close", "D": "Describe", "E": "Execute", "F": "Function call", "H": "Flush", "P": "Parse",
+    "Q": "Simple query", "S": "Sync", "X": "Termination", "c": "Copy completion", "d": "Copy data",
+    "f": "Copy failure",
+}
+BACKEND = {
+    "1": "Parse completion", "2": "Bind completion", "3": "Close completion", "A": "Notification",
+    "C": "Command completion", "D": "Data row", "E": "Error", "G": "CopyIn response", "H": "CopyOut response",
+    "I": "Empty query", "K": "Backend key data", "N": "Notice", "R": "Authentication request", "S": "Parameter status",
+    "T": "Row description", "V": "Function call response", "Z": "Ready for query", "c": "Copy completion",
+    "d": "Copy data", "n": "No data", "s": "Portal suspended", "t": "Parameter description",
+}
+# Messages without a type byte, by the field that stands for one.
+REQUESTS = "SSL, GSS or cancel request"
+UNTYPED = {"protocol version": "Startup message", "request code": REQUESTS}
+# RESP: the fields that begin an element, and the elements that tshark knows (RESP2).
+ELEMENTS = {"argument count", "argument length", "count", "length", "null", "type"}
+RESP = {"*": "resp.array", "$": "resp.bulk_string", "+": "resp.string", "-": "resp.error", ":": "resp.integer"}
+UNFINISHED = "resp.reassembled_in_next_frame"
+# CQL's opcodes, as the specification names them.
+CQL = {
+    0: "ERROR", 1: "STARTUP", 2: "READY", 3: "AUTHENTICATE", 5: "OPTIONS", 6: "SUPPORTED", 7: "QUERY", 8: "RESULT",
+    9: "PREPARE", 10: "EXECUTE", 11: "REGISTER", 12: "EVENT", 13: "BATCH", 14: "AUTH_CHALLENGE", 15: "AUTH_RESPONSE",
+    16: "AUTH_SUCCESS",
+}
+# MongoDB's, of which the lowest byte tells them apart.
+MONGO = {1: "OP_REPLY", 2001: "OP_UPDATE", 2002: "OP_INSERT", 2004: "OP_QUERY", 2005: "OP_GET_MORE", 2006: "OP_DELETE",
+         2007: "OP_KILL_CURSORS", 2012: "OP_COMPRESSED", 2013: "OP_MSG"}
+DISSECTORS = {"redis": "resp", "postgres": "pgsql", "cassandra": "cql", "mongodb": "mongo", "http": "http", "mysql": "mysql",
+              "memcached": "memcache"}
+# MySQL: the fields of a server's messages whose number is counted, in overhead's words and tshark's.
+MYSQL = {"server version": "mysql.version", "affected rows": "mysql.affected_rows", "error": "mysql.error_code",
+         "original name": "mysql.field.org_name"}
+# HTTP: the fields that are counted by their first character, and those whose number is counted, in overhead's words and tshark's.
+HTTP_KINDS = {"method": "http.request.method", "status code": "http.response.code"}
+HTTP_PARTS = {"header name": ("http.request.line", "http.response.line"), "chunk size": ("http.chunk_size",)}
+
+
+class Incomplete(Exception):
+    """A capture lacks bytes."""
+
+
+def ours(protocol, port, capture):
+    """Counts by (side, field, first byte)."""
+    command = [COUNT_MESSAGES, protocol, str(port), capture]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    for line in lines:
+        side, field, first, count = line.split("\t")
+        yield side, field, int(first), int(count)
+
+
+def our_messages(protocol, port, capture):
+    """What overhead's decoders met, by type of message, for RESP by type of element."""
+    counts = Counter()
+    low = {opcode & 255: name for opcode, name in MONGO.items()}
+    for side, field, first, count in ours(protocol, port, capture):
+        if protocol == "redis" and field in ELEMENTS:
+            counts[RESP.get(chr(first), f"RESP3 {chr(first)}")] += count
+        elif protocol == "postgres" and field in UNTYPED:
+            counts[UNTYPED[field]] += count
+        elif protocol == "postgres" and field == "message type":
+            counts[(FRONTEND if side == "request" else BACKEND).get(chr(first), f"{side} {chr(first)}")] += count
+        elif protocol == "cassandra" and field == "opcode":
+            counts[CQL.get(first, f"opcode {first}")] += count
+        elif protocol == "http" and field in HTTP_KINDS:
+            counts[f"{field} {chr(first)}…"] += count
+        elif protocol == "http" and field in HTTP_PARTS:
+            counts[field] += count
+        elif protocol == "mysql" and (field, side) == ("command", "request"):
+            counts[f"command {first}"] += count
+        elif protocol == "mysql" and side == "response" and field in MYSQL:
+            counts[field] += count
+        elif protocol == "mysql" and (side, field, first) == ("response", "message", 255):
+            counts["error"] += count
+        elif protocol == "memcached" and field == "opcode":
+            counts[f"{MEMCACHED[first]} of the {'client' if side == 'request' else 'server'}"] += count
+        elif protocol == "mongodb" and field == "opcode":
+            counts[f"{low.get(first, first)} of the {'client' if side == 'request' else 'server'}"] += count
+    if protocol == "memcached":
+        counts += memcached_words(port, capture)
+    return counts
+
+
+def memcached_words(port, capture):
+    """Requests of memcached's text protocol by their first word, as the record has them: only their first byte is a field's."""
+    command = [OVERHEAD, "analyze", "--db", "memcached", "--port", str(port), "--format", "json", capture]
+    record = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    rows = (row for row in record["operations"] if row["via"] == "text" and row["name"] != "CONNECT")
+    return Counter({row["name"]: row["count"] + row["unsolicited"] for row in rows})
+
+
+def tshark_messages(protocol, port, capture, options=()):
+    """Counts of what tshark dissects, packets that it has seen before left out as overhead leaves them out."""
+    dissector = DISSECTORS[protocol]
+    command = ["tshark", "-r", capture, *options, "-o", "tcp.reassemble_out_of_order:TRUE", "-d",
+               f"tcp.port=={port},{dissector}", "-Y", dissector]
+    if protocol in ("cassandra", "mongodb"):
+        return opcodes(protocol, port, command)
+    if protocol == "mysql":
+        return fields_of(command, {"mysql.command": "command {}", **{theirs: name for name, theirs in MYSQL.items()}})
+    if protocol == "memcached":
+        asked = fields_of([*command, "-Y", f"memcache && tcp.dstport=={port}"], {"memcache.command": "{}", "memcache.opcode": "opcode {}"})
+        told = fields_of([*command, "-Y", f"memcache && tcp.srcport=={port}"], {"memcache.opcode": "opcode {}"})
+        return named_opcodes(asked, "client") + named_opcodes(told, "server")
+    tree = ElementTree.fromstring(subprocess.run([*command, "-T", "pdml"], check=True, capture_output=True).stdout)
+    counts = Counter()
+    # What tshark shows of an element that goes on in the next frame it shows there once more.
+    parts = [part for part in tree.iter("proto") if not any(field.get("name") == UNFINISHED for field in part.iter("field"))]
+    for field in (field for part in parts for field in part.iter("field")):
+        name = field.get("name")
+        if protocol == "redis" and name in RESP.values():
+            counts[name] += 1
+        elif protocol == "http" and name in HTTP_KINDS.values():
+            kind = next(kind for kind, theirs in HTTP_KINDS.items() if theirs == name)
+            counts[f"{kind} {field.get('show')[0]}…"] += 1
+        elif protocol == "http" and any(name in theirs for theirs in HTTP_PARTS.values()):
+            counts[next(part for part, theirs in HTTP_PARTS.items() if name in theirs)] += 1
+        elif protocol == "postgres" and name == "pgsql.type":
+            name = field.get("show").strip()
+            counts[REQUESTS if name in ("SSL request", "GSS encrypt request", "Cancel request") else name] += 1
+    return counts
+
+
+def fields_of(command, names):
+    """tshark's counts of fields, by what `names` makes of each value of theirs."""
+    counts = Counter()
+    for field, name in names.items():
+        lines = subprocess.run([*command, "-T", "fields", "-e", field], check=True, capture_output=True, text=True).stdout
+        counts.update(name.format(value) for value in lines.replace(",", "\n").split("\n") if value)
+    return counts
+
+
+def named_opcodes(counts, side):
+    """The same, opcodes of memcached by the names of their commands."""
+    def name(key):
+        return f"{MEMCACHED[int(key[7:])]} of the {side}" if key.startswith("opcode ") else key
+    return Counter({name(key): count for key, count in counts.items()})
+
+
+def opcodes(protocol, port, command):
+    """tshark's counts by opcode."""
+    field = DISSECTORS[protocol] + ".opcode"
+    command = [*command, "-T", "fields", "-e", "tcp.dstport", "-e", field]
+    counts = Counter()
+    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+        to, values = line.split("\t")
+        for opcode in filter(None, values.split(",")):
+            if protocol == "cassandra":
+                counts[CQL[int(opcode, 0)]] += 1
+            else:
+                counts[f"{MONGO[int(opcode)]} of the {'client' if int(to) == port else 'server'}"] += 1
+    return counts
+
+
+def streams(port, capture):
+    """The bytes of each connection and direction in order, put together from tshark's TCP fields: {((stream, the client's
+    port), side): bytes}. A byte that came twice is in it once. Ends the check where bytes are missing."""
+    command = ["tshark", "-r", capture, "-o", "tcp.relative_sequence_numbers:FALSE", "-d", f"tcp.port=={port},data",
+               "-Y", f"tcp.port=={port}", "-T", "fields"]
+    for field in ("tcp.stream", "tcp.srcport", "tcp.dstport", "tcp.flags.syn", "tcp.seq_raw", "tcp.payload"):
+        command += ["-e", field]
+    segments, starts = defaultdict(list), {}
+    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+        stream, of, to, syn, seq, payload = line.split("\t")
+        key = ((int(stream), int(of)), "request") if int(to) == port else ((int(stream), int(to)), "response")
+        if syn in ("1", "True"):
+            starts[key] = (int(seq) + 1) & 0xffffffff
+        if payload:
+            segments[key].append((int(seq), bytes.fromhex(payload.replace(":", ""))))
+    return {key: join(starts[key], parts) for key, parts in segments.items()}
+
+
+def join(start, parts):
+    """One direction's segments in order."""
+    whole = bytearray()
+    for at, payload in sorted(((seq - start) & 0xffffffff, payload) for seq, payload in parts):
+        if at == 0xffffffff and len(payload) == 1:
+            continue  # a keep-alive before the first byte
+        if at > len(whole):
+            raise Incomplete(f"the capture lacks {at - len(whole)} bytes")
+        whole += payload[len(whole) - at:]
+    return bytes(whole)
+
+
+def cql_messages(streams_):
+    """Messages by opcode in streams of CQL, and whether any came in segments (version 5)."""
+    counts, segmented = Counter(), False
+    for pair in {stream for stream, _ in streams_}:
+        request, response = (streams_.get((pair, side), b"") for side in ("request", "response"))
+        compression = startup_compression(request)
+        for bytes_ in (request, response):
+            segmented |= cql_direction(bytes_, compression, counts)
+    return counts, segmented
+
+
+def startup_compression(request):
+    """What the client's STARTUP asks for, in small letters."""
+    found = re.search(rb"COMPRESSION\0.([A-Za-z0-9]+)", request, re.S)
+    return found[1][:3].lower().decode() if found else ""
+
+
+def cql_direction(stream, compression, counts):
+    """Adds one direction's messages: plain ones up to STARTUP or its answer, and behind that of version 5 those within
+    segments. True where there were segments."""
+    at, segmented = 0, False
+    while at + 9 <= len(stream):
+        counts[CQL[stream[at + 4]]] += 1
+        last = stream[at] & 0x7f >= 5 and CQL[stream[at + 4]] in ("STARTUP", "READY", "AUTHENTICATE")
+        at += 9 + int.from_bytes(stream[at + 5:at + 9], "big")
+        if last and not segmented:
+            stream, at, segmented = segments_payload(stream[at:], compression), 0, True
+    return segmented
+
+
+# memcached's opcodes, by the names of their commands.
+MEMCACHED = ("get set add replace delete incr decr quit flush_all getq noop version getk getkq append prepend stats setq addq "
+             "replaceq deleteq incrq decrq quitq flush_allq appendq prependq verbosity touch gat gatq (31) "
+             "sasl_list sasl_auth sasl_step gatk gatkq").split()
+# Where in a line the length of the value behind it stands.
+STORED = {**dict.fromkeys(("set", "add", "replace", "append", "prepend", "cas"), 4), "ms": 2}
+
+
+def memcached_requests(streams_):
+    """Requests by command in streams of memcached, text or binary."""
+    counts = Counter()
+    for (_, side), stream in streams_.items():
+        at = 0
+        while side == "request" and at < len(stream):
+            if stream[at] == 0x80:
+                counts[MEMCACHED[stream[at + 1]]] += 1
+                at += 24 + int.from_bytes(stream[at + 8:at + 12], "big")
+                continue
+            end = stream.index(b"\n", at) + 1
+            words = stream[at:end].decode().split()
+            counts[words[0]] += 1
+            at = end + (int(words[STORED[words[0]]]) + 2 if words[0] in STORED else 0)
+    return counts
+
+
+# Requests of CQL.
+CQL_REQUESTS = ("STARTUP", "OPTIONS", "QUERY", "PREPARE", "EXECUTE", "REGISTER", "BATCH", "AUTH_RESPONSE")
+
+
+def cql_requests(record):
+    """The requests of a record by opcode, as its rows have them."""
+    counts = Counter()
+    via = {"query": "QUERY", "prepared": "EXECUTE", "batch": "BATCH"}
+    for row in record["operations"]:
+        if row["name"] not in ("CONNECT", "TLS", "EVENT"):
+            counts[via.get(row["via"], row["name"])] += row["count"]
+    return counts
+
+
+def segments_payload(stream, compression):
+    """The payload of version 5's segments, end to end."""
+    whole, at = bytearray(), 0
+    while at < len(stream):
+        if compression == "lz4":
+            header = int.from_bytes(stream[at:at + 5], "little")
+            size, raw, at = header & 0x1ffff, header >> 17 & 0x1ffff, at + 8
+            block = stream[at:at + size]
+            whole += lz4_block(block) if raw else block
+        else:
+            size, at = int.from_bytes(stream[at:at + 3], "little") & 0x1ffff, at + 6
+            whole += stream[at:at + size]
+        at += size + 4
+    return bytes(whole)
+
+
+def lz4_block(block):
+    """Decompresses one block of LZ4."""
+    out, at = bytearray(), 0
+
+    def length(nibble):
+        nonlocal at
+        total = nibble
+        while nibble == 15:
+            more, at = block[at], at + 1
+            total += more
+            nibble = 15 if more == 255 else 0
+        return total
+
+    while at < len(block):
+        token, at = block[at], at + 1
+        literals = length(token >> 4)
+        out += block[at:at + literals]
+        at += literals
+        if at >= len(block):
+            break
+        offset, at = int.from_bytes(block[at:at + 2], "little"), at + 2
+        match = length(token & 15) + 4
+        for _ in range(match):
+            out.append(out[-offset])
+    return bytes(out)
+
+
+def resp_elements(streams_):
+    """Elements of RESP2 and RESP3 by their type byte. Inline commands are not elements; no driver sends any."""
+    counts = Counter()
+    for stream in streams_.values():
+        at = 0
+        while at < len(stream):
+            kind, end = chr(stream[at]), stream.index(b"\r\n", at)
+            counts[RESP.get(kind, f"RESP3 {kind}")] += 1
+            size, at = stream[at + 1:end], end + 2
+            if kind in "$=!" and not size.startswith(b"-"):
+                at += int(size) + 2
+    return counts
+
+
+def mongo_commands(streams_):
+    """Requests of MongoDB by the name of their command, which is the first element of the body. Compressed ones by opcode."""
+    counts = Counter()
+    for (_, side), stream in streams_.items():
+        at = 0
+        while side == "request" and at + 16 <= len(stream):
+            size, _, _, opcode = (int.from_bytes(stream[at + i:at + i + 4], "little") for i in (0, 4, 8, 12))
+            counts[mongo_command(opcode, stream[at:at + size])] += 1
+            at += size
+    return counts
+
+
+def mongo_command(opcode, message):
+    if opcode == 2004:  # flags, collection, two integers, document
+        document = message.index(b"\0", 20) + 1 + 8
+    elif opcode == 2013:
+        document = 20
+        while message[document] == 1:  # a sequence of documents, before the body where a driver writes it so
+            document += 1 + int.from_bytes(message[document + 1:document + 5], "little")
+        document += 1
+    else:
+        return MONGO.get(opcode, str(opcode))
+    name = document + 5
+    return message[name:message.index(b"\0", name)].decode()
