@@ -47,34 +47,54 @@ class Capture:
 
 
 class Recording:
-    """tcpdump writing a file while the load runs."""
+    """tcpdump writing a file, from when it listens until no more comes; without the connection of the port `apart`."""
 
-    def __init__(self, path, port):
-        self.process = subprocess.Popen(["tcpdump", "-i", "lo", "-n", "-U", "-B", "131072", "-w", path, f"tcp port {port}"],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.process.stderr.readline()
+    def __init__(self, path, port, apart=0):
+        self.path, self.dropped = Path(path), False
+        expression = f"tcp port {port}" + (f" and not tcp port {apart}" if apart else "")
+        command = ["tcpdump", "-i", "lo", "-n", "-U", "-B", "262144", "-w", path, expression]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while "listening" not in (line := self.process.stderr.readline()):
+            if not line:
+                raise OSError("tcpdump does not start")
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        time.sleep(0.5)
+    def __exit__(self, kind, *_):
+        if kind:
+            self.process.kill()
+        self.end()
+
+    def end(self):
+        """Ends tcpdump; `dropped` then says whether it lost packets."""
+        if self.process.returncode is not None:
+            return
+        size = -1
+        # The kernel hands over what it holds after a second.
+        while self.process.poll() is None and size != (size := self.path.stat().st_size):
+            time.sleep(1.5)
         self.process.terminate()
-        self.process.communicate()
+        self.dropped = "\n0 packets dropped by kernel" not in "\n" + self.process.communicate()[1]
 
 
 @contextlib.contextmanager
-def servers(*names):
-    """Starts those of the lab's servers that do not run, and stops them again."""
-    needed = [name for name in names
-              if subprocess.run([LAB / "servers" / name, "ready"], stdout=subprocess.DEVNULL, check=False).returncode]
+def servers(*names, install=False):
+    """Starts those of the lab's servers that do not run, with what they require, and stops them again, the last one first."""
+    def ask(name, what):
+        return subprocess.run([LAB / "servers" / name, what], capture_output=True, text=True, check=False)
+
+    if install:
+        subprocess.run([LAB / "install", *names], check=True, stdout=subprocess.DEVNULL)
+    every = dict.fromkeys(each for name in names for each in (name, *ask(name, "requires").stdout.split()))
+    needed = [name for name in every if ask(name, "ready").returncode]
     try:
         if needed:
-            subprocess.run([LAB / "up", *needed], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([LAB / "up", *names], check=True, stdout=subprocess.DEVNULL)
         yield
     finally:
-        if needed:
-            subprocess.run([LAB / "down", *needed], check=False, stdout=subprocess.DEVNULL)
+        for name in needed:
+            subprocess.run([LAB / "down", name], check=False, stdout=subprocess.DEVNULL)
 
 
 def redis_benchmark(requests, *options):

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 
+from captures import Recording
+
 PORT = int(os.environ.get("OVERHEAD_POSTGRES18_TLS_PORT", "7435"))
 # Transactions of a run, and how often each of them asks for a row by its key; for ranges it asks once each.
 EVENTS, POINT_SELECTS = 200, 10
@@ -53,17 +55,13 @@ def rows(mode, record, compare, note):
     return found
 
 
-def statement_counters(captured, analyzed, compare, scratch):
+def statement_counters(analyzed, compare, note_of, scratch):
     """Calls by statement of sysbench's read-only transactions, prepared and as text, against pg_stat_statements."""
     found = []
     sysbench("auto", "prepare")
     for mode in ("auto", "disable"):
-        with captured(PORT, scratch) as end:
-            if not end:
-                return []
+        with Recording(f"{scratch}/run.pcap", PORT) as recording:
             ask("select pg_stat_statements_reset()")
             sysbench(mode, "run")
-            capture, dropped = end()
-        note = "tcpdump dropped packets" if dropped else ""
-        found += rows(mode, analyzed("postgres", PORT, capture), compare, note)
+        found += rows(mode, analyzed("postgres", PORT, recording.path), compare, note_of(recording))
     return found

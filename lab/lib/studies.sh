@@ -3,7 +3,7 @@
 # run.json (what the wire and the kernel saw) and what the client saw: bench.json, or tool.json of another tool. Its template
 # and these records make its page. Sourced, never run. The caller has set -euo pipefail.
 
-# shellcheck source=common.sh
+# shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT" || exit
 

@@ -11,10 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
+import captures
 import counts
 import programs
 import witness
@@ -68,34 +68,9 @@ def port_of(server):
     return int(subprocess.run([ROOT / "lab/servers" / server, "port"], check=True, capture_output=True, text=True).stdout)
 
 
-def capture(port, apart, file):
-    """tcpdump, once it listens. `apart` is the port of the witness's own connection."""
-    expression = f"tcp port {port}" + (f" and not tcp port {apart}" if apart else "")
-    process = subprocess.Popen(["tcpdump", "-i", "lo", "-n", "-s", "65600", "-B", "262144", "-U", "-w", file, expression],
-                               stderr=subprocess.PIPE, text=True)
-    while "listening" not in (line := process.stderr.readline()):
-        if not line:
-            raise Failed("tcpdump does not start")
-    return process
-
-
-def end_capture(process, file):
-    """Ends tcpdump once nothing more comes: the kernel hands packets over in blocks, the last one after a second."""
-    size = -1
-    while size != os.path.getsize(file):
-        size = os.path.getsize(file)
-        time.sleep(1.5)
-    process.terminate()
-    report = process.communicate(timeout=30)[1]
-    if "\n0 packets dropped by kernel" not in "\n" + report:
-        raise Dropped("tcpdump dropped packets")
-
-
 def run(program, port, server, scratch):
     """Captures one run: what the program says it asked for."""
-    file = scratch / "capture.pcap"
-    tcpdump = capture(port, server.port, file)
-    try:
+    with captures.Recording(scratch / "capture.pcap", port, server.port) as recording:
         process = program.start(port, scratch)
         try:
             if not select.select([process.stdout], [], [], DRIVER_SECONDS)[0]:
@@ -109,10 +84,10 @@ def run(program, port, server, scratch):
         finally:
             process.kill()
             process.wait()
-        end_capture(tcpdump, file)
+        recording.end()
         server.finish()
-    finally:
-        tcpdump.kill()
+    if recording.dropped:
+        raise Dropped("tcpdump dropped packets")
     return json.loads(line)
 
 
@@ -241,18 +216,6 @@ def keep_capture(program, scratch):
         shutil.copytree(scratch, folder)
 
 
-def start(server):
-    """Starts a server of the lab and what it requires; gives those that did not run before, the last one first."""
-    subprocess.run([ROOT / "lab/install", server], check=True, stdout=subprocess.DEVNULL)
-    script = ROOT / "lab/servers" / server
-    requires = subprocess.run([script, "requires"], check=True, capture_output=True, text=True).stdout.split()
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    new = [name for name in [server, *requires]
-           if subprocess.run([ROOT / "lab/servers" / name, "ready"], **quiet).returncode != 0]
-    subprocess.run([ROOT / "lab/up", server], check=True, stdout=subprocess.DEVNULL)
-    return new
-
-
 def chosen(names):
     """The programs that `names` choose, all of them without any."""
     everything = list(programs.programs(ARGUMENTS))
@@ -272,8 +235,7 @@ def main(names, table):
     for protocol, of_it in itertools.groupby(wanted, lambda program: program.protocol):
         of_it = list(of_it)
         for server in SYSTEMS[protocol][1]:
-            started = start(server)
-            try:
+            with captures.servers(server, install=True):
                 for program in of_it:
                     name = program.name if server == SYSTEMS[protocol][1][0] else f"{program.name} at {server}"
                     print(name, file=sys.stderr)
@@ -290,9 +252,6 @@ def main(names, table):
                     rows += new + [(name, f"warning: {warning}", "", "", "", "") for warning in warnings]
                     differ += bad
                     compared += len(figures)
-            finally:
-                for name in started:
-                    subprocess.run([ROOT / "lab/down", name], check=True, stdout=subprocess.DEVNULL)
     table(rows)
     for reason in reasons:
         print(f"not to be had here: {reason}")

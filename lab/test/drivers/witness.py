@@ -218,6 +218,8 @@ class Httpkv(Server):
         yield "stats: requests", total(record, lambda row: row["name"] != "CONNECT"), grown["requests"] - 1
         for counter, path in (("gets", "/get"), ("multi_gets", "/mget")):
             yield f"stats: {counter}", total(record, lambda row: row["name"].endswith(" " + path)), grown.get(counter, 0)
+        if not said:  # a load without /mset, whose sets count by key
+            yield "stats: sets", total(record, lambda row: row["name"] == "PUT /set"), grown.get("sets", 0)
 
 
 class Cassandra(Server):

@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# What the shell tests of lab/test share: checks and their counts, captures, the last line. Sourced, never run. The caller has set
+# -euo pipefail.
+
+# shellcheck source=../lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+TEST=${0##*/}
+passed=0 failed=0 skipped=0
+# `sudo lab/test/live` is root's: its commands write where root alone may.
+unset SUDO_UID SUDO_GID SUDO_USER
+# What `capture` adds to every capture, and `holds` puts before every expression.
+CAPTURE=() JQ=''
+
+ok() { echo "$TEST $1 ... ok${2:+ ($2)}"; passed=$((passed + 1)); }
+not_ok() { echo "$TEST $1 ... FAILED: $2"; failed=$((failed + 1)); }
+skip() { echo "$TEST $1 ... skipped: $2"; skipped=$((skipped + 1)); }
+
+# same NAME WANTED FOUND
+same() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "wanted $2, found $3; $(tail -n 2 "$WORK/err" 2>/dev/null)"; fi; }
+
+# holds NAME RUN|FILE EXPRESSION: a jq expression that must be true of a record.
+holds() {
+    local file=$2
+    [[ $file == */* ]] || file=$WORK/$2/run.json
+    if [ "$(jq "$JQ $3" "$file" 2>/dev/null)" = true ]; then
+        ok "$1"
+    else
+        not_ok "$1" "$3 does not hold: $(jq -c "$JQ [.exit, .ledger, .warnings], ($3 | .)" "$file" 2>&1 | head -c 600) $(head -c 300 "${file%/run.json}.err" 2>/dev/null)"
+    fi
+}
+
+# check NAME COMMAND…: it succeeds. What it prints is shown if it fails; of its lines, a note is shown in any case.
+check() {
+    if "${@:2}" >"$WORK/said" 2>&1; then
+        ok "$1" "$(sed -n 's/^note: //p' "$WORK/said")"
+    else
+        not_ok "$1" ''
+        tail -n 20 "$WORK/said"
+    fi
+}
+
+# shellcheck disable=SC2034 # STATUS is for the caller
+# capture RUN OPTION… [-- COMMAND…]: one capture into $WORK/RUN; STATUS and $WORK/RUN.err tell how it went.
+capture() {
+    local run=$WORK/$1
+    STATUS=0
+    as_root "$OVERHEAD" capture -i lo "${CAPTURE[@]}" -o "$run" "${@:2}" >"$run.out" 2>"$run.err" </dev/null || STATUS=$?
+    [ ! -e "$run" ] || give_back "$run"
+}
+
+# work_folder: makes WORK, which is deleted in the end.
+work_folder() { WORK=$(mktemp -d) && at_exit drop_work_folder; }
+drop_work_folder() { as_root rm -rf --one-file-system -- "$WORK"; }
+
+# finish: the last line, like that of cargo test, and the status.
+finish() {
+    local word=ok
+    [ "$failed" -eq 0 ] || word=FAILED
+    echo "test result: $word. $passed passed; $failed failed; $skipped ignored"
+    [ "$failed" -eq 0 ]
+    exit
+}
