@@ -15,7 +15,7 @@ GENERATORS = {}
 
 
 def generator(function):
-    """Has lab/test/doubling know the function, by its name."""
+    """Puts the function among the generators, by its name."""
     GENERATORS[function.__name__.replace("_", "-")] = function
     return function
 
@@ -99,36 +99,6 @@ def count(size, each=1, frames=1):
 # Segments in other orders.
 
 @generator
-def segments_reversed(size):
-    return segments(size, range(2 * count(size), 0, -2))
-
-
-@generator
-def segments_reversed_midway(size):
-    return segments(size, range(2 * count(size), 0, -2), begins=False)
-
-
-@generator
-def segments_reversed_acknowledged(size):
-    return segments(size, range(2 * count(size, 1, 2), 0, -2), answer=lambda at: 0)
-
-
-@generator
-def segments_with_holes(size):
-    return segments(size, range(1, 2 * count(size), 2))
-
-
-@generator
-def segments_with_holes_acknowledged(size):
-    return segments(size, range(1, 2 * count(size, 1, 2), 2), answer=lambda at: at + 1)
-
-
-@generator
-def segments_acknowledged_ahead(size):
-    return segments(size, range(1, 2 * count(size, 1, 2), 2), answer=lambda at: 1 << 20)
-
-
-@generator
 def segments_holes_filled_backwards(size):
     half = count(size) // 2
     return segments(size, itertools.chain(range(1, 2 * half, 2), range(2 * half, 0, -2)))
@@ -146,26 +116,6 @@ def segments_shuffled_midway(size):
     order = list(range(0, 2 * count(size), 2))
     random.Random(1).shuffle(order)
     return segments(size, order, begins=False)
-
-
-@generator
-def segments_overlapping(size):
-    return segments(size, range(count(size, 1000)), length=1000)
-
-
-@generator
-def segments_overlapping_early(size):
-    return segments(size, range(10, count(size, 1000)), length=1000)
-
-
-@generator
-def segments_overlapping_backwards(size):
-    return segments(size, range(count(size, 1000), 0, -1), length=1000)
-
-
-@generator
-def segments_repeated(size):
-    return segments(size, (at // 3 for at in range(count(size, 22))), length=22)
 
 
 @generator
@@ -212,9 +162,19 @@ def probes_of_closed_windows(size):
         yield shut + probe + link.frame(SERVER)
 
 
-@generator
-def segments_outside_the_window(size):
-    return segments(size, ((at * 0x9E3779B1 | 1 << 30) & 0xFFFFFFFF for at in range(count(size))))
+GENERATORS |= {
+    "segments-reversed": lambda size: segments(size, range(2 * count(size), 0, -2)),
+    "segments-reversed-midway": lambda size: segments(size, range(2 * count(size), 0, -2), begins=False),
+    "segments-reversed-acknowledged": lambda size: segments(size, range(2 * count(size, 1, 2), 0, -2), answer=lambda at: 0),
+    "segments-with-holes": lambda size: segments(size, range(1, 2 * count(size), 2)),
+    "segments-with-holes-acknowledged": lambda size: segments(size, range(1, 2 * count(size, 1, 2), 2), answer=lambda at: at + 1),
+    "segments-acknowledged-ahead": lambda size: segments(size, range(1, 2 * count(size, 1, 2), 2), answer=lambda at: 1 << 20),
+    "segments-overlapping": lambda size: segments(size, range(count(size, 1000)), length=1000),
+    "segments-overlapping-early": lambda size: segments(size, range(10, count(size, 1000)), length=1000),
+    "segments-overlapping-backwards": lambda size: segments(size, range(count(size, 1000), 0, -1), length=1000),
+    "segments-repeated": lambda size: segments(size, (at // 3 for at in range(count(size, 22))), length=22),
+    "segments-outside-the-window": lambda size: segments(size, ((at * 0x9E3779B1 | 1 << 30) & 0xFFFFFFFF for at in range(count(size)))),
+}
 
 
 # Connections.
@@ -228,11 +188,6 @@ def connections(size, frames, port=6379):
         written += len(piece)
         number += 1
         yield piece
-
-
-@generator
-def connections_half_open(size):
-    return connections(size, lambda link: link.frame(CLIENT, flags=SYN))
 
 
 @generator
@@ -271,32 +226,14 @@ def connections_with_much_held(size):
     return connections(size, frames)
 
 
-@generator
-def connections_of_unknown_content(size):
-    return connections(size, lambda link: link.frame(CLIENT, b"\x01\x02\x03 hello") + link.frame(SERVER, b"\xfe\xfd what"), port=9999)
+GENERATORS |= {
+    "connections-half-open": lambda size: connections(size, lambda link: link.frame(CLIENT, flags=SYN)),
+    "connections-of-unknown-content": lambda size:
+        connections(size, lambda link: link.frame(CLIENT, b"\x01\x02\x03 hello") + link.frame(SERVER, b"\xfe\xfd what"), port=9999),
+}
 
 
 # RESP.
-
-@generator
-def resp_pipelined_without_answer(size):
-    return conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda number: b"+PONG\r\n" if number == 0 else b"")
-
-
-@generator
-def resp_pipelined(size):
-    return conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda _: b"+PONG\r\n")
-
-
-@generator
-def resp_of_one_direction(size):
-    return conversation(6379, size, lambda number: b"*2\r\n$3\r\nGET\r\n$9\r\nk%08d\r\n" % number)
-
-
-@generator
-def resp_keys(size):
-    return conversation(6379, size, lambda n: b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key := key_of(n)), key), lambda _: b"$1\r\nv\r\n")
-
 
 def key_of(number):
     """A key whose pattern no other has."""
@@ -306,30 +243,15 @@ def key_of(number):
 
 
 @generator
-def resp_commands(size):
-    return conversation(6379, size, lambda n: b"*1\r\n$%d\r\n%s\r\n" % (len(key := key_of(n)[:5]), key), lambda _: b"-ERR\r\n")
-
-
-@generator
 def resp_long_keys(size):
     key = b":".join(b"%d" % at for at in range(20_000))
     return conversation(6379, size, lambda n: b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key), key), lambda _: b"$1\r\nv\r\n")
 
 
 @generator
-def resp_nested(size):
-    return conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda _: b"*1\r\n" * 120 + b":1\r\n")
-
-
-@generator
 def resp_huge_array(size):
     head = b"*%d\r\n" % (1 << 29)
     return conversation(6379, size, lambda n: b"*1\r\n$4\r\nPING\r\n" if n == 0 else b"", lambda n: head if n == 0 else b":1\r\n")
-
-
-@generator
-def resp_many_arguments(size):
-    return conversation(6379, size, lambda n: (b"*%d\r\n$4\r\nMGET\r\n" % (1 << 20) if n == 0 else b"") + b"$1\r\nk\r\n")
 
 
 @generator
@@ -342,23 +264,24 @@ def resp_scripts(size):
     return conversation(6379, size, ask, lambda _: b"+OK\r\n+QUEUED\r\n+QUEUED\r\n")
 
 
-@generator
-def resp_pushes(size):
-    return conversation(6379, size, lambda n: b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" if n == 0 else b"",
-                        lambda n: b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n" if n else b"%1\r\n$5\r\nproto\r\n:3\r\n")
+GENERATORS |= {
+    "resp-pipelined-without-answer": lambda size:
+        conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda number: b"+PONG\r\n" if number == 0 else b""),
+    "resp-pipelined": lambda size: conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda _: b"+PONG\r\n"),
+    "resp-of-one-direction": lambda size: conversation(6379, size, lambda number: b"*2\r\n$3\r\nGET\r\n$9\r\nk%08d\r\n" % number),
+    "resp-keys": lambda size:
+        conversation(6379, size, lambda n: b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key := key_of(n)), key), lambda _: b"$1\r\nv\r\n"),
+    "resp-commands": lambda size:
+        conversation(6379, size, lambda n: b"*1\r\n$%d\r\n%s\r\n" % (len(key := key_of(n)[:5]), key), lambda _: b"-ERR\r\n"),
+    "resp-nested": lambda size: conversation(6379, size, lambda _: b"*1\r\n$4\r\nPING\r\n", lambda _: b"*1\r\n" * 120 + b":1\r\n"),
+    "resp-many-arguments": lambda size:
+        conversation(6379, size, lambda n: (b"*%d\r\n$4\r\nMGET\r\n" % (1 << 20) if n == 0 else b"") + b"$1\r\nk\r\n"),
+    "resp-pushes": lambda size: conversation(6379, size, lambda n: b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" if n == 0 else b"",
+        lambda n: b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n" if n else b"%1\r\n$5\r\nproto\r\n:3\r\n"),
+}
 
 
 # memcached.
-
-@generator
-def memcache_mn(size):
-    return conversation(11211, size, lambda _: b"mn\r\n")
-
-
-@generator
-def memcache_mn_answered(size):
-    return conversation(11211, size, lambda _: b"mn\r\n", lambda _: b"MN\r\n")
-
 
 @generator
 def memcache_mn_answered_in_the_end(size):
@@ -372,25 +295,10 @@ def memcache_mn_answered_in_the_end(size):
 
 
 @generator
-def memcache_quiet(size):
-    return conversation(11211, size, lambda n: b"mg k%d q\r\n" % n, lambda n: b"EN\r\n" if n == 0 else b"")
-
-
-@generator
-def memcache_binary_quiet(size):
-    return conversation(11211, size, lambda n: struct.pack(">BBHBBHIIQ", 0x80, 9, 4, 0, 0, 0, 4, n, 0) + b"%04d" % (n % 10_000))
-
-
-@generator
 def memcache_multiget(size):
     keys = b" ".join(b"k%d" % at for at in range(9_000))
     values = b"".join(b"VALUE k%d 0 1\r\nx\r\n" % at for at in range(9_000)) + b"END\r\n"
     return conversation(11211, size, lambda _: b"get " + keys + b"\r\n", lambda _: values)
-
-
-@generator
-def memcache_keys(size):
-    return conversation(11211, size, lambda n: b"get " + key_of(n) + b"\r\n", lambda _: b"END\r\n")
 
 
 @generator
@@ -402,6 +310,16 @@ def memcache_opaques_unanswered(size):
     ask = b"".join(struct.pack(">BBHBBHIIQ", 0x80, 0, 1, 0, 0, 0, 1, n, 0) + b"k" for n in range(many))
     answer = b"".join(struct.pack(">BBHBBHIIQ", 0x81, 0, 0, 0, 0, 1, 0, n, 0) for n in range(many - 1, -1, -1))
     yield link.say(CLIENT, ask) + link.say(SERVER, answer)
+
+
+GENERATORS |= {
+    "memcache-mn": lambda size: conversation(11211, size, lambda _: b"mn\r\n"),
+    "memcache-mn-answered": lambda size: conversation(11211, size, lambda _: b"mn\r\n", lambda _: b"MN\r\n"),
+    "memcache-quiet": lambda size: conversation(11211, size, lambda n: b"mg k%d q\r\n" % n, lambda n: b"EN\r\n" if n == 0 else b""),
+    "memcache-binary-quiet": lambda size:
+        conversation(11211, size, lambda n: struct.pack(">BBHBBHIIQ", 0x80, 9, 4, 0, 0, 0, 4, n, 0) + b"%04d" % (n % 10_000)),
+    "memcache-keys": lambda size: conversation(11211, size, lambda n: b"get " + key_of(n) + b"\r\n", lambda _: b"END\r\n"),
+}
 
 
 # PostgreSQL.
@@ -419,28 +337,6 @@ def pg_conversation(size, turns, answers=lambda _: b""):
 
 
 PG_DONE = pg(b"C", b"SELECT 1\0") + pg(b"Z", b"I")
-
-
-@generator
-def pg_prepared(size):
-    return pg_conversation(
-        size, lambda n: pg(b"P", b"s%d\0SELECT %d, $1\0\0\1\0\0\0\x17" % (n, n)) + pg(b"B", b"\0s%d\0\0\0\0\0\0\0" % n)
-        + pg(b"E", b"\0\0\0\0\0") + pg(b"S", b""), lambda _: pg(b"1", b"") + pg(b"2", b"") + PG_DONE)
-
-
-@generator
-def pg_prepared_without_sync(size):
-    return pg_conversation(size, lambda n: pg(b"P", b"s%d\0SELECT %s\0\0\0" % (n, key_of(n)[:5])) + pg(b"B", b"p%d\0s%d\0\0\0\0\0\0\0" % (n, n)))
-
-
-@generator
-def pg_statements(size):
-    return pg_conversation(size, lambda n: pg(b"Q", b"SELECT %s FROM t WHERE a = %d\0" % (key_of(n)[:5], n)), lambda _: PG_DONE)
-
-
-@generator
-def pg_pipelined(size):
-    return pg_conversation(size, lambda n: pg(b"Q", b";\0"), lambda n: b"")
 
 
 @generator
@@ -475,20 +371,20 @@ def pg_columns(size):
     return pg_conversation(size, lambda _: pg(b"Q", b"SELECT 1\0"), lambda _: pg(b"T", struct.pack(">H", 1600) + field * 1600) + row + PG_DONE)
 
 
-@generator
-def pg_rows(size):
-    return pg_conversation(size, lambda n: pg(b"Q", b"SELECT 1\0") if n == 0 else b"", lambda n: pg(b"D", b"\0\1\xff\xff\xff\xff"))
-
-
-@generator
-def pg_notices(size):
-    return pg_conversation(size, lambda n: b"", lambda n: pg(b"N", b"SERROR\0M%d\0\0" % n) + pg(b"S", b"n%d\0v\0" % n))
-
-
-@generator
-def pg_copy(size):
-    return pg_conversation(size, lambda n: pg(b"d", b"1") if n else pg(b"Q", b"COPY t FROM STDIN\0"),
-                           lambda n: b"" if n else pg(b"G", b"\0\0\0"))
+GENERATORS |= {
+    "pg-prepared": lambda size: pg_conversation(
+        size, lambda n: pg(b"P", b"s%d\0SELECT %d, $1\0\0\1\0\0\0\x17" % (n, n)) + pg(b"B", b"\0s%d\0\0\0\0\0\0\0" % n)
+        + pg(b"E", b"\0\0\0\0\0") + pg(b"S", b""), lambda _: pg(b"1", b"") + pg(b"2", b"") + PG_DONE),
+    "pg-prepared-without-sync": lambda size:
+        pg_conversation(size, lambda n: pg(b"P", b"s%d\0SELECT %s\0\0\0" % (n, key_of(n)[:5])) + pg(b"B", b"p%d\0s%d\0\0\0\0\0\0\0" % (n, n))),
+    "pg-statements": lambda size:
+        pg_conversation(size, lambda n: pg(b"Q", b"SELECT %s FROM t WHERE a = %d\0" % (key_of(n)[:5], n)), lambda _: PG_DONE),
+    "pg-pipelined": lambda size: pg_conversation(size, lambda n: pg(b"Q", b";\0"), lambda n: b""),
+    "pg-rows": lambda size: pg_conversation(size, lambda n: pg(b"Q", b"SELECT 1\0") if n == 0 else b"", lambda n: pg(b"D", b"\0\1\xff\xff\xff\xff")),
+    "pg-notices": lambda size: pg_conversation(size, lambda n: b"", lambda n: pg(b"N", b"SERROR\0M%d\0\0" % n) + pg(b"S", b"n%d\0v\0" % n)),
+    "pg-copy": lambda size: pg_conversation(size, lambda n: pg(b"d", b"1") if n else pg(b"Q", b"COPY t FROM STDIN\0"),
+        lambda n: b"" if n else pg(b"G", b"\0\0\0")),
+}
 
 
 # MySQL.
@@ -516,33 +412,12 @@ def my_conversation(size, turns, answers=lambda _: b"", flags=MY_FLAGS):
 
 
 @generator
-def mysql_prepared(size):
-    return my_conversation(size, lambda n: my(0, b"\x16SELECT %s, ?" % key_of(n)[:5]),
-                           lambda n: my(1, b"\0" + struct.pack("<IHHBH", n + 1, 0, 0, 0, 0)))
-
-
-@generator
-def mysql_prepared_pipelined(size):
-    return my_conversation(size, lambda n: my(0, b"\x16SELECT %s, ?" % key_of(n)[:5]) * 20)
-
-
-@generator
-def mysql_statements(size):
-    return my_conversation(size, lambda n: my(0, b"\3SELECT %s, %d" % (key_of(n)[:5], n)), lambda _: my(1, MY_OK))
-
-
-@generator
 def mysql_columns(size):
     column = b"\3def\0\0\0\1c\1c\x0c\x21\0\0\0\0\0\xfd\0\0\0\0\0"
     def answer(_):
         parts = [my(1, b"\xfc" + struct.pack("<H", 4000))] + [my((2 + at) & 255, column) for at in range(4000)]
         return b"".join(parts) + my(0, b"\xfe\0\0\2\0")
     return my_conversation(size, lambda _: my(0, b"\3SELECT 1"), answer)
-
-
-@generator
-def mysql_empty_packets(size):
-    return my_conversation(size, lambda n: b"".join(my(at & 255, b"") for at in range(300)))
 
 
 @generator
@@ -562,6 +437,15 @@ def mysql_compressed_small(size):
     return my_conversation(size, lambda _: whole * 10, flags=MY_FLAGS | 32)
 
 
+GENERATORS |= {
+    "mysql-prepared": lambda size: my_conversation(size, lambda n: my(0, b"\x16SELECT %s, ?" % key_of(n)[:5]),
+        lambda n: my(1, b"\0" + struct.pack("<IHHBH", n + 1, 0, 0, 0, 0))),
+    "mysql-prepared-pipelined": lambda size: my_conversation(size, lambda n: my(0, b"\x16SELECT %s, ?" % key_of(n)[:5]) * 20),
+    "mysql-statements": lambda size: my_conversation(size, lambda n: my(0, b"\3SELECT %s, %d" % (key_of(n)[:5], n)), lambda _: my(1, MY_OK)),
+    "mysql-empty-packets": lambda size: my_conversation(size, lambda n: b"".join(my(at & 255, b"") for at in range(300))),
+}
+
+
 # CQL.
 
 def cql(opcode, body, stream=0, answer=False, flags=0):
@@ -574,27 +458,6 @@ def cql_query(text):
 
 def cql_conversation(size, turns, answers=lambda _: b"", option=b"\0\1\0\x0bCQL_VERSION\0\x053.0.0"):
     return conversation(9042, size, turns, answers, cql(1, option), cql(2, b"", 0, True))
-
-
-@generator
-def cql_streams_outstanding(size):
-    return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n))
-
-
-@generator
-def cql_streams_answered_backwards(size):
-    return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n), lambda n: cql(8, b"\0\0\0\1", -1 - n, True))
-
-
-@generator
-def cql_prepared(size):
-    return cql_conversation(size, lambda n: cql(9, struct.pack(">I", 20) + b"SELECT %013d" % n, n),
-                            lambda n: cql(8, struct.pack(">IH", 4, 16) + b"%016d" % n + struct.pack(">IIIII", 0, 0, 0, 4, 0), n, True))
-
-
-@generator
-def cql_statements(size):
-    return cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT %s FROM t" % key_of(n)[:5]), n), lambda n: cql(8, b"\0\0\0\1", n, True))
 
 
 @generator
@@ -627,9 +490,17 @@ def cql_compressed(size):
     return cql_conversation(size, lambda n: cql(7, body, n, flags=1), option=b"\0\2\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\3lz4")
 
 
-@generator
-def cql_events(size):
-    return cql_conversation(size, lambda n: b"", lambda n: cql(12, b"\0\x0dSTATUS_CHANGE\0\2UP\4\x7f\0\0\1" + struct.pack(">I", 9042), 0xFFFF, True))
+GENERATORS |= {
+    "cql-streams-outstanding": lambda size: cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n)),
+    "cql-streams-answered-backwards": lambda size:
+        cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT a"), n), lambda n: cql(8, b"\0\0\0\1", -1 - n, True)),
+    "cql-prepared": lambda size: cql_conversation(size, lambda n: cql(9, struct.pack(">I", 20) + b"SELECT %013d" % n, n),
+        lambda n: cql(8, struct.pack(">IH", 4, 16) + b"%016d" % n + struct.pack(">IIIII", 0, 0, 0, 4, 0), n, True)),
+    "cql-statements": lambda size:
+        cql_conversation(size, lambda n: cql(7, cql_query(b"SELECT %s FROM t" % key_of(n)[:5]), n), lambda n: cql(8, b"\0\0\0\1", n, True)),
+    "cql-events": lambda size:
+        cql_conversation(size, lambda n: b"", lambda n: cql(12, b"\0\x0dSTATUS_CHANGE\0\2UP\4\x7f\0\0\1" + struct.pack(">I", 9042), 0xFFFF, True)),
+}
 
 
 # MongoDB.
@@ -648,11 +519,6 @@ FINE = bson(b"\1ok\0\0\0\0\0\0\0\xf0\x3f")
 
 def message(document, request, to=0, flags=0):
     return mongo(struct.pack("<I", flags) + b"\0" + document, request, to)
-
-
-@generator
-def mongo_outstanding(size):
-    return conversation(27017, size, lambda n: message(PING, n))
 
 
 @generator
@@ -703,11 +569,6 @@ def mongo_shapes(size):
 
 
 @generator
-def mongo_more_to_come(size):
-    return conversation(27017, size, lambda n: message(PING, 1) if n == 0 else b"", lambda n: message(FINE, n + 2, n + 1, 2))
-
-
-@generator
 def mongo_compressed(size):
     """Messages of 48 MB of zeros, compressed by zlib."""
     insert = bson(b"\2insert\0\2\0\0\0t\0\5x\0" + struct.pack("<I", 47 << 20) + b"\0" + bytes(47 << 20) + b"\2$db\0\2\0\0\0a\0")
@@ -727,6 +588,13 @@ def mongo_compressed_documents(size):
                         lambda n: message(FINE, n, n))
 
 
+GENERATORS |= {
+    "mongo-outstanding": lambda size: conversation(27017, size, lambda n: message(PING, n)),
+    "mongo-more-to-come": lambda size:
+        conversation(27017, size, lambda n: message(PING, 1) if n == 0 else b"", lambda n: message(FINE, n + 2, n + 1, 2)),
+}
+
+
 # HTTP and SSDB.
 
 @generator
@@ -736,40 +604,22 @@ def http_headers(size):
 
 
 @generator
-def http_endless_head(size):
-    return conversation(80, size, lambda n: b"GET /a HTTP/1.1\r\n" if n == 0 else b"a: b\r\n")
-
-
-@generator
 def http_chunks(size):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     return conversation(80, size, lambda n: b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n" if n == 0 else b"", lambda n: b"1\r\nx\r\n" if n else head)
 
 
-@generator
-def http_pipelined(size):
-    return conversation(80, size, lambda n: b"GET / HTTP/1.1\r\n\r\n", lambda n: b"")
-
-
-@generator
-def http_paths(size):
-    return conversation(80, size, lambda n: b"GET /%s/%s HTTP/1.1\r\nHost: a\r\n\r\n" % (key_of(n)[:5], key_of(n * 7)[:5]),
-                        lambda n: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-
-
-@generator
-def http_continued(size):
-    return conversation(80, size, lambda n: b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" if n == 0 else b"", lambda n: b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-@generator
-def ssdb_blocks(size):
-    return conversation(8888, size, lambda n: b"3\nget\n" if n == 0 else b"1\nk\n")
-
-
-@generator
-def ssdb_pipelined(size):
-    return conversation(8888, size, lambda n: b"3\nget\n5\n%s\n\n" % key_of(n)[:5], lambda n: b"2\nok\n1\nv\n\n" if n % 2 else b"")
+GENERATORS |= {
+    "http-endless-head": lambda size: conversation(80, size, lambda n: b"GET /a HTTP/1.1\r\n" if n == 0 else b"a: b\r\n"),
+    "http-pipelined": lambda size: conversation(80, size, lambda n: b"GET / HTTP/1.1\r\n\r\n", lambda n: b""),
+    "http-paths": lambda size: conversation(80, size, lambda n: b"GET /%s/%s HTTP/1.1\r\nHost: a\r\n\r\n" % (key_of(n)[:5], key_of(n * 7)[:5]),
+        lambda n: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+    "http-continued": lambda size:
+        conversation(80, size, lambda n: b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" if n == 0 else b"", lambda n: b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "ssdb-blocks": lambda size: conversation(8888, size, lambda n: b"3\nget\n" if n == 0 else b"1\nk\n"),
+    "ssdb-pipelined": lambda size:
+        conversation(8888, size, lambda n: b"3\nget\n5\n%s\n\n" % key_of(n)[:5], lambda n: b"2\nok\n1\nv\n\n" if n % 2 else b""),
+}
 
 
 # TLS, IP and files.
@@ -901,26 +751,6 @@ def several(port, size, connections, turns):
 
 
 @generator
-def several_memcache_mn(size):
-    return several(11211, size, 16, lambda _: b"mn\r\n" * 350)
-
-
-@generator
-def many_memcache_mn(size):
-    return several(11211, size, 1_000, lambda _: b"mn\r\n" * 350)
-
-
-@generator
-def several_pg_pipelined(size):
-    return several(5432, size, 16, lambda _: pg(b"Q", b";\0") * 200)
-
-
-@generator
-def several_with_long_messages(size):
-    return several(6379, size, 500, lambda n: (b"*2\r\n$3\r\nGET\r\n$3900000\r\n" if n == 0 else b"") + b"x" * 1400)
-
-
-@generator
 def several_with_holes(size):
     clock = Clock()
     links = [Connection(6379, number, clock) for number in range(200)]
@@ -928,3 +758,12 @@ def several_with_holes(size):
     for at in range(size // 200 // 600):
         for link in links:
             yield link.frame(CLIENT, b"x" * 500, seq=1002 + 501 * at)
+
+
+GENERATORS |= {
+    "several-memcache-mn": lambda size: several(11211, size, 16, lambda _: b"mn\r\n" * 350),
+    "many-memcache-mn": lambda size: several(11211, size, 1_000, lambda _: b"mn\r\n" * 350),
+    "several-pg-pipelined": lambda size: several(5432, size, 16, lambda _: pg(b"Q", b";\0") * 200),
+    "several-with-long-messages": lambda size:
+        several(6379, size, 500, lambda n: (b"*2\r\n$3\r\nGET\r\n$3900000\r\n" if n == 0 else b"") + b"x" * 1400),
+}
