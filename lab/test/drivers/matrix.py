@@ -133,36 +133,26 @@ def by_the_capture(system, port, scratch, record, streams, said):
         yield f"payload, {side}", mine, sum(len(bytes_) for (_, way), bytes_ in streams.items() if way == side)
     if keys.exists():
         return  # what is inside of TLS is compared by the program's count and the server's
-    plain = True
+    mine, theirs, what, plain = Counter(), Counter(), "", True
+    asked = [row for row in record["operations"] if row["name"] not in NOT_COMMANDS and row["class"] != "unmatched"]
     if system == "cassandra":
-        theirs, segmented = counts.cql_messages(streams)
+        what, mine, (theirs, segmented) = "requests by their header", counts.cql_requests(record), counts.cql_messages(streams)
+        theirs = Counter({name: theirs[name] for name in {*mine, *counts.CQL_REQUESTS}})
         plain = not segmented
-        mine = counts.cql_requests(record)
-        for name in sorted(set(mine) | set(theirs) & set(counts.CQL_REQUESTS)):
-            yield f"requests by their header: {name}", mine[name], theirs[name]
     if system == "mongodb":
-        theirs = counts.mongo_commands(streams)
-        mine = Counter()
-        for row in record["operations"]:
-            if row["name"] not in NOT_COMMANDS and row["class"] != "unmatched":
-                mine[row["name"]] += row["count"]
-        for name in sorted(set(mine) | set(theirs)):
-            yield f"commands by their first field: {name}", mine[name], theirs[name]
+        what, theirs = "commands by their first field", counts.mongo_commands(streams)
+        for row in asked:
+            mine[row["name"]] += row["count"]
     if system == "memcached":
-        theirs = counts.memcached_requests(streams)
-        mine = Counter()
-        for row in record["operations"]:
-            if row["name"] not in NOT_COMMANDS and row["class"] != "unmatched":
-                mine[row["name"].removeprefix("bin ")] += row["count"] + row["unsolicited"]
-        for name in sorted(set(mine) | set(theirs)):
-            yield f"requests by their first word or opcode: {name}", mine[name], theirs[name]
+        what, theirs = "requests by their first word or opcode", counts.memcached_requests(streams)
+        for row in asked:
+            mine[row["name"].removeprefix("bin ")] += row["count"] + row["unsolicited"]
         plain = False  # of several commands in a segment, tshark knows the first
     if system == "redis":
-        theirs = counts.resp_elements(streams)
-        mine = counts.our_messages(system, port, file)
-        for name in sorted(set(mine) | set(theirs)):
-            yield f"elements by their type: {name}", mine[name], theirs[name]
+        what, mine, theirs = "elements by their type", counts.our_messages(system, port, file), counts.resp_elements(streams)
         plain = not any(name.startswith("RESP3") for name in theirs)
+    for name in sorted(name for name in set(mine) | set(theirs) if mine[name] or theirs[name]):
+        yield f"{what}: {name}", mine[name], theirs[name]
     if system == "mysql" and ({"LOAD", "FETCH"} & set(said["asked"]) or said.get("pipelines")):
         # tshark takes a file that a client sends for commands, rows of a cursor for OK packets, and what the server sends for the answer
         # to the command before it in the capture, whichever was asked first.

@@ -1,2 +1,0 @@
-\set k random(1, 1000)
-UPDATE kv SET v = :v WHERE k = :k;
