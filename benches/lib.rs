@@ -1,6 +1,6 @@
 //! What the benchmarks are of: the captures of real servers in `fixtures`, one for each protocol, held in memory.
 
-use overhead_capture::{FileSource, Next, Source, SourceError};
+use overhead_capture::{FileSource, FrameSource, NextFrame, SourceError};
 use overhead_model::frame::Kept;
 use overhead_model::{ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub fn path(name: &str) -> PathBuf {
 pub fn frames(name: &str) -> Result<Vec<Kept>, SourceError> {
     let mut source = FileSource::open(path(name))?;
     let mut frames = Vec::new();
-    while let Next::Frame(frame) = source.next_frame()? {
+    while let NextFrame::Frame(frame) = source.next_frame()? {
         frames.push(Kept::of(&frame));
     }
     Ok(frames)

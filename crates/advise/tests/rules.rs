@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use overhead_advise::{Advice, AdviceObserver, Certainty, SeenTraffic, WhatIf, WhatIfOptions, all};
-use overhead_capture::{FileSource, Next, Source};
+use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_dissect::explain::{Finder, Reading, Wanted};
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::{Account, Amounts, Protocol, System};
@@ -62,7 +62,7 @@ fn read(case: &str, reading: &mut dyn Reading) -> Totals {
     let mut source = FileSource::open(&file).unwrap();
     let secrets = source.secrets();
     let mut dissector = Dissector::new(Selection { ports }, reading).with_keys(Arc::clone(&keys));
-    while let Next::Frame(frame) = source.next_frame().unwrap() {
+    while let NextFrame::Frame(frame) = source.next_frame().unwrap() {
         keys.add(&secrets.take());
         dissector.frame(&frame);
     }

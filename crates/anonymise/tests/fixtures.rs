@@ -6,7 +6,7 @@
 mod fields;
 
 use overhead_anonymise::{Anonymiser, Key};
-use overhead_capture::{FileSource, Source};
+use overhead_capture::{FileSource, FrameSource};
 use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
 use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection, Totals};

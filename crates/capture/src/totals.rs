@@ -5,7 +5,7 @@ use overhead_model::frame::Frame;
 
 /// What a live source delivered so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct LiveTotals {
     /// Frames.
     pub frames: u64,
     /// Their original lengths, in bytes.
@@ -14,7 +14,7 @@ pub struct Totals {
     pub last_ns: Option<u64>,
 }
 
-impl Totals {
+impl LiveTotals {
     /// Adds a frame.
     #[cfg(feature = "live")]
     pub fn add(&mut self, frame: &Frame<'_>) {

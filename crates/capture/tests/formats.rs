@@ -5,7 +5,7 @@
 
 mod support;
 
-use overhead_capture::{Compression, Format, Source};
+use overhead_capture::{CaptureFormat, FileCompression, FrameSource};
 use std::io::Write;
 use support::*;
 
@@ -21,7 +21,7 @@ fn pcap_in_both_byte_orders_and_both_units() {
             let (frames, end, source) = drain(open(&file.concat()).unwrap());
             assert_eq!(frames, [owned(time_ns, 1, 60, 0, b"abc"), owned(time_ns, 1, 5, 0, b"defgh")]);
             assert_eq!(end.cut, None);
-            assert_eq!(source.format(), Format::Pcap);
+            assert_eq!(source.format(), CaptureFormat::Pcap);
             assert_eq!(source.interfaces()[0].snaplen, 262_144);
         }
     }
@@ -203,7 +203,7 @@ fn long_file() -> (Vec<u8>, usize) {
 }
 
 fn gzip(data: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::FileCompression::fast());
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
 }
@@ -222,13 +222,13 @@ fn compressed_files_are_recognised_and_may_have_several_parts() {
     let zstd = |data| zstd::encode_all(data, 3).unwrap();
     let skippable = [0x52, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4].to_vec();
     let cases = [
-        (Compression::Gzip, gzip(&file)),
-        (Compression::Gzip, [gzip(a), gzip(b)].concat()),
-        (Compression::Zstd, zstd(&file[..])),
-        (Compression::Zstd, [zstd(a), zstd(b)].concat()),
-        (Compression::Zstd, [skippable, zstd(&file[..])].concat()),
-        (Compression::Lz4, lz4(&file)),
-        (Compression::Lz4, [lz4(a), lz4(b)].concat()),
+        (FileCompression::Gzip, gzip(&file)),
+        (FileCompression::Gzip, [gzip(a), gzip(b)].concat()),
+        (FileCompression::Zstd, zstd(&file[..])),
+        (FileCompression::Zstd, [zstd(a), zstd(b)].concat()),
+        (FileCompression::Zstd, [skippable, zstd(&file[..])].concat()),
+        (FileCompression::Lz4, lz4(&file)),
+        (FileCompression::Lz4, [lz4(a), lz4(b)].concat()),
     ];
     for (compression, bytes) in cases {
         let source = open(&bytes).unwrap();

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use overhead_capture::live::{InterfaceFlag, LiveOptions, LiveSource, interface_facts, list_interfaces};
-use overhead_capture::{KernelFilter, Next, PcapngWriter, Source, SourceError, WriterOptions};
+use overhead_capture::{FrameSource, KernelFilter, NextFrame, PcapngWriter, SourceError, WriterOptions};
 use overhead_model::frame::LinkType;
 use overhead_model::record::Measured;
 use std::io::{Read, Write};
@@ -55,12 +55,12 @@ fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     let mut numbers = Vec::new();
     loop {
         match source.next_frame().unwrap() {
-            Next::Frame(frame) => {
+            NextFrame::Frame(frame) => {
                 assert_eq!(frame.original_len, 14 + 20 + 8 + 4);
                 numbers.push(u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap()));
             }
-            Next::Idle => {}
-            Next::End => break,
+            NextFrame::Idle => {}
+            NextFrame::End => break,
         }
     }
     assert_eq!(numbers, (0..50).collect::<Vec<u32>>());
@@ -86,11 +86,11 @@ fn what_is_dropped_after_the_end_of_the_window_is_none_of_it() {
         assert_eq!(dropped(&mut source), 0);
         if stops {
             source.stop_handle().stop();
-            assert!(!matches!(source.next_frame().unwrap(), Next::Frame(_)), "there is nothing left");
+            assert!(!matches!(source.next_frame().unwrap(), NextFrame::Frame(_)), "there is nothing left");
         }
         send(100_000, &socket);
         if stops {
-            while !matches!(source.next_frame().unwrap(), Next::End) {}
+            while !matches!(source.next_frame().unwrap(), NextFrame::End) {}
         } else {
             source.end_window();
         }
@@ -100,7 +100,7 @@ fn what_is_dropped_after_the_end_of_the_window_is_none_of_it() {
     let Some(mut source) = open(&options) else { return };
     send(100_000, &socket);
     source.stop_handle().stop();
-    while !matches!(source.next_frame().unwrap(), Next::End) {}
+    while !matches!(source.next_frame().unwrap(), NextFrame::End) {}
     assert!(dropped(&mut source) > 0);
 }
 
@@ -110,7 +110,7 @@ fn a_lone_frame_is_delivered_soon_and_an_idle_interface_stops_promptly() {
     let Some(mut source) = open(&loopback(&[], Some(&filter))) else {
         return;
     };
-    assert!(matches!(source.next_frame().unwrap(), Next::Idle));
+    assert!(matches!(source.next_frame().unwrap(), NextFrame::Idle));
     let sent = Instant::now();
     send(1, &socket);
     while source.next_frame().unwrap().frame().is_none() {
@@ -123,7 +123,7 @@ fn a_lone_frame_is_delivered_soon_and_an_idle_interface_stops_promptly() {
         handle.stop();
         Instant::now()
     });
-    while !matches!(source.next_frame().unwrap(), Next::End) {}
+    while !matches!(source.next_frame().unwrap(), NextFrame::End) {}
     let stop = stopper.join().unwrap().elapsed();
     eprintln!("latency of a lone frame {latency:?}, of a stop {stop:?}");
     assert!(latency < Duration::from_millis(500) && stop < Duration::from_millis(500), "{latency:?} {stop:?}");
@@ -147,12 +147,12 @@ fn a_port_filter_takes_in_a_whole_connection() {
     let mut writer = PcapngWriter::new("memory", Vec::new(), &WriterOptions::new(source.link_type())).unwrap();
     loop {
         match source.next_frame().unwrap() {
-            Next::Frame(frame) => {
+            NextFrame::Frame(frame) => {
                 assert_eq!(frame.bytes.len(), frame.original_len as usize, "it is captured whole");
                 writer.write(&frame).unwrap();
             }
-            Next::Idle => writer.flush().unwrap(),
-            Next::End => break,
+            NextFrame::Idle => writer.flush().unwrap(),
+            NextFrame::End => break,
         }
     }
     assert!(source.totals().wire_bytes > 100_000, "{:?}", source.totals());
@@ -167,7 +167,7 @@ fn frames_are_snapped_and_keep_their_length() {
     };
     send(1, &socket);
     let frame = loop {
-        if let Next::Frame(frame) = source.next_frame().unwrap() {
+        if let NextFrame::Frame(frame) = source.next_frame().unwrap() {
             break frame;
         }
     };
@@ -232,7 +232,7 @@ fn read(source: &mut LiveSource, count: usize) -> Vec<(Vec<u8>, u32)> {
     let (begun, mut frames) = (Instant::now(), Vec::new());
     while frames.len() < count {
         assert!(begun.elapsed() < Duration::from_secs(20), "{} of {count} frames came", frames.len());
-        if let Next::Frame(frame) = source.next_frame().unwrap() {
+        if let NextFrame::Frame(frame) = source.next_frame().unwrap() {
             frames.push((frame.bytes.to_vec(), frame.original_len));
         }
     }
@@ -352,7 +352,7 @@ fn an_interface_that_goes_down_is_captured_on_again_and_one_that_is_removed_is_n
     assert!(ip(&["link", "set", b, "down"]));
     let begun = Instant::now();
     while source.times_down() == 0 {
-        assert!(!matches!(source.next_frame().unwrap(), Next::End));
+        assert!(!matches!(source.next_frame().unwrap(), NextFrame::End));
         assert!(begun.elapsed() < Duration::from_secs(5), "nobody said so");
     }
     assert!(ip(&["link", "set", b, "up"]));

@@ -10,7 +10,7 @@
 //!
 //! What is named first prevails: runc also keeps files of the containers of others.
 
-use crate::files::{Files, Host};
+use crate::files::{HostPaths, RootFiles};
 use crate::{Pod, SHOWN};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ const MANAGER: &str = "io.container.manager";
 
 /// What an engine says of a container, running or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct EngineEntry {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) engine: &'static str,
@@ -63,7 +63,7 @@ pub(crate) struct Entry {
     pub(crate) init: Option<u32>,
 }
 
-impl Entry {
+impl EngineEntry {
     fn new(engine: &'static str, id: &str) -> Self {
         Self { id: id.to_owned(), name: short(id).to_owned(), engine, pod: None, is_sandbox: false, init: None }
     }
@@ -94,11 +94,11 @@ pub(crate) fn short(id: &str) -> &str {
 }
 
 /// Returns what all engines say, of each container once, and the folders that may not be read.
-pub(crate) fn entries(host: &Host) -> (Vec<Entry>, Vec<PathBuf>) {
-    let (mut all, mut unreadable, mut seen) = (Vec::<Entry>::new(), Vec::new(), BTreeSet::new());
+pub(crate) fn entries(host: &HostPaths) -> (Vec<EngineEntry>, Vec<PathBuf>) {
+    let (mut all, mut unreadable, mut seen) = (Vec::<EngineEntry>::new(), Vec::new(), BTreeSet::new());
     let told = docker_folders(host);
     for root in &host.roots {
-        let files = Files::below(root);
+        let files = RootFiles::below(root);
         for entries in [docker(&files, &told), storage(&files), containerd(&files), runc(&files), crun(&files)] {
             all.extend(entries.into_iter().filter(|entry| seen.insert(entry.id.clone())));
         }
@@ -111,7 +111,7 @@ pub(crate) fn entries(host: &Host) -> (Vec<Entry>, Vec<PathBuf>) {
 }
 
 /// Returns the folders that running daemons of Docker were told on their command lines, as the one of snap is.
-fn docker_folders(host: &Host) -> BTreeSet<PathBuf> {
+fn docker_folders(host: &HostPaths) -> BTreeSet<PathBuf> {
     let processes = fs::read_dir(&host.proc).into_iter().flatten().flatten();
     let of = |process: fs::DirEntry| {
         let line = fs::read(process.path().join("cmdline")).ok()?;
@@ -125,13 +125,13 @@ fn docker_folders(host: &Host) -> BTreeSet<PathBuf> {
     processes.filter_map(of).collect()
 }
 
-fn docker(files: &Files<'_>, told: &BTreeSet<PathBuf>) -> Vec<Entry> {
+fn docker(files: &RootFiles<'_>, told: &BTreeSet<PathBuf>) -> Vec<EngineEntry> {
     let settings = files.json(Path::new(DOCKER_SETTINGS));
     let moved = settings.as_ref().and_then(|settings| settings.get("data-root")?.as_str());
     let folders = told.iter().map(PathBuf::as_path).chain([Path::new(moved.unwrap_or(DOCKER))]);
     let of = |folder: &PathBuf| {
         let config = files.json(&folder.join("config.v2.json"))?;
-        let mut entry = Entry::new("docker", config.get("ID")?.as_str()?);
+        let mut entry = EngineEntry::new("docker", config.get("ID")?.as_str()?);
         if let Some(name) = config.get("Name").and_then(Value::as_str) {
             name.trim_start_matches('/').clone_into(&mut entry.name);
         }
@@ -144,7 +144,7 @@ fn docker(files: &Files<'_>, told: &BTreeSet<PathBuf>) -> Vec<Entry> {
     folders.flat_map(|folder| files.list(&folder.join("containers"))).filter_map(|folder| of(&folder)).collect()
 }
 
-fn storage(files: &Files<'_>) -> Vec<Entry> {
+fn storage(files: &RootFiles<'_>) -> Vec<EngineEntry> {
     let mut homes = files.list(Path::new("/home"));
     homes.push("/root".into());
     let of_users = homes.iter().map(|home| home.join(STORAGE_AT_HOME));
@@ -155,11 +155,11 @@ fn storage(files: &Files<'_>) -> Vec<Entry> {
 }
 
 /// The containers of one storage driver.
-fn stored(files: &Files<'_>, folder: &Path) -> Vec<Entry> {
+fn stored(files: &RootFiles<'_>, folder: &Path) -> Vec<EngineEntry> {
     let Some(Value::Array(list)) = files.json(&folder.join("containers.json")) else { return Vec::new() };
     let of = |stored: &Value| {
         let id = stored.get("id")?.as_str()?;
-        let mut entry = Entry::new("podman", id);
+        let mut entry = EngineEntry::new("podman", id);
         if let Some(name) = stored.pointer("/names/0").and_then(Value::as_str) {
             name.clone_into(&mut entry.name);
         }
@@ -181,11 +181,12 @@ fn stored(files: &Files<'_>, folder: &Path) -> Vec<Entry> {
     list.iter().filter_map(of).collect()
 }
 
-fn containerd(files: &Files<'_>) -> Vec<Entry> {
+fn containerd(files: &RootFiles<'_>) -> Vec<EngineEntry> {
     let namespaces = CONTAINERD.iter().flat_map(|folder| files.list(Path::new(folder)));
     let of = |folder: PathBuf| {
         let is_dockers = folder.parent()?.file_name()? == DOCKER_NAMESPACE;
-        let mut entry = Entry::new(if is_dockers { "docker" } else { "containerd" }, folder.file_name()?.to_str()?);
+        let mut entry =
+            EngineEntry::new(if is_dockers { "docker" } else { "containerd" }, folder.file_name()?.to_str()?);
         entry.init = files.text(&folder.join("init.pid")).and_then(|text| text.trim().parse().ok());
         let config = files.json(&folder.join("config.json"));
         Some(match config.as_ref().and_then(|config| config.get("annotations")) {
@@ -196,19 +197,19 @@ fn containerd(files: &Files<'_>) -> Vec<Entry> {
     namespaces.flat_map(|namespace| files.list(&namespace)).filter_map(of).collect()
 }
 
-fn runc(files: &Files<'_>) -> Vec<Entry> {
+fn runc(files: &RootFiles<'_>) -> Vec<EngineEntry> {
     low_level(files, "runc", RUNC, "state.json", "init_process_pid")
 }
 
-fn crun(files: &Files<'_>) -> Vec<Entry> {
+fn crun(files: &RootFiles<'_>) -> Vec<EngineEntry> {
     low_level(files, "crun", CRUN, "status", "pid")
 }
 
 /// The containers of a runtime that was started without an engine above it.
-fn low_level(files: &Files<'_>, engine: &'static str, folder: &str, file: &str, pid: &str) -> Vec<Entry> {
+fn low_level(files: &RootFiles<'_>, engine: &'static str, folder: &str, file: &str, pid: &str) -> Vec<EngineEntry> {
     let of = |folder: &PathBuf| {
         let state = files.json(&folder.join(file))?;
-        let mut entry = Entry::new(engine, folder.file_name()?.to_str()?);
+        let mut entry = EngineEntry::new(engine, folder.file_name()?.to_str()?);
         entry.init = state.get(pid).and_then(number);
         Some(entry)
     };

@@ -11,21 +11,21 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// Where a host's processes and files are.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct HostPaths {
     /// The file system of processes.
     pub(crate) proc: PathBuf,
     /// What the paths of engines begin with: the first one that has a container tells of it.
     pub(crate) roots: Vec<PathBuf>,
 }
 
-impl Default for Host {
+impl Default for HostPaths {
     /// This host. From within a container with the host's process numbers, files of the engines are found through process 1.
     fn default() -> Self {
         Self { proc: "/proc".into(), roots: vec!["/".into(), "/proc/1/root".into()] }
     }
 }
 
-impl Host {
+impl HostPaths {
     /// Returns a host whose files lie in folders of this one: for tests, and for the files of another host.
     pub fn at(proc: impl Into<PathBuf>, root: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), roots: vec![root.into()] }
@@ -34,12 +34,12 @@ impl Host {
 
 /// Reads below one root, and notes what may not be read.
 #[derive(Debug)]
-pub(crate) struct Files<'host> {
+pub(crate) struct RootFiles<'host> {
     root: &'host Path,
     unreadable: RefCell<Vec<PathBuf>>,
 }
 
-impl<'host> Files<'host> {
+impl<'host> RootFiles<'host> {
     pub(crate) fn below(root: &'host Path) -> Self {
         Self { root, unreadable: RefCell::default() }
     }

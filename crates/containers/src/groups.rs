@@ -1,6 +1,6 @@
 //! Control groups of processes, and what they say of containers (cgroups(7), `/proc/PID/cgroup`).
 
-use crate::files::Host;
+use crate::files::HostPaths;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ const MONITOR: &str = "conmon";
 
 /// A process and its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct CgroupProcess {
     pub(crate) pid: u32,
     /// The process that it is a child of; 0 where that is not known.
     parent: u32,
@@ -29,14 +29,14 @@ pub(crate) struct Process {
 
 /// The number of a container in the path of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Number<'a> {
+pub(crate) struct ContainerId<'a> {
     pub(crate) id: &'a str,
     pub(crate) engine: Option<&'static str>,
 }
 
-impl Process {
+impl CgroupProcess {
     /// Returns the numbers of containers in the paths of its groups, the innermost last.
-    pub(crate) fn numbers(&self) -> Vec<Number<'_>> {
+    pub(crate) fn numbers(&self) -> Vec<ContainerId<'_>> {
         let of_path = |path: &'_ str| path.split('/').flat_map(numbers).count();
         // Some hierarchies of version 1 may be without: the one that tells most is asked.
         let best = self.paths.iter().max_by_key(|(_, path)| of_path(path));
@@ -45,16 +45,18 @@ impl Process {
 }
 
 /// Returns the numbers in one name of a path: `docker-ID.scope`, `ID`, `kubepods-podUID.slice:cri-containerd:ID`.
-fn numbers(name: &str) -> impl Iterator<Item = Number<'_>> {
+fn numbers(name: &str) -> impl Iterator<Item = ContainerId<'_>> {
     let is_number =
         |word: &&str| word.len() == DIGITS && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let words = name.split(['-', ':', '.']).filter(is_number);
     let engine = ENGINES.iter().find(|(prefix, _)| name.starts_with(prefix) || name.contains(&format!(":{prefix}:")));
-    words.filter(|_| !name.contains(MONITOR)).map(move |id| Number { id, engine: engine.map(|(_, engine)| *engine) })
+    words
+        .filter(|_| !name.contains(MONITOR))
+        .map(move |id| ContainerId { id, engine: engine.map(|(_, engine)| *engine) })
 }
 
 /// Returns all processes that are in another group than the topmost, or in another PID namespace than process 1.
-pub(crate) fn processes(host: &Host) -> io::Result<Vec<Process>> {
+pub(crate) fn processes(host: &HostPaths) -> io::Result<Vec<CgroupProcess>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(&host.proc)?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -62,7 +64,7 @@ pub(crate) fn processes(host: &Host) -> io::Result<Vec<Process>> {
         let Ok(groups) = text(&entry.path().join("cgroup")) else { continue };
         let pid_namespace = fs::metadata(entry.path().join("ns/pid")).ok().map(|namespace| namespace.ino());
         let parent = text(&entry.path().join("stat")).ok().and_then(|stat| parent(&stat)).unwrap_or(0);
-        all.push(Process { pid, parent, pid_namespace, paths: groups.lines().filter_map(path).collect() });
+        all.push(CgroupProcess { pid, parent, pid_namespace, paths: groups.lines().filter_map(path).collect() });
     }
     all.sort_by_key(|process| process.pid);
     Ok(all)
@@ -74,7 +76,7 @@ fn text(file: &Path) -> io::Result<String> {
 }
 
 /// Returns the number of a process's network namespace; `None` where it may not be seen.
-pub(crate) fn network_namespace(host: &Host, process: &str) -> Option<u64> {
+pub(crate) fn network_namespace(host: &HostPaths, process: &str) -> Option<u64> {
     fs::metadata(host.proc.join(process).join("ns/net")).ok().map(|namespace| namespace.ino())
 }
 
@@ -93,21 +95,26 @@ fn path(line: &str) -> Option<(String, String)> {
 
 /// Returns the processes of the container whose first process this is: those in its control group and in groups below; where it
 /// has the groups of its parent, those of its PID namespace; else it alone. Those `taken` are in another container.
-pub(crate) fn around(init: Option<u32>, processes: &[Process], taken: &BTreeSet<u32>) -> BTreeSet<u32> {
+pub(crate) fn container_processes(
+    init: Option<u32>,
+    processes: &[CgroupProcess],
+    taken: &BTreeSet<u32>,
+) -> BTreeSet<u32> {
     let find = |pid: u32| processes.iter().find(|process| process.pid == pid);
     let Some(init) = init.and_then(find).filter(|init| !taken.contains(&init.pid)) else { return BTreeSet::new() };
     let first = find(1);
     // A runtime starts the first process of a container from outside of it.
     let outside = find(init.parent).or(first);
     let is_own = |(hierarchy, path): &&(String, String)| {
-        let is_outside = |process: &Process| process.paths.iter().any(|(of, other)| of == hierarchy && other == path);
+        let is_outside =
+            |process: &CgroupProcess| process.paths.iter().any(|(of, other)| of == hierarchy && other == path);
         path != "/" && !outside.is_some_and(is_outside)
     };
     // The name that is deepest is the container's own; shared parents are above it.
     let own = init.paths.iter().filter(is_own).max_by_key(|(_, path)| path.matches('/').count());
     let is_below =
         |path: &str, group: &str| path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let belongs = |process: &&Process| {
+    let belongs = |process: &&CgroupProcess| {
         if let Some((hierarchy, group)) = own {
             return process.paths.iter().any(|(of, path)| of == hierarchy && is_below(path, group));
         }
@@ -125,9 +132,9 @@ mod tests {
     const ID: &str = "3f2a91c0de12aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa0";
     const INNER: &str = "4444444444444444444444444444444444444444444444444444444444444444";
 
-    fn process(pid: u32, paths: &[&str]) -> Process {
+    fn process(pid: u32, paths: &[&str]) -> CgroupProcess {
         let paths = paths.iter().enumerate().map(|(number, path)| (number.to_string(), (*path).to_owned()));
-        Process { pid, parent: 1, pid_namespace: None, paths: paths.collect() }
+        CgroupProcess { pid, parent: 1, pid_namespace: None, paths: paths.collect() }
     }
 
     #[test]
@@ -144,7 +151,7 @@ mod tests {
         ];
         for (path, engine) in table {
             let process = process(7, &["/", &path]);
-            assert_eq!(process.numbers(), [Number { id: ID, engine }], "{path}");
+            assert_eq!(process.numbers(), [ContainerId { id: ID, engine }], "{path}");
         }
     }
 
@@ -174,14 +181,14 @@ mod tests {
             process(9, &["/a/redis2"]),
             process(10, &["/init"]),
         ];
-        assert_eq!(around(Some(7), &all, &BTreeSet::new()), BTreeSet::from([7, 8]));
-        assert_eq!(around(Some(7), &all, &BTreeSet::from([7])), BTreeSet::new());
+        assert_eq!(container_processes(Some(7), &all, &BTreeSet::new()), BTreeSet::from([7, 8]));
+        assert_eq!(container_processes(Some(7), &all, &BTreeSet::from([7])), BTreeSet::new());
         assert_eq!(
-            around(Some(10), &all, &BTreeSet::new()),
+            container_processes(Some(10), &all, &BTreeSet::new()),
             BTreeSet::from([10]),
             "the group of its parent is not its own"
         );
-        assert_eq!(around(Some(11), &all, &BTreeSet::new()), BTreeSet::new(), "one that has ended");
+        assert_eq!(container_processes(Some(11), &all, &BTreeSet::new()), BTreeSet::new(), "one that has ended");
     }
 
     #[test]
@@ -196,6 +203,6 @@ mod tests {
         for (process, namespace) in all.iter_mut().zip([1, 2, 2, 1]) {
             process.pid_namespace = Some(namespace);
         }
-        assert_eq!(around(Some(7), &all, &BTreeSet::new()), BTreeSet::from([7, 8]));
+        assert_eq!(container_processes(Some(7), &all, &BTreeSet::new()), BTreeSet::from([7, 8]));
     }
 }

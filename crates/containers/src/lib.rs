@@ -10,10 +10,10 @@ mod files;
 mod groups;
 
 pub use error::Error;
-pub use files::Host;
+pub use files::HostPaths;
 
-use engines::Entry;
-use groups::Process;
+use engines::EngineEntry;
+use groups::CgroupProcess;
 use overhead_model::record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const SHOWN: usize = 12;
 
 /// A container with running processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
+pub struct RunningContainer {
     /// Its number or name, as its engine's files and control groups have it: all of it.
     pub id: String,
     /// What it is called; the number, shortened, where nobody has said.
@@ -49,7 +49,7 @@ pub struct Pod {
     pub namespace: String,
 }
 
-impl Container {
+impl RunningContainer {
     /// Returns the number as it is shown: its first twelve characters.
     pub fn short_id(&self) -> &str {
         engines::short(&self.id)
@@ -93,21 +93,21 @@ impl Container {
 
 /// The containers of a host at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Containers {
-    all: Vec<Container>,
+pub struct HostContainers {
+    all: Vec<RunningContainer>,
     /// The network namespace of the process that looks.
     own_namespace: Option<u64>,
     unreadable: Vec<PathBuf>,
 }
 
-impl Containers {
+impl HostContainers {
     /// Looks at all processes, and at the files of the engines.
     ///
     /// # Errors
     ///
     /// [`Error::Proc`] where the processes cannot be listed. Files that cannot be read are no error: containers they tell of
     /// are known by their numbers alone.
-    pub fn of(host: &Host) -> Result<Self, Error> {
+    pub fn of(host: &HostPaths) -> Result<Self, Error> {
         let processes = groups::processes(host).map_err(|error| Error::Proc(error.to_string()))?;
         let (entries, unreadable) = engines::entries(host);
         let mut all = join(&entries, &processes);
@@ -119,18 +119,18 @@ impl Containers {
     }
 
     /// Returns all, in the order of their names.
-    pub fn all(&self) -> &[Container] {
+    pub fn all(&self) -> &[RunningContainer] {
         &self.all
     }
 
     /// Returns the container of a process; `None` for one that is in none.
-    pub fn of_process(&self, pid: u32) -> Option<&Container> {
+    pub fn of_process(&self, pid: u32) -> Option<&RunningContainer> {
         self.all.iter().find(|container| container.pids.contains(&pid))
     }
 
     /// Returns the container that alone has this network namespace; `None` for those of several containers, such as a pod's, and
     /// for that of the host.
-    pub fn of_network_namespace(&self, number: u64) -> Option<&Container> {
+    pub fn of_network_namespace(&self, number: u64) -> Option<&RunningContainer> {
         let mut inside = self.all.iter().filter(|it| !it.is_sandbox && it.network_namespace == Some(number));
         inside.next().filter(|_| inside.next().is_none() && self.own_namespace != Some(number))
     }
@@ -140,9 +140,9 @@ impl Containers {
     /// # Errors
     ///
     /// [`Error::Unknown`], which names those that there are; [`Error::Ambiguous`], which names those that are meant.
-    pub fn find(&self, name: &str) -> Result<&Container, Error> {
+    pub fn find(&self, name: &str) -> Result<&RunningContainer, Error> {
         let inner = || self.all.iter().filter(|container| !container.is_sandbox);
-        let whole: Vec<&Container> = inner().filter(|container| container.id == name).collect();
+        let whole: Vec<&RunningContainer> = inner().filter(|container| container.id == name).collect();
         let named = || inner().filter(|container| container.is_called(name)).collect::<Vec<_>>();
         let begun = || self.all.iter().filter(|it| !name.is_empty() && it.id.starts_with(name)).collect::<Vec<_>>();
         let found = [Some(whole), Some(named()), Some(begun())].into_iter().flatten().find(|found| !found.is_empty());
@@ -154,7 +154,7 @@ impl Containers {
             }),
             None => Err(Error::Unknown {
                 name: name.to_owned(),
-                found: inner().map(Container::in_words).collect(),
+                found: inner().map(RunningContainer::in_words).collect(),
                 unreadable: self.unreadable.clone(),
             }),
         }
@@ -162,7 +162,7 @@ impl Containers {
 }
 
 /// Gives each process to its container.
-fn join(entries: &[Entry], processes: &[Process]) -> Vec<Container> {
+fn join(entries: &[EngineEntry], processes: &[CgroupProcess]) -> Vec<RunningContainer> {
     let mut members = BTreeMap::<&str, BTreeSet<u32>>::new();
     let mut nameless = BTreeMap::<&str, (Option<&'static str>, BTreeSet<u32>)>::new();
     let known: BTreeSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
@@ -186,18 +186,18 @@ fn join(entries: &[Entry], processes: &[Process]) -> Vec<Container> {
         members.values().chain(nameless.values().map(|(_, pids)| pids)).flatten().copied().collect();
     // Others are known by their first process: by its control group, or by its PID namespace where it has no group of its own.
     for entry in entries.iter().filter(|entry| !members.contains_key(entry.id.as_str())).collect::<Vec<_>>() {
-        let pids = groups::around(entry.init, processes, &taken);
+        let pids = groups::container_processes(entry.init, processes, &taken);
         if !pids.is_empty() {
             members.insert(&entry.id, pids);
         }
     }
     let named = entries.iter().filter_map(|entry| {
         let pids = members.remove(entry.id.as_str())?;
-        let Entry { id, name, engine, pod, is_sandbox, .. } = entry.clone();
-        Some(Container { id, name, engine: Some(engine), pod, is_sandbox, pids, network_namespace: None })
+        let EngineEntry { id, name, engine, pod, is_sandbox, .. } = entry.clone();
+        Some(RunningContainer { id, name, engine: Some(engine), pod, is_sandbox, pids, network_namespace: None })
     });
-    let mut all: Vec<Container> = named.collect();
-    all.extend(nameless.into_iter().map(|(id, (engine, pids))| Container {
+    let mut all: Vec<RunningContainer> = named.collect();
+    all.extend(nameless.into_iter().map(|(id, (engine, pids))| RunningContainer {
         id: id.to_owned(),
         name: engines::short(id).to_owned(),
         engine,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use overhead_containers::{Containers, Error, Host};
+use overhead_containers::{Error, HostContainers, HostPaths};
 use std::fs;
 use std::path::Path;
 
@@ -42,8 +42,8 @@ impl Lab {
         self.put(&format!("{root}/containers/{id}/config.v2.json"), &config);
     }
 
-    fn containers(&self) -> Containers {
-        Containers::of(&Host::at(self.0.path().join("proc"), self.0.path())).unwrap()
+    fn containers(&self) -> HostContainers {
+        HostContainers::of(&HostPaths::at(self.0.path().join("proc"), self.0.path())).unwrap()
     }
 
     /// Names, engines and processes.
@@ -207,5 +207,5 @@ fn files_that_are_damaged_are_passed_over() {
     lab.process(51, 1, &format!("/docker/{ONE}"));
     assert_eq!(lab.found(), [("40a021d090fa".into(), None, vec![51])]);
     assert!(!Path::new("/nowhere").exists());
-    assert!(matches!(Containers::of(&Host::at("/nowhere", "/nowhere")), Err(Error::Proc(_))));
+    assert!(matches!(HostContainers::of(&HostPaths::at("/nowhere", "/nowhere")), Err(Error::Proc(_))));
 }

@@ -1,6 +1,6 @@
 //! `cargo run -p overhead-dissect --example statements -- CAPTURE`: bytes on the wire by operation and statement.
 
-use overhead_capture::{FileSource, Source};
+use overhead_capture::{FileSource, FrameSource};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Operation, RowId, RowKey, Side, SideTotals, Tally};
 

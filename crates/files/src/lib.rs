@@ -8,9 +8,16 @@ mod portable;
 mod unix;
 
 #[cfg(not(unix))]
-pub use portable::{OutputFolder, Reserved, open_lock, open_named, write_named};
+pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_named};
 #[cfg(unix)]
-pub use unix::{OutputFolder, Reserved, open_lock, open_named, write_named};
+pub use unix::{OutputFolder, open_lock, open_named, write_named};
+
+/// Disk space reserved for a file that is yet to be written.
+#[derive(Debug)]
+pub struct ReservedFile {
+    file: std::fs::File,
+    name: std::ffi::OsString,
+}
 
 /// To whom files are given, where there are owners to give them to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

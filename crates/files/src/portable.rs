@@ -1,25 +1,18 @@
 //! By its path, for systems without open folders, owners and modes: nothing is captured there, only read and compared.
 
-use super::FileOwner;
+use super::{FileOwner, ReservedFile};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// A folder that results are written into.
 #[derive(Debug)]
-pub struct OutputFolder {
+pub struct PortableFolder {
     path: PathBuf,
     is_new: bool,
 }
 
-/// Room on the disk for a file that is yet to be written.
-#[derive(Debug)]
-pub struct Reserved {
-    file: File,
-    name: String,
-}
-
-impl OutputFolder {
+impl PortableFolder {
     /// Makes the folder, and those above it that are missing; or opens the one that is there. Mode and owner are not for here.
     ///
     /// # Errors
@@ -94,7 +87,7 @@ impl OutputFolder {
     /// The system's.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let part = format!(".{name}.{}", std::process::id());
-        let reserved = Reserved { file: self.create(&part, 0)?, name: part };
+        let reserved = ReservedFile { file: self.create(&part, 0)?, name: part.into() };
         self.write_reserved(reserved, name, bytes)
     }
 
@@ -103,8 +96,8 @@ impl OutputFolder {
     /// # Errors
     ///
     /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
-    pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<Reserved> {
-        let mut reserved = Reserved { file: self.create(name, 0)?, name: name.to_owned() };
+    pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<ReservedFile> {
+        let mut reserved = ReservedFile { file: self.create(name, 0)?, name: name.into() };
         io::copy(&mut io::repeat(0xff).take(bytes), &mut reserved.file)?;
         Ok(reserved)
     }
@@ -114,8 +107,8 @@ impl OutputFolder {
     /// # Errors
     ///
     /// The system's. Nothing is left behind then.
-    pub fn write_reserved(&self, reserved: Reserved, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let Reserved { mut file, name: part } = reserved;
+    pub fn write_reserved(&self, reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let ReservedFile { mut file, name: part } = reserved;
         let mut written = || {
             file.rewind()?;
             file.write_all(bytes)?;
@@ -127,7 +120,7 @@ impl OutputFolder {
         // An open file cannot be renamed everywhere.
         drop(file);
         let renamed = written.and_then(|()| fs::rename(self.path.join(&part), &path));
-        renamed.inspect_err(|_| drop(self.remove(&part))).map(|()| path)
+        renamed.inspect_err(|_| drop(fs::remove_file(self.path.join(&part)))).map(|()| path)
     }
 
     /// Removes a file, or a link, if there is any of this name.

@@ -1,6 +1,6 @@
 //! By an open folder, whatever happens to its path.
 
-use super::FileOwner;
+use super::{FileOwner, ReservedFile};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fallocate, fchown,
     flock, fstat, fsync, mkdir, open, openat, renameat, renameat_with, statat, unlinkat,
@@ -33,13 +33,6 @@ pub struct OutputFolder {
     /// Mode of its files before the umask: those of a private folder are private.
     file_mode: u32,
     is_new: bool,
-}
-
-/// Room on the disk for a file that is yet to be written.
-#[derive(Debug)]
-pub struct Reserved {
-    file: File,
-    name: OsString,
 }
 
 impl OutputFolder {
@@ -134,7 +127,7 @@ impl OutputFolder {
     /// The system's.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let (file, part) = create_part(&self.folder, OsStr::new(name), self.file_mode, self.owner)?;
-        self.write_reserved(Reserved { file, name: part }, name, bytes)
+        self.write_reserved(ReservedFile { file, name: part }, name, bytes)
     }
 
     /// Takes room for a file of as many bytes, under a name of its own.
@@ -143,8 +136,8 @@ impl OutputFolder {
     ///
     /// [`io::ErrorKind::StorageFull`] where there is not so much; [`io::ErrorKind::AlreadyExists`] where something of this
     /// name is there; else the system's.
-    pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<Reserved> {
-        let reserved = Reserved { file: self.create(name, self.file_mode)?, name: name.into() };
+    pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<ReservedFile> {
+        let reserved = ReservedFile { file: self.create(name, self.file_mode)?, name: name.into() };
         match allocate(&reserved.file, bytes) {
             Ok(()) => Ok(reserved),
             Err(error) => {
@@ -159,8 +152,8 @@ impl OutputFolder {
     /// # Errors
     ///
     /// The system's. Nothing is left behind then.
-    pub fn write_reserved(&self, reserved: Reserved, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let Reserved { mut file, name: part } = reserved;
+    pub fn write_reserved(&self, reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let ReservedFile { mut file, name: part } = reserved;
         let mut written = || {
             file.rewind()?;
             file.write_all(bytes)?;
@@ -222,7 +215,7 @@ fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
 /// The system's; a symbolic link is an error.
 pub fn open_named(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<File> {
     let (folder, name) = place_of(path)?;
-    if let Found::Special(file) = find(&folder, name)? {
+    if let OutputTarget::Special(file) = find(&folder, name)? {
         return Ok(file);
     }
     let (file, part) = create_part(&folder, name, mode, owner)?;
@@ -238,9 +231,9 @@ pub fn open_named(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Resul
 pub fn write_named(path: &Path, bytes: &[u8], owner: Option<FileOwner>, replaces: bool) -> io::Result<()> {
     let (folder, name) = place_of(path)?;
     match find(&folder, name)? {
-        Found::Special(mut file) => return file.write_all(bytes),
-        Found::Regular if !replaces => return Err(io::ErrorKind::AlreadyExists.into()),
-        Found::Regular | Found::Nothing => {}
+        OutputTarget::Special(mut file) => return file.write_all(bytes),
+        OutputTarget::Regular if !replaces => return Err(io::ErrorKind::AlreadyExists.into()),
+        OutputTarget::Regular | OutputTarget::Nothing => {}
     }
     let (mut file, part) = create_part(&folder, name, 0o666, owner)?;
     let flags = if replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
@@ -263,7 +256,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 /// What has a name in a folder.
-enum Found {
+enum OutputTarget {
     Nothing,
     Regular,
     /// A FIFO or a device, open for writing.
@@ -271,19 +264,21 @@ enum Found {
 }
 
 /// Looks at what has this name by its descriptor: the name may be another file's at any time.
-fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<Found> {
+fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<OutputTarget> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = match openat(folder, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(Found::Nothing),
+        Err(Errno::NOENT) => return Ok(OutputTarget::Nothing),
         found => found?,
     };
     match FileType::from_raw_mode(fstat(&found)?.st_mode) {
-        FileType::RegularFile => Ok(Found::Regular),
+        FileType::RegularFile => Ok(OutputTarget::Regular),
         FileType::Symlink => {
             Err(io::Error::other("it is a symbolic link: name the file that it leads to, or - for standard output"))
         }
         FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
-        _ => File::options().write(true).open(format!("/proc/self/fd/{}", found.as_raw_fd())).map(Found::Special),
+        _ => {
+            File::options().write(true).open(format!("/proc/self/fd/{}", found.as_raw_fd())).map(OutputTarget::Special)
+        }
     }
 }
 

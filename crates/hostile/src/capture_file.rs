@@ -1,7 +1,7 @@
 //! Arbitrary bytes as a capture file.
 
 use crate::sum::{Sum, settle};
-use overhead_capture::{FileSource, Next, Source};
+use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_dissect::{Dissector, Selection};
 use std::io::Cursor;
 
@@ -12,7 +12,7 @@ pub(crate) fn run(input: &[u8]) {
     };
     let mut dissector = Dissector::new(Selection::default(), Sum::default());
     let mut frames = 0;
-    while let Ok(Next::Frame(frame)) = source.next_frame() {
+    while let Ok(NextFrame::Frame(frame)) = source.next_frame() {
         dissector.frame(&frame);
         frames += 1;
     }

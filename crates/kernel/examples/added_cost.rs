@@ -6,7 +6,9 @@
 //! Time is that of this thread on its CPU, and the figures are the lowest of several rounds, each round going through all
 //! cases, so that a slow moment of the machine falls on all alike.
 
-use overhead_kernel::{CounterOptions, Counters, CycleChoice, EmptyPrograms, Error, OwnCost, ProcessSelection, Role};
+use overhead_kernel::{
+    CounterOptions, CycleChoice, EmptyPrograms, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection,
+};
 use overhead_model::record::Counters as Record;
 use std::hint::black_box;
 use std::time::Duration;
@@ -99,7 +101,7 @@ fn measure(case: Case, calls: u32, lowest: &mut Lowest) -> Result<f64, Error> {
     }
     match (case, counters) {
         (Case::Counted, Some(mut counters)) => {
-            lowest.timed = lowest.timed.min(timed(&counters.finish()?).unwrap_or(f64::MAX));
+            lowest.timed = lowest.timed.min(timed(&counters.record_so_far()?).unwrap_or(f64::MAX));
         }
         (Case::Timed, Some(counters)) => {
             let own = counters.bpf_ns().value().map(|ns| *ns as f64 / f64::from(calls));
@@ -123,15 +125,15 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn load(case: Case) -> Result<Counters, Error> {
+fn load(case: Case) -> Result<KernelCounters, Error> {
     let mut options = CounterOptions::for_ports([]);
     options.server = ProcessSelection::Named("none was named".to_owned());
     options.client = options.server.clone();
     options.cycles = if case == Case::Cycles { CycleChoice::TscAsHardware } else { CycleChoice::Best };
     options.own_cost = if case == Case::Timed { OwnCost::Timed } else { OwnCost::Untimed };
-    let mut counters = Counters::load(&options)?;
+    let mut counters = KernelCounters::load(&options)?;
     if case != Case::Others {
-        counters.add_process(Role::Server, std::process::id())?;
+        counters.add_process(ProcessRole::Server, std::process::id())?;
     }
     counters.begin()?;
     // The program at the entry is attached all the time at first.

@@ -1,7 +1,7 @@
 //! Counts for the server and the clients of ports, for some seconds, and prints what `run.json` would hold:
 //! `cargo run -p overhead-kernel --example watch_ports -- SECONDS PORT…`
 
-use overhead_kernel::{CounterOptions, Counters, OwnCost};
+use overhead_kernel::{CounterOptions, KernelCounters, OwnCost};
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,10 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ports = words.map(|word| word.parse()).collect::<Result<Vec<u16>, _>>()?;
     let mut options = CounterOptions::for_ports(ports);
     options.own_cost = if std::env::var_os("OWN_COST").is_some() { OwnCost::Timed } else { OwnCost::Untimed };
-    let mut counters = Counters::load(&options)?;
+    let mut counters = KernelCounters::load(&options)?;
     counters.begin()?;
     std::thread::sleep(Duration::from_secs(seconds));
-    let record = counters.finish()?;
+    let record = counters.record_so_far()?;
     println!("{}", serde_json::to_string_pretty(&record)?);
     println!("{:?} {:?} {:?}", counters.window(), counters.bpf_ns(), counters.warnings());
     Ok(())

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 /// A running thread. It is told to end when this is dropped, and waited for.
 #[derive(Debug)]
-pub(crate) struct Background {
+pub(crate) struct BackgroundThread {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Background {
+impl BackgroundThread {
     /// Starts it. What it is given waits so long; false where the end came first.
     pub(crate) fn start(name: &str, work: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> io::Result<Self> {
         let (end, ended) = channel();
@@ -26,7 +26,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundThread {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {

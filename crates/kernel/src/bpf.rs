@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::object::has_tracepoint;
 use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
-use crate::timing::Timing;
+use crate::timing::OwnCostTimer;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -50,7 +50,7 @@ const MOST_SLOTS: usize = 128;
 
 /// Programs that run, and their tables. All stops when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Programs {
+pub(crate) struct CounterPrograms {
     pub(crate) threads: Link,
     pub(crate) totals: MapHandle,
     pub(crate) cpus: MapHandle,
@@ -65,7 +65,7 @@ pub(crate) struct Programs {
     /// Optional programs that do not run, and why.
     missing: BTreeMap<String, String>,
     /// What they cost themselves.
-    pub(crate) timing: Timing,
+    pub(crate) timing: OwnCostTimer,
     /// The program at the entry to system calls, where it is not attached throughout.
     pub(crate) entry: Option<OwnedFd>,
     /// Which calls it times.
@@ -73,7 +73,7 @@ pub(crate) struct Programs {
     _links: Vec<Link>,
 }
 
-impl Programs {
+impl CounterPrograms {
     /// Loads and attaches everything this kernel has.
     pub(crate) fn start(options: &CounterOptions) -> Result<Self, Error> {
         // The library would print to standard error; what matters is in its errors.
@@ -167,7 +167,7 @@ impl Programs {
             cycles,
             _cycle_events: cycle_events,
             missing,
-            timing: Timing::start(descriptors, empty, options.own_cost),
+            timing: OwnCostTimer::start(descriptors, empty, options.own_cost),
             entry,
             timing_windows,
             _links: links,

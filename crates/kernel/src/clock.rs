@@ -1,6 +1,6 @@
 //! Clocks: the window's ends in all of them, and the rate of the time-stamp counter.
 
-/// Readings of the clocks for one [`Stamp`].
+/// Readings of the clocks for one [`ClockStamp`].
 const ATTEMPTS: u32 = 5;
 
 /// A window, in the clock of captured packets.
@@ -18,7 +18,7 @@ pub struct ClockWindow {
 
 /// One moment, in every clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stamp {
+pub(crate) struct ClockStamp {
     unix_ns: u64,
     monotonic_ns: u64,
     /// Not disciplined by NTP, as the counter is not.
@@ -26,7 +26,7 @@ pub(crate) struct Stamp {
     ticks: u64,
 }
 
-impl Stamp {
+impl ClockStamp {
     /// The clocks are read one after the other: of several attempts, the one that was interrupted least.
     pub(crate) fn now() -> Self {
         let first = Self::attempt();
@@ -117,24 +117,24 @@ mod tests {
 
     #[test]
     fn the_counter_runs_at_a_steady_rate() {
-        let start = Stamp::now();
+        let start = ClockStamp::now();
         while monotonic_ns() < start.monotonic_ns + 20_000_000 {}
-        let middle = Stamp::now();
+        let middle = ClockStamp::now();
         while monotonic_ns() < start.monotonic_ns + 40_000_000 {}
-        let end = Stamp::now();
+        let end = ClockStamp::now();
         let (first, second) = (middle.ticks_per_ns(&start).unwrap(), end.ticks_per_ns(&middle).unwrap());
         assert!((first / second - 1.0).abs() < 0.01, "{first} {second}");
     }
 
     #[test]
     fn no_time_gives_no_rate() {
-        assert_eq!(Stamp::default().ticks_per_ns(&Stamp::default()), None);
+        assert_eq!(ClockStamp::default().ticks_per_ns(&ClockStamp::default()), None);
     }
 
     #[test]
     fn a_window_tells_how_far_the_wall_clock_moved() {
-        let start = Stamp { unix_ns: 1_000, monotonic_ns: 10, ..Stamp::default() };
-        let end = Stamp { unix_ns: 1_900, monotonic_ns: 1_010, ..Stamp::default() };
+        let start = ClockStamp { unix_ns: 1_000, monotonic_ns: 10, ..ClockStamp::default() };
+        let end = ClockStamp { unix_ns: 1_900, monotonic_ns: 1_010, ..ClockStamp::default() };
         let window = end.since(&start);
         assert_eq!((window.length_ns, window.drift_ns), (1_000, -100));
     }

@@ -1,10 +1,10 @@
 //! Differences of tables, as the run record has them.
 
-use crate::bpf::Programs;
+use crate::bpf::CounterPrograms;
 use crate::clock::tick_ns;
 use crate::skeleton::types;
 use crate::snapshot::{SlotSums, add_call};
-use crate::split::Evidence;
+use crate::split::SplitEvidence;
 use overhead_model::record::{ContextSwitches, CycleSource, Cycles, Measured, OnCpu, Role, Socket, Syscall};
 use std::collections::BTreeMap;
 use syscalls::Sysno;
@@ -23,13 +23,13 @@ pub(crate) struct CountedProcesses {
 }
 
 /// What the conversion needs besides the sums.
-pub(crate) struct Context<'programs> {
-    pub(crate) programs: &'programs Programs,
+pub(crate) struct RecordContext<'programs> {
+    pub(crate) programs: &'programs CounterPrograms,
     pub(crate) ticks_per_ns: Option<f64>,
     pub(crate) ports_given: bool,
 }
 
-impl Context<'_> {
+impl RecordContext<'_> {
     /// Returns a role's record.
     pub(crate) fn role(&self, family: CountedProcesses, sums: &SlotSums) -> Role {
         let on_cpu = evidence(sums).split();
@@ -125,8 +125,8 @@ pub(crate) fn socket(used: &types::socket_use) -> Socket {
     }
 }
 
-fn evidence(sums: &SlotSums) -> Evidence {
-    Evidence {
+fn evidence(sums: &SlotSums) -> SplitEvidence {
+    SplitEvidence {
         cpu_ns: sums.used.cpu_ns,
         user_ns: sums.used.user_ns,
         system_ns: sums.used.system_ns,
@@ -147,7 +147,7 @@ fn estimate_ns(call: &types::call) -> Option<u64> {
 /// By name. A 32-bit program's `read` and a 64-bit one's are the same call.
 fn syscalls(sums: &SlotSums) -> BTreeMap<String, Syscall> {
     let last = sums.calls.len().saturating_sub(1);
-    let native = sums.calls.iter().enumerate().map(|(number, call)| (name(number, last), call));
+    let native = sums.calls.iter().enumerate().map(|(number, call)| (syscall_name(number, last), call));
     let compat = sums.compat.iter().map(|(number, call)| (compat_name(*number), call));
     let mut named: BTreeMap<String, types::call> = BTreeMap::new();
     for (name, call) in native.chain(compat).filter(|(_, call)| call.count > 0) {
@@ -161,7 +161,7 @@ fn record(call: &types::call) -> Syscall {
     Syscall { count: call.count, errors: call.errors, ns }
 }
 
-pub(crate) fn name(number: usize, last: usize) -> String {
+pub(crate) fn syscall_name(number: usize, last: usize) -> String {
     match Sysno::new(number) {
         Some(known) => known.name().to_owned(),
         None if number == last => "other".to_owned(),
@@ -187,16 +187,16 @@ mod tests {
     #[test]
     fn numbers_have_their_names_and_the_last_slot_is_for_the_rest() {
         let getppid = Sysno::getppid.id() as usize;
-        assert_eq!(name(getppid, 511), "getppid");
-        assert_eq!(name(510, 511), "syscall_510");
-        assert_eq!(name(511, 511), "other");
+        assert_eq!(syscall_name(getppid, 511), "getppid");
+        assert_eq!(syscall_name(510, 511), "syscall_510");
+        assert_eq!(syscall_name(511, 511), "other");
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn calls_of_32_bit_programs_have_the_names_of_their_own_table() {
         // 64 is getppid there, and semget in the 64-bit table.
-        assert_eq!((compat_name(64), name(64, 511)), ("getppid".to_owned(), "semget".to_owned()));
+        assert_eq!((compat_name(64), syscall_name(64, 511)), ("getppid".to_owned(), "semget".to_owned()));
         assert_eq!(compat_name(9_999), "syscall32_9999");
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn reference_cycles_say_so() {
-        let on_cpu = Evidence { cpu_ns: 1_000, ..Evidence::default() }.split();
+        let on_cpu = SplitEvidence { cpu_ns: 1_000, ..SplitEvidence::default() }.split();
         let cycles = reference(&on_cpu, 2.5, "no PMU".to_owned());
         assert_eq!((cycles.user, cycles.source, cycles.ticks_per_ns), (2_500, CycleSource::Reference, Some(2.5)));
     }

@@ -16,7 +16,7 @@ const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// The owners of sockets on the captured ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owners {
+pub(crate) struct PortOwners {
     /// Who listens, or serves a connection.
     pub(crate) servers: BTreeSet<u32>,
     /// Who is connected, and is no server.
@@ -62,7 +62,7 @@ fn open_file(process: &Path) -> io::Result<bool> {
 
 /// Which end of a connection a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum SocketEnd {
     Listener,
     Server,
     Client,
@@ -85,10 +85,10 @@ pub(crate) fn check_pid_namespace() -> Result<(), Error> {
 }
 
 /// Owners of the sockets on `ports`, in all network namespaces, this process excluded.
-pub(crate) fn owners(ports: &[u16]) -> Result<Owners, Error> {
+pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let ends = ends(&processes, ports);
-    let mut owners = Owners::default();
+    let mut owners = PortOwners::default();
     let mut seen = HashSet::new();
     for process in &processes {
         let pid = process.pid as u32;
@@ -97,10 +97,10 @@ pub(crate) fn owners(ports: &[u16]) -> Result<Owners, Error> {
             if pid == std::process::id() {
                 continue;
             }
-            owners.listening |= *end == End::Listener;
+            owners.listening |= *end == SocketEnd::Listener;
             match end {
-                End::Listener | End::Server => owners.servers.insert(pid),
-                End::Client => owners.clients.insert(pid),
+                SocketEnd::Listener | SocketEnd::Server => owners.servers.insert(pid),
+                SocketEnd::Client => owners.clients.insert(pid),
             };
         }
     }
@@ -109,12 +109,12 @@ pub(crate) fn owners(ports: &[u16]) -> Result<Owners, Error> {
         owners.servers.remove(&1);
     }
     owners.clients.retain(|pid| !owners.servers.contains(pid));
-    owners.hidden = ends.iter().any(|(inode, end)| *end == End::Listener && !seen.contains(inode));
+    owners.hidden = ends.iter().any(|(inode, end)| *end == SocketEnd::Listener && !seen.contains(inode));
     Ok(owners)
 }
 
 /// Sockets on `ports`, by inode, over the network namespaces of all processes.
-fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, End> {
+fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, SocketEnd> {
     let mut seen = HashSet::new();
     let mut ends = HashMap::new();
     for process in processes {
@@ -129,15 +129,15 @@ fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, End> {
     ends
 }
 
-fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<End> {
+fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<SocketEnd> {
     // A socket whose owner is gone, or that nobody has accepted yet, has no inode.
     if entry.inode == 0 {
         return None;
     }
     if ports.contains(&entry.local_address.port()) {
-        return Some(if entry.state == TcpState::Listen { End::Listener } else { End::Server });
+        return Some(if entry.state == TcpState::Listen { SocketEnd::Listener } else { SocketEnd::Server });
     }
-    ports.contains(&entry.remote_address.port()).then_some(End::Client)
+    ports.contains(&entry.remote_address.port()).then_some(SocketEnd::Client)
 }
 
 pub(crate) fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
@@ -261,7 +261,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        assert_eq!(owners(&[port]).unwrap(), Owners::default());
+        assert_eq!(owners(&[port]).unwrap(), PortOwners::default());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What of all this works on this machine, and what would make the rest work.
 
-use crate::bpf::Programs;
+use crate::bpf::CounterPrograms;
 use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
 use crate::discover::{self, TO_SEE};
 use crate::error::Error;
@@ -40,7 +40,7 @@ pub fn doctor() -> Vec<Capability> {
     options.client = ProcessSelection::Named(String::new());
     options.cycles = CycleChoice::Best;
     options.softirq = true;
-    let mut list = match Programs::start(&options) {
+    let mut list = match CounterPrograms::start(&options) {
         Ok(programs) => counters(&programs),
         Err(error) => vec![Capability { name: KERNEL_COUNTERS, outcome: Err(explain(&error)) }],
     };
@@ -64,7 +64,7 @@ fn own_cost() -> Result<(), Absence> {
 }
 
 /// Returns what is counted by programs that run.
-fn counters(programs: &Programs) -> Vec<Capability> {
+fn counters(programs: &CounterPrograms) -> Vec<Capability> {
     let optional: [(&'static str, &[&str]); 5] = [
         ("wake-ups", &WAKEUPS),
         ("calls and bytes at the socket layer", &SOCKET),
@@ -81,14 +81,14 @@ fn counters(programs: &Programs) -> Vec<Capability> {
     list
 }
 
-fn tracepoints(programs: &Programs, needed: &[&str]) -> Result<(), Absence> {
+fn tracepoints(programs: &CounterPrograms, needed: &[&str]) -> Result<(), Absence> {
     match programs.absence(needed) {
         None => Ok(()),
         Some(reason) => Err(Absence { reason, remedy: "a newer kernel".to_owned() }),
     }
 }
 
-fn hardware(programs: &Programs) -> Result<(), Absence> {
+fn hardware(programs: &CounterPrograms) -> Result<(), Absence> {
     match &programs.cycles {
         Ok(_) => Ok(()),
         Err(reason) => Err(Absence {

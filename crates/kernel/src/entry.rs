@@ -5,7 +5,7 @@
 //! again, so it is there for a sixteenth of the time, and all calls that are entered meanwhile are timed. A short run could
 //! be over before the second window: at the beginning it is there all the time, and times a sixteenth of the calls.
 
-use crate::background::Background;
+use crate::background::BackgroundThread;
 use crate::clock::monotonic_ns;
 use crate::error::Error;
 use crate::skeleton::types;
@@ -34,17 +34,17 @@ const NEVER: types::timing_window = types::timing_window { one_in: PARTS, spare:
 
 /// Attaches the program for the beginning, and starts the thread that detaches it and attaches it again. Where it can no longer
 /// be attached later, nothing more is timed.
-pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<Background, Error> {
+pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<BackgroundThread, Error> {
     let windows = MapHandle::try_from(windows)?;
     set(&windows, &THROUGHOUT)?;
     let link = attach(&program)?;
     let begun = Instant::now();
-    let thread = Background::start("timer", move |passes| {
+    let thread = BackgroundThread::start("timer", move |passes| {
         if !passes(AT_FIRST) || set(&windows, &NEVER).is_err() {
             return;
         }
         drop(link);
-        let mut schedule = Schedule::default();
+        let mut schedule = TimingSchedule::default();
         while window(&program, &windows, schedule.next(begun.elapsed()), begun, passes) {}
     })?;
     Ok(thread)
@@ -54,7 +54,7 @@ pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<Background,
 fn window(
     program: &OwnedFd,
     windows: &MapHandle,
-    at: Window,
+    at: TimingWindow,
     begun: Instant,
     passes: &dyn Fn(Duration) -> bool,
 ) -> bool {
@@ -83,29 +83,29 @@ fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
 
 /// When windows are.
 #[derive(Default)]
-struct Schedule {
+struct TimingSchedule {
     round: u64,
 }
 
 /// One window, in time since the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
+struct TimingWindow {
     start: Duration,
     length: Duration,
     /// When the next period begins.
     end_of_period: Duration,
 }
 
-impl Schedule {
+impl TimingSchedule {
     /// Returns the window of the period that begins now. It lies anywhere in it, so that nothing regular beats with it.
-    fn next(&mut self, now: Duration) -> Window {
+    fn next(&mut self, now: Duration) -> TimingWindow {
         let period = (now / OF_TIME_SO_FAR).clamp(SHORTEST, LONGEST);
         let length = period / PARTS;
         // A multiplicative hash of the round (Knuth): spread, and the same in each run.
         let spread = (self.round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u32;
         self.round += 1;
         let start = now + length * (PARTS - 1) * spread / (1 << 16);
-        Window { start, length, end_of_period: now + period }
+        TimingWindow { start, length, end_of_period: now + period }
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn windows_are_a_sixteenth_of_each_period_and_lie_anywhere_in_it() {
-        let mut schedule = Schedule::default();
+        let mut schedule = TimingSchedule::default();
         let (mut now, mut offsets) = (AT_FIRST, Vec::new());
         for _ in 0..400 {
             let window = schedule.next(now);

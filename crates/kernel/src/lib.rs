@@ -5,13 +5,12 @@
 //! A figure that cannot be had on this machine is absent with a reason, and the others go on.
 //!
 //! ```no_run
-//! use overhead_kernel::{Counters, CounterOptions, Role};
+//! use overhead_kernel::{KernelCounters, CounterOptions, ProcessRole};
 //!
-//! let mut counters = Counters::load(&CounterOptions::for_ports([6379]))?;
-//! counters.add_process(Role::Client, 4711)?;
+//! let mut counters = KernelCounters::load(&CounterOptions::for_ports([6379]))?;
+//! counters.add_process(ProcessRole::Client, 4711)?;
 //! counters.begin()?;
-//! let so_far = counters.read()?;
-//! let whole = counters.finish()?;
+//! let record = counters.record_so_far()?;
 //! # Ok::<(), overhead_kernel::Error>(())
 //! ```
 
@@ -41,18 +40,18 @@ mod tls;
 mod unix;
 
 pub use clock::ClockWindow;
-pub use counters::Counters;
+pub use counters::KernelCounters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::own_network_namespace;
 pub use doctor::{Absence, Capability, doctor};
 pub use empty::EmptyPrograms;
 pub use error::Error;
 pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
-pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessSelection, Role, SocketKinds};
-pub use ownership::Captured;
+pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessRole, ProcessSelection, SocketKinds};
+pub use ownership::CapturedConnection;
 pub use privilege::raised;
 pub use sampling::{SampledWork, WorkListener, WorkSampling};
-pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, Streams, call_name};
+pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStreams, call_name};
 pub use tls::{
     ProcessTls, TlsCall, TlsCalls, TlsConnection, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported, process_tls,
 };

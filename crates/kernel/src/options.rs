@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 /// Whose processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Role {
+pub enum ProcessRole {
     /// Those that serve the captured ports.
     Server,
     /// Those that connect to them.
     Client,
 }
 
-impl Role {
+impl ProcessRole {
     /// Both, in the order in which tables are kept.
     pub(crate) const ALL: [Self; 2] = [Self::Server, Self::Client];
 
@@ -35,7 +35,7 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessSelection {
     /// By the ports of [`CounterOptions::ports`]: of the server, who listens on one now or later; of the client, who is connected
-    /// to one now or connects later. In all network namespaces: [`crate::Counters::attribute`] tells those apart that have
+    /// to one now or connects later. In all network namespaces: [`crate::KernelCounters::attribute`] tells those apart that have
     /// to do with what was captured.
     Ports,
     /// These processes.
@@ -44,7 +44,7 @@ pub enum ProcessSelection {
     Cgroup(PathBuf),
     /// The processes of this command name.
     Comm(String),
-    /// Only those that [`crate::Counters::add_process`] names; while there are none, the role is absent for this reason.
+    /// Only those that [`crate::KernelCounters::add_process`] names; while there are none, the role is absent for this reason.
     Named(String),
 }
 
@@ -73,13 +73,13 @@ pub struct CounterOptions {
     pub client: ProcessSelection,
     /// Where cycles come from.
     pub cycles: CycleChoice,
-    /// How [`crate::Counters::bpf_ns`] is come by.
+    /// How [`crate::KernelCounters::bpf_ns`] is come by.
     pub own_cost: OwnCost,
     /// Time the network softirqs of the machine, which reads a clock twice for each of them.
     pub softirq: bool,
     /// Count children of this process as clients, from the `exec` by which they become another program.
     pub adopt_children: bool,
-    /// Sample work by operation: [`crate::Counters::sampling`].
+    /// Sample work by operation: [`crate::KernelCounters::sampling`].
     pub by_operation: bool,
     /// Number of the network namespace that is captured in: which of several loopbacks a captured connection is on.
     pub network_namespace: u32,

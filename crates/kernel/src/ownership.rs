@@ -3,7 +3,7 @@
 //! A port tells little: a process in another network namespace, or on another interface, may use the same one. The kernel
 //! side notes both ends of each socket that the followed processes use; what was captured is looked up among them.
 
-use crate::options::Role;
+use crate::options::ProcessRole;
 use crate::skeleton::types;
 use overhead_model::Protocol;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// A connection as a capture saw it, or many connections of one client's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedConnection {
     /// The client's end; its port is 0 where connections of this address are added up.
     pub client: SocketAddr,
     /// The server's end.
@@ -24,7 +24,7 @@ pub struct Captured {
 
 /// What families of one role own of one protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owned {
+pub(crate) struct OwnedTraffic {
     pub(crate) slots: BTreeSet<u32>,
     pub(crate) payload_bytes: u64,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Owned {
 /// Who owns what was captured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ownership {
-    owned: BTreeMap<(Role, Protocol), Owned>,
+    owned: BTreeMap<(ProcessRole, Protocol), OwnedTraffic>,
     /// All payload that was captured.
     payload_bytes: BTreeMap<Protocol, u64>,
     /// Families with sockets whose bytes are not those of TCP.
@@ -43,7 +43,7 @@ impl Ownership {
     /// Looks `captured` up among the sockets of `table`, which has room for `most`, as captured in the network namespace
     /// `own_netns`.
     pub(crate) fn of(
-        captured: &[Captured],
+        captured: &[CapturedConnection],
         table: &[(types::connection_key, types::connection)],
         own_netns: u32,
         most: u32,
@@ -54,15 +54,15 @@ impl Ownership {
         }
         ownership.layered =
             table.iter().filter(|(_, socket)| socket.layered != 0).map(|(_, socket)| socket.slot).collect();
-        for role in Role::ALL {
-            let mut sockets = Sockets::new(role, table, own_netns);
+        for role in ProcessRole::ALL {
+            let mut sockets = RoleSockets::new(role, table, own_netns);
             sockets.full = table.len() >= most as usize / 10 * 9;
             ownership.assign(role, captured, &sockets);
         }
         ownership
     }
 
-    fn assign(&mut self, role: Role, captured: &[Captured], sockets: &Sockets) {
+    fn assign(&mut self, role: ProcessRole, captured: &[CapturedConnection], sockets: &RoleSockets) {
         let (mut places, mut rest) = (HashSet::new(), Vec::new());
         for connection in captured {
             let Some(slot) = sockets.owner(role, connection) else {
@@ -89,8 +89,8 @@ impl Ownership {
     }
 
     /// Returns what a role owns, of one protocol or of all.
-    pub(crate) fn owned(&self, role: Role, protocol: Option<Protocol>) -> Owned {
-        let mut sum = Owned::default();
+    pub(crate) fn owned(&self, role: ProcessRole, protocol: Option<Protocol>) -> OwnedTraffic {
+        let mut sum = OwnedTraffic::default();
         for ((_, _), owned) in
             self.owned.iter().filter(|((of, what), _)| *of == role && protocol.is_none_or(|protocol| protocol == *what))
         {
@@ -113,12 +113,12 @@ impl Ownership {
 }
 
 /// Returns where connections go that are alike: of a server its end, of a client its address and the server's end.
-fn place(role: Role, connection: &Captured) -> (Option<IpAddr>, SocketAddr) {
-    ((role == Role::Client).then(|| connection.client.ip().to_canonical()), canonical(connection.server))
+fn place(role: ProcessRole, connection: &CapturedConnection) -> (Option<IpAddr>, SocketAddr) {
+    ((role == ProcessRole::Client).then(|| connection.client.ip().to_canonical()), canonical(connection.server))
 }
 
 /// The sockets of one role.
-struct Sockets {
+struct RoleSockets {
     /// By local and remote end.
     exact: HashMap<(SocketAddr, SocketAddr), u32>,
     /// By what address translation leaves as it is: of a server's socket the remote end, of a client's its port and the
@@ -128,31 +128,31 @@ struct Sockets {
     full: bool,
 }
 
-impl Sockets {
-    fn new(role: Role, table: &[(types::connection_key, types::connection)], own_netns: u32) -> Self {
+impl RoleSockets {
+    fn new(role: ProcessRole, table: &[(types::connection_key, types::connection)], own_netns: u32) -> Self {
         let (mut exact, mut translated) = (HashMap::new(), HashMap::new());
         // Those of the captured network namespace come last, and prevail.
         for own in [false, true] {
             let here = table.iter().filter(|(key, _)| (key.netns == own_netns) == own);
-            for (key, socket) in here.filter(|(_, socket)| Role::of_slot(socket.slot) == Some(role)) {
+            for (key, socket) in here.filter(|(_, socket)| ProcessRole::of_slot(socket.slot) == Some(role)) {
                 let (local, remote) = (end(key.local, key.local_port), end(key.remote, key.remote_port));
                 // What is on another namespace's loopback cannot be captured here.
                 if !own && (local.ip().is_loopback() || remote.ip().is_loopback()) {
                     continue;
                 }
                 exact.insert((local, remote), socket.slot);
-                let port = if role == Role::Client { local.port() } else { 0 };
+                let port = if role == ProcessRole::Client { local.port() } else { 0 };
                 translated.insert((port, remote), socket.slot);
             }
         }
         Self { exact, translated, full: false }
     }
 
-    fn owner(&self, role: Role, connection: &Captured) -> Option<u32> {
+    fn owner(&self, role: ProcessRole, connection: &CapturedConnection) -> Option<u32> {
         let (client, server) = (canonical(connection.client), canonical(connection.server));
         let (ends, port_and_remote) = match role {
-            Role::Server => ((server, client), (0, client)),
-            Role::Client => ((client, server), (client.port(), server)),
+            ProcessRole::Server => ((server, client), (0, client)),
+            ProcessRole::Client => ((client, server), (client.port(), server)),
         };
         self.exact.get(&ends).or_else(|| self.translated.get(&port_and_remote)).copied()
     }
@@ -178,9 +178,9 @@ mod tests {
     const OWN: u32 = 1;
     const OTHER: u32 = 2;
 
-    fn captured(client: &str, server: &str, payload_bytes: u64) -> Captured {
+    fn captured(client: &str, server: &str, payload_bytes: u64) -> CapturedConnection {
         let (client, server) = (client.parse().unwrap(), server.parse().unwrap());
-        Captured { client, server, protocol: Protocol::Resp, payload_bytes }
+        CapturedConnection { client, server, protocol: Protocol::Resp, payload_bytes }
     }
 
     fn words(address: SocketAddr) -> [u32; 4] {
@@ -203,8 +203,8 @@ mod tests {
         (key, types::connection { slot, layered: 0 })
     }
 
-    fn servers(captured: &[Captured], table: &[(types::connection_key, types::connection)]) -> Owned {
-        Ownership::of(captured, table, OWN, 100).owned(Role::Server, None)
+    fn servers(captured: &[CapturedConnection], table: &[(types::connection_key, types::connection)]) -> OwnedTraffic {
+        Ownership::of(captured, table, OWN, 100).owned(ProcessRole::Server, None)
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         let (client, server) = ("127.0.0.1:40000", "127.0.0.1:6379");
         let table = [socket(OWN, server, client, 3), socket(OTHER, server, client, 5)];
         assert_eq!(servers(&[captured(client, server, 10)], &table).slots, BTreeSet::from([3]));
-        assert_eq!(servers(&[captured(client, server, 10)], &table[1..]), Owned::default());
+        assert_eq!(servers(&[captured(client, server, 10)], &table[1..]), OwnedTraffic::default());
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         let table = [socket(OTHER, "172.17.0.2:6379", "10.0.0.9:40000", 3)];
         assert_eq!(servers(&[captured("10.0.0.9:40000", "172.17.0.2:6379", 7)], &table).payload_bytes, 7);
         assert_eq!(servers(&[captured("10.0.0.9:40000", "10.0.0.1:16379", 7)], &table).slots, BTreeSet::from([3]));
-        assert_eq!(servers(&[captured("10.0.0.9:40001", "10.0.0.1:16379", 7)], &table), Owned::default());
+        assert_eq!(servers(&[captured("10.0.0.9:40001", "10.0.0.1:16379", 7)], &table), OwnedTraffic::default());
     }
 
     #[test]
@@ -234,8 +234,8 @@ mod tests {
         let (client, server) = ("10.0.0.9:40000", "10.0.0.1:6379");
         let table = [socket(OWN, server, client, 3), socket(OTHER, client, server, 4)];
         let ownership = Ownership::of(&[captured(client, server, 7)], &table, OWN, 100);
-        assert_eq!(ownership.owned(Role::Server, None).slots, BTreeSet::from([3]));
-        assert_eq!(ownership.owned(Role::Client, None).slots, BTreeSet::from([4]));
+        assert_eq!(ownership.owned(ProcessRole::Server, None).slots, BTreeSet::from([3]));
+        assert_eq!(ownership.owned(ProcessRole::Client, None).slots, BTreeSet::from([4]));
         assert_eq!(ownership.captured(None), 7);
     }
 

@@ -1,7 +1,7 @@
 //! One reading of all tables, and the difference of two.
 
-use crate::bpf::Programs;
-use crate::clock::Stamp;
+use crate::bpf::CounterPrograms;
+use crate::clock::ClockStamp;
 use crate::cycles::CycleEvents;
 use crate::error::Error;
 use crate::skeleton::types;
@@ -73,8 +73,8 @@ pub(crate) struct SlotSums {
 
 /// Everything at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) at: Stamp,
+pub(crate) struct CounterSnapshot {
+    pub(crate) at: ClockStamp,
     pub(crate) slots: BTreeMap<u32, SlotSums>,
     pub(crate) softirq: Softirq,
     pub(crate) threads: Vec<types::reading>,
@@ -82,11 +82,11 @@ pub(crate) struct Snapshot {
     pub(crate) processes: Vec<(u32, types::process)>,
 }
 
-impl Snapshot {
+impl CounterSnapshot {
     /// Reads everything of `slots`, and of those that processes have now. Threads of processes that were given a slot since
     /// get it here.
-    pub(crate) fn take(programs: &Programs, slots: &BTreeSet<u32>) -> Result<Self, Error> {
-        let at = Stamp::now();
+    pub(crate) fn take(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<Self, Error> {
+        let at = ClockStamp::now();
         let processes = processes(programs);
         let slots: BTreeSet<u32> =
             slots.iter().copied().chain(processes.iter().map(|(_, process)| process.slot)).collect();
@@ -123,11 +123,12 @@ impl Snapshot {
     }
 }
 
-type Slots = BTreeMap<u32, SlotSums>;
+type SlotTable = BTreeMap<u32, SlotSums>;
 
 /// The sums of slots without the live threads, and the live threads, of one moment.
-fn read_slots(programs: &Programs, slots: &BTreeSet<u32>) -> Result<(Slots, Vec<types::reading>), Error> {
-    let read = || slots.iter().map(|slot| Ok((*slot, read_slot(programs, *slot)?))).collect::<Result<Slots, Error>>();
+fn read_slots(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<(SlotTable, Vec<types::reading>), Error> {
+    let read =
+        || slots.iter().map(|slot| Ok((*slot, read_slot(programs, *slot)?))).collect::<Result<SlotTable, Error>>();
     let mut before = read()?;
     let mut threads = read_threads(programs)?;
     for _ in 1..ATTEMPTS {
@@ -147,7 +148,7 @@ fn read_slots(programs: &Programs, slots: &BTreeSet<u32>) -> Result<(Slots, Vec<
     Ok((before, threads))
 }
 
-fn read_slot(programs: &Programs, slot: u32) -> Result<SlotSums, Error> {
+fn read_slot(programs: &CounterPrograms, slot: u32) -> Result<SlotSums, Error> {
     let mut sums = SlotSums::default();
     for cpu in per_cpu::<types::totals>(&programs.totals, slot)? {
         sums.add(&cpu);
@@ -156,7 +157,7 @@ fn read_slot(programs: &Programs, slot: u32) -> Result<SlotSums, Error> {
 }
 
 /// Calls by 32-bit programs, a copy for each CPU.
-fn compat_calls(programs: &Programs) -> Result<Vec<(types::compat_key, types::call)>, Error> {
+fn compat_calls(programs: &CounterPrograms) -> Result<Vec<(types::compat_key, types::call)>, Error> {
     let mut calls = Vec::new();
     for key in programs.compat_calls.keys() {
         let copies = programs.compat_calls.lookup_percpu(&key, MapFlags::ANY)?.unwrap_or_default();
@@ -168,14 +169,14 @@ fn compat_calls(programs: &Programs) -> Result<Vec<(types::compat_key, types::ca
 }
 
 /// Returns the connections whose owners are known.
-pub(crate) fn connections(programs: &Programs) -> Vec<(types::connection_key, types::connection)> {
+pub(crate) fn connections(programs: &CounterPrograms) -> Vec<(types::connection_key, types::connection)> {
     let table = &programs.connections;
     let owner = |key: &[u8]| plain(&table.lookup(key, MapFlags::ANY).ok()??);
     table.keys().filter_map(|key| Some((plain(&key)?, owner(&key)?))).collect()
 }
 
 /// The live threads that have a slot.
-pub(crate) fn read_threads(programs: &Programs) -> Result<Vec<types::reading>, Error> {
+pub(crate) fn read_threads(programs: &CounterPrograms) -> Result<Vec<types::reading>, Error> {
     let mut bytes = Vec::new();
     Iter::new(&programs.threads)?.read_to_end(&mut bytes)?;
     Ok(bytes.chunks_exact(size_of::<types::reading>()).filter_map(plain).collect())
@@ -188,7 +189,7 @@ fn per_cpu<T: Plain>(table: &MapHandle, key: u32) -> Result<Vec<T>, Error> {
 }
 
 /// Returns the processes that have or had a slot, in order of appearance.
-pub(crate) fn processes(programs: &Programs) -> Vec<(u32, types::process)> {
+pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)> {
     let mut list: Vec<(u32, types::process)> = programs
         .processes
         .keys()
@@ -203,7 +204,7 @@ pub(crate) fn processes(programs: &Programs) -> Vec<(u32, types::process)> {
 }
 
 /// Gives a process a slot, unless it has one.
-pub(crate) fn enlist(programs: &Programs, pid: u32, process: &types::process) -> Result<bool, Error> {
+pub(crate) fn enlist(programs: &CounterPrograms, pid: u32, process: &types::process) -> Result<bool, Error> {
     let known = programs.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
     if known.and_then(|bytes| plain::<types::process>(&bytes)).is_some_and(|known| known.alive != 0) {
         return Ok(false);
@@ -213,7 +214,7 @@ pub(crate) fn enlist(programs: &Programs, pid: u32, process: &types::process) ->
 }
 
 /// Forgets a process that has ended.
-pub(crate) fn forget(programs: &Programs, pid: u32) {
+pub(crate) fn forget(programs: &CounterPrograms, pid: u32) {
     // It may be gone, which is what was wanted.
     let _ = programs.processes.delete(&pid.to_ne_bytes());
 }
@@ -354,7 +355,7 @@ fn cycles_since(now: &types::cycle_use, then: &types::cycle_use) -> types::cycle
 }
 
 /// Adds the cycles of the slices that are not over.
-fn add_running_cycles(slots: &mut Slots, cpus: &[types::cpu], events: &CycleEvents) -> Result<(), Error> {
+fn add_running_cycles(slots: &mut SlotTable, cpus: &[types::cpu], events: &CycleEvents) -> Result<(), Error> {
     for (number, cpu) in cpus.iter().enumerate() {
         if cpu.cycles_tid != 0 && cpu.cycles_slot != 0 {
             let now = events.read(number as u32)?;

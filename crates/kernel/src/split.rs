@@ -4,7 +4,7 @@ use overhead_model::record::{OnCpu, Split};
 
 /// What is known about a role's time in a window.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct SplitEvidence {
     /// Time on a CPU, exact.
     pub(crate) cpu_ns: u64,
     /// The scheduler's account of user time, in whole ticks on most kernels.
@@ -30,7 +30,7 @@ const UNSEEN_PER_CALL_NS: f64 = 100.0;
 /// What a page fault takes, in the order of magnitude: the handler and a cleared or copied page.
 const UNSEEN_PER_FAULT_NS: f64 = 1_500.0;
 
-impl Evidence {
+impl SplitEvidence {
     /// Splits `cpu_ns` by the estimate with the smaller expected error.
     pub(crate) fn split(&self) -> OnCpu {
         let ticks = (self.user_ns + self.system_ns).checked_div(self.tick_ns).unwrap_or(0);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_long_run_is_split_by_ticks() {
-        let evidence = Evidence {
+        let evidence = SplitEvidence {
             cpu_ns: 10_000_000_000,
             user_ns: 500 * TICK,
             system_ns: 2_000 * TICK,
@@ -87,7 +87,7 @@ mod tests {
             calls: 3_000_000,
             timed: 190_000,
             calls_ns: 7_500_000_000,
-            ..Evidence::default()
+            ..SplitEvidence::default()
         };
         let split = evidence.split();
         assert_eq!(
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_short_run_of_long_calls_is_split_by_timing() {
-        let evidence = Evidence {
+        let evidence = SplitEvidence {
             cpu_ns: 40_000_000,
             user_ns: 3 * TICK,
             system_ns: 7 * TICK,
@@ -107,7 +107,7 @@ mod tests {
             calls: 5_000,
             timed: 312,
             calls_ns: 30_000_000,
-            ..Evidence::default()
+            ..SplitEvidence::default()
         };
         let split = evidence.split();
         assert_eq!((split.kernel, split.split.method.as_str(), split.split.samples), (30_000_000, "sampled", 312));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_run_of_nothing_but_short_calls_is_not_taken_for_user_time() {
-        let evidence = Evidence {
+        let evidence = SplitEvidence {
             cpu_ns: 200_000_000,
             user_ns: 5 * TICK,
             system_ns: 45 * TICK,
@@ -123,14 +123,14 @@ mod tests {
             calls: 1_500_000,
             timed: 93_000,
             calls_ns: 60_000_000,
-            ..Evidence::default()
+            ..SplitEvidence::default()
         };
         assert_eq!(evidence.split().kernel, 180_000_000);
     }
 
     #[test]
     fn a_run_of_page_faults_is_not_taken_for_user_time() {
-        let evidence = Evidence {
+        let evidence = SplitEvidence {
             cpu_ns: 1_000_000_000,
             user_ns: 100 * TICK,
             system_ns: 150 * TICK,
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn no_evidence_leaves_the_time_whole() {
-        let split = Evidence { cpu_ns: 1_000, ..Evidence::default() }.split();
+        let split = SplitEvidence { cpu_ns: 1_000, ..SplitEvidence::default() }.split();
         assert_eq!((split.user, split.kernel, split.split.samples), (1_000, 0, 0));
     }
 }

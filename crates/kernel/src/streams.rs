@@ -5,7 +5,7 @@
 
 mod order;
 
-use crate::clock::Stamp;
+use crate::clock::ClockStamp;
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use crate::object::{has_tracepoint, map, ring_size};
@@ -13,7 +13,7 @@ use crate::skeleton::stream_types as types;
 use crate::snapshot::{Plain, plain};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, RingBuffer, RingBufferBuilder};
-use order::{Order, Waiting};
+use order::{OrderedPiece, StreamOrder};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
@@ -120,27 +120,27 @@ pub struct StreamCounts {
 }
 
 /// Programs that run, and their ring. All stops when it is dropped.
-pub struct Streams {
+pub struct UnixStreams {
     object: Object,
     ring: RingBuffer<'static>,
     /// What came out of the ring and was not looked at yet.
     taken: Arc<Mutex<Vec<StreamBytes>>>,
-    order: Order,
+    order: StreamOrder,
     /// When it was looked last what has waited too long, and how many pieces had.
     looked: Instant,
     early: u64,
-    clock: Stamp,
+    clock: ClockStamp,
     connections: Option<Link>,
     links: Vec<Link>,
 }
 
-impl fmt::Debug for Streams {
+impl fmt::Debug for UnixStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Streams").field("order", &self.order).finish_non_exhaustive()
+        f.debug_struct("UnixStreams").field("order", &self.order).finish_non_exhaustive()
     }
 }
 
-impl Streams {
+impl UnixStreams {
     /// Loads the programs; from here on, all that is written is taken.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl Streams {
         }
         let limit = options.limit.map_or(u64::MAX, u64::from);
         set(&object, limit, false)?;
-        let clock = Stamp::now();
+        let clock = ClockStamp::now();
         let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
         let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
         let (mut links, mut connections) = (Vec::new(), None);
@@ -171,7 +171,7 @@ impl Streams {
                 Err(error) => return Err(error),
             }
         }
-        let (order, looked) = (Order::default(), Instant::now());
+        let (order, looked) = (StreamOrder::default(), Instant::now());
         let streams = Self { object, ring, taken, order, looked, early: 0, clock, connections, links };
         // The kernel notes which connections are there already.
         streams.read_connections()?;
@@ -362,7 +362,11 @@ fn kernel_device(device: u64) -> u64 {
 }
 
 /// A ring that adds what comes out to `taken`.
-fn ring(ring: &MapHandle, taken: Arc<Mutex<Vec<StreamBytes>>>, clock: Stamp) -> Result<RingBuffer<'static>, Error> {
+fn ring(
+    ring: &MapHandle,
+    taken: Arc<Mutex<Vec<StreamBytes>>>,
+    clock: ClockStamp,
+) -> Result<RingBuffer<'static>, Error> {
     let mut builder = RingBufferBuilder::new();
     builder.add(ring, move |record| {
         taken.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes_of(record, &clock));
@@ -371,7 +375,7 @@ fn ring(ring: &MapHandle, taken: Arc<Mutex<Vec<StreamBytes>>>, clock: Stamp) -> 
     Ok(builder.build()?)
 }
 
-fn bytes_of(record: &[u8], clock: &Stamp) -> Option<StreamBytes> {
+fn bytes_of(record: &[u8], clock: &ClockStamp) -> Option<StreamBytes> {
     let piece: types::piece = plain(record)?;
     let absent = match types::absence(u32::from(piece.absent)) {
         types::absence::ABSENT_NOT => None,
@@ -394,7 +398,7 @@ fn bytes_of(record: &[u8], clock: &Stamp) -> Option<StreamBytes> {
     })
 }
 
-impl Waiting for StreamBytes {
+impl OrderedPiece for StreamBytes {
     fn connection(&self) -> u64 {
         self.id
     }

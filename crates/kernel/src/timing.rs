@@ -3,7 +3,7 @@
 //! Asking costs two clock readings a run, of every BPF program on the machine, which is about as much as the programs cost.
 //! So it is asked for a moment, again and again, and what was timed stands for the whole.
 
-use crate::background::Background;
+use crate::background::BackgroundThread;
 use crate::options::OwnCost;
 use crate::privilege::{self, raised};
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
@@ -19,9 +19,9 @@ const PAUSE: Duration = Duration::from_millis(195);
 
 /// The programs' own costs, timed as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Timing {
+pub(crate) struct OwnCostTimer {
     programs: Arc<TimedPrograms>,
-    timed: Arc<Mutex<Timed>>,
+    timed: Arc<Mutex<TimedRuns>>,
     how: OwnCostMethod,
 }
 
@@ -33,7 +33,7 @@ enum OwnCostMethod {
         since: Instant,
     },
     Sampled {
-        _thread: Background,
+        _thread: BackgroundThread,
     },
     /// The kernel does not time them for us, for this reason.
     Refused(String),
@@ -46,20 +46,20 @@ const EMPTY_ROUNDS: usize = 9;
 
 /// Time in the programs by the kernel's meter, what that shows of a program that does nothing, and how long it was looked at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Timed {
-    pub(crate) programs: Runs,
-    pub(crate) empty: Runs,
+pub(crate) struct TimedRuns {
+    pub(crate) programs: ProgramRuns,
+    pub(crate) empty: ProgramRuns,
     pub(crate) looked_ns: u64,
 }
 
 /// Runs of programs, and the time in them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct ProgramRuns {
     pub(crate) count: u64,
     pub(crate) ns: u64,
 }
 
-impl Runs {
+impl ProgramRuns {
     fn since(self, before: Self) -> Self {
         Self { count: self.count.saturating_sub(before.count), ns: self.ns.saturating_sub(before.ns) }
     }
@@ -70,7 +70,7 @@ impl Runs {
     }
 }
 
-impl Timed {
+impl TimedRuns {
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             programs: self.programs.since(before.programs),
@@ -87,10 +87,10 @@ impl Timed {
     }
 }
 
-impl Timing {
+impl OwnCostTimer {
     /// Times these programs, where the kernel lets us: what they count does not depend on it.
     pub(crate) fn start(counting: Vec<OwnedFd>, empty: Option<OwnedFd>, how: OwnCost) -> Self {
-        let (programs, timed) = (Arc::new(TimedPrograms { counting, empty }), Arc::<Mutex<Timed>>::default());
+        let (programs, timed) = (Arc::new(TimedPrograms { counting, empty }), Arc::<Mutex<TimedRuns>>::default());
         // Says now whether it is allowed.
         let allowed = if how == OwnCost::Untimed { None } else { Some(enable_statistics()) };
         let how = match (how, allowed) {
@@ -102,12 +102,13 @@ impl Timing {
             (OwnCost::Sampled, Some(Ok(statistics))) => {
                 drop(statistics);
                 let (programs, timed) = (Arc::clone(&programs), Arc::clone(&timed));
-                let meter = Background::start(
-                    "meter",
-                    move |passes| {
-                        while sample(&programs, &timed, passes) && passes(PAUSE) {}
-                    },
-                );
+                let meter =
+                    BackgroundThread::start(
+                        "meter",
+                        move |passes| {
+                            while sample(&programs, &timed, passes) && passes(PAUSE) {}
+                        },
+                    );
                 match meter {
                     Ok(thread) => OwnCostMethod::Sampled { _thread: thread },
                     Err(error) => OwnCostMethod::Refused(error.to_string()),
@@ -123,7 +124,7 @@ impl Timing {
     }
 
     /// What was timed so far.
-    pub(crate) fn timed(&self) -> io::Result<Timed> {
+    pub(crate) fn timed(&self) -> io::Result<TimedRuns> {
         match &self.how {
             OwnCostMethod::Never | OwnCostMethod::Refused(_) | OwnCostMethod::Sampled { .. } => {
                 Ok(*self.timed.lock().unwrap_or_else(PoisonError::into_inner))
@@ -133,7 +134,7 @@ impl Timing {
                 let mut timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
                 timed.empty.add(empty);
                 let looked_ns = since.elapsed().as_nanos() as u64;
-                Ok(Timed { programs: self.programs.runs()?, empty: timed.empty, looked_ns })
+                Ok(TimedRuns { programs: self.programs.runs()?, empty: timed.empty, looked_ns })
             }
         }
     }
@@ -145,15 +146,15 @@ impl Timing {
 }
 
 /// Times one moment; false when it is over with timing, or the kernel does not tell.
-fn sample(programs: &TimedPrograms, timed: &Mutex<Timed>, passes: &dyn Fn(Duration) -> bool) -> bool {
-    let moment = || -> io::Result<(Timed, bool)> {
+fn sample(programs: &TimedPrograms, timed: &Mutex<TimedRuns>, passes: &dyn Fn(Duration) -> bool) -> bool {
+    let moment = || -> io::Result<(TimedRuns, bool)> {
         let statistics = enable_statistics()?;
         let (since, before) = (Instant::now(), programs.runs()?);
         let goes_on = passes(MOMENT);
         let (looked_ns, runs) = (since.elapsed().as_nanos() as u64, programs.runs()?.since(before));
         let empty = programs.run_empty()?;
         drop(statistics);
-        Ok((Timed { programs: runs, empty, looked_ns }, goes_on))
+        Ok((TimedRuns { programs: runs, empty, looked_ns }, goes_on))
     };
     let Ok((moment, goes_on)) = moment() else { return false };
     let mut timed = timed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,8 +173,8 @@ struct TimedPrograms {
 
 impl TimedPrograms {
     /// What the kernel has timed of those that count.
-    fn runs(&self) -> io::Result<Runs> {
-        let mut sum = Runs::default();
+    fn runs(&self) -> io::Result<ProgramRuns> {
+        let mut sum = ProgramRuns::default();
         for program in &self.counting {
             sum.add(runs(program)?);
         }
@@ -181,9 +182,9 @@ impl TimedPrograms {
     }
 
     /// Runs the empty program some times, and gives what the kernel timed of it.
-    fn run_empty(&self) -> io::Result<Runs> {
-        let Some(program) = &self.empty else { return Ok(Runs::default()) };
-        let mut rounds = [Runs::default(); EMPTY_ROUNDS];
+    fn run_empty(&self) -> io::Result<ProgramRuns> {
+        let Some(program) = &self.empty else { return Ok(ProgramRuns::default()) };
+        let mut rounds = [ProgramRuns::default(); EMPTY_ROUNDS];
         for round in &mut rounds {
             let before = runs(program)?;
             for _ in 0..EMPTY_RUNS {
@@ -196,9 +197,9 @@ impl TimedPrograms {
     }
 }
 
-fn runs(program: &OwnedFd) -> io::Result<Runs> {
+fn runs(program: &OwnedFd) -> io::Result<ProgramRuns> {
     let info = information(program)?;
-    Ok(Runs { count: info.run_cnt, ns: info.run_time_ns })
+    Ok(ProgramRuns { count: info.run_cnt, ns: info.run_time_ns })
 }
 
 /// Runs a program that needs no context.
@@ -257,8 +258,8 @@ mod tests {
 
     #[test]
     fn the_meters_own_time_is_taken_off() {
-        let (programs, empty) = (Runs { count: 1_000, ns: 90_000 }, Runs { count: 64, ns: 64 * 50 });
-        assert_eq!(Timed { programs, empty, looked_ns: 1 }.net_ns(), 40_000);
-        assert_eq!(Timed { programs, empty: Runs::default(), looked_ns: 1 }.net_ns(), 90_000);
+        let (programs, empty) = (ProgramRuns { count: 1_000, ns: 90_000 }, ProgramRuns { count: 64, ns: 64 * 50 });
+        assert_eq!(TimedRuns { programs, empty, looked_ns: 1 }.net_ns(), 40_000);
+        assert_eq!(TimedRuns { programs, empty: ProgramRuns::default(), looked_ns: 1 }.net_ns(), 90_000);
     }
 }

@@ -6,15 +6,17 @@
 mod child;
 
 use child::Child;
-use overhead_kernel::{CounterOptions, Counters, CycleChoice, Error, OwnCost, ProcessSelection, Role, doctor};
+use overhead_kernel::{
+    CounterOptions, CycleChoice, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection, doctor,
+};
 use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Loads counters for processes that are named later; `None`, with a line that says why, where there can be none.
-fn counters(options: &CounterOptions) -> Option<Counters> {
-    match Counters::load(options) {
+fn counters(options: &CounterOptions) -> Option<KernelCounters> {
+    match KernelCounters::load(options) {
         Ok(counters) => Some(counters),
         Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
             println!("skipped: {error}");
@@ -51,11 +53,11 @@ fn within(value: u64, expected: u64, share: f64) -> bool {
 fn every_call_of_a_process_is_counted() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::getppid(1_000_003));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     let pid = child.pid;
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     assert_eq!(calls(role, "getppid"), 1_000_003);
     assert_eq!(calls(role, "exit_group"), 1);
@@ -68,10 +70,10 @@ fn every_call_of_a_process_is_counted() {
 fn errors_are_counted_with_their_calls() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::close_nothing(250));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let close = &server(&record).syscalls["close"];
     assert_eq!((close.count, close.errors), (250, 250));
 }
@@ -90,10 +92,10 @@ fn threads_are_followed_whether_old_or_new() {
             });
         },
     );
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert_eq!(calls(server(&record), "getppid"), 3 * 1_000 + 4 * 10_000);
 }
 
@@ -108,10 +110,10 @@ fn forks_are_followed_to_the_grandchildren() {
             });
         }
     });
-    counters.add_process(Role::Client, child.pid).unwrap();
+    counters.add_process(ProcessRole::Client, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = record.client.value().unwrap();
     assert_eq!(calls(role, "getppid"), 3 * 570);
     assert_eq!(role.pids.len(), 7);
@@ -135,10 +137,10 @@ fn a_new_thread_does_not_return_from_the_call_that_made_it_and_its_end_is_a_call
             std::process::Command::new("/bin/true").status().unwrap();
         }
     });
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     assert_eq!((clones(role), calls(role, "exit"), calls(role, "exit_group")), (8, 5, 4), "{:?}", role.syscalls);
     assert_eq!(calls(role, "execve"), 3);
@@ -152,10 +154,10 @@ fn a_return_from_a_signal_is_a_call_and_a_call_of_no_number_is_none() {
         child::no_call(-1, 30);
         child::no_call(100_000, 20);
     });
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     let other = &role.syscalls["other"];
     assert_eq!((calls(role, "rt_sigreturn"), other.count, other.errors), (40, 20, 20), "{:?}", role.syscalls);
@@ -165,10 +167,10 @@ fn a_return_from_a_signal_is_a_call_and_a_call_of_no_number_is_none() {
 fn a_call_that_seccomp_refuses_counts_with_its_error() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting_after(child::refuse_getppid, |()| child::getppid(250));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let getppid = &server(&record).syscalls["getppid"];
     assert_eq!((getppid.count, getppid.errors), (250, 250));
 }
@@ -177,10 +179,10 @@ fn a_call_that_seccomp_refuses_counts_with_its_error() {
 fn a_thread_that_is_killed_in_a_call_returns_from_it_once() {
     let Some(mut counters) = counters(&named()) else { return };
     let mut child = Child::waiting(|| ());
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.kill();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     let all: u64 = role.syscalls.values().map(|call| call.count).sum();
     assert_eq!((all, role.syscalls["read"].count, role.syscalls["read"].errors), (1, 1, 1), "{:?}", role.syscalls);
@@ -190,10 +192,10 @@ fn a_thread_that_is_killed_in_a_call_returns_from_it_once() {
 fn children_born_before_the_counters_belong_to_their_parent() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::with_waiting_fork(|| child::getppid(321), || ());
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert_eq!(calls(server(&record), "getppid"), 321);
 }
 
@@ -201,10 +203,10 @@ fn children_born_before_the_counters_belong_to_their_parent() {
 fn a_command_counts_from_its_exec() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::exec(&["/bin/sh", "-c", "/bin/true; exec /bin/true"]));
-    counters.add_process(Role::Client, child.pid).unwrap();
+    counters.add_process(ProcessRole::Client, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = record.client.value().unwrap();
     assert!(calls(role, "execve") >= 3, "{:?}", role.syscalls);
     assert!(role.comms.contains(&"true".to_owned()), "{:?}", role.comms);
@@ -215,11 +217,11 @@ fn a_command_counts_from_its_exec() {
 fn time_agrees_with_the_clock_of_the_process() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_secs(1)));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     let before = child.cpu_ns();
     let usage = child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let on_cpu = server(&record).on_cpu_ns.value().unwrap().clone();
     let counted = on_cpu.user + on_cpu.kernel;
     assert!(within(counted, usage.cpu_ns - before, 0.01), "{counted} {}", usage.cpu_ns);
@@ -232,7 +234,7 @@ fn time_agrees_with_the_clock_of_the_process() {
 fn the_slice_that_is_not_over_counts() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_secs(30)));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     let mut child = child.let_go();
     std::thread::sleep(Duration::from_millis(100));
     let before_begin = child.schedstat_ns();
@@ -240,7 +242,7 @@ fn the_slice_that_is_not_over_counts() {
     let begun = child.schedstat_ns();
     std::thread::sleep(Duration::from_millis(500));
     let before_read = child.schedstat_ns();
-    let record = counters.read().unwrap();
+    let record = counters.record_so_far().unwrap();
     let read = child.schedstat_ns();
     child.kill();
     let on_cpu = server(&record).on_cpu_ns.value().unwrap().clone();
@@ -258,11 +260,11 @@ fn threads_that_have_ended_leave_their_time() {
             std::thread::spawn(|| child::spin(Duration::from_millis(20))).join().unwrap();
         }
     });
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     let before = child.cpu_ns();
     let usage = child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let on_cpu = server(&record).on_cpu_ns.value().unwrap();
     let counted = on_cpu.user + on_cpu.kernel;
     assert!(within(counted, usage.cpu_ns - before, 0.01), "{counted} {}", usage.cpu_ns);
@@ -272,10 +274,10 @@ fn threads_that_have_ended_leave_their_time() {
 fn a_process_that_lives_in_system_calls_spends_kernel_time() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::read_zeroes(4_000, 1 << 20));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let on_cpu = server(&record).on_cpu_ns.value().unwrap();
     assert!(on_cpu.kernel > (on_cpu.user + on_cpu.kernel) * 9 / 10, "{on_cpu:?}");
     let read = &server(&record).syscalls["read"];
@@ -287,10 +289,10 @@ fn a_process_that_lives_in_system_calls_spends_kernel_time() {
 fn waiting_is_not_time_inside_a_call() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::sleep_often(200, Duration::from_millis(2)));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     let sleep = &role.syscalls["clock_nanosleep"];
     assert_eq!(sleep.count, 200);
@@ -305,14 +307,14 @@ fn a_process_that_was_not_named_is_not_counted_and_roles_do_not_mix() {
     let Some(mut counters) = counters(&named()) else { return };
     let (one, two) = (Child::waiting(|| child::getppid(100)), Child::waiting(|| child::getppid(2_000)));
     let stranger = Child::waiting(|| child::getppid(30_000));
-    counters.add_process(Role::Server, one.pid).unwrap();
-    counters.add_process(Role::Client, two.pid).unwrap();
+    counters.add_process(ProcessRole::Server, one.pid).unwrap();
+    counters.add_process(ProcessRole::Client, two.pid).unwrap();
     counters.begin().unwrap();
     let pids = (one.pid, two.pid);
     stranger.run();
     one.run();
     two.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let client = record.client.value().unwrap();
     assert_eq!((calls(server(&record), "getppid"), calls(client, "getppid")), (100, 2_000));
     assert_eq!((server(&record).pids.as_slice(), client.pids.as_slice()), ([pids.0].as_slice(), [pids.1].as_slice()));
@@ -322,12 +324,12 @@ fn a_process_that_was_not_named_is_not_counted_and_roles_do_not_mix() {
 fn the_window_holds_what_is_done_in_it() {
     let Some(mut counters) = counters(&named()) else { return };
     let mut child = Child::in_steps(|step| child::getppid(1_000 * (step + 1)));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     child.step();
     let began = counters.begin().unwrap();
     child.step();
-    let middle = counters.read().unwrap();
-    let end = counters.read().unwrap();
+    let middle = counters.record_so_far().unwrap();
+    let end = counters.record_so_far().unwrap();
     child.step();
     assert_eq!(calls(server(&middle), "getppid"), 2_000);
     assert_eq!(calls(server(&end), "getppid"), 2_000);
@@ -337,13 +339,13 @@ fn the_window_holds_what_is_done_in_it() {
     assert!(window.drift_ns.abs() < 10_000_000, "{window:?}");
     counters.begin().unwrap();
     child.step();
-    assert_eq!(calls(server(&counters.finish().unwrap()), "getppid"), 4_000);
+    assert_eq!(calls(server(&counters.record_so_far().unwrap()), "getppid"), 4_000);
 }
 
 #[test]
 fn a_window_that_was_not_begun_cannot_be_read() {
     let Some(mut counters) = counters(&named()) else { return };
-    assert!(matches!(counters.read(), Err(Error::NotBegun)));
+    assert!(matches!(counters.record_so_far(), Err(Error::NotBegun)));
 }
 
 #[test]
@@ -374,7 +376,7 @@ fn socket_bytes_are_those_sent() {
     let server_child = server_child.let_go();
     client_child.run();
     server_child.join();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let client = record.client.value().expect("the kernel finds who connects");
     assert_eq!((server(&record).pids.as_slice(), client.pids.as_slice()), ([pids.0].as_slice(), [pids.1].as_slice()));
     assert_eq!(calls(client, "connect"), 1);
@@ -407,7 +409,7 @@ fn a_listener_in_another_network_namespace_is_found() {
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     counters.begin().unwrap();
     let pid = listener.pid;
-    assert_eq!(server(&counters.finish().unwrap()).pids, [pid]);
+    assert_eq!(server(&counters.record_so_far().unwrap()).pids, [pid]);
 }
 
 #[test]
@@ -422,7 +424,7 @@ fn a_server_that_is_started_again_is_found_again() {
     let second = Child::waiting_after(bind, |_listener| child::getppid(77));
     pids.push(second.pid);
     second.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert_eq!(server(&record).pids, pids);
     assert_eq!(calls(server(&record), "getppid"), 77);
 }
@@ -435,7 +437,7 @@ fn a_process_is_found_by_its_name() {
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert_eq!(server(&record).comms, ["ovh-by-name"]);
     assert_eq!(calls(server(&record), "getppid"), 55);
 }
@@ -456,7 +458,7 @@ fn a_client_that_was_connected_before_is_found() {
     let pid = client.pid;
     client.run();
     listener.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert_eq!(record.client.value().unwrap().pids, [pid]);
 }
 
@@ -464,7 +466,7 @@ fn a_client_that_was_connected_before_is_found() {
 fn softirqs_are_timed_where_that_is_asked_for() {
     let Some(mut counters) = counters(&named()) else { return };
     counters.begin().unwrap();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert!(record.softirq.reason().unwrap().contains("not asked for (--softirq)"), "{:?}", record.softirq);
 }
 
@@ -476,7 +478,7 @@ fn without_a_client_here_the_client_is_absent_not_zero() {
     // Ours is not a client that counts.
     let _ours = TcpStream::connect(("127.0.0.1", port)).unwrap();
     counters.begin().unwrap();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert!(record.client.reason().unwrap().starts_with("the client is not on this host"), "{:?}", record.client);
 }
 
@@ -486,13 +488,13 @@ fn a_server_that_listens_later_is_found_then() {
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
     assert!(counters.is_awaiting());
     counters.begin().unwrap();
-    let absent = counters.read().unwrap();
+    let absent = counters.record_so_far().unwrap();
     assert!(absent.server.reason().unwrap().contains(&format!("listened on port {port}")), "{:?}", absent.server);
     let server_child =
         Child::waiting(move || drop((TcpListener::bind(("127.0.0.1", port)).unwrap(), child::getppid(99))));
     let pid = server_child.pid;
     server_child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     assert_eq!((server(&record).pids.as_slice(), calls(server(&record), "getppid")), ([pid].as_slice(), 99));
 }
 
@@ -500,7 +502,7 @@ fn a_server_that_listens_later_is_found_then() {
 fn a_process_that_does_not_exist_is_an_error() {
     let mut options = named();
     options.server = ProcessSelection::Pids(vec![u32::MAX / 2]);
-    match Counters::load(&options) {
+    match KernelCounters::load(&options) {
         Err(Error::NoSuchProcess(pid)) => assert_eq!(pid, u32::MAX / 2),
         Err(error) => println!("skipped: {error}"),
         Ok(_) => panic!("there is no such process"),
@@ -513,10 +515,10 @@ fn cycles_come_through_perf_events_by_the_same_way_as_on_hardware() {
     options.cycles = CycleChoice::TscAsHardware;
     let Some(mut counters) = counters(&options) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_millis(500)));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     let cycles = role.cycles.value().unwrap();
     if cycles.source == record::CycleSource::Reference {
@@ -537,10 +539,10 @@ fn cycles_of_the_cpu_come_apart_by_mode() {
         child::spin(Duration::from_millis(300));
         child::read_zeroes(100, 1 << 20);
     });
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let role = server(&record);
     let cycles = role.cycles.value().unwrap();
     if cycles.source == record::CycleSource::Reference {
@@ -559,10 +561,10 @@ fn reference_cycles_are_time_at_a_rate_and_say_why() {
     options.cycles = CycleChoice::Reference;
     let Some(mut counters) = counters(&options) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_millis(100)));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let cycles = server(&record).cycles.value().unwrap();
     assert_eq!(cycles.source, record::CycleSource::Reference);
     assert_eq!(cycles.reason.as_deref(), Some("hardware cycles were not asked for"));
@@ -577,7 +579,7 @@ fn own_cost_is_measured_when_asked_for() {
     options.own_cost = OwnCost::Timed;
     let Some(mut counters) = counters(&options) else { return };
     let child = Child::waiting(|| child::getppid(100_000));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
     assert!(*counters.bpf_ns().value().unwrap() > 100_000, "{:?}", counters.bpf_ns());
@@ -589,7 +591,7 @@ fn own_cost_is_sampled_when_asked_for() {
     options.own_cost = OwnCost::Sampled;
     let Some(mut counters) = counters(&options) else { return };
     let mut child = Child::in_steps(|_| child::getppid(10_000));
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     let started = Instant::now();
     while counters.bpf_ns().value().is_none_or(|ns| *ns == 0) {

@@ -6,15 +6,15 @@
 mod child;
 
 use child::Child;
-use overhead_kernel::{Captured, CounterOptions, Counters, Error, ProcessSelection, Role};
+use overhead_kernel::{CapturedConnection, CounterOptions, Error, KernelCounters, ProcessRole, ProcessSelection};
 use overhead_model::Protocol;
 use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// Loads counters; `None`, with a line that says why, where there can be none.
-fn counters(options: &CounterOptions) -> Option<Counters> {
-    match Counters::load(options) {
+fn counters(options: &CounterOptions) -> Option<KernelCounters> {
+    match KernelCounters::load(options) {
         Ok(counters) => Some(counters),
         Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
             println!("skipped: {error}");
@@ -70,9 +70,9 @@ fn asking(from: u16, to: u16, times: usize) -> Child {
     })
 }
 
-fn captured(from: u16, to: u16, payload_bytes: u64) -> Captured {
+fn captured(from: u16, to: u16, payload_bytes: u64) -> CapturedConnection {
     let end = |port| SocketAddr::from(([127, 0, 0, 1], port));
-    Captured { client: end(from), server: end(to), protocol: Protocol::Resp, payload_bytes }
+    CapturedConnection { client: end(from), server: end(to), protocol: Protocol::Resp, payload_bytes }
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_server_on_the_same_port_in_another_namespace_is_not_counted() {
     client.run();
     other.run();
     ours.join();
-    counters.stop().unwrap();
+    counters.mark_end().unwrap();
     let record = counters.attribute(&[captured(from, port, 10_000)]).unwrap();
     if !sees_sockets(&record) {
         return;
@@ -128,7 +128,7 @@ fn the_share_that_the_capture_saw_is_said_and_figures_are_withheld_where_it_is_s
     let server = server.let_go();
     client.run();
     server.join();
-    counters.stop().unwrap();
+    counters.mark_end().unwrap();
     let whole = counters.attribute(&[captured(from, port, 20_000)]).unwrap();
     if !sees_sockets(&whole) {
         return;
@@ -160,8 +160,8 @@ fn two_protocols_are_counted_apart() {
     let servers = servers.map(Child::let_go);
     let _ = clients.map(Child::run);
     let _ = servers.map(Child::join);
-    counters.stop().unwrap();
-    let second = Captured { protocol: Protocol::Pgwire, ..captured(from[1], ports[1], 6_000) };
+    counters.mark_end().unwrap();
+    let second = CapturedConnection { protocol: Protocol::Pgwire, ..captured(from[1], ports[1], 6_000) };
     let record = counters.attribute(&[captured(from[0], ports[0], 2_000), second]).unwrap();
     if !sees_sockets(&record) {
         return;
@@ -194,7 +194,7 @@ fn a_server_that_is_busy_on_other_sockets_is_said_to_be() {
     let server = server.let_go();
     client.run();
     server.join();
-    counters.stop().unwrap();
+    counters.mark_end().unwrap();
     let record = counters.attribute(&[captured(from, port, 20_000)]).unwrap();
     if !sees_sockets(&record) {
         return;
@@ -217,7 +217,7 @@ fn a_named_process_that_never_touches_the_port_is_said_to() {
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
     idle.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     if !sees_sockets(&record) {
         return;
     }
@@ -236,7 +236,7 @@ fn a_command_of_ours_is_a_client_from_its_exec_on() {
     let mut command = std::process::Command::new("/bin/sh").args(["-c", "/bin/true; exec /bin/true"]).spawn().unwrap();
     let pid = command.id();
     command.wait().unwrap();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let client = record.client.value().unwrap();
     // Tests beside this one have children, too.
     assert!(client.pids.contains(&pid), "{client:?}");
@@ -262,7 +262,7 @@ fn programs_that_a_command_starts_are_clients_apart_from_it() {
         return println!("skipped: no python3");
     }
     server.join();
-    counters.stop().unwrap();
+    counters.mark_end().unwrap();
     let record = counters.attribute(&[captured(from, port, 200)]).unwrap();
     if !sees_sockets(&record) {
         return;
@@ -284,11 +284,11 @@ fn a_command_that_starts_a_server_is_not_the_client_of_it() {
         });
         child::getppid(7);
     });
-    counters.add_process(Role::Client, command.pid).unwrap();
+    counters.add_process(ProcessRole::Client, command.pid).unwrap();
     counters.begin().unwrap();
     let pid = command.pid;
     command.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let (server, client) = (record.server.value().unwrap(), record.client.value().unwrap());
     assert_eq!((calls(server, "getppid"), calls(client, "getppid")), (123, 7));
     assert_eq!(client.pids, [pid]);
@@ -309,10 +309,10 @@ fn calls_of_32_bit_programs_have_their_own_names() {
         child::getppid(30);
         child::getppid_32(1_000);
     });
-    counters.add_process(Role::Server, child.pid).unwrap();
+    counters.add_process(ProcessRole::Server, child.pid).unwrap();
     counters.begin().unwrap();
     child.run();
-    let record = counters.finish().unwrap();
+    let record = counters.record_so_far().unwrap();
     let server = record.server.value().unwrap();
     assert_eq!((calls(server, "getppid"), calls(server, "semget")), (1_030, 0), "{:?}", server.syscalls);
 }

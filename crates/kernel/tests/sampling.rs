@@ -6,7 +6,7 @@
 mod child;
 
 use child::Child;
-use overhead_kernel::{CounterOptions, Counters, Error, ProcessSelection};
+use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection};
 use overhead_model::{Account, Class, FrameFacts, Listener, Protocol, Side, TcpFlags, Trace};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -89,7 +89,7 @@ fn each_kind_of_operation_has_its_own_calls() {
     let mut options = CounterOptions::for_ports([port]);
     options.server = ProcessSelection::Pids(vec![server.pid]);
     options.by_operation = true;
-    let mut counters = match Counters::load(&options) {
+    let mut counters = match KernelCounters::load(&options) {
         Ok(counters) => counters,
         Err(error @ (Error::NoBtf(_) | Error::PidNamespace | Error::Permission(_))) => {
             println!("skipped: {error}");
@@ -117,7 +117,7 @@ fn each_kind_of_operation_has_its_own_calls() {
         stream.read_exact(&mut buffer).unwrap();
     }
     counters.stop_sampling();
-    counters.stop().unwrap();
+    counters.mark_end().unwrap();
     let mut listener = sampling.listener();
     for (number, (time_ns, kind)) in sent.iter().enumerate() {
         if listener.turn(*time_ns).0 {

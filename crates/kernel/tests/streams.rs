@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use overhead_kernel::{AbsentBytes, Error, StreamBytes, StreamOptions, Streams};
+use overhead_kernel::{AbsentBytes, Error, StreamBytes, StreamOptions, UnixStreams};
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -12,9 +12,9 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-fn streams(sockets: &[&str], limit: Option<u32>) -> Option<Streams> {
+fn streams(sockets: &[&str], limit: Option<u32>) -> Option<UnixStreams> {
     let sockets = sockets.iter().map(|socket| (*socket).to_owned()).collect();
-    match Streams::start(&StreamOptions { sockets, ring_bytes: 64 << 20, limit }) {
+    match UnixStreams::start(&StreamOptions { sockets, ring_bytes: 64 << 20, limit }) {
         Ok(streams) => Some(streams),
         // What the machine does not let in is one thing, what the kernel finds wrong with the programs another.
         Err(error @ (Error::Permission(_) | Error::NoBtf(_) | Error::PidNamespace | Error::Attach { .. })) => {
@@ -31,7 +31,7 @@ fn listen(dir: &Path, name: &str) -> (String, UnixListener) {
 }
 
 /// Takes what there is until it is so many bytes, or time is up.
-fn take(streams: &mut Streams, bytes: u64) -> Vec<StreamBytes> {
+fn take(streams: &mut UnixStreams, bytes: u64) -> Vec<StreamBytes> {
     let (mut found, began) = (Vec::<StreamBytes>::new(), Instant::now());
     while found.iter().map(|piece| u64::from(piece.length)).sum::<u64>() < bytes {
         assert!(began.elapsed() < Duration::from_secs(20), "in vain: {:?}", streams.counts());

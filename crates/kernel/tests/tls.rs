@@ -142,10 +142,10 @@ struct Moved {
 }
 
 /// By the process's end of the connection, and whether it has sent.
-type Streams = BTreeMap<(SocketAddr, bool), Moved>;
+type Transfers = BTreeMap<(SocketAddr, bool), Moved>;
 
-fn collect(calls: &mut TlsCalls) -> Streams {
-    let mut streams = Streams::new();
+fn collect(calls: &mut TlsCalls) -> Transfers {
+    let mut streams = Transfers::new();
     calls
         .poll(|call| {
             let connection = call.connection.expect("its socket is known");

@@ -4,7 +4,7 @@
 //! Shows how to watch a dissection without adding up a ledger: a [`Tally`] that listens to [`Trace`].
 
 use anyhow::{Context as _, Result};
-use overhead_capture::{FileSource, Next, Source as _};
+use overhead_capture::{FileSource, FrameSource as _, NextFrame};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, System, Tally, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     let mut dissector = Dissector::new(Selection { ports: vec![(port, vec![protocol])] }, Fields::default());
     for file in arguments {
         let mut source = FileSource::open(&file)?;
-        while let Next::Frame(frame) = source.next_frame()? {
+        while let NextFrame::Frame(frame) = source.next_frame()? {
             dissector.frame(&frame);
         }
     }

@@ -1,7 +1,7 @@
 //! The databases that listen on this host, in whatever network namespace and container.
 
 use crate::privileges::raised;
-use overhead_containers::{Container, Containers};
+use overhead_containers::{HostContainers, RunningContainer};
 use overhead_kernel::{TcpServer, UnixServer, tcp_servers, unix_servers};
 use overhead_model::{Protocol, System};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub struct Database {
     /// The UNIX sockets that it listens on.
     pub unix: Vec<String>,
     /// The container that it is in; `None` for one that is in none.
-    pub container: Option<Container>,
+    pub container: Option<RunningContainer>,
 }
 
 impl Database {
@@ -51,12 +51,12 @@ impl Database {
 }
 
 /// Returns the databases that listen, those of one container after another. Those of processes that this user may not see are absent.
-pub fn listening(containers: &Containers) -> Result<Vec<Database>, overhead_kernel::Error> {
+pub fn listening(containers: &HostContainers) -> Result<Vec<Database>, overhead_kernel::Error> {
     let (tcp, unix) = raised(|| Ok::<_, overhead_kernel::Error>((tcp_servers()?, unix_servers()?)))?;
     Ok(join(tcp, &unix, containers))
 }
 
-fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &Containers) -> Vec<Database> {
+fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -> Vec<Database> {
     let mut all: Vec<Database> = tcp.into_iter().filter_map(of_tcp).collect();
     for server in unix {
         if let Some(database) = all.iter_mut().find(|it| server.pids.iter().any(|pid| it.pids.contains(pid))) {
@@ -77,7 +77,7 @@ fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &Containers) -> Ve
     for database in &mut all {
         database.container = containers.of_process(database.pid()).cloned();
     }
-    let place = |database: &Database| (database.container.as_ref().map(Container::argument), database.pid());
+    let place = |database: &Database| (database.container.as_ref().map(RunningContainer::argument), database.pid());
     all.sort_by_cached_key(place);
     all
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn found(tcp: Vec<TcpServer>, unix: &[UnixServer]) -> Vec<(u32, &'static str, bool, Vec<u16>)> {
-        let all = join(tcp, unix, &Containers::default());
+        let all = join(tcp, unix, &HostContainers::default());
         all.iter().map(|it| (it.pid(), it.system.name, it.by_name, it.ports())).collect()
     }
 
@@ -151,7 +151,7 @@ mod tests {
             |socket: &str, pid, comm: &str| UnixServer { socket: socket.into(), pids: vec![pid], comm: comm.into() };
         let sockets =
             [unix("/run/redis.sock", 10, "redis-server"), unix("/run/pg", 11, "postgres"), unix("/run/x", 12, "bash")];
-        let all = join(vec![server(10, "redis-server", &["127.0.0.1:6379"])], &sockets, &Containers::default());
+        let all = join(vec![server(10, "redis-server", &["127.0.0.1:6379"])], &sockets, &HostContainers::default());
         let shown: Vec<_> = all.iter().map(|it| (it.pid(), it.unix.join(" "), it.network_namespace)).collect();
         assert_eq!(shown, [(10, "/run/redis.sock".to_owned(), Some(7)), (11, "/run/pg".to_owned(), None)]);
         assert!(all[0].is_local());

@@ -13,7 +13,7 @@ use crate::runs::{SetPlace, set_place};
 use crate::warnings::Warnings;
 use anyhow::Result;
 use clocks::Clocks;
-use overhead_capture::{FileSource, Secrets, Source};
+use overhead_capture::{DecryptionSecrets, FileSource, FrameSource};
 use overhead_dissect::Dissector;
 use overhead_model::frame::Kept;
 use overhead_model::{Frame, Tally};
@@ -165,7 +165,7 @@ struct Waiting<'a> {
 struct File<'a> {
     index: usize,
     keys: &'a KeyReader,
-    secrets: Secrets,
+    secrets: DecryptionSecrets,
     source: FileSource,
     /// Frames read before their time.
     ahead: VecDeque<Kept>,

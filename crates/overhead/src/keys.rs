@@ -3,7 +3,7 @@
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use clap::Args;
-use overhead_capture::Secrets;
+use overhead_capture::DecryptionSecrets;
 use overhead_dissect::KeyLog;
 use std::cell::RefCell;
 use std::fs::File;
@@ -124,7 +124,7 @@ impl KeyReader {
 
     /// Takes the secrets that a capture file has brought; they are of no effect until [`KeyReader::commit`].
     #[inline]
-    pub fn bring(&self, secrets: &Secrets) {
+    pub fn bring(&self, secrets: &DecryptionSecrets) {
         let text = secrets.take();
         if !text.is_empty() && !self.is_deaf {
             self.brought.borrow_mut().extend(text);

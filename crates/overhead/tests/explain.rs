@@ -9,7 +9,7 @@ mod explained;
 
 use common::Talk;
 use explained::{Stored, check};
-use overhead_capture::{FileSource, Next, Source};
+use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_dissect::explain::Explained;
 use overhead_dissect::{KeyLog, Selection};
 use overhead_model::Side::{Request, Response};
@@ -42,7 +42,7 @@ fn frames(file: &Path, keys: &KeyLog) -> Vec<Stored> {
     let mut source = FileSource::open(file).unwrap();
     let secrets = source.secrets();
     let mut frames = Vec::new();
-    while let Next::Frame(frame) = source.next_frame().unwrap() {
+    while let NextFrame::Frame(frame) = source.next_frame().unwrap() {
         let (time_ns, link, original_len) = (frame.time_ns, frame.link, frame.original_len);
         frames.push(Stored { time_ns, link, original_len, bytes: frame.bytes.to_vec() });
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use overhead_capture::{FileSource, PcapngWriter, Source, WriterOptions};
+use overhead_capture::{FileSource, FrameSource, PcapngWriter, WriterOptions};
 use overhead_model::LinkType;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

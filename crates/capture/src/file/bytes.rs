@@ -2,13 +2,13 @@
 
 /// Byte order of a file or of a pcapng section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     #[default]
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let raw = *bytes.get(at..)?.first_chunk()?;
         Some(match self {

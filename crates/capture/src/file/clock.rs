@@ -9,13 +9,13 @@ const NANO: u32 = 9;
 
 /// How an interface counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Clock {
-    scale: Scale,
+pub(super) struct InterfaceClock {
+    scale: TickScale,
     offset_ns: i128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
+enum TickScale {
     /// A tick is this many nanoseconds.
     Multiply(u64),
     /// A nanosecond is this many ticks; 0 when that exceeds 64 bits, so that every time stamp is below one nanosecond.
@@ -24,29 +24,29 @@ enum Scale {
     Shift(u32),
 }
 
-impl Clock {
+impl InterfaceClock {
     /// `resolution` and `offset_s` as the options hold them; 6 and 0 are the defaults.
     pub(super) fn new(resolution: u8, offset_s: i64) -> Self {
         let power = u32::from(resolution & 0x7f);
         let scale = match resolution & 0x80 {
-            0 if power <= NANO => Scale::Multiply(10_u64.pow(NANO - power)),
-            0 => Scale::Divide(10_u64.checked_pow(power - NANO).unwrap_or(0)),
-            _ => Scale::Shift(power),
+            0 if power <= NANO => TickScale::Multiply(10_u64.pow(NANO - power)),
+            0 => TickScale::Divide(10_u64.checked_pow(power - NANO).unwrap_or(0)),
+            _ => TickScale::Shift(power),
         };
         Self { scale, offset_ns: i128::from(offset_s) * i128::from(NS_PER_SECOND) }
     }
 
     /// Unix nanoseconds, rounded down; clamped to what 64 bits hold (the years 1970 to 2554).
     pub(super) fn ns(self, ticks: u64) -> u64 {
-        if let (Scale::Multiply(factor), 0) = (self.scale, self.offset_ns)
+        if let (TickScale::Multiply(factor), 0) = (self.scale, self.offset_ns)
             && let Some(ns) = ticks.checked_mul(factor)
         {
             return ns;
         }
         let ns = match self.scale {
-            Scale::Multiply(factor) => u128::from(ticks) * u128::from(factor),
-            Scale::Divide(divisor) => u128::from(ticks.checked_div(divisor).unwrap_or(0)),
-            Scale::Shift(bits) => (u128::from(ticks) * u128::from(NS_PER_SECOND)).checked_shr(bits).unwrap_or(0),
+            TickScale::Multiply(factor) => u128::from(ticks) * u128::from(factor),
+            TickScale::Divide(divisor) => u128::from(ticks.checked_div(divisor).unwrap_or(0)),
+            TickScale::Shift(bits) => (u128::from(ticks) * u128::from(NS_PER_SECOND)).checked_shr(bits).unwrap_or(0),
         };
         // At most 2^94, so the sum of the two cannot overflow.
         let shifted = i128::try_from(ns).unwrap_or(i128::MAX).saturating_add(self.offset_ns);
@@ -56,7 +56,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::InterfaceClock;
 
     #[test]
     fn every_resolution_is_exact_and_rounds_down() {
@@ -79,15 +79,19 @@ mod tests {
             (6, -3, 10_000_000, 7_000_000_000),
         ];
         for (resolution, offset, ticks, expected) in table {
-            assert_eq!(Clock::new(resolution, offset).ns(ticks), expected, "resolution {resolution:#x} ticks {ticks}");
+            assert_eq!(
+                InterfaceClock::new(resolution, offset).ns(ticks),
+                expected,
+                "resolution {resolution:#x} ticks {ticks}"
+            );
         }
     }
 
     #[test]
     fn times_out_of_range_are_clamped() {
-        assert_eq!(Clock::new(6, -1).ns(0), 0);
-        assert_eq!(Clock::new(6, i64::MIN).ns(u64::MAX), 0);
-        assert_eq!(Clock::new(0, 0).ns(u64::MAX), u64::MAX);
-        assert_eq!(Clock::new(0x80, i64::MAX).ns(u64::MAX), u64::MAX);
+        assert_eq!(InterfaceClock::new(6, -1).ns(0), 0);
+        assert_eq!(InterfaceClock::new(6, i64::MIN).ns(u64::MAX), 0);
+        assert_eq!(InterfaceClock::new(0, 0).ns(u64::MAX), u64::MAX);
+        assert_eq!(InterfaceClock::new(0x80, i64::MAX).ns(u64::MAX), u64::MAX);
     }
 }

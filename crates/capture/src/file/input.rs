@@ -14,11 +14,11 @@ const SNIFF_BYTES: usize = 8;
 /// Compressed bytes read at a time.
 const COMPRESSED_READ_BYTES: usize = 128 << 10;
 
-type Reader = Box<dyn Read + Send>;
+type BoxedReader = Box<dyn Read + Send>;
 
 /// Compression around a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
+pub enum FileCompression {
     /// gzip (RFC 1952), any number of members.
     Gzip,
     /// Zstandard (RFC 8878), any number of frames.
@@ -27,7 +27,7 @@ pub enum Compression {
     Lz4,
 }
 
-impl Compression {
+impl FileCompression {
     /// Its common name.
     pub fn name(self) -> &'static str {
         match self {
@@ -48,12 +48,12 @@ impl Compression {
 }
 
 /// An open input.
-pub(super) struct Input {
-    pub(super) reader: Reader,
-    pub(super) compression: Option<Compression>,
+pub(super) struct CaptureInput {
+    pub(super) reader: BoxedReader,
+    pub(super) compression: Option<FileCompression>,
 }
 
-impl Input {
+impl CaptureInput {
     pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
         let name = path.to_string_lossy();
         let file = File::open(path).map_err(|source| open_error(&name, source))?;
@@ -71,34 +71,34 @@ impl Input {
     }
 
     /// Looks at the first bytes and puts the right decompressor around the reader.
-    pub(super) fn new(name: &str, mut reader: Reader) -> Result<Self, SourceError> {
+    pub(super) fn new(name: &str, mut reader: BoxedReader) -> Result<Self, SourceError> {
         let failed = |source| SourceError::Read { input: name.to_owned(), source };
         let mut head = Vec::with_capacity(SNIFF_BYTES);
         reader.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
         if head.is_empty() {
             return Err(SourceError::Empty { input: name.to_owned() });
         }
-        let compression = Compression::detect(&head);
-        let whole: Reader = Box::new(Cursor::new(head).chain(reader));
+        let compression = FileCompression::detect(&head);
+        let whole: BoxedReader = Box::new(Cursor::new(head).chain(reader));
         let reader = decompress(compression, whole).map_err(failed)?;
         Ok(Self { reader, compression })
     }
 }
 
-fn decompress(compression: Option<Compression>, raw: Reader) -> io::Result<Reader> {
+fn decompress(compression: Option<FileCompression>, raw: BoxedReader) -> io::Result<BoxedReader> {
     let Some(compression) = compression else { return Ok(raw) };
     let buffered = BufReader::with_capacity(COMPRESSED_READ_BYTES, raw);
     Ok(match compression {
-        Compression::Gzip => Box::new(MultiGzDecoder::new(buffered)),
-        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered)?),
-        Compression::Lz4 => Box::new(Lz4Frames::new(buffered)),
+        FileCompression::Gzip => Box::new(MultiGzDecoder::new(buffered)),
+        FileCompression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered)?),
+        FileCompression::Lz4 => Box::new(Lz4Frames::new(buffered)),
     })
 }
 
 /// All frames of an LZ4 input. The decoder answers 0 at the end of each frame, and also where the input breaks off
 /// between two blocks; the bytes it took to say so tell the two apart.
 struct Lz4Frames<R: Read> {
-    decoder: FrameDecoder<Counted<R>>,
+    decoder: FrameDecoder<CountingReader<R>>,
     /// Data came since the last end mark.
     in_frame: bool,
 }
@@ -110,7 +110,7 @@ const LZ4_EMPTY_FRAME_BYTES: u64 = 11;
 
 impl<R: Read> Lz4Frames<R> {
     fn new(reader: R) -> Self {
-        Self { decoder: FrameDecoder::new(Counted { reader, bytes: 0 }), in_frame: false }
+        Self { decoder: FrameDecoder::new(CountingReader { reader, bytes: 0 }), in_frame: false }
     }
 }
 
@@ -135,12 +135,12 @@ impl<R: Read> Read for Lz4Frames<R> {
 }
 
 /// A reader that counts.
-struct Counted<R> {
+struct CountingReader<R> {
     reader: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let bytes = self.reader.read(buf)?;
         self.bytes += bytes as u64;

@@ -8,8 +8,8 @@
 //! The magic number gives the byte order and the unit of the fraction. The modified format of A. Kuznetsov has eight
 //! more bytes in each record header. Field decoding is pcap-parser's.
 
-use super::window::Window;
-use super::{FileInterface, FrameAt, Step};
+use super::window::InputWindow;
+use super::{FileInterface, FrameRecord, ReadOutcome};
 use crate::limits::MAX_FRAME_BYTES;
 use overhead_model::frame::{Frame, LinkType};
 use pcap_parser::nom;
@@ -36,10 +36,10 @@ const LINK_TYPE_MASK: u32 = 0xffff;
 /// Length of a record's header but in the modified format.
 const USUAL_HEADER: usize = 16;
 
-type Parsed<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]>>;
+type RecordResult<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]>>;
 
 pub(super) struct LegacyReader {
-    parse: fn(&[u8]) -> Parsed<'_>,
+    parse: fn(&[u8]) -> RecordResult<'_>,
     record_header: usize,
     /// Records have the usual header of four little-endian words.
     is_usual: bool,
@@ -54,12 +54,12 @@ pub(super) fn is_magic(head: &[u8]) -> bool {
 
 impl LegacyReader {
     /// Reads the header at the start of the window and moves past it.
-    pub(super) fn open(window: &mut Window) -> Result<Self, String> {
+    pub(super) fn open(window: &mut InputWindow) -> Result<Self, String> {
         let (_, header) = parse_pcap_header(window.bytes()).map_err(|error| error.to_string())?;
         if header.version_major < FIRST_MAJOR {
             return Err(format!("pcap version {}.{}", header.version_major, header.version_minor));
         }
-        let (parse, record_header): (fn(&[u8]) -> Parsed<'_>, _) = if header.is_modified_format() {
+        let (parse, record_header): (fn(&[u8]) -> RecordResult<'_>, _) = if header.is_modified_format() {
             (parse_pcap_frame_modified, 24)
         } else if header.is_bigendian() {
             (parse_pcap_frame_be, USUAL_HEADER)
@@ -95,11 +95,13 @@ impl LegacyReader {
     }
 
     /// Reads the next record, whatever its header, or finds the end of the file.
-    pub(super) fn step(&self, window: &mut Window) -> io::Result<Step> {
+    pub(super) fn step(&self, window: &mut InputWindow) -> io::Result<ReadOutcome> {
         loop {
             let have = window.bytes().len();
             let wanted = match (self.parse)(window.bytes()) {
-                Ok((_, record)) if record.caplen <= MAX_FRAME_BYTES => return Ok(Step::Frame(self.frame(&record))),
+                Ok((_, record)) if record.caplen <= MAX_FRAME_BYTES => {
+                    return Ok(ReadOutcome::Frame(self.frame(&record)));
+                }
                 Ok((_, record)) => record.caplen as usize + self.record_header,
                 Err(nom::Err::Incomplete(nom::Needed::Size(missing))) => have.saturating_add(missing.get()),
                 Err(_) => return Ok(window.damaged("its header cannot be read")),
@@ -115,9 +117,9 @@ impl LegacyReader {
         }
     }
 
-    fn frame(&self, record: &LegacyPcapBlock<'_>) -> FrameAt {
+    fn frame(&self, record: &LegacyPcapBlock<'_>) -> FrameRecord {
         let data = self.record_header..self.record_header + record.caplen as usize;
-        FrameAt {
+        FrameRecord {
             // At most 2^32 seconds and 2^32 microseconds: below 2^63.
             time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_usec) * self.fraction_ns,
             link: self.interface[0].link,

@@ -12,11 +12,11 @@ mod pcapng;
 mod secrets;
 mod window;
 
-pub use input::Compression;
-pub use secrets::Secrets;
+pub use input::FileCompression;
+pub use secrets::DecryptionSecrets;
 
-use crate::{KernelStats, Next, Source, SourceError};
-use input::Input;
+use crate::{FrameSource, KernelStats, NextFrame, SourceError};
+use input::CaptureInput;
 use legacy::LegacyReader;
 use overhead_model::frame::{Frame, LinkType};
 use overhead_model::record::Measured;
@@ -26,23 +26,23 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::ops::Range;
 use std::path::Path;
-use window::Window;
+use window::InputWindow;
 
 /// A capture file, or standard input.
 pub struct FileSource {
     name: String,
-    compression: Option<Compression>,
-    window: Window,
+    compression: Option<FileCompression>,
+    window: InputWindow,
     format: FormatReader,
     delivered: usize,
     /// The frame that was read last, as long as it is not delivered.
-    next: Option<FrameAt>,
+    next: Option<FrameRecord>,
     end: Option<FileEnd>,
 }
 
 /// Container format of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum CaptureFormat {
     /// The tcpdump format, micro- or nanosecond, either byte order.
     Pcap,
     /// The block format of Wireshark.
@@ -118,13 +118,13 @@ enum FormatReader {
 }
 
 /// What a format reader found next. Positions are relative to the start of the window.
-enum Step {
-    Frame(FrameAt),
+enum ReadOutcome {
+    Frame(FrameRecord),
     End(Option<CutTail>),
 }
 
 /// A frame in the window.
-struct FrameAt {
+struct FrameRecord {
     time_ns: u64,
     link: LinkType,
     interface: u32,
@@ -134,7 +134,7 @@ struct FrameAt {
     record: usize,
 }
 
-impl FrameAt {
+impl FrameRecord {
     /// Returns the frame, of the bytes from the record on. One that was recorded as longer than it was is as long as what
     /// was captured of it.
     #[inline]
@@ -154,9 +154,9 @@ impl FileSource {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
-            Self::from_input("standard input", Input::stdin()?)
+            Self::from_input("standard input", CaptureInput::stdin()?)
         } else {
-            Self::from_input(&path.to_string_lossy(), Input::open(path)?)
+            Self::from_input(&path.to_string_lossy(), CaptureInput::open(path)?)
         }
     }
 
@@ -166,12 +166,12 @@ impl FileSource {
     ///
     /// As [`FileSource::open`].
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Result<Self, SourceError> {
-        Self::from_input(name, Input::new(name, Box::new(reader))?)
+        Self::from_input(name, CaptureInput::new(name, Box::new(reader))?)
     }
 
-    fn from_input(name: &str, input: Input) -> Result<Self, SourceError> {
+    fn from_input(name: &str, input: CaptureInput) -> Result<Self, SourceError> {
         let compression = input.compression;
-        let mut window = Window::new(input);
+        let mut window = InputWindow::new(input);
         let format = FormatReader::open(name, &mut window)?;
         let name = name.to_owned();
         Ok(Self { name, compression, window, format, delivered: 0, next: None, end: None })
@@ -183,15 +183,15 @@ impl FileSource {
     }
 
     /// Its container format.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> CaptureFormat {
         match self.format {
-            FormatReader::Legacy(_) => Format::Pcap,
-            FormatReader::Pcapng(_) => Format::Pcapng,
+            FormatReader::Legacy(_) => CaptureFormat::Pcap,
+            FormatReader::Pcapng(_) => CaptureFormat::Pcapng,
         }
     }
 
     /// Its compression, if any.
-    pub fn compression(&self) -> Option<Compression> {
+    pub fn compression(&self) -> Option<FileCompression> {
         self.compression
     }
 
@@ -220,14 +220,14 @@ impl FileSource {
     }
 
     /// Returns where the secrets of TLS come out that the file carries; pcap files carry none.
-    pub fn secrets(&self) -> Secrets {
+    pub fn secrets(&self) -> DecryptionSecrets {
         match &self.format {
-            FormatReader::Legacy(_) => Secrets::default(),
+            FormatReader::Legacy(_) => DecryptionSecrets::default(),
             FormatReader::Pcapng(reader) => reader.secrets(),
         }
     }
 
-    /// How the file ended; `None` until [`Next::End`] was returned.
+    /// How the file ended; `None` until [`NextFrame::End`] was returned.
     pub fn end(&self) -> Option<&FileEnd> {
         self.end.as_ref()
     }
@@ -241,15 +241,15 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// As [`Source::next_frame`].
+    /// As [`FrameSource::next_frame`].
     pub fn fill(&mut self) -> Result<bool, SourceError> {
         if self.end.is_some() || self.next.is_some() {
             return Ok(self.next.is_some());
         }
         self.window.consume(std::mem::take(&mut self.delivered));
         match self.format.step(&mut self.window) {
-            Ok(Step::Frame(at)) => self.next = Some(at),
-            Ok(Step::End(cut)) => self.end = Some(FileEnd { cut }),
+            Ok(ReadOutcome::Frame(at)) => self.next = Some(at),
+            Ok(ReadOutcome::End(cut)) => self.end = Some(FileEnd { cut }),
             Err(source) => return Err(SourceError::Read { input: self.name.clone(), source }),
         }
         Ok(self.next.is_some())
@@ -278,12 +278,12 @@ impl FileSource {
     }
 }
 
-impl Source for FileSource {
-    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+impl FrameSource for FileSource {
+    fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         self.fill()?;
-        let Some(at) = self.next.take() else { return Ok(Next::End) };
+        let Some(at) = self.next.take() else { return Ok(NextFrame::End) };
         self.delivered = at.record;
-        Ok(Next::Frame(at.frame(self.window.bytes())))
+        Ok(NextFrame::Frame(at.frame(self.window.bytes())))
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
@@ -304,7 +304,7 @@ impl fmt::Debug for FileSource {
 
 impl FormatReader {
     /// Tells the format by its magic number and reads the header.
-    fn open(name: &str, window: &mut Window) -> Result<Self, SourceError> {
+    fn open(name: &str, window: &mut InputWindow) -> Result<Self, SourceError> {
         let read = |source| SourceError::Read { input: name.to_owned(), source };
         if !window.need(input::MAGIC_BYTES).map_err(read)? {
             return Err(short_header(name, window));
@@ -335,7 +335,7 @@ impl FormatReader {
         }
     }
 
-    fn step(&mut self, window: &mut Window) -> io::Result<Step> {
+    fn step(&mut self, window: &mut InputWindow) -> io::Result<ReadOutcome> {
         match self {
             Self::Legacy(reader) => reader.step(window),
             Self::Pcapng(reader) => reader.step(window),
@@ -344,7 +344,7 @@ impl FormatReader {
 }
 
 /// Returns the error for an input that ends inside its header.
-fn short_header(name: &str, window: &Window) -> SourceError {
+fn short_header(name: &str, window: &InputWindow) -> SourceError {
     let (input, bytes) = (name.to_owned(), window.bytes().len() as u64);
     match window.failure() {
         Some(reason) => SourceError::HeaderDamaged { input, reason: reason.to_owned() },
@@ -353,7 +353,7 @@ fn short_header(name: &str, window: &Window) -> SourceError {
     }
 }
 
-fn bad_header(name: &str, window: &Window, cut: &CutTail) -> SourceError {
+fn bad_header(name: &str, window: &InputWindow, cut: &CutTail) -> SourceError {
     match &cut.reason {
         CutReason::Incomplete { .. } | CutReason::Compression(_) => short_header(name, window),
         CutReason::Damaged(reason) => SourceError::HeaderDamaged { input: name.to_owned(), reason: reason.clone() },

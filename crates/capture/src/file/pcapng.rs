@@ -4,11 +4,11 @@
 //! link type and clock; packet blocks refer to them by number. The rare description blocks are decoded by pcap-parser.
 //! Packet blocks and clocks are decoded here, for the reasons in `docs/adr/0001-capture-file-reader.md`.
 
-use super::bytes::Order;
-use super::clock::Clock;
-use super::secrets::Secrets;
-use super::window::Window;
-use super::{CutTail, FileInterface, FrameAt, Step};
+use super::bytes::ByteOrder;
+use super::clock::InterfaceClock;
+use super::secrets::DecryptionSecrets;
+use super::window::InputWindow;
+use super::{CutTail, FileInterface, FrameRecord, ReadOutcome};
 use crate::limits::{
     MAX_DESCRIPTION_BLOCK_BYTES, MAX_INTERFACE_NAME_BYTES, MAX_INTERFACES, MAX_PACKET_BLOCK_BYTES,
     MAX_SECRETS_BLOCK_BYTES,
@@ -43,19 +43,16 @@ const SMALLEST_BLOCK: u32 = 12;
 /// Microseconds, where the file does not say.
 const DEFAULT_RESOLUTION: u8 = 6;
 
-/// What is wrong with a block; the text for [`super::CutReason::Damaged`].
-type Damage = String;
-
 #[derive(Default)]
 pub(super) struct PcapngReader {
-    order: Order,
+    order: ByteOrder,
     interfaces: Vec<FileInterface>,
-    clocks: Vec<Clock>,
+    clocks: Vec<InterfaceClock>,
     /// Index of the current section's first interface.
     section: usize,
     /// Last drop count of each interface that has one.
     drops: BTreeMap<usize, u64>,
-    secrets: Secrets,
+    secrets: DecryptionSecrets,
     /// Comment of the first section.
     comment: Option<String>,
     /// Time of the last frame, for frames without.
@@ -64,7 +61,7 @@ pub(super) struct PcapngReader {
 
 /// A block's type and length.
 #[derive(Clone, Copy)]
-struct Head {
+struct BlockHeader {
     kind: u32,
     bytes: u32,
 }
@@ -82,15 +79,15 @@ impl PcapngReader {
         self.comment.as_deref()
     }
 
-    pub(super) fn secrets(&self) -> Secrets {
+    pub(super) fn secrets(&self) -> DecryptionSecrets {
         self.secrets.clone()
     }
 
     /// Reads the first section header; says what is wrong if it cannot be read.
-    pub(super) fn open(&mut self, window: &mut Window) -> io::Result<Option<CutTail>> {
+    pub(super) fn open(&mut self, window: &mut InputWindow) -> io::Result<Option<CutTail>> {
         Ok(match self.block(window)? {
-            Some(Step::End(cut)) => cut,
-            Some(Step::Frame(_)) | None => None,
+            Some(ReadOutcome::End(cut)) => cut,
+            Some(ReadOutcome::Frame(_)) | None => None,
         })
     }
 
@@ -114,7 +111,7 @@ impl PcapngReader {
         Some((frame.frame(block), rest))
     }
 
-    pub(super) fn step(&mut self, window: &mut Window) -> io::Result<Step> {
+    pub(super) fn step(&mut self, window: &mut InputWindow) -> io::Result<ReadOutcome> {
         loop {
             if let Some(step) = self.block(window)? {
                 return Ok(step);
@@ -123,7 +120,7 @@ impl PcapngReader {
     }
 
     /// Reads one block; `None` when it was not a packet.
-    fn block(&mut self, window: &mut Window) -> io::Result<Option<Step>> {
+    fn block(&mut self, window: &mut InputWindow) -> io::Result<Option<ReadOutcome>> {
         if !window.need(SMALLEST_BLOCK as usize)? {
             return Ok(Some(window.end(u64::from(SMALLEST_BLOCK))));
         }
@@ -148,7 +145,7 @@ impl PcapngReader {
     }
 
     /// Reads a block that the window holds as a whole.
-    fn whole_block(&mut self, window: &mut Window, head: Head) -> Option<Step> {
+    fn whole_block(&mut self, window: &mut InputWindow, head: BlockHeader) -> Option<ReadOutcome> {
         let block = window.bytes().get(..head.bytes as usize).unwrap_or_default();
         if self.order.u32(block, block.len() - 4) != Some(head.bytes) {
             return Some(window.damaged("a block whose two lengths differ"));
@@ -164,7 +161,7 @@ impl PcapngReader {
             kind => match self.packet(kind, block) {
                 Ok(frame) => {
                     self.time_ns = frame.time_ns;
-                    return Some(Step::Frame(frame));
+                    return Some(ReadOutcome::Frame(frame));
                 }
                 Err(damage) => Err(damage),
             },
@@ -179,9 +176,9 @@ impl PcapngReader {
     }
 
     /// Type and length of the block that starts here. A section header brings its own byte order.
-    fn head(&mut self, bytes: &[u8]) -> Result<Head, Damage> {
+    fn head(&mut self, bytes: &[u8]) -> Result<BlockHeader, String> {
         if bytes.starts_with(&MAGIC) {
-            self.order = [Order::Little, Order::Big]
+            self.order = [ByteOrder::Little, ByteOrder::Big]
                 .into_iter()
                 .find(|order| order.u32(bytes, 8) == Some(BYTE_ORDER))
                 .ok_or("a section header without the byte-order magic")?;
@@ -191,11 +188,11 @@ impl PcapngReader {
         if bytes < SMALLEST_BLOCK || !bytes.is_multiple_of(4) {
             return Err(format!("a block length of {bytes}"));
         }
-        Ok(Head { kind, bytes })
+        Ok(BlockHeader { kind, bytes })
     }
 
     /// Moves past a block of a type that holds no packets, of whatever length.
-    fn skip(&mut self, window: &mut Window, head: Head) -> io::Result<Option<Step>> {
+    fn skip(&mut self, window: &mut InputWindow, head: BlockHeader) -> io::Result<Option<ReadOutcome>> {
         let offset = window.offset();
         if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
             let there = window.offset() + window.bytes().len() as u64 - offset;
@@ -209,7 +206,7 @@ impl PcapngReader {
     }
 
     /// Section 4.1 of the draft.
-    fn section_header(&mut self, block: &[u8]) -> Result<(), Damage> {
+    fn section_header(&mut self, block: &[u8]) -> Result<(), String> {
         let header = parsed(parse_sectionheaderblock(block), "a section header")?;
         if header.major_version != MAJOR {
             return Err(format!("pcapng version {}.{}", header.major_version, header.minor_version));
@@ -223,13 +220,13 @@ impl PcapngReader {
     }
 
     /// Section 4.2.
-    fn interface_description(&mut self, block: &[u8]) -> Result<(), Damage> {
+    fn interface_description(&mut self, block: &[u8]) -> Result<(), String> {
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err(format!("more than {MAX_INTERFACES} interfaces"));
         }
         let parse = match self.order {
-            Order::Little => parse_interfacedescriptionblock_le,
-            Order::Big => parse_interfacedescriptionblock_be,
+            ByteOrder::Little => parse_interfacedescriptionblock_le,
+            ByteOrder::Big => parse_interfacedescriptionblock_be,
         };
         let interface = parsed(parse(block), "an interface description")?;
         self.clocks.push(self.clock(&interface));
@@ -241,17 +238,17 @@ impl PcapngReader {
 
     /// Returns the clock that the options describe. pcap-parser decodes `if_tsoffset` as little-endian in every section and
     /// has no powers of two, so its own fields are not used.
-    fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> Clock {
+    fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> InterfaceClock {
         let resolution = option(&interface.options, OptionCode::IfTsresol).and_then(|value| value.first().copied());
         let offset_s = option(&interface.options, OptionCode::IfTsoffset).and_then(|value| self.order.u64(value, 0));
-        Clock::new(resolution.unwrap_or(DEFAULT_RESOLUTION), offset_s.unwrap_or(0).cast_signed())
+        InterfaceClock::new(resolution.unwrap_or(DEFAULT_RESOLUTION), offset_s.unwrap_or(0).cast_signed())
     }
 
     /// Section 4.6. The counts run from the start of the capture, so the last block of an interface stands.
-    fn interface_statistics(&mut self, block: &[u8]) -> Result<(), Damage> {
+    fn interface_statistics(&mut self, block: &[u8]) -> Result<(), String> {
         let parse = match self.order {
-            Order::Little => parse_interfacestatisticsblock_le,
-            Order::Big => parse_interfacestatisticsblock_be,
+            ByteOrder::Little => parse_interfacestatisticsblock_le,
+            ByteOrder::Big => parse_interfacestatisticsblock_be,
         };
         let statistics = parsed(parse(block), "an interface statistics block")?;
         let interface = self.interface(statistics.if_id)?;
@@ -275,7 +272,7 @@ impl PcapngReader {
         }
     }
 
-    fn packet(&self, kind: u32, block: &[u8]) -> Result<FrameAt, Damage> {
+    fn packet(&self, kind: u32, block: &[u8]) -> Result<FrameRecord, String> {
         let frame = match kind {
             ENHANCED_PACKET => self.enhanced_packet(block),
             OBSOLETE_PACKET => self.obsolete_packet(block),
@@ -285,25 +282,25 @@ impl PcapngReader {
     }
 
     /// Section 4.3: interface u32, time high u32, time low u32, captured u32, original u32, data, options.
-    fn enhanced_packet(&self, block: &[u8]) -> Option<Result<FrameAt, Damage>> {
+    fn enhanced_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
         Some(self.timed_packet(block, self.order.u32(block, 8)?))
     }
 
     /// Appendix A: as the enhanced packet, with interface u16, drops u16 in place of the first field.
-    fn obsolete_packet(&self, block: &[u8]) -> Option<Result<FrameAt, Damage>> {
+    fn obsolete_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
         Some(self.timed_packet(block, u32::from(self.order.u16(block, 8)?)))
     }
 
-    fn timed_packet(&self, block: &[u8], interface: u32) -> Result<FrameAt, Damage> {
+    fn timed_packet(&self, block: &[u8], interface: u32) -> Result<FrameRecord, String> {
         let field = |at| self.order.u32(block, at).unwrap_or_default();
         let interface = self.interface(interface)?;
         let clock = self.clocks.get(interface).copied().ok_or("an interface without clock")?;
         let time_ns = clock.ns(u64::from(field(12)) << 32 | u64::from(field(16)));
-        self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameAt { time_ns, ..frame })
+        self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameRecord { time_ns, ..frame })
     }
 
     /// Section 4.4: original u32, data; the captured length is what interface 0 lets through.
-    fn simple_packet(&self, block: &[u8]) -> Option<Result<FrameAt, Damage>> {
+    fn simple_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
         let original = self.order.u32(block, 8)?;
         let interface = match self.interface(0) {
             Ok(interface) => interface,
@@ -323,13 +320,13 @@ impl PcapngReader {
         data: usize,
         captured: u32,
         original: u32,
-    ) -> Result<FrameAt, Damage> {
+    ) -> Result<FrameRecord, String> {
         let end = data.saturating_add(captured as usize);
         if end > block.len() - 4 {
             return Err(format!("a packet of {captured} bytes in a block of {}", block.len()));
         }
         let link = self.interfaces.get(interface).ok_or("an interface without link type")?.link;
-        Ok(FrameAt {
+        Ok(FrameRecord {
             time_ns: self.time_ns,
             link,
             interface: interface as u32,
@@ -340,7 +337,7 @@ impl PcapngReader {
     }
 
     /// Index over all sections of an interface of the current one.
-    fn interface(&self, number: u32) -> Result<usize, Damage> {
+    fn interface(&self, number: u32) -> Result<usize, String> {
         let index = self.section.saturating_add(number as usize);
         if index < self.interfaces.len() {
             Ok(index)
@@ -351,7 +348,7 @@ impl PcapngReader {
 }
 
 /// The result of a pcap-parser function on a block that the window holds as a whole.
-fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, Damage> {
+fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, String> {
     match result {
         Ok((_, block)) => Ok(block),
         Err(nom::Err::Incomplete(_) | nom::Err::Error(_) | nom::Err::Failure(_)) => {
@@ -372,11 +369,11 @@ fn name(value: &[u8]) -> String {
 }
 
 /// An end found while skipping, told from where the skipped block started.
-fn moved_back(end: Step, offset: u64, there: u64, wanted: u32) -> Step {
+fn moved_back(end: ReadOutcome, offset: u64, there: u64, wanted: u32) -> ReadOutcome {
     use super::CutReason;
     let reason = match end {
-        Step::End(Some(CutTail { reason: reason @ CutReason::Compression(_), .. })) => reason,
-        Step::End(_) | Step::Frame(_) => CutReason::Incomplete { wanted: u64::from(wanted) },
+        ReadOutcome::End(Some(CutTail { reason: reason @ CutReason::Compression(_), .. })) => reason,
+        ReadOutcome::End(_) | ReadOutcome::Frame(_) => CutReason::Incomplete { wanted: u64::from(wanted) },
     };
-    Step::End(Some(CutTail { offset, bytes: Some(there), reason }))
+    ReadOutcome::End(Some(CutTail { offset, bytes: Some(there), reason }))
 }

@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Key logs that a file carries (pcapng decryption secrets), as far as it was read. A handle of its own, so that the
 /// secrets before a frame can be had while the frame is borrowed.
 #[derive(Clone, Default)]
-pub struct Secrets(Arc<Held>);
+pub struct DecryptionSecrets(Arc<PendingSecrets>);
 
 #[derive(Default)]
-struct Held {
+struct PendingSecrets {
     /// There is something: asked for before each frame.
     any: AtomicBool,
     text: Mutex<Vec<u8>>,
 }
 
-impl Secrets {
+impl DecryptionSecrets {
     /// Returns what was read and not taken before: whole lines, empty where there is nothing new.
     #[inline]
     pub fn take(&self) -> Vec<u8> {
@@ -40,7 +40,7 @@ impl Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for DecryptionSecrets {
     /// Secrets are not to get into logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")

@@ -1,13 +1,13 @@
 //! A stretch of the input in one piece, moving forward.
 
-use super::input::Input;
-use super::{Compression, CutReason, CutTail, Step};
+use super::input::CaptureInput;
+use super::{CutReason, CutTail, FileCompression, ReadOutcome};
 use crate::limits::WINDOW_BYTES;
 use std::io::{self, Read};
 
 /// The bytes from the current record on, as far as they were read.
-pub(super) struct Window {
-    input: Input,
+pub(super) struct InputWindow {
+    input: CaptureInput,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -18,8 +18,8 @@ pub(super) struct Window {
     failure: Option<String>,
 }
 
-impl Window {
-    pub(super) fn new(input: Input) -> Self {
+impl InputWindow {
+    pub(super) fn new(input: CaptureInput) -> Self {
         Self { input, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0, offset: 0, ended: false, failure: None }
     }
 
@@ -105,23 +105,23 @@ impl Window {
     }
 
     /// The end of the input, reached where a record of at least `wanted` bytes was to start.
-    pub(super) fn end(&self, wanted: u64) -> Step {
+    pub(super) fn end(&self, wanted: u64) -> ReadOutcome {
         let bytes = self.bytes().len() as u64;
         let reason = match &self.failure {
             Some(why) => CutReason::Compression(why.clone()),
-            None if bytes == 0 => return Step::End(None),
+            None if bytes == 0 => return ReadOutcome::End(None),
             None => CutReason::Incomplete { wanted },
         };
-        Step::End(Some(CutTail { offset: self.offset, bytes: Some(bytes), reason }))
+        ReadOutcome::End(Some(CutTail { offset: self.offset, bytes: Some(bytes), reason }))
     }
 
     /// The end of what can be read, because the current record makes no sense.
-    pub(super) fn damaged(&self, why: impl Into<String>) -> Step {
-        Step::End(Some(CutTail { offset: self.offset, bytes: None, reason: CutReason::Damaged(why.into()) }))
+    pub(super) fn damaged(&self, why: impl Into<String>) -> ReadOutcome {
+        ReadOutcome::End(Some(CutTail { offset: self.offset, bytes: None, reason: CutReason::Damaged(why.into()) }))
     }
 }
 
-fn complaint(compression: Compression, error: &io::Error) -> String {
+fn complaint(compression: FileCompression, error: &io::Error) -> String {
     let name = compression.name();
     if error.kind() == io::ErrorKind::UnexpectedEof {
         format!("the {name} stream breaks off")

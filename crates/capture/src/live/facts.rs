@@ -24,18 +24,18 @@ pub fn interface_facts(name: &str, namespace: Option<&NetworkNamespace>) -> Inte
 
 /// The same in the namespace that this thread is in; `None` without such an interface.
 fn facts_here(name: &str) -> Option<Interface> {
-    let asked = Asked::of(name)?;
+    let asked = InterfaceQuery::of(name)?;
     Some(Interface { name: name.to_owned(), mtu: asked.mtu(), driver: asked.driver(), offloads: asked.offloads() })
 }
 
 /// Returns whether the kernel has a network interface of this name.
 pub(super) fn is_network(name: &str) -> bool {
-    Asked::of(name).is_some_and(|asked| asked.kind().is_some())
+    InterfaceQuery::of(name).is_some_and(|asked| asked.kind().is_some())
 }
 
 /// Returns whether all that an interface sends comes back in by it.
 pub(super) fn is_loopback(name: &str) -> bool {
-    Asked::of(name).and_then(|asked| asked.kind()) == Some(libc::ARPHRD_LOOPBACK)
+    InterfaceQuery::of(name).and_then(|asked| asked.kind()) == Some(libc::ARPHRD_LOOPBACK)
 }
 
 /// Leaves what goes out to the kernel: on loopback the same comes in, which is the copy that libpcap hands on. It drops the
@@ -72,12 +72,12 @@ struct EthtoolDriver {
 }
 
 /// An interface, and the socket by which the kernel is asked about it (netdevice(7)).
-struct Asked {
+struct InterfaceQuery {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
-impl Asked {
+impl InterfaceQuery {
     /// `None` for what cannot be a name, and without a socket.
     fn of(interface: &str) -> Option<Self> {
         let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).ok()?.into();

@@ -5,9 +5,9 @@
 //! which immediate mode (`TPACKET_V2`) would cost. libpcap's own timeout does not end a wait on an idle interface, so
 //! waiting is done here: the capture does not block, and `poll` waits for the ring or for a [`StopHandle`].
 
-mod background;
 mod error;
 mod facts;
+mod idle_priority;
 mod interfaces;
 mod link_state;
 mod memory;
@@ -15,20 +15,20 @@ mod namespace;
 mod ring;
 mod stop;
 
-pub use background::Background;
 pub use facts::interface_facts;
+pub use idle_priority::IdlePriority;
 pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
 pub use memory::return_large_blocks;
 pub use namespace::NetworkNamespace;
-pub use stop::{Stop, StopHandle};
+pub use stop::{StopHandle, StopSignal};
 
 use crate::limits::{DEFAULT_BUFFER_BYTES, DEFAULT_SNAPLEN};
-use crate::{KernelFilter, KernelStats, Next, Source, SourceError, Totals};
+use crate::{FrameSource, KernelFilter, KernelStats, LiveTotals, NextFrame, SourceError};
 use link_state::{LinkState, bound_interface};
 use overhead_model::frame::{Frame, LinkType};
 use overhead_model::record::Measured;
 use pcap::{Active, Capture, Linktype, Precision, Stat};
-use ring::{Ahead, Ring};
+use ring::{PacketRing, RingAdvance, RingFrame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ use stop::now_ns;
 
 /// A ring block is handed over this long after its first packet at the latest, in milliseconds.
 const RETIRE_MS: i32 = 10;
-/// Longest wait for a frame before [`Next::Idle`] is returned.
+/// Longest wait for a frame before [`NextFrame::Idle`] is returned.
 const WAIT: Duration = Duration::from_millis(100);
 /// After a stop, frames from before it may still come in for this long: several times [`RETIRE_MS`].
 const DRAIN: Duration = Duration::from_millis(50);
@@ -89,18 +89,18 @@ impl LiveOptions {
 pub struct LiveSource {
     interface: String,
     /// Read in place of libpcap, where it can be. Before `capture`, whose it is.
-    ring: Option<Ring>,
+    ring: Option<PacketRing>,
     capture: Capture<Active>,
     link: LinkType,
     filter: Option<String>,
-    stop: Stop,
+    stop: StopSignal,
     /// When a stop was first seen.
     stopping: Option<Instant>,
     /// The last call found nothing, so the next one waits first.
     waits: bool,
     /// Whether the interface is up, where the ring is read here: libpcap looks for itself.
     state: LinkState,
-    totals: Totals,
+    totals: LiveTotals,
     kernel: KernelStats,
     last_stat: Stat,
     /// Looks at the kernel's counters since the last frame was captured: when, Unix nanoseconds, and what they were.
@@ -134,8 +134,9 @@ impl LiveSource {
         let is_once = !facts::is_loopback(name) || facts::ignore_outgoing(&capture);
         let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
         let is_plain = is_once && link == LinkType::ETHERNET && name != ANY;
-        let ring = if is_plain { Ring::of(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
-        let stop = Stop::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
+        let ring =
+            if is_plain { PacketRing::of(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
+        let stop = StopSignal::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
         Ok(Self {
             interface: name.clone(),
             ring,
@@ -146,7 +147,7 @@ impl LiveSource {
             stopping: None,
             waits: false,
             state: LinkState::default(),
-            totals: Totals::default(),
+            totals: LiveTotals::default(),
             kernel: KernelStats::default(),
             last_stat: Stat { received: 0, dropped: 0, if_dropped: 0 },
             looks: VecDeque::new(),
@@ -155,7 +156,7 @@ impl LiveSource {
     }
 
     /// Returns what was delivered so far.
-    pub fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &LiveTotals {
         &self.totals
     }
 
@@ -248,7 +249,7 @@ impl LiveSource {
         self.close_window(self.totals.last_ns.unwrap_or(0));
     }
 
-    /// Keeps the counters of the first look at or behind `end_ns`. Where they cannot be read, [`Source::kernel`] says why.
+    /// Keeps the counters of the first look at or behind `end_ns`. Where they cannot be read, [`FrameSource::kernel`] says why.
     fn close_window(&mut self, end_ns: u64) {
         if self.at_end.is_none() && self.count().is_ok() {
             let look = self.looks.iter().find(|(at_ns, _)| *at_ns >= end_ns);
@@ -257,20 +258,13 @@ impl LiveSource {
     }
 }
 
-/// What there was in the ring.
-enum RingFound<'a> {
-    /// A frame: its time, its original length, and what was captured of it.
-    Frame(u64, u32, &'a [u8]),
-    Nothing,
-}
-
-impl Source for LiveSource {
-    /// Returns [`Next::Idle`] at once when the ring has run empty, then after every tenth of a second without a frame.
+impl FrameSource for LiveSource {
+    /// Returns [`NextFrame::Idle`] at once when the ring has run empty, then after every tenth of a second without a frame.
     /// After a stop, frames from before it are still delivered; the end comes within a twentieth of a second.
     ///
     /// An interface that goes down has no frames, and has them again when it is up. One that was removed is
     /// [`SourceError::InterfaceRemoved`], after all frames from before.
-    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+    fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         if self.waits {
             self.wait().map_err(|error| error::live(&self.interface, &pcap::Error::PcapError(error.to_string())))?;
         }
@@ -281,45 +275,46 @@ impl Source for LiveSource {
         }
         // What was captured before it went down is in the ring by now.
         let is_removed = self.state.is_down_for(DRAIN) && bound_interface(&self.capture).is_none();
-        let ahead = self.ring.as_mut().map(Ring::advance);
-        if ahead == Some(Ahead::Unreadable) {
+        let ahead = self.ring.as_mut().map(PacketRing::advance);
+        if ahead == Some(RingAdvance::Unreadable) {
             self.ring = None;
         }
         let next = match &mut self.ring {
-            Some(ring) if ahead == Some(Ahead::Frame) => {
-                let frame = ring.frame();
-                RingFound::Frame(frame.time_ns, frame.original_len, frame.bytes)
-            }
-            Some(_) => RingFound::Nothing,
+            Some(ring) if ahead == Some(RingAdvance::Frame) => Some(ring.frame()),
+            Some(_) => None,
             None => match self.capture.next_packet() {
-                Ok(packet) => RingFound::Frame(time_ns(&packet.header.ts), packet.header.len, packet.data),
-                Err(pcap::Error::TimeoutExpired) => RingFound::Nothing,
-                Err(pcap::Error::NoMorePackets) => return Ok(Next::End),
+                Ok(packet) => Some(RingFrame {
+                    time_ns: time_ns(&packet.header.ts),
+                    original_len: packet.header.len,
+                    bytes: packet.data,
+                }),
+                Err(pcap::Error::TimeoutExpired) => None,
+                Err(pcap::Error::NoMorePackets) => return Ok(NextFrame::End),
                 Err(error) => return Err(error::live(&self.interface, &error)),
             },
         };
         match next {
-            RingFound::Frame(time_ns, original_len, bytes) => {
+            Some(RingFrame { time_ns, original_len, bytes }) => {
                 // Frames from before it went down are read after it.
                 if self.waits && self.state.is_down_for(DRAIN) {
                     self.state.is_up();
                 }
                 self.waits = false;
                 if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
-                    return Ok(Next::End);
+                    return Ok(NextFrame::End);
                 }
                 let original_len = original_len.max(bytes.len() as u32);
                 let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes };
                 self.totals.add(&frame);
-                Ok(Next::Frame(frame))
+                Ok(NextFrame::Frame(frame))
             }
-            RingFound::Nothing => {
+            None => {
                 if is_removed {
                     return Err(SourceError::InterfaceRemoved { interface: self.interface.clone() });
                 }
                 self.waits = true;
                 let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
-                Ok(if drained { Next::End } else { Next::Idle })
+                Ok(if drained { NextFrame::End } else { NextFrame::Idle })
             }
         }
     }

@@ -48,8 +48,8 @@ const BLOCK_FIRST: usize = 16;
 
 /// What there is next in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ahead {
-    /// A frame: see [`Ring::frame`].
+pub(super) enum RingAdvance {
+    /// A frame: see [`PacketRing::frame`].
     Frame,
     /// Nothing for now.
     Nothing,
@@ -67,8 +67,8 @@ pub(super) struct RingFrame<'a> {
 
 /// The ring of an Ethernet interface.
 #[derive(Debug)]
-pub(super) struct Ring {
-    blocks: Blocks,
+pub(super) struct PacketRing {
+    blocks: RingBlocks,
     /// The block that is being read, or is to be read next.
     block: usize,
     /// It is ours.
@@ -77,7 +77,7 @@ pub(super) struct Ring {
     left: u32,
     /// Where the next of them stands.
     next: usize,
-    current: BlockPlace,
+    current: BlockFrame,
     /// Blocks have been seen to be as long as they should be.
     is_proven: bool,
     tries: u32,
@@ -89,14 +89,14 @@ pub(super) struct Ring {
 
 /// The frame that was read last, in its block.
 #[derive(Clone, Copy, Debug, Default)]
-struct BlockPlace {
+struct BlockFrame {
     time_ns: u64,
     original_len: u32,
     start: usize,
     end: usize,
 }
 
-impl Ring {
+impl PacketRing {
     /// Maps the ring of a capture on Ethernet that was opened with a buffer of so many bytes, and has had its filter since
     /// `since_ns`. `None` where the ring is not as expected.
     pub fn of(capture: &Capture<Active>, buffer_bytes: u32, snaplen: u32, since_ns: u64) -> Option<Self> {
@@ -104,14 +104,14 @@ impl Ring {
         if version(socket) != Some(TPACKET_V3) {
             return None;
         }
-        let blocks = Blocks::map(socket, (buffer_bytes as usize).div_ceil(BLOCK)).ok()?;
+        let blocks = RingBlocks::map(socket, (buffer_bytes as usize).div_ceil(BLOCK)).ok()?;
         Some(Self {
             blocks,
             block: 0,
             is_held: false,
             left: 0,
             next: 0,
-            current: BlockPlace::default(),
+            current: BlockFrame::default(),
             is_proven: false,
             tries: 0,
             since_ns,
@@ -122,31 +122,31 @@ impl Ring {
 
     /// Moves to the next frame.
     #[inline]
-    pub fn advance(&mut self) -> Ahead {
+    pub fn advance(&mut self) -> RingAdvance {
         loop {
             while self.left > 0 {
                 self.left -= 1;
                 if self.read() {
-                    return Ahead::Frame;
+                    return RingAdvance::Frame;
                 }
             }
             let ahead = self.turn();
-            if ahead != Ahead::Frame {
+            if ahead != RingAdvance::Frame {
                 return ahead;
             }
         }
     }
 
-    /// Returns the frame that [`Ring::advance`] moved to.
+    /// Returns the frame that [`PacketRing::advance`] moved to.
     #[inline]
     pub fn frame(&mut self) -> RingFrame<'_> {
-        let BlockPlace { time_ns, original_len, start, end } = self.current;
+        let BlockFrame { time_ns, original_len, start, end } = self.current;
         let bytes = self.blocks.bytes(self.block).and_then(|bytes| bytes.get(start..end)).unwrap_or_default();
         RingFrame { time_ns, original_len, bytes }
     }
 
     /// Gives the block back, and takes the next one.
-    fn turn(&mut self) -> Ahead {
+    fn turn(&mut self) -> RingAdvance {
         if std::mem::take(&mut self.is_held) {
             self.blocks.give_back(self.block);
             self.block = self.blocks.after(self.block);
@@ -155,7 +155,7 @@ impl Ring {
             // The kernel begins the next block as soon as it has given one away.
             if self.blocks.word(self.blocks.after(self.block), BLOCK_VERSION) != TPACKET_V3 {
                 self.tries += 1;
-                return if self.tries > TRIES { Ahead::Unreadable } else { Ahead::Nothing };
+                return if self.tries > TRIES { RingAdvance::Unreadable } else { RingAdvance::Nothing };
             }
             self.is_proven = true;
         }
@@ -163,11 +163,11 @@ impl Ring {
             if self.since_ns > 0 && self.opened.elapsed() > UNFILTERED {
                 self.since_ns = 0;
             }
-            return Ahead::Nothing;
+            return RingAdvance::Nothing;
         };
         (self.left, self.next) = (word(bytes, BLOCK_FRAMES), word(bytes, BLOCK_FIRST) as usize);
         self.is_held = true;
-        Ahead::Frame
+        RingAdvance::Frame
     }
 
     /// Reads the headers of the next frame, and puts its VLAN tag back where the kernel took it out. False for a frame that
@@ -179,7 +179,7 @@ impl Ring {
         let word = |at: usize| word(header, at);
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let start = self.next + usize::from(half(24));
-        let mut place = BlockPlace {
+        let mut place = BlockFrame {
             time_ns: u64::from(word(4)) * 1_000_000_000 + u64::from(word(8)),
             original_len: word(16),
             start,
@@ -201,7 +201,7 @@ impl Ring {
     }
 }
 
-impl BlockPlace {
+impl BlockFrame {
     /// Moves the addresses towards the start of the block and puts the tag behind them; the kernel leaves room for that.
     #[cold]
     fn put_back(&mut self, block: &mut [u8], protocol: u16, tag: u16) {
@@ -247,15 +247,15 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 /// The ring's memory, which the kernel writes to as well.
 #[derive(Debug)]
-struct Blocks {
+struct RingBlocks {
     start: NonNull<u8>,
     count: usize,
 }
 
-// SAFETY: the memory is not bound to a thread, and `Blocks` is the only way to it here.
-unsafe impl Send for Blocks {}
+// SAFETY: the memory is not bound to a thread, and `RingBlocks` is the only way to it here.
+unsafe impl Send for RingBlocks {}
 
-impl Blocks {
+impl RingBlocks {
     fn map(socket: RawFd, count: usize) -> io::Result<Self> {
         let (length, access) = (count.max(1) * BLOCK, libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new mapping, at a place that the kernel chooses. It refuses a length that is not the ring's.
@@ -290,7 +290,7 @@ impl Blocks {
         }
         // SAFETY: the block lies within the mapping, which lives as long as `self`, and is aligned as bytes are. It is ours:
         // the kernel does not touch it until its status changes, which takes `&mut self` too. libpcap has the same memory
-        // mapped, and touches it when it is asked for a frame, which nobody does while there is a `Ring`.
+        // mapped, and touches it when it is asked for a frame, which nobody does while there is a `PacketRing`.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(block * BLOCK), BLOCK) })
     }
 
@@ -308,7 +308,7 @@ impl Blocks {
     }
 }
 
-impl Drop for Blocks {
+impl Drop for RingBlocks {
     fn drop(&mut self) {
         // SAFETY: mapped in `map` with this length, and nothing borrows from it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * BLOCK) };

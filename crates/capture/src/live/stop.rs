@@ -41,9 +41,9 @@ pub(super) fn now_ns() -> u64 {
 
 /// The capture's end of its [`StopHandle`]s.
 #[derive(Debug)]
-pub struct Stop(StopHandle);
+pub struct StopSignal(StopHandle);
 
-impl Stop {
+impl StopSignal {
     /// Returns one that nobody has used yet.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 // Helpers of tests, which fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use overhead_capture::{FileEnd, FileSource, Next, Source, SourceError};
+use overhead_capture::{FileEnd, FileSource, FrameSource, NextFrame, SourceError};
 use overhead_model::Frame;
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -140,12 +140,12 @@ pub fn drain(mut source: FileSource) -> (Vec<Owned>, FileEnd, FileSource) {
     let mut frames = Vec::new();
     loop {
         match source.next_frame().unwrap() {
-            Next::Frame(frame) => frames.push(kept(&frame)),
-            Next::Idle => panic!("a file is never idle"),
-            Next::End => break,
+            NextFrame::Frame(frame) => frames.push(kept(&frame)),
+            NextFrame::Idle => panic!("a file is never idle"),
+            NextFrame::End => break,
         }
     }
-    assert!(matches!(source.next_frame(), Ok(Next::End)), "the end is final");
+    assert!(matches!(source.next_frame(), Ok(NextFrame::End)), "the end is final");
     let end = source.end().unwrap().clone();
     (frames, end, source)
 }

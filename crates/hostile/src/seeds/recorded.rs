@@ -2,7 +2,7 @@
 
 use super::{LONGEST, raw_frame, stored_block};
 use crate::conversation::{Conversation, Cut, Turn};
-use overhead_capture::{FileSource, Next, PcapngWriter, Source, WriterOptions};
+use overhead_capture::{FileSource, FrameSource, NextFrame, PcapngWriter, WriterOptions};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{
     ConnectionSummary, Frame, LinkType, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, System, Tally,
@@ -82,7 +82,7 @@ fn at(path: &Path, error: impl Display) -> String {
 
 fn each_frame(capture: &Path, mut take: impl FnMut(&Frame<'_>)) -> Result<(), String> {
     let mut source = FileSource::open(capture).map_err(|error| at(capture, error))?;
-    while let Next::Frame(frame) = source.next_frame().map_err(|error| at(capture, error))? {
+    while let NextFrame::Frame(frame) = source.next_frame().map_err(|error| at(capture, error))? {
         take(&frame);
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! The record of a window, of the processes that what was captured belongs to.
 
-use super::{Counters, text};
-use crate::convert::{Context, CountedProcesses, SOCKET, SOFTIRQ};
+use super::{KernelCounters, text};
+use crate::convert::{CountedProcesses, RecordContext, SOCKET, SOFTIRQ};
 use crate::error::{Error, ports_in_words};
-use crate::options::{ProcessSelection, Role};
-use crate::ownership::{Captured, Ownership};
+use crate::options::{ProcessRole, ProcessSelection};
+use crate::ownership::{CapturedConnection, Ownership};
 use crate::skeleton::types;
-use crate::snapshot::{self, SlotSums, Snapshot};
+use crate::snapshot::{self, CounterSnapshot, SlotSums};
 use libbpf_rs::MapCore;
 use overhead_model::record::{self, ProtocolCounters};
 use overhead_model::{Measured, Protocol};
@@ -21,24 +21,24 @@ const LIMIT: f64 = 0.1;
 const NAMED: usize = 3;
 
 /// A window that has ended, and all that is known of it.
-struct EndedWindow<'counters> {
-    counters: &'counters Counters,
-    context: Context<'counters>,
-    start: &'counters Snapshot,
-    last: &'counters Snapshot,
+struct MeasuredWindow<'counters> {
+    counters: &'counters KernelCounters,
+    context: RecordContext<'counters>,
+    start: &'counters CounterSnapshot,
+    last: &'counters CounterSnapshot,
     /// What was captured is of several protocols: what there is to say is said of each.
     several: bool,
     remarks: Vec<String>,
 }
 
-impl Counters {
-    /// The record of the window that [`Counters::stop`] ended, of the processes that own what was captured in it. Others that
-    /// use the same ports are left out; [`Counters::warnings`] names them.
+impl KernelCounters {
+    /// The record of the window that [`KernelCounters::mark_end`] ended, of the processes that own what was captured in it. Others that
+    /// use the same ports are left out; [`KernelCounters::warnings`] names them.
     ///
     /// # Errors
     ///
     /// [`Error::NotBegun`] without a window.
-    pub fn attribute(&mut self, captured: &[Captured]) -> Result<record::Counters, Error> {
+    pub fn attribute(&mut self, captured: &[CapturedConnection]) -> Result<record::Counters, Error> {
         let table = snapshot::connections(&self.programs);
         let most = self.programs.connections.max_entries();
         let ownership = Ownership::of(captured, &table, self.options.network_namespace, most);
@@ -61,8 +61,8 @@ impl Counters {
                 .iter()
                 .map(|protocol| ProtocolCounters {
                     protocol: protocol.name().to_owned(),
-                    server: window.protocol_role(Role::Server, *protocol, captured, &ownership),
-                    client: window.protocol_role(Role::Client, *protocol, captured, &ownership),
+                    server: window.protocol_role(ProcessRole::Server, *protocol, captured, &ownership),
+                    client: window.protocol_role(ProcessRole::Client, *protocol, captured, &ownership),
                 })
                 .collect();
         }
@@ -70,7 +70,7 @@ impl Counters {
         Ok(record)
     }
 
-    /// The record of the window that [`Counters::stop`] ended, of all processes of both roles, where all that was captured are so many
+    /// The record of the window that [`KernelCounters::mark_end`] ended, of all processes of both roles, where all that was captured are so many
     /// bytes that they wrote to UNIX sockets.
     ///
     /// # Errors
@@ -83,31 +83,36 @@ impl Counters {
         Ok(record)
     }
 
-    /// The record of the window so far, of all processes of both roles.
-    pub(super) fn whole(&mut self) -> Result<record::Counters, Error> {
+    /// Marks the end and returns the record of the window so far, for all processes of both roles. Cheap enough for once a second.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::mark_end`].
+    pub fn record_so_far(&mut self) -> Result<record::Counters, Error> {
+        self.mark_end()?;
         let mut window = self.ended_window()?;
-        let record = window.record(EndedWindow::whole_role);
+        let record = window.record(MeasuredWindow::whole_role);
         self.remarks = window.remarks;
         Ok(record)
     }
 
-    fn ended_window(&self) -> Result<EndedWindow<'_>, Error> {
+    fn ended_window(&self) -> Result<MeasuredWindow<'_>, Error> {
         let (start, last) = (self.start.as_ref().ok_or(Error::NotBegun)?, self.last.as_ref().ok_or(Error::NotBegun)?);
-        let context = Context {
+        let context = RecordContext {
             programs: &self.programs,
             ticks_per_ns: last.at.ticks_per_ns(&start.at),
             ports_given: !self.options.ports.is_empty(),
         };
-        Ok(EndedWindow { counters: self, context, start, last, several: false, remarks: Vec::new() })
+        Ok(MeasuredWindow { counters: self, context, start, last, several: false, remarks: Vec::new() })
     }
 }
 
-impl EndedWindow<'_> {
-    fn record(&mut self, role: impl Fn(&mut Self, Role) -> Measured<record::Role>) -> record::Counters {
+impl MeasuredWindow<'_> {
+    fn record(&mut self, role: impl Fn(&mut Self, ProcessRole) -> Measured<record::Role>) -> record::Counters {
         record::Counters {
             window_ns: self.last.at.since(&self.start.at).length_ns,
-            server: role(self, Role::Server),
-            client: role(self, Role::Client),
+            server: role(self, ProcessRole::Server),
+            client: role(self, ProcessRole::Client),
             softirq: self.context.measured(&SOFTIRQ, self.last.softirq_since(self.start)),
             protocols: Vec::new(),
             by_operation: Measured::unavailable("not asked for (--sample-kernel)"),
@@ -115,10 +120,10 @@ impl EndedWindow<'_> {
     }
 
     /// Everything that was counted for a role.
-    fn whole_role(&mut self, role: Role) -> Measured<record::Role> {
+    fn whole_role(&mut self, role: ProcessRole) -> Measured<record::Role> {
         let candidates = self.candidates(role);
         if candidates.is_empty() {
-            return Measured::unavailable(self.counters.nobody(role));
+            return Measured::unavailable(self.counters.no_process_reason(role));
         }
         let (mut record, sums) = self.role(role, &candidates);
         let places: BTreeSet<u32> = self
@@ -129,7 +134,7 @@ impl EndedWindow<'_> {
         if places.len() > 1 {
             self.remarks.push(format!("{}: processes of {} network namespaces are counted together, since without packets nothing tells them apart: {}", name(role), places.len(), self.in_words(&candidates)));
         }
-        if let Some(reason) = self.idle(role, &candidates, &sums) {
+        if let Some(reason) = self.unused_reason(role, &candidates, &sums) {
             self.remarks.push(format!("{}: {reason}", name(role)));
             record.withheld = Some(reason);
         }
@@ -137,10 +142,10 @@ impl EndedWindow<'_> {
     }
 
     /// Everything that was counted for a role at one end of UNIX sockets.
-    fn stream_role(&mut self, role: Role, captured: u64) -> Measured<record::Role> {
+    fn stream_role(&mut self, role: ProcessRole, captured: u64) -> Measured<record::Role> {
         let candidates = self.candidates(role);
         if candidates.is_empty() {
-            return Measured::unavailable(self.counters.nobody(role));
+            return Measured::unavailable(self.counters.no_process_reason(role));
         }
         let (mut record, sums) = self.role(role, &candidates);
         if let Some(reason) = self.context.programs.absence(&SOCKET) {
@@ -157,14 +162,14 @@ impl EndedWindow<'_> {
     /// Returns what was counted for the families of a role that own what was captured.
     fn owned_role(
         &mut self,
-        role: Role,
+        role: ProcessRole,
         protocol: Option<Protocol>,
-        captured: &[Captured],
+        captured: &[CapturedConnection],
         ownership: &Ownership,
     ) -> Measured<record::Role> {
         let candidates = self.candidates(role);
         if candidates.is_empty() {
-            return Measured::unavailable(self.counters.nobody(role));
+            return Measured::unavailable(self.counters.no_process_reason(role));
         }
         let unseen = self.context.programs.absence(&SOCKET);
         let owned = ownership.owned(role, protocol);
@@ -180,13 +185,13 @@ impl EndedWindow<'_> {
         };
         let left_out: BTreeSet<u32> = candidates.difference(&chosen).copied().collect();
         if chosen.is_empty() {
-            return Measured::unavailable(self.strangers(role, &left_out));
+            return Measured::unavailable(self.uncaptured_reason(role, &left_out));
         }
         if protocol.is_none() {
-            self.remark_on(role, &left_out);
+            self.remark_on_left_out(role, &left_out);
         }
         let (mut record, sums) = self.role(role, &chosen);
-        let withheld = self.idle(role, &chosen, &sums);
+        let withheld = self.unused_reason(role, &chosen, &sums);
         if captured.is_empty() {
             record.withheld = withheld.or_else(|| Some("no connection was captured".to_owned()));
             return Measured::Value(record);
@@ -220,10 +225,10 @@ impl EndedWindow<'_> {
     }
 
     /// A server may have clients on other ports, or on UNIX sockets.
-    fn remark_on_other_sockets(&mut self, who: &str, role: Role, sums: &SlotSums) {
+    fn remark_on_other_sockets(&mut self, who: &str, role: ProcessRole, sums: &SlotSums) {
         let (moved, elsewhere) = (sums.socket_bytes(), sums.elsewhere_bytes);
         let share = elsewhere as f64 / (moved + elsewhere).max(1) as f64;
-        if role == Role::Server && share > LIMIT {
+        if role == ProcessRole::Server && share > LIMIT {
             self.remarks.push(format!(
                 "{who}: {} of the bytes that the processes sent and received were not on port {} but on UNIX sockets or other ports of theirs: \
                  the work for them is in the counters per operation",
@@ -236,9 +241,9 @@ impl EndedWindow<'_> {
     /// Returns the same for one of several protocols.
     fn protocol_role(
         &mut self,
-        role: Role,
+        role: ProcessRole,
         protocol: Protocol,
-        captured: &[Captured],
+        captured: &[CapturedConnection],
         ownership: &Ownership,
     ) -> Measured<record::Role> {
         let slots = ownership.owned(role, Some(protocol)).slots;
@@ -253,7 +258,7 @@ impl EndedWindow<'_> {
         self.owned_role(role, Some(protocol), captured, ownership)
     }
 
-    fn role(&self, role: Role, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
+    fn role(&self, role: ProcessRole, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
         let mut counted = slots.clone();
         // A retransmission that no process is known for is counted there.
         if !self.candidates(role).contains(&role.shared_slot()) {
@@ -264,9 +269,9 @@ impl EndedWindow<'_> {
     }
 
     /// Slots of a role with processes in the window.
-    fn candidates(&self, role: Role) -> BTreeSet<u32> {
+    fn candidates(&self, role: ProcessRole) -> BTreeSet<u32> {
         let slots = self.processes().map(|(_, process)| process.slot);
-        slots.filter(|slot| Role::of_slot(*slot) == Some(role)).collect()
+        slots.filter(|slot| ProcessRole::of_slot(*slot) == Some(role)).collect()
     }
 
     /// Processes that have ended in the window, and those that live.
@@ -279,7 +284,7 @@ impl EndedWindow<'_> {
     }
 
     /// Slots of the network namespace that is captured in, where what was captured is on its loopback; else all.
-    fn nearby(&self, candidates: &BTreeSet<u32>, captured: &[Captured]) -> BTreeSet<u32> {
+    fn nearby(&self, candidates: &BTreeSet<u32>, captured: &[CapturedConnection]) -> BTreeSet<u32> {
         let own = self.counters.options.network_namespace;
         let is_far = |slot: &u32| {
             let mut of_slot = self.processes().filter(|(_, process)| process.slot == *slot);
@@ -303,7 +308,7 @@ impl EndedWindow<'_> {
     }
 
     /// Returns what is to be said of named processes that never touched the port.
-    fn idle(&self, role: Role, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
+    fn unused_reason(&self, role: ProcessRole, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
         let named = matches!(
             self.counters.selection(role),
             ProcessSelection::Pids(_) | ProcessSelection::Cgroup(_) | ProcessSelection::Comm(_)
@@ -316,7 +321,7 @@ impl EndedWindow<'_> {
     }
 
     /// Says whom the ports alone would have counted.
-    fn remark_on(&mut self, role: Role, left_out: &BTreeSet<u32>) {
+    fn remark_on_left_out(&mut self, role: ProcessRole, left_out: &BTreeSet<u32>) {
         let busy = |slot: &&u32| self.last.since(self.start, &BTreeSet::from([**slot])).socket_bytes() > 0;
         let busy: BTreeSet<u32> = left_out.iter().filter(busy).copied().collect();
         let idle: BTreeSet<u32> = left_out.difference(&busy).copied().collect();
@@ -336,7 +341,7 @@ impl EndedWindow<'_> {
         }
     }
 
-    fn strangers(&self, role: Role, slots: &BTreeSet<u32>) -> String {
+    fn uncaptured_reason(&self, role: ProcessRole, slots: &BTreeSet<u32>) -> String {
         let ports = ports_in_words(&self.counters.options.ports);
         format!(
             "none of the captured connections belongs to a {} on this host; {} is on port {ports}, but was not captured",
@@ -434,30 +439,30 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-const fn name(role: Role) -> &'static str {
+const fn name(role: ProcessRole) -> &'static str {
     match role {
-        Role::Server => "server",
-        Role::Client => "client",
+        ProcessRole::Server => "server",
+        ProcessRole::Client => "client",
     }
 }
 
-impl Counters {
+impl KernelCounters {
     /// No more work is sampled until the next window begins.
     pub fn stop_sampling(&mut self) {
         self.sampler = None;
     }
 
-    /// Ends the window: what follows is not counted in it. [`Counters::attribute`] makes a record of it.
+    /// Marks now as the end of the window, for [`Self::attribute`]. A later call moves the end; counting goes on.
     ///
     /// # Errors
     ///
     /// [`Error::NotBegun`]; [`Error::Tables`] when the kernel's tables cannot be read.
-    pub fn stop(&mut self) -> Result<(), Error> {
+    pub fn mark_end(&mut self) -> Result<(), Error> {
         if self.start.is_none() {
             return Err(Error::NotBegun);
         }
-        self.last = Some(Snapshot::take(&self.programs, &self.slots())?);
-        self.retire();
+        self.last = Some(CounterSnapshot::take(&self.programs, &self.slots())?);
+        self.collect_ended();
         Ok(())
     }
 }

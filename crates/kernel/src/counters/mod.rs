@@ -2,22 +2,22 @@
 
 mod attribute;
 
-use crate::background::Background;
-use crate::bpf::Programs;
+use crate::background::BackgroundThread;
+use crate::bpf::CounterPrograms;
 use crate::clock::{ClockWindow, monotonic_ns};
 use crate::convert::SOCKET;
-use crate::discover::{self, Owners, TO_SEE};
+use crate::discover::{self, PortOwners, TO_SEE};
 use crate::entry;
 use crate::error::{Error, ports_in_words};
-use crate::options::{CounterOptions, OwnCost, ProcessSelection, Role};
+use crate::options::{CounterOptions, OwnCost, ProcessRole, ProcessSelection};
 use crate::privilege;
-use crate::sampling::{Exchange, Sampler, WorkSampling};
+use crate::sampling::{SliceExchange, SliceSampler, WorkSampling};
 use crate::skeleton::types;
-use crate::snapshot::{self, Snapshot};
-use crate::timing::Timed;
+use crate::snapshot::{self, CounterSnapshot};
+use crate::timing::TimedRuns;
 use libbpf_rs::MapCore;
 use overhead_model::privilege::remedy;
-use overhead_model::record::{self, Measured};
+use overhead_model::record::Measured;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ const ROUNDS: u32 = 5;
 /// A system call is counted when it returns, so one that a thread was waiting in when the window began counts, and one
 /// it is waiting in when the window ends does not; a call that never returns (`exit`) counts when its thread ends.
 #[derive(Debug)]
-pub struct Counters {
-    programs: Programs,
+pub struct KernelCounters {
+    programs: CounterPrograms,
     options: CounterOptions,
     /// Processes that have ended and were taken from the kernel's table.
     ended: Vec<(u32, types::process)>,
@@ -45,26 +45,26 @@ pub struct Counters {
     hidden: bool,
     /// What is to be said of the last record.
     remarks: Vec<String>,
-    start: Option<Snapshot>,
-    last: Option<Snapshot>,
+    start: Option<CounterSnapshot>,
+    last: Option<CounterSnapshot>,
     /// What our own programs had cost at the beginning.
-    own_start: OwnStart,
+    own_start: OwnCostStart,
     /// Where sampled work waits for the operations that it was for.
-    exchange: Arc<Exchange>,
-    sampler: Option<Sampler>,
+    exchange: Arc<SliceExchange>,
+    sampler: Option<SliceSampler>,
     /// Times system calls.
-    entry: Option<Background>,
+    entry: Option<BackgroundThread>,
 }
 
 /// The programs' own cost, and the events they had missed, when a window began.
 #[derive(Clone, Copy, Debug, Default)]
-struct OwnStart {
-    timed: Timed,
+struct OwnCostStart {
+    timed: TimedRuns,
     missed: u64,
     monotonic_ns: u64,
 }
 
-impl Counters {
+impl KernelCounters {
     /// Loads the programs, finds the processes of both roles, and follows them from here on.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Counters {
     /// who does later is found then; [`Self::is_awaiting`] says so.
     pub fn load(options: &CounterOptions) -> Result<Self, Error> {
         let mut counters = Self {
-            programs: Programs::start(options)?,
+            programs: CounterPrograms::start(options)?,
             options: options.clone(),
             ended: Vec::new(),
             given: RefCell::default(),
@@ -85,7 +85,7 @@ impl Counters {
             remarks: Vec::new(),
             start: None,
             last: None,
-            own_start: OwnStart::default(),
+            own_start: OwnCostStart::default(),
             exchange: Arc::default(),
             sampler: None,
             entry: None,
@@ -93,15 +93,15 @@ impl Counters {
         let owners = counters.owners()?;
         counters.hidden = options.server == ProcessSelection::Ports && !owners.listening && owners.hidden;
         counters.awaiting = options.server == ProcessSelection::Ports && !owners.listening && !owners.hidden;
-        counters.select(Role::Server, &options.server, &owners.servers)?;
-        counters.select(Role::Client, &options.client, &owners.clients)?;
+        counters.select(ProcessRole::Server, &options.server, &owners.servers)?;
+        counters.select(ProcessRole::Client, &options.client, &owners.clients)?;
         Ok(counters)
     }
 
-    fn owners(&self) -> Result<Owners, Error> {
+    fn owners(&self) -> Result<PortOwners, Error> {
         let options = &self.options;
         if ![&options.server, &options.client].contains(&&ProcessSelection::Ports) {
-            return Ok(Owners::default());
+            return Ok(PortOwners::default());
         }
         discover::owners(&options.ports)
     }
@@ -111,7 +111,7 @@ impl Counters {
         self.awaiting
     }
 
-    fn select(&mut self, role: Role, selection: &ProcessSelection, owners: &BTreeSet<u32>) -> Result<(), Error> {
+    fn select(&mut self, role: ProcessRole, selection: &ProcessSelection, owners: &BTreeSet<u32>) -> Result<(), Error> {
         let pids = match selection {
             ProcessSelection::Ports => owners.clone(),
             ProcessSelection::Named(_) => return Ok(()),
@@ -126,7 +126,7 @@ impl Counters {
 
     /// Gives processes, their threads and their descendants a role, each family a slot of its own, and lets the kernel follow
     /// them.
-    fn follow(&self, role: Role, roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
+    fn follow(&self, role: ProcessRole, roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
         let (mut known, mut slots) = (BTreeSet::new(), BTreeMap::new());
         for _ in 0..ROUNDS {
             let before = known.len();
@@ -168,7 +168,7 @@ impl Counters {
     /// # Errors
     ///
     /// [`Error::NoSuchProcess`] when there is none of this number.
-    pub fn add_process(&mut self, role: Role, pid: u32) -> Result<(), Error> {
+    pub fn add_process(&mut self, role: ProcessRole, pid: u32) -> Result<(), Error> {
         if discover::comm(pid).is_none() {
             return Err(Error::NoSuchProcess(pid));
         }
@@ -183,11 +183,12 @@ impl Counters {
     ///
     /// [`Error::Tables`] when the kernel's tables cannot be read.
     pub fn begin(&mut self) -> Result<u64, Error> {
-        self.retire();
+        self.collect_ended();
         self.ended.clear();
         let timing = &self.programs.timing;
-        self.own_start = OwnStart { timed: timing.timed()?, missed: timing.missed()?, monotonic_ns: monotonic_ns() };
-        let start = Snapshot::take(&self.programs, &self.slots())?;
+        self.own_start =
+            OwnCostStart { timed: timing.timed()?, missed: timing.missed()?, monotonic_ns: monotonic_ns() };
+        let start = CounterSnapshot::take(&self.programs, &self.slots())?;
         let window = start.at.since(&start.at);
         self.start = Some(start);
         self.last = None;
@@ -200,12 +201,12 @@ impl Counters {
             self.exchange.begin();
             let programs = &self.programs;
             self.sampler =
-                Some(Sampler::start(&programs.sampling_windows, &programs.slices, Arc::clone(&self.exchange))?);
+                Some(SliceSampler::start(&programs.sampling_windows, &programs.slices, Arc::clone(&self.exchange))?);
         }
         Ok(window.start_unix_ns)
     }
 
-    /// Returns where work that is sampled from [`Self::begin`] to [`Self::stop`] is joined with operations, or the reason why none is.
+    /// Returns where work that is sampled from [`Self::begin`] to [`Self::mark_end`] is joined with operations, or the reason why none is.
     pub fn sampling(&self) -> Measured<WorkSampling> {
         if !self.options.by_operation {
             return Measured::unavailable("not asked for (--sample-kernel)");
@@ -216,37 +217,18 @@ impl Counters {
         }
     }
 
-    /// What was counted since [`Self::begin`]: cheap enough for once a second.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotBegun`]; [`Error::Tables`] when the kernel's tables cannot be read.
-    pub fn read(&mut self) -> Result<record::Counters, Error> {
-        self.stop()?;
-        self.whole()
-    }
-
-    /// Ends the window: its last reading. The programs run until this is dropped.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::read`].
-    pub fn finish(&mut self) -> Result<record::Counters, Error> {
-        self.read()
-    }
-
     /// Returns the slots that were ever in use.
     fn slots(&self) -> BTreeSet<u32> {
         let ended = self.ended.iter().map(|(_, process)| process.slot);
-        let shared = Role::ALL.iter().map(|role| role.shared_slot());
+        let shared = ProcessRole::ALL.iter().map(|role| role.shared_slot());
         shared.chain(ended).chain(self.given.borrow().iter().copied()).collect()
     }
 
     /// Returns a slot for a family found here: the kernel side hands out those of the lower half.
-    fn new_slot(&self, role: Role) -> u32 {
+    fn new_slot(&self, role: ProcessRole) -> u32 {
         let mut given = self.given.borrow_mut();
         let most = self.programs.totals.max_entries();
-        let of_role = |slot: &u32| Role::of_slot(*slot) == Some(role);
+        let of_role = |slot: &u32| ProcessRole::of_slot(*slot) == Some(role);
         let next = (most / 2..most).filter(of_role).find(|slot| !given.contains(slot));
         let slot = next.unwrap_or(role.shared_slot());
         given.insert(slot);
@@ -259,34 +241,34 @@ impl Counters {
         format!("the process that listens on port {ports} is of another user and cannot be seen: {remedy}")
     }
 
-    fn nobody(&self, role: Role) -> String {
+    fn no_process_reason(&self, role: ProcessRole) -> String {
         let ports = ports_in_words(&self.options.ports);
         match (role, self.selection(role)) {
             (_, ProcessSelection::Named(reason)) => reason.clone(),
-            (Role::Server, ProcessSelection::Ports) if self.hidden => self.hidden_server(),
-            (Role::Server, ProcessSelection::Ports) => format!(
+            (ProcessRole::Server, ProcessSelection::Ports) if self.hidden => self.hidden_server(),
+            (ProcessRole::Server, ProcessSelection::Ports) => format!(
                 "no process on this host listened on port {ports} (a server that does not listen is named by --pid, --comm or --cgroup)"
             ),
-            (Role::Client, ProcessSelection::Ports) if !privilege::missing(&TO_SEE).is_empty() => {
+            (ProcessRole::Client, ProcessSelection::Ports) if !privilege::missing(&TO_SEE).is_empty() => {
                 let remedy = remedy(&privilege::missing(&TO_SEE));
                 format!("no process that this user can see connected to port {ports}: {remedy}")
             }
-            (Role::Client, ProcessSelection::Ports) => {
+            (ProcessRole::Client, ProcessSelection::Ports) => {
                 format!("the client is not on this host: no process here connected to port {ports}")
             }
             _ => "the processes had ended when the window began".to_owned(),
         }
     }
 
-    fn selection(&self, role: Role) -> &ProcessSelection {
+    fn selection(&self, role: ProcessRole) -> &ProcessSelection {
         match role {
-            Role::Server => &self.options.server,
-            Role::Client => &self.options.client,
+            ProcessRole::Server => &self.options.server,
+            ProcessRole::Client => &self.options.client,
         }
     }
 
     /// Makes room in the kernel's table: processes that have ended are remembered here.
-    fn retire(&mut self) {
+    fn collect_ended(&mut self) {
         for (pid, process) in snapshot::processes(&self.programs).into_iter().filter(|(_, process)| process.alive == 0)
         {
             snapshot::forget(&self.programs, pid);

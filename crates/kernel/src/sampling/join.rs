@@ -1,8 +1,8 @@
 //! Slices and operations joined by connection and sequence numbers.
 
 use super::record::SampledWork;
-use super::{Exchange, Slice, SliceKind, Window, Work};
-use crate::options::Role;
+use super::{CpuWork, SamplingWindow, SliceExchange, SliceKind, WorkSlice};
+use crate::options::ProcessRole;
 use crate::ownership::canonical;
 use overhead_model::{Class, Listener, Protocol, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -27,7 +27,7 @@ const KINDS: usize = 4_096;
 
 /// What operations are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Kind {
+pub(super) struct OperationKey {
     pub protocol: Protocol,
     pub class: Class,
     pub name: String,
@@ -37,23 +37,23 @@ pub(super) struct Kind {
 
 /// What a role did for one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct KindSums {
+pub(super) struct KindWork {
     /// Operations that were read, or written by a client, in the slices.
     pub sampled: f64,
     /// The same, each weighted as its slices are.
     pub operations: f64,
-    pub own: Work,
+    pub own: CpuWork,
     /// The loop's, of rounds in which these operations were read.
-    pub rounds: Work,
+    pub rounds: CpuWork,
     /// Time in slices that were for several kinds.
     pub divided_ns: f64,
 }
 
 /// A thread's work from one call by which it waits to the next.
 #[derive(Default)]
-struct Round {
+struct LoopRound {
     /// The loop's, until a socket was touched.
-    work: Work,
+    work: CpuWork,
     /// Operations by kind that were read in it.
     operations: BTreeMap<usize, f64>,
 }
@@ -64,15 +64,15 @@ pub(super) struct ThreadSums {
     /// Operations by kind.
     pub operations: BTreeMap<usize, f64>,
     /// The loop's, of rounds in which no operation was read.
-    pub shared: Work,
+    pub shared: CpuWork,
 }
 
 /// What the processes of a slot did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SlotWork {
-    pub kinds: BTreeMap<usize, KindSums>,
+    pub kinds: BTreeMap<usize, KindWork>,
     pub threads: BTreeMap<u32, ThreadSums>,
-    pub unattributed: Work,
+    pub unattributed: CpuWork,
     pub slices: u64,
     /// Slices that moved bytes of captured connections, and those of them whose operation nothing was heard of; weighted.
     pub moved: f64,
@@ -82,26 +82,26 @@ pub(super) struct SlotWork {
 /// Hears of operations while a window is near, and joins them with the slices that began in it.
 #[derive(Debug)]
 pub struct WorkListener {
-    exchange: Arc<Exchange>,
-    near: Option<Window>,
+    exchange: Arc<SliceExchange>,
+    near: Option<SamplingWindow>,
     /// It listens between windows.
     is_steady: bool,
-    heard: Heard,
-    waiting: VecDeque<(Window, Heard)>,
-    kinds: Kinds,
+    traced: TracedOperations,
+    waiting: VecDeque<(SamplingWindow, TracedOperations)>,
+    kinds: KindTable,
     slots: BTreeMap<u32, SlotWork>,
     /// Windows before this one are joined.
     joined: u32,
 }
 
 #[derive(Debug, Default)]
-struct Kinds {
-    numbers: HashMap<Kind, usize>,
-    list: Vec<Kind>,
+struct KindTable {
+    numbers: HashMap<OperationKey, usize>,
+    list: Vec<OperationKey>,
 }
 
-impl Kinds {
-    fn number(&mut self, kind: Kind) -> Option<usize> {
+impl KindTable {
+    fn number(&mut self, kind: OperationKey) -> Option<usize> {
         if let Some(number) = self.numbers.get(&kind) {
             return Some(*number);
         }
@@ -116,20 +116,20 @@ impl Kinds {
 
 /// Operations near a window.
 #[derive(Debug, Default)]
-struct Heard {
+struct TracedOperations {
     connection: u64,
     /// By number: whose bytes, and the sequence number of the next one to be posted.
-    frames: HashMap<u64, (Direction, u32)>,
+    frames: HashMap<u64, (FlowEnds, u32)>,
     numbers: HashMap<(u64, u64), usize>,
-    operations: Vec<HeardOperation>,
-    directions: HashMap<Direction, Vec<Piece>>,
+    operations: Vec<TracedOperation>,
+    directions: HashMap<FlowEnds, Vec<OperationSpan>>,
 }
 
 /// Sender and receiver.
-type Direction = (SocketAddr, SocketAddr);
+type FlowEnds = (SocketAddr, SocketAddr);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct HeardOperation {
+struct TracedOperation {
     kind: Option<usize>,
     /// Bytes, of the request and of the response.
     bytes: [u64; 2],
@@ -143,7 +143,7 @@ const NO_OPERATION: u64 = u64::MAX;
 
 /// Bytes of one operation that follow each other.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct OperationSpan {
     seq: u32,
     len: u32,
     operation: usize,
@@ -151,27 +151,27 @@ struct Piece {
 }
 
 impl WorkListener {
-    pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
+    pub(crate) fn new(exchange: Arc<SliceExchange>) -> Self {
         Self {
             exchange,
             near: None,
             is_steady: false,
-            heard: Heard::default(),
+            traced: TracedOperations::default(),
             waiting: VecDeque::new(),
-            kinds: Kinds::default(),
+            kinds: KindTable::default(),
             slots: BTreeMap::new(),
             joined: 0,
         }
     }
 
     /// The capture has come to this time. Returns whether to listen from here on, and until when that holds.
-    pub fn turn(&mut self, time_ns: u64) -> (bool, u64) {
+    pub fn advance_to(&mut self, time_ns: u64) -> (bool, u64) {
         if let Some(window) = self.near {
             let end_ns = window.end_unix_ns + AFTER_NS;
             if time_ns < end_ns {
                 return (true, end_ns);
             }
-            self.leave(window);
+            self.close_window(window);
         }
         loop {
             let Some(window) = self.exchange.planned() else { return (self.is_steady, time_ns + AGAIN_NS) };
@@ -179,7 +179,7 @@ impl WorkListener {
             self.is_steady = window.end_unix_ns.saturating_sub(window.start_unix_ns) >= LONG_NS;
             if time_ns < start_ns {
                 if !self.is_steady {
-                    self.heard = Heard::default();
+                    self.traced = TracedOperations::default();
                 }
                 return (self.is_steady, start_ns);
             }
@@ -189,35 +189,35 @@ impl WorkListener {
                 return (true, end_ns);
             }
             // No frame was captured near it.
-            self.leave(window);
+            self.close_window(window);
         }
     }
 
-    fn leave(&mut self, window: Window) {
+    fn close_window(&mut self, window: SamplingWindow) {
         self.near = None;
-        let next = if self.is_steady { self.heard.carried() } else { Heard::default() };
-        self.waiting.push_back((window, std::mem::replace(&mut self.heard, next)));
+        let next = if self.is_steady { self.traced.carried() } else { TracedOperations::default() };
+        self.waiting.push_back((window, std::mem::replace(&mut self.traced, next)));
         if self.waiting.len() > OPEN_WINDOWS
-            && let Some((window, heard)) = self.waiting.pop_front()
+            && let Some((window, traced)) = self.waiting.pop_front()
         {
-            self.join(window, &heard);
+            self.join(window, &traced);
         }
     }
 
     /// Ends it, and gives what was joined.
     pub fn finish(&mut self) -> SampledWork {
         if let Some(window) = self.near {
-            self.leave(window);
+            self.close_window(window);
         }
-        while let Some((window, heard)) = self.waiting.pop_front() {
-            self.join(window, &heard);
+        while let Some((window, traced)) = self.waiting.pop_front() {
+            self.join(window, &traced);
         }
         // Slices that were over too late, and those of windows without any captured frame.
         let numbers: Vec<u32> = self.exchange.lock().slices.keys().copied().collect();
         for number in numbers {
             let (slices, weight) = self.exchange.take(number);
             for slice in slices {
-                self.unattributed(&slice.weighted(weight));
+                self.charge_nothing(&slice.weighted(weight));
             }
         }
         let all = self.exchange.lock();
@@ -230,13 +230,13 @@ impl WorkListener {
         }
     }
 
-    fn join(&mut self, window: Window, heard: &Heard) {
+    fn join(&mut self, window: SamplingWindow, traced: &TracedOperations) {
         self.joined = window.number + 1;
-        let directions = heard.directions.iter().map(|(direction, pieces)| (*direction, Stream::new(pieces)));
-        let streams: HashMap<Direction, Stream> = directions.collect();
+        let directions = traced.directions.iter().map(|(direction, pieces)| (*direction, SpanIndex::new(pieces)));
+        let streams: HashMap<FlowEnds, SpanIndex> = directions.collect();
         let (slices, weight) = self.exchange.take(window.number);
         // Slices of a thread are in their order.
-        let mut rounds: HashMap<(u32, u32), Round> = HashMap::new();
+        let mut rounds: HashMap<(u32, u32), LoopRound> = HashMap::new();
         for slice in slices {
             let slice = slice.weighted(weight);
             let round = rounds.entry((slice.slot, slice.tid)).or_default();
@@ -244,18 +244,18 @@ impl WorkListener {
                 let over = std::mem::take(round);
                 round.work = slice.work;
                 self.slots.entry(slice.slot).or_default().slices += 1;
-                self.round(slice.slot, slice.tid, &over);
+                self.charge_round(slice.slot, slice.tid, &over);
             } else {
-                self.add(&slice, weight, &streams, &heard.operations, &mut round.operations);
+                self.charge(&slice, weight, &streams, &traced.operations, &mut round.operations);
             }
         }
         for ((slot, tid), round) in rounds {
-            self.round(slot, tid, &round);
+            self.charge_round(slot, tid, &round);
         }
     }
 
     /// Divides the loop's work of a round between the operations that were read in it.
-    fn round(&mut self, slot: u32, tid: u32, round: &Round) {
+    fn charge_round(&mut self, slot: u32, tid: u32, round: &LoopRound) {
         let slot = self.slots.entry(slot).or_default();
         let operations: f64 = round.operations.values().sum();
         if operations <= 0.0 {
@@ -266,7 +266,7 @@ impl WorkListener {
         }
     }
 
-    fn unattributed(&mut self, slice: &Slice) {
+    fn charge_nothing(&mut self, slice: &WorkSlice) {
         let slot = self.slots.entry(slice.slot).or_default();
         slot.slices += 1;
         if slice.kind == SliceKind::Loop {
@@ -277,22 +277,22 @@ impl WorkListener {
     }
 
     /// Charges a slice that is not the loop's; its work is weighted already. Adds the operations that it read to those of its round.
-    fn add(
+    fn charge(
         &mut self,
-        slice: &Slice,
+        slice: &WorkSlice,
         weight: f64,
-        streams: &HashMap<Direction, Stream>,
-        operations: &[HeardOperation],
+        streams: &HashMap<FlowEnds, SpanIndex>,
+        operations: &[TracedOperation],
         round: &mut BTreeMap<usize, f64>,
     ) {
         let SliceKind::Bytes { from, to, is_send, is_empty, seq, len } = slice.kind else {
-            return self.unattributed(slice);
+            return self.charge_nothing(slice);
         };
         let slot = self.slots.entry(slice.slot).or_default();
         slot.moved += weight;
         let Some(stream) = streams.get(&(from, to)) else {
             slot.unknown += weight;
-            return self.unattributed(slice);
+            return self.charge_nothing(slice);
         };
         // Parts of operations that the bytes are: one for a whole operation's.
         let mut parts: BTreeMap<Option<usize>, f64> = BTreeMap::new();
@@ -318,7 +318,7 @@ impl WorkListener {
         if known < 1.0 {
             slot.unattributed.add(&slice.work, 1.0 - known);
         }
-        let is_request = is_send == (slice.role() == Some(Role::Client));
+        let is_request = is_send == (slice.role() == Some(ProcessRole::Client));
         let is_divided = parts.len() > 1;
         for (kind, part) in parts {
             let share = known * part / whole;
@@ -342,23 +342,23 @@ impl WorkListener {
 }
 
 /// The pieces of a direction in order of their sequence numbers.
-struct Stream {
+struct SpanIndex {
     base: u32,
     /// By where they begin, behind `base`.
-    pieces: Vec<(i64, Piece)>,
+    pieces: Vec<(i64, OperationSpan)>,
 }
 
-impl Stream {
-    fn new(pieces: &[Piece]) -> Self {
+impl SpanIndex {
+    fn new(pieces: &[OperationSpan]) -> Self {
         let base = pieces.first().map_or(0, |piece| piece.seq);
-        let behind = |piece: &Piece| i64::from(piece.seq.wrapping_sub(base).cast_signed());
-        let mut pieces: Vec<(i64, Piece)> = pieces.iter().map(|piece| (behind(piece), *piece)).collect();
+        let behind = |piece: &OperationSpan| i64::from(piece.seq.wrapping_sub(base).cast_signed());
+        let mut pieces: Vec<(i64, OperationSpan)> = pieces.iter().map(|piece| (behind(piece), *piece)).collect();
         pieces.sort_by_key(|(at, _)| *at);
         Self { base, pieces }
     }
 
     /// Tells which pieces the bytes are of, and how many of each.
-    fn overlaps(&self, seq: u32, len: u32, mut tell: impl FnMut(&Piece, u64)) {
+    fn overlaps(&self, seq: u32, len: u32, mut tell: impl FnMut(&OperationSpan, u64)) {
         let start = i64::from(seq.wrapping_sub(self.base).cast_signed());
         let end = start + i64::from(len);
         let first = self.pieces.partition_point(|(at, piece)| at + i64::from(piece.len) <= start);
@@ -371,7 +371,7 @@ impl Stream {
     }
 }
 
-impl Heard {
+impl TracedOperations {
     /// Returns the operations that are not over, for what is heard of them next.
     fn carried(&self) -> Self {
         let mut next = Self { connection: self.connection, ..Self::default() };
@@ -391,7 +391,7 @@ impl Heard {
     fn operation(&mut self, op: u64) -> usize {
         let operations = &mut self.operations;
         *self.numbers.entry((self.connection, op)).or_insert_with(|| {
-            operations.push(HeardOperation { is_none: op == NO_OPERATION, ..HeardOperation::default() });
+            operations.push(TracedOperation { is_none: op == NO_OPERATION, ..TracedOperation::default() });
             operations.len() - 1
         })
     }
@@ -407,7 +407,7 @@ impl Heard {
         let pieces = self.directions.entry(*direction).or_default();
         match pieces.last_mut() {
             Some(last) if last.operation == place && last.seq.wrapping_add(last.len) == seq => last.len += len,
-            _ => pieces.push(Piece { seq, len, operation: place, side }),
+            _ => pieces.push(OperationSpan { seq, len, operation: place, side }),
         }
     }
 }
@@ -416,29 +416,29 @@ impl Listener for WorkListener {
     fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => {
-                self.heard.connection = facts.connection;
+                self.traced.connection = facts.connection;
                 if facts.payload_len > 0 {
                     let seq = facts.seq.wrapping_add(u32::from(facts.flags.syn));
                     let direction = (canonical(facts.source), canonical(facts.destination));
-                    self.heard.frames.insert(facts.number, (direction, seq));
+                    self.traced.frames.insert(facts.number, (direction, seq));
                 }
             }
-            Trace::Ending { connection } => self.heard.connection = connection,
+            Trace::Ending { connection } => self.traced.connection = connection,
             Trace::Labelled { op: Some(op), protocol, class, name, via, statement } => {
                 let (name, statement) = (name.to_owned(), statement.to_owned());
-                let kind = self.kinds.number(Kind { protocol, class, name, via, statement });
-                let place = self.heard.operation(op);
-                if let Some(operation) = self.heard.operations.get_mut(place) {
+                let kind = self.kinds.number(OperationKey { protocol, class, name, via, statement });
+                let place = self.traced.operation(op);
+                if let Some(operation) = self.traced.operations.get_mut(place) {
                     operation.kind = kind;
                 }
             }
             Trace::Posted { side, op, frame: Some(frame), len, in_order: true, .. } => {
                 let op = op.unwrap_or(NO_OPERATION);
-                self.heard.posted(side as usize, op, frame, u32::try_from(len).unwrap_or(u32::MAX));
+                self.traced.posted(side as usize, op, frame, u32::try_from(len).unwrap_or(u32::MAX));
             }
             Trace::Closed { op: Some(op), .. } => {
-                if let Some(place) = self.heard.numbers.get(&(self.heard.connection, op))
-                    && let Some(operation) = self.heard.operations.get_mut(*place)
+                if let Some(place) = self.traced.numbers.get(&(self.traced.connection, op))
+                    && let Some(operation) = self.traced.operations.get_mut(*place)
                 {
                     operation.is_closed = true;
                 }
@@ -504,26 +504,31 @@ mod tests {
         });
     }
 
-    fn slice(side: Side, seq: u32, len: u32, ns: f64, call: u16) -> Slice {
+    fn slice(side: Side, seq: u32, len: u32, ns: f64, call: u16) -> WorkSlice {
         let (from, to) = if side == Side::Request { (end(CLIENT), end(SERVER)) } else { (end(SERVER), end(CLIENT)) };
         let kind = SliceKind::Bytes { from, to, is_send: side == Side::Response, is_empty: false, seq, len };
-        Slice { tid: 7, slot: SLOT, kind, work: Work { ns, in_calls_ns: 0.0, calls: BTreeMap::from([(call, 1.0)]) } }
+        WorkSlice {
+            tid: 7,
+            slot: SLOT,
+            kind,
+            work: CpuWork { ns, in_calls_ns: 0.0, calls: BTreeMap::from([(call, 1.0)]) },
+        }
     }
 
-    fn joined(hear: impl FnOnce(&mut WorkListener), slices: Vec<Slice>) -> SampledWork {
-        let exchange = Arc::new(Exchange::default());
-        exchange.plan(Window { number: 0, start_unix_ns: 10_000_000, end_unix_ns: 20_000_000 });
+    fn joined(hear: impl FnOnce(&mut WorkListener), slices: Vec<WorkSlice>) -> SampledWork {
+        let exchange = Arc::new(SliceExchange::default());
+        exchange.plan(SamplingWindow { number: 0, start_unix_ns: 10_000_000, end_unix_ns: 20_000_000 });
         exchange.lock().waiting = slices.len();
         exchange.lock().slices.insert(0, slices);
         exchange.lock().lengths.insert(0, 10_000_000);
         let mut listener = WorkListener::new(exchange);
-        assert_eq!(listener.turn(1_000_000), (false, 5_000_000));
-        assert_eq!(listener.turn(5_000_000), (true, 25_000_000));
+        assert_eq!(listener.advance_to(1_000_000), (false, 5_000_000));
+        assert_eq!(listener.advance_to(5_000_000), (true, 25_000_000));
         hear(&mut listener);
         listener.finish()
     }
 
-    fn of<'a>(work: &'a SampledWork, name: &str) -> &'a KindSums {
+    fn of<'a>(work: &'a SampledWork, name: &str) -> &'a KindWork {
         let number = work.kinds.iter().position(|kind| kind.name == name).unwrap();
         &work.slots[&SLOT].kinds[&number]
     }
@@ -547,7 +552,7 @@ mod tests {
                 slice(Side::Request, start.wrapping_add(10), 10, 40.0, 0),
                 slice(Side::Request, start.wrapping_add(20), 10, 60.0, 0),
                 slice(Side::Response, 500, 5, 7.0, 1),
-                Slice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, 30.0, 232) },
+                WorkSlice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, 30.0, 232) },
                 slice(Side::Response, 900, 5, 11.0, 1),
             ],
         );
@@ -563,7 +568,7 @@ mod tests {
     /// Of three rounds the first reads a GET, the second two SETs and a GET, the third nothing.
     #[test]
     fn the_loops_work_is_for_the_operations_of_its_round() {
-        let turn = |ns| Slice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, ns, 232) };
+        let turn = |ns| WorkSlice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, ns, 232) };
         let work = joined(
             |listener| {
                 frame(listener, 1, Side::Request, 0, 40);
@@ -647,23 +652,23 @@ mod tests {
     #[test]
     fn operations_that_take_longer_than_a_window_keep_their_names() {
         const MS: u64 = 1_000_000;
-        let exchange = Arc::new(Exchange::default());
+        let exchange = Arc::new(SliceExchange::default());
         let answer = slice(Side::Response, 500, 5, 7.0, 1);
         for (number, slices) in [(0, vec![slice(Side::Request, 0, 10, 100.0, 0)]), (1, vec![answer])] {
             let start_unix_ns = (100 + 200 * u64::from(number)) * MS;
-            exchange.plan(Window { number, start_unix_ns, end_unix_ns: start_unix_ns + 100 * MS });
+            exchange.plan(SamplingWindow { number, start_unix_ns, end_unix_ns: start_unix_ns + 100 * MS });
             exchange.lock().waiting += 1;
             exchange.lock().lengths.insert(number, 100 * MS);
             exchange.lock().slices.insert(number, slices);
         }
         let mut listener = WorkListener::new(exchange);
-        assert_eq!(listener.turn(0), (true, 95 * MS));
-        assert_eq!(listener.turn(100 * MS), (true, 205 * MS));
+        assert_eq!(listener.advance_to(0), (true, 95 * MS));
+        assert_eq!(listener.advance_to(100 * MS), (true, 205 * MS));
         frame(&mut listener, 1, Side::Request, 0, 10);
         label(&mut listener, 1, "SELECT");
         post(&mut listener, 1, Side::Request, 1, 10);
-        assert_eq!(listener.turn(205 * MS), (true, 295 * MS));
-        assert_eq!(listener.turn(300 * MS), (true, 405 * MS));
+        assert_eq!(listener.advance_to(205 * MS), (true, 295 * MS));
+        assert_eq!(listener.advance_to(300 * MS), (true, 405 * MS));
         frame(&mut listener, 2, Side::Response, 500, 5);
         post(&mut listener, 1, Side::Response, 2, 5);
         let work = listener.finish();
@@ -683,14 +688,14 @@ mod tests {
 
     #[test]
     fn windows_without_frames_are_passed_over() {
-        let exchange = Arc::new(Exchange::default());
+        let exchange = Arc::new(SliceExchange::default());
         for number in 0..3 {
             let start_unix_ns = 100_000_000 * (u64::from(number) + 1);
-            exchange.plan(Window { number, start_unix_ns, end_unix_ns: start_unix_ns + 1_000_000 });
+            exchange.plan(SamplingWindow { number, start_unix_ns, end_unix_ns: start_unix_ns + 1_000_000 });
         }
         let mut listener = WorkListener::new(Arc::clone(&exchange));
-        assert_eq!(listener.turn(290_000_000), (false, 295_000_000));
-        assert_eq!(listener.turn(300_000_000), (true, 306_000_000));
-        assert_eq!(listener.turn(400_000_000), (false, 401_000_000));
+        assert_eq!(listener.advance_to(290_000_000), (false, 295_000_000));
+        assert_eq!(listener.advance_to(300_000_000), (true, 306_000_000));
+        assert_eq!(listener.advance_to(400_000_000), (false, 401_000_000));
     }
 }

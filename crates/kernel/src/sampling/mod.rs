@@ -12,9 +12,9 @@ mod sampler;
 
 pub use join::WorkListener;
 pub use record::SampledWork;
-pub(crate) use sampler::Sampler;
+pub(crate) use sampler::SliceSampler;
 
-use crate::options::Role;
+use crate::options::ProcessRole;
 use crate::ownership;
 use crate::skeleton::types;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ const WAITING: usize = 1 << 18;
 
 /// A window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct SamplingWindow {
     pub number: u32,
     pub start_unix_ns: u64,
     pub end_unix_ns: u64,
@@ -55,23 +55,23 @@ pub(crate) enum SliceKind {
 
 /// Work of a thread.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Slice {
+pub(crate) struct WorkSlice {
     pub tid: u32,
     pub slot: u32,
     pub kind: SliceKind,
-    pub work: Work,
+    pub work: CpuWork,
 }
 
 /// Time on a CPU and system calls, or shares of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct CpuWork {
     pub ns: f64,
     pub in_calls_ns: f64,
     /// By number.
     pub calls: BTreeMap<u16, f64>,
 }
 
-impl Work {
+impl CpuWork {
     /// Adds a part of other work.
     pub fn add(&mut self, other: &Self, part: f64) {
         self.ns += other.ns * part;
@@ -90,7 +90,7 @@ impl Work {
 /// The number that stands for calls of 32-bit programs, and for those beyond the ones that a slice tells apart.
 pub(crate) const OTHER_CALLS: u16 = 511;
 
-impl Slice {
+impl WorkSlice {
     fn of(slice: &types::slice) -> Self {
         let mut calls = BTreeMap::new();
         for (number, count) in slice.numbers.iter().zip(slice.counts).filter(|(number, _)| **number > 0) {
@@ -113,16 +113,16 @@ impl Slice {
             }
             _ => SliceKind::Elsewhere,
         };
-        let work = Work { ns: slice.ns as f64, in_calls_ns: slice.in_calls_ns as f64, calls };
+        let work = CpuWork { ns: slice.ns as f64, in_calls_ns: slice.in_calls_ns as f64, calls };
         Self { tid: slice.tid, slot: slice.slot, kind, work }
     }
 
-    fn role(&self) -> Option<Role> {
-        Role::of_slot(self.slot)
+    fn role(&self) -> Option<ProcessRole> {
+        ProcessRole::of_slot(self.slot)
     }
 
     fn weighted(self, weight: f64) -> Self {
-        let mut work = Work::default();
+        let mut work = CpuWork::default();
         work.add(&self.work, weight);
         Self { work, ..self }
     }
@@ -130,14 +130,14 @@ impl Slice {
 
 /// What the thread that samples and the listener share.
 #[derive(Debug, Default)]
-pub(crate) struct Exchange(Mutex<Exchanged>);
+pub(crate) struct SliceExchange(Mutex<ExchangeState>);
 
 #[derive(Debug, Default)]
-struct Exchanged {
+struct ExchangeState {
     /// Windows that the listener has not come to.
-    planned: VecDeque<Window>,
+    planned: VecDeque<SamplingWindow>,
     /// Slices by the window in which they began.
-    slices: BTreeMap<u32, Vec<Slice>>,
+    slices: BTreeMap<u32, Vec<WorkSlice>>,
     waiting: usize,
     /// Of windows that are over.
     lengths: BTreeMap<u32, u64>,
@@ -150,15 +150,15 @@ struct Exchanged {
     dropped: u64,
 }
 
-impl Exchange {
-    fn lock(&self) -> MutexGuard<'_, Exchanged> {
+impl SliceExchange {
+    fn lock(&self) -> MutexGuard<'_, ExchangeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was sampled up to now is not of the run.
     pub fn begin(&self) {
         let mut all = self.lock();
-        *all = Exchanged { first: all.next, next: all.next, ..Exchanged::default() };
+        *all = ExchangeState { first: all.next, next: all.next, ..ExchangeState::default() };
     }
 
     /// Returns the number of the next window.
@@ -166,14 +166,14 @@ impl Exchange {
         self.lock().next
     }
 
-    fn plan(&self, window: Window) {
+    fn plan(&self, window: SamplingWindow) {
         let mut all = self.lock();
         all.next = window.number + 1;
         all.planned.push_back(window);
     }
 
     /// A window is over after so long. Returns how many slices began in it so far.
-    fn over(&self, window: Window, length_ns: u64, dropped: u64) -> usize {
+    fn over(&self, window: SamplingWindow, length_ns: u64, dropped: u64) -> usize {
         let mut all = self.lock();
         if window.number >= all.first {
             all.windows += 1;
@@ -192,12 +192,12 @@ impl Exchange {
         let mut all = self.lock();
         if slice.window >= all.first && all.waiting < 2 * WAITING {
             all.waiting += 1;
-            all.slices.entry(slice.window).or_default().push(Slice::of(slice));
+            all.slices.entry(slice.window).or_default().push(WorkSlice::of(slice));
         }
     }
 
     /// Takes the slices of a window, and their weight.
-    fn take(&self, number: u32) -> (Vec<Slice>, f64) {
+    fn take(&self, number: u32) -> (Vec<WorkSlice>, f64) {
         let mut all = self.lock();
         let slices = all.slices.remove(&number).unwrap_or_default();
         all.waiting -= slices.len();
@@ -205,7 +205,7 @@ impl Exchange {
     }
 
     /// The first window of the plan that the listener has not come to.
-    fn planned(&self) -> Option<Window> {
+    fn planned(&self) -> Option<SamplingWindow> {
         self.lock().planned.front().copied()
     }
 
@@ -216,10 +216,10 @@ impl Exchange {
 
 /// Where sampled work can be joined with operations.
 #[derive(Clone, Debug)]
-pub struct WorkSampling(Arc<Exchange>);
+pub struct WorkSampling(Arc<SliceExchange>);
 
 impl WorkSampling {
-    pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
+    pub(crate) fn new(exchange: Arc<SliceExchange>) -> Self {
         Self(exchange)
     }
 

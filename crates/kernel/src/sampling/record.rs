@@ -1,9 +1,9 @@
 //! Sampled work, as the run record has it.
 
-use super::join::{Kind, KindSums, SlotWork};
-use super::{OTHER_CALLS, Work};
+use super::join::{KindWork, OperationKey, SlotWork};
+use super::{CpuWork, OTHER_CALLS};
 use crate::convert;
-use crate::options::Role;
+use crate::options::ProcessRole;
 use overhead_model::record::{
     Counters, Measured, OperationKernel, OperationRow, OperationTime, OperationWork, Role as RoleRecord, Run,
     SampledRole, SampledSums, StatementRow, WorkSample,
@@ -31,7 +31,7 @@ const MOST_UNKNOWN: f64 = 0.03;
 /// What the threads of both roles did in the sampled windows, by kind of operation.
 #[derive(Debug)]
 pub struct SampledWork {
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<OperationKey>,
     pub(super) slots: BTreeMap<u32, SlotWork>,
     pub(super) windows: u64,
     pub(super) window_ns: u64,
@@ -40,30 +40,30 @@ pub struct SampledWork {
 
 /// What a role did for one kind, its share of the loop's work included.
 #[derive(Clone, Debug, Default)]
-struct Charged {
-    sums: KindSums,
-    shared: Work,
+struct ChargedWork {
+    sums: KindWork,
+    shared: CpuWork,
 }
 
 /// Of one role.
 #[derive(Debug)]
-struct OfRole {
-    kinds: BTreeMap<usize, Charged>,
-    unattributed: Work,
+struct RoleSample {
+    kinds: BTreeMap<usize, ChargedWork>,
+    unattributed: CpuWork,
     slices: u64,
     moved: f64,
     unknown: f64,
     /// System calls of all operations as the sample has them, over those that were counted; 1 where these were not.
     calls_over_counted: f64,
     /// The reason why there is none, where the whole run's time was not counted.
-    correction: Measured<Correction>,
+    correction: Measured<TimeCorrection>,
 }
 
-impl Default for OfRole {
+impl Default for RoleSample {
     fn default() -> Self {
         Self {
             kinds: BTreeMap::new(),
-            unattributed: Work::default(),
+            unattributed: CpuWork::default(),
             slices: 0,
             moved: 0.0,
             unknown: 0.0,
@@ -75,20 +75,20 @@ impl Default for OfRole {
 
 /// How sampled time becomes that of undisturbed operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Correction {
+struct TimeCorrection {
     /// Subtracted for each system call.
     added_ns: f64,
     /// Multiplied with what is left.
     scale: f64,
 }
 
-impl Default for Correction {
+impl Default for TimeCorrection {
     fn default() -> Self {
         Self { added_ns: 0.0, scale: 1.0 }
     }
 }
 
-impl Correction {
+impl TimeCorrection {
     fn apply(&self, ns: f64, calls: f64) -> f64 {
         (ns - self.added_ns * calls).max(0.0) * self.scale
     }
@@ -97,13 +97,13 @@ impl Correction {
 impl SampledWork {
     /// Writes it into the rows of a run whose counters are those of the same window.
     pub fn write(&self, run: &mut Run) {
-        let mut roles = Role::ALL.map(|role| self.of_role(role));
-        let of = |counters: &Counters, role: Role| match role {
-            Role::Server => counters.server.clone(),
-            Role::Client => counters.client.clone(),
+        let mut roles = ProcessRole::ALL.map(|role| self.of_role(role));
+        let of = |counters: &Counters, role: ProcessRole| match role {
+            ProcessRole::Server => counters.server.clone(),
+            ProcessRole::Client => counters.client.clone(),
         };
         if let Measured::Value(counters) = &run.counters {
-            for (sums, role) in roles.iter_mut().zip(Role::ALL) {
+            for (sums, role) in roles.iter_mut().zip(ProcessRole::ALL) {
                 let mut charged = (0.0, 0.0);
                 for row in &run.operations {
                     let (ns, calls) = sums.per_operation(&self.kinds_of(row));
@@ -124,8 +124,8 @@ impl SampledWork {
         }
         let Measured::Value(counters) = &mut run.counters else { return };
         let rows = &run.operations;
-        let [server, client] = Role::ALL.map(|role| {
-            let sums = &roles[usize::from(role == Role::Client)];
+        let [server, client] = ProcessRole::ALL.map(|role| {
+            let sums = &roles[usize::from(role == ProcessRole::Client)];
             sums.to_record(role, rows, &of(counters, role))
         });
         let slices = roles.iter().map(|role| role.slices).sum();
@@ -142,7 +142,7 @@ impl SampledWork {
 
     /// Returns the server's work by the name of the operation, of the workload, whatever the record counts of it.
     pub fn of_server(&self) -> BTreeMap<String, OperationWork> {
-        let server = self.of_role(Role::Server);
+        let server = self.of_role(ProcessRole::Server);
         let mut works = BTreeMap::new();
         for (number, kind) in self.kinds.iter().enumerate() {
             if let Measured::Value(work) = server.work(&[number], u64::MAX) {
@@ -153,9 +153,9 @@ impl SampledWork {
     }
 
     /// Adds the slots of a role up that have operations, and divides what is left of the work of each thread's loop between these.
-    fn of_role(&self, role: Role) -> OfRole {
-        let mut all = OfRole::default();
-        for (_, slot) in self.slots.iter().filter(|(slot, _)| Role::of_slot(**slot) == Some(role)) {
+    fn of_role(&self, role: ProcessRole) -> RoleSample {
+        let mut all = RoleSample::default();
+        for (_, slot) in self.slots.iter().filter(|(slot, _)| ProcessRole::of_slot(**slot) == Some(role)) {
             if slot.kinds.values().all(|sums| sums.operations == 0.0) {
                 continue;
             }
@@ -186,7 +186,7 @@ impl SampledWork {
 
     /// Returns the kinds of a row's operations.
     fn kinds_of(&self, row: &OperationRow) -> Vec<usize> {
-        let is_of = |kind: &Kind| {
+        let is_of = |kind: &OperationKey| {
             kind.class == row.class
                 && kind.name == row.name
                 && kind.via == row.via
@@ -195,7 +195,7 @@ impl SampledWork {
         (0..self.kinds.len()).filter(|number| is_of(&self.kinds[*number])).collect()
     }
 
-    fn write_row(&self, row: &mut OperationRow, roles: &[OfRole; 2]) {
+    fn write_row(&self, row: &mut OperationRow, roles: &[RoleSample; 2]) {
         let kinds = self.kinds_of(row);
         row.kernel = Some(kernel(roles, &kinds, row.count));
         if row.statements.len() == 1 {
@@ -221,7 +221,7 @@ impl SampledWork {
     }
 }
 
-fn kernel(roles: &[OfRole; 2], kinds: &[usize], count: u64) -> OperationKernel {
+fn kernel(roles: &[RoleSample; 2], kinds: &[usize], count: u64) -> OperationKernel {
     let [server, client] = roles.each_ref().map(|role| role.work(kinds, count));
     OperationKernel { server, client }
 }
@@ -238,7 +238,7 @@ fn counted_ns(role: &Measured<RoleRecord>) -> Measured<f64> {
     }
 }
 
-impl OfRole {
+impl RoleSample {
     /// Returns the sampled work per operation of these kinds, the loop's included: time and system calls; 0 where none was sampled.
     fn per_operation(&self, kinds: &[usize]) -> (f64, f64) {
         let charged = || kinds.iter().filter_map(|kind| self.kinds.get(kind));
@@ -254,22 +254,22 @@ impl OfRole {
     /// Sampling takes time in each system call that it cannot read off its own clock; what is counted has that in the sampled part alone. What
     /// is beyond the most that this can be shows that the sample was not fair. Work that is counted beyond the sampled is of threads that
     /// touch no socket, and no operation's.
-    fn correction(&self, counted_ns: f64, charged: (f64, f64), is_sampled: f64) -> Correction {
+    fn correction(&self, counted_ns: f64, charged: (f64, f64), is_sampled: f64) -> TimeCorrection {
         let (charged_ns, calls) = charged;
         let operations: f64 = self.kinds.values().map(|kind| kind.sums.own.ns + kind.shared.ns).sum();
         if charged_ns <= 0.0 || operations <= 0.0 || calls <= 0.0 {
-            return Correction::default();
+            return TimeCorrection::default();
         }
         let counted_ns = counted_ns * operations / (operations + self.unattributed.ns);
         let unsampled_calls = calls * (1.0 - is_sampled.clamp(0.0, 0.9));
         let added_ns = ((charged_ns - counted_ns) / unsampled_calls).clamp(0.0, MOST_ADDED_NS);
         let (undisturbed_ns, corrected_ns) =
             (counted_ns - added_ns * (calls - unsampled_calls), charged_ns - added_ns * calls);
-        Correction { added_ns, scale: (undisturbed_ns / corrected_ns.max(1.0)).clamp(0.0, 1.0) }
+        TimeCorrection { added_ns, scale: (undisturbed_ns / corrected_ns.max(1.0)).clamp(0.0, 1.0) }
     }
 
     /// Returns why there are no figures from so many sampled operations; `None` where there are.
-    fn doubt(&self, sampled: f64) -> Option<String> {
+    fn unfit_reason(&self, sampled: f64) -> Option<String> {
         if self.kinds.is_empty() {
             return Some(NOTHING.to_owned());
         }
@@ -293,7 +293,7 @@ impl OfRole {
 
     /// Returns what was done per operation of these kinds, of which there are so many.
     fn work(&self, kinds: &[usize], of: u64) -> Measured<OperationWork> {
-        let mut all = Charged::default();
+        let mut all = ChargedWork::default();
         for charged in kinds.iter().filter_map(|kind| self.kinds.get(kind)) {
             all.sums.sampled += charged.sums.sampled;
             all.sums.operations += charged.sums.operations;
@@ -302,27 +302,27 @@ impl OfRole {
             all.shared.add(&charged.shared, 1.0);
         }
         let (sampled, operations) = (all.sums.sampled, all.sums.operations);
-        if let Some(reason) = self.doubt(sampled) {
+        if let Some(reason) = self.unfit_reason(sampled) {
             return Measured::unavailable(reason);
         }
-        let calls = |work: &Work| {
+        let calls = |work: &CpuWork| {
             let mut named = BTreeMap::<String, f64>::new();
             for (number, count) in &work.calls {
-                let name = convert::name(usize::from(*number), usize::from(OTHER_CALLS));
+                let name = convert::syscall_name(usize::from(*number), usize::from(OTHER_CALLS));
                 *named.entry(name).or_default() += count / operations;
             }
             named
         };
         let time = match &self.correction {
             Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
-            Measured::Value(Correction { scale, .. }) if *scale < LOWEST_SCALE => {
+            Measured::Value(TimeCorrection { scale, .. }) if *scale < LOWEST_SCALE => {
                 let part = (100.0 / scale).round();
                 Measured::unavailable(format!(
                     "the sampled time comes to {part}% of what was counted over the whole run: the sample was not fair"
                 ))
             }
             Measured::Value(correction) => {
-                let ns = |ns: f64, work: &Work| correction.apply(ns, work.count()) / operations;
+                let ns = |ns: f64, work: &CpuWork| correction.apply(ns, work.count()) / operations;
                 Measured::Value(OperationTime {
                     on_cpu_ns: ns(all.sums.own.ns, &all.sums.own),
                     in_calls_ns: ns(all.sums.own.in_calls_ns, &all.sums.own),
@@ -349,19 +349,25 @@ impl OfRole {
         if counted == 0 || all <= 0.0 { 1.0 } else { charged / (counted as f64 * operations / all) }
     }
 
-    fn corrected_by(&self, of: fn(&Correction) -> f64) -> Measured<f64> {
+    fn corrected_by(&self, of: fn(&TimeCorrection) -> f64) -> Measured<f64> {
         match &self.correction {
             Measured::Value(correction) => Measured::Value(of(correction)),
             Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
         }
     }
 
-    fn to_record(&self, role: Role, rows: &[OperationRow], counters: &Measured<RoleRecord>) -> Measured<SampledRole> {
+    fn to_record(
+        &self,
+        role: ProcessRole,
+        rows: &[OperationRow],
+        counters: &Measured<RoleRecord>,
+    ) -> Measured<SampledRole> {
         if self.kinds.is_empty() {
             return Measured::unavailable(NOTHING);
         }
-        let sums = |quantity: fn(&Work) -> f64| {
-            let charged = |of: fn(&Charged) -> &Work| self.kinds.values().map(|kind| quantity(of(kind))).sum::<f64>();
+        let sums = |quantity: fn(&CpuWork) -> f64| {
+            let charged =
+                |of: fn(&ChargedWork) -> &CpuWork| self.kinds.values().map(|kind| quantity(of(kind))).sum::<f64>();
             SampledSums {
                 operations: charged(|kind| &kind.sums.own).round() as u64,
                 shared: charged(|kind| &kind.shared).round() as u64,
@@ -370,7 +376,7 @@ impl OfRole {
         };
         let works = rows.iter().filter_map(|row| {
             let kernel = row.kernel.as_ref()?;
-            let work = if role == Role::Server { &kernel.server } else { &kernel.client };
+            let work = if role == ProcessRole::Server { &kernel.server } else { &kernel.client };
             Some((work.value()?, row.count as f64))
         });
         let (ns, calls) = works.fold((0.0, 0.0), |(ns, calls), (work, count)| {
@@ -389,7 +395,7 @@ impl OfRole {
         Measured::Value(SampledRole {
             operations: operations.round() as u64,
             on_cpu_ns: sums(|work| work.ns),
-            syscalls: sums(Work::count),
+            syscalls: sums(CpuWork::count),
             added_ns: self.corrected_by(|correction| correction.added_ns),
             scale: self.corrected_by(|correction| correction.scale),
             unknown: if self.moved > 0.0 { self.unknown / self.moved } else { 0.0 },
@@ -403,13 +409,13 @@ impl OfRole {
 mod tests {
     use super::*;
 
-    fn role(operations_ns: f64, unattributed_ns: f64) -> OfRole {
-        let own = Work { ns: operations_ns, calls: BTreeMap::from([(0, 400.0)]), ..Work::default() };
-        let sums = KindSums { sampled: 200.0, operations: 200.0, own, ..KindSums::default() };
-        OfRole {
-            kinds: BTreeMap::from([(0, Charged { sums, shared: Work::default() })]),
-            unattributed: Work { ns: unattributed_ns, ..Work::default() },
-            ..OfRole::default()
+    fn role(operations_ns: f64, unattributed_ns: f64) -> RoleSample {
+        let own = CpuWork { ns: operations_ns, calls: BTreeMap::from([(0, 400.0)]), ..CpuWork::default() };
+        let sums = KindWork { sampled: 200.0, operations: 200.0, own, ..KindWork::default() };
+        RoleSample {
+            kinds: BTreeMap::from([(0, ChargedWork { sums, shared: CpuWork::default() })]),
+            unattributed: CpuWork { ns: unattributed_ns, ..CpuWork::default() },
+            ..RoleSample::default()
         }
     }
 
@@ -420,7 +426,7 @@ mod tests {
         assert_eq!(role.per_operation(&[0]), (4.0, 2.0));
         let correction = role.correction(4_500.0, (4_000.0, 2_000.0), 0.5);
         // 4,000 = true + 2,000 added; 0.8 * 4,500 = true + 1,000 added.
-        assert_eq!(correction, Correction { added_ns: 0.4, scale: 1.0 });
+        assert_eq!(correction, TimeCorrection { added_ns: 0.4, scale: 1.0 });
         role.correction = Measured::Value(correction);
         let time = role.work(&[0], 1_000).value().unwrap().time.clone();
         assert!((time.value().unwrap().on_cpu_ns - 3.2).abs() < 1e-9, "{time:?}");
@@ -429,7 +435,7 @@ mod tests {
     #[test]
     fn sampled_time_is_never_scaled_up_and_no_more_is_subtracted_than_sampling_can_add() {
         let role = role(1000.0, 0.0);
-        assert_eq!(role.correction(9_000.0, (4_000.0, 2_000.0), 0.0), Correction::default());
+        assert_eq!(role.correction(9_000.0, (4_000.0, 2_000.0), 0.0), TimeCorrection::default());
         let most = role.correction(8e6, (10e6, 2_000.0), 0.0);
         assert_eq!((most.added_ns, (most.scale * 9e6).round()), (MOST_ADDED_NS, 8e6));
     }
@@ -437,10 +443,10 @@ mod tests {
     #[test]
     fn figures_are_of_enough_operations_in_a_fair_sample() {
         let mut role = role(800.0, 0.0);
-        let time = |role: &OfRole| role.work(&[0], 1_000).value().unwrap().time.clone();
-        role.correction = Measured::Value(Correction { added_ns: 0.0, scale: 0.95 });
+        let time = |role: &RoleSample| role.work(&[0], 1_000).value().unwrap().time.clone();
+        role.correction = Measured::Value(TimeCorrection { added_ns: 0.0, scale: 0.95 });
         assert_eq!(time(&role).value().map(|time| time.on_cpu_ns), Some(3.8));
-        role.correction = Measured::Value(Correction { added_ns: 0.0, scale: 0.5 });
+        role.correction = Measured::Value(TimeCorrection { added_ns: 0.0, scale: 0.5 });
         assert_eq!(
             time(&role),
             Measured::unavailable(

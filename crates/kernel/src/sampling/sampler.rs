@@ -1,6 +1,6 @@
 //! The thread that opens and closes windows, and takes slices out of the kernel's buffer.
 
-use super::{Exchange, Window};
+use super::{SamplingWindow, SliceExchange};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::error::Error;
 use crate::privilege::lower;
@@ -31,14 +31,14 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// A running thread that samples. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Sampler {
+pub(crate) struct SliceSampler {
     thread: Option<JoinHandle<()>>,
     end: Arc<AtomicBool>,
 }
 
-impl Sampler {
+impl SliceSampler {
     /// Starts it on copies of the tables.
-    pub fn start(windows: &MapHandle, slices: &MapHandle, exchange: Arc<Exchange>) -> Result<Self, Error> {
+    pub fn start(windows: &MapHandle, slices: &MapHandle, exchange: Arc<SliceExchange>) -> Result<Self, Error> {
         let (windows, slices) = (MapHandle::try_from(windows)?, MapHandle::try_from(slices)?);
         let end = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&end);
@@ -53,7 +53,7 @@ impl Sampler {
     }
 }
 
-impl Drop for Sampler {
+impl Drop for SliceSampler {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -63,7 +63,7 @@ impl Drop for Sampler {
     }
 }
 
-fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Exchange, end: &AtomicBool) {
+fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &AtomicBool) {
     let mut builder = RingBufferBuilder::new();
     let take = |bytes: &[u8]| {
         if let Some(slice) = plain::<types::slice>(bytes) {
@@ -75,14 +75,17 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Exchange, end: &Atomi
         return;
     }
     let Ok(ring) = builder.build() else { return };
-    let mut schedule = Schedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
+    let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
     let mut dropped = of(windows).map_or(0, |window| window.dropped);
     while !end.load(Ordering::Acquire) {
         let (start_ns, end_ns) = schedule.next();
         let to_unix = unix_ns().wrapping_sub(monotonic_ns());
         let number = exchange.number();
-        let window =
-            Window { number, start_unix_ns: start_ns.wrapping_add(to_unix), end_unix_ns: end_ns.wrapping_add(to_unix) };
+        let window = SamplingWindow {
+            number,
+            start_unix_ns: start_ns.wrapping_add(to_unix),
+            end_unix_ns: end_ns.wrapping_add(to_unix),
+        };
         exchange.plan(window);
         if !sleep_until(start_ns.saturating_sub(MS), &ring, end) {
             break;
@@ -106,13 +109,13 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Exchange, end: &Atomi
 }
 
 /// When windows are.
-struct Schedule {
+struct SamplingSchedule {
     base_ns: u64,
     round: u64,
     length_ns: u64,
 }
 
-impl Schedule {
+impl SamplingSchedule {
     /// Returns the beginning and the end of the next window. It lies anywhere in its period, so that nothing regular beats with it;
     /// the first at its beginning.
     fn next(&mut self) -> (u64, u64) {
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn windows_do_not_overlap_and_their_length_follows_the_rate() {
-        let mut schedule = Schedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
+        let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
         let mut before = 0;
         for _ in 0..50 {
             let (start, end) = schedule.next();

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 /// A piece of a direction of a connection.
-pub(super) trait Waiting {
+pub(super) trait OrderedPiece {
     /// Number of the connection.
     fn connection(&self) -> u64;
     /// 0 or 1.
@@ -24,14 +24,14 @@ pub(super) trait Waiting {
 
 /// What waits, by connection.
 #[derive(Debug)]
-pub(super) struct Order<P = super::StreamBytes> {
-    connections: HashMap<u64, Connection<P>>,
+pub(super) struct StreamOrder<P = super::StreamBytes> {
+    connections: HashMap<u64, ConnectionOrder<P>>,
     /// Connections of which something waits.
     waiting: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
-struct Connection<P> {
+struct ConnectionOrder<P> {
     /// How far each direction was handed on.
     handed: [u64; 2],
     held: [VecDeque<P>; 2],
@@ -41,19 +41,19 @@ struct Connection<P> {
     since: Option<Instant>,
 }
 
-impl<P> Default for Connection<P> {
+impl<P> Default for ConnectionOrder<P> {
     fn default() -> Self {
         Self { handed: [0; 2], held: [VecDeque::new(), VecDeque::new()], missing: [0; 2], since: None }
     }
 }
 
-impl<P> Default for Order<P> {
+impl<P> Default for StreamOrder<P> {
     fn default() -> Self {
         Self { connections: HashMap::new(), waiting: BTreeSet::new() }
     }
 }
 
-impl<P: Waiting> Order<P> {
+impl<P: OrderedPiece> StreamOrder<P> {
     /// Takes in a piece, and hands on what need not wait.
     pub(super) fn push(&mut self, piece: P, now: Instant, take: &mut impl FnMut(P)) {
         let id = piece.connection();
@@ -104,7 +104,7 @@ impl<P: Waiting> Order<P> {
     }
 }
 
-impl<P: Waiting> Connection<P> {
+impl<P: OrderedPiece> ConnectionOrder<P> {
     fn is_empty(&self) -> bool {
         self.held.iter().all(VecDeque::is_empty)
     }
@@ -146,7 +146,7 @@ impl<P: Waiting> Connection<P> {
 
     /// Hands on the earlier of what comes next: the time of a piece is never after that of one whose writer had read it.
     fn hand_first(&mut self, take: &mut impl FnMut(P)) {
-        let first = |direction: &usize| self.held[*direction].front().map_or(u64::MAX, Waiting::time_ns);
+        let first = |direction: &usize| self.held[*direction].front().map_or(u64::MAX, OrderedPiece::time_ns);
         let direction = (0..2).min_by_key(first).unwrap_or_default();
         let Some(piece) = self.held[direction].pop_front() else { return };
         if piece.is_old() {
@@ -181,7 +181,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Old(Piece, u64);
 
-    impl Waiting for Old {
+    impl OrderedPiece for Old {
         fn connection(&self) -> u64 {
             1
         }
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    impl Waiting for Piece {
+    impl OrderedPiece for Piece {
         fn connection(&self) -> u64 {
             1
         }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn ordered(pieces: &[Piece]) -> Vec<Piece> {
-        let (mut order, mut found) = (Order::default(), Vec::new());
+        let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         for piece in pieces {
             order.push(*piece, Instant::now(), &mut |piece| found.push(piece));
         }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_handed_on_in_time() {
-        let (mut order, mut found) = (Order::default(), Vec::new());
+        let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         let now = Instant::now();
         order.push(Piece(1, 0, 5, 10), now, &mut |piece| found.push(piece));
         order.release(now.checked_sub(std::time::Duration::from_millis(1)), &mut |piece| found.push(piece));
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_comes_on_has_time_anew() {
-        let (mut order, mut found) = (Order::default(), Vec::new());
+        let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         let began = Instant::now();
         let at = |ms: u64| began + std::time::Duration::from_millis(ms);
         order.push(Piece(1, 0, 5, 10), at(0), &mut |piece| found.push(piece));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_is_handed_on_too_early_is_counted() {
-        let mut order = Order::default();
+        let mut order = StreamOrder::default();
         order.push(Piece(1, 0, 5, 10), Instant::now(), &mut |_| ());
         order.push(Piece(1, 5, 5, 10), Instant::now(), &mut |_| ());
         assert!(order.waits_from(10) && !order.waits_from(9), "the first was written at 10");
@@ -304,7 +304,7 @@ mod tests {
         // Before the capture, 7 bytes were on their way to direction 1's writer.
         let talk =
             [Piece(1, 0, 5, 0), Piece(0, 0, 10, 5), Piece(1, 5, 5, 10), Piece(0, 10, 10, 10), Piece(1, 10, 5, 20)];
-        let (mut order, mut found) = (Order::default(), Vec::new());
+        let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         for piece in talk {
             let old = Old(piece, if piece.0 == 1 { 7 } else { 0 });
             order.push(old, Instant::now(), &mut |piece: Old| found.push(piece.0));

@@ -35,7 +35,7 @@ pub(super) type FileId = (u64, u64);
 
 /// A file with functions of OpenSSL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Library {
+pub(super) struct TlsLibrary {
     pub(super) id: FileId,
     /// How it is opened here.
     pub(super) path: PathBuf,
@@ -47,29 +47,29 @@ pub(super) struct Library {
 
 /// What a process encrypts with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Encryption {
-    pub(super) libraries: Vec<Library>,
+pub(super) struct ProcessEncryption {
+    pub(super) libraries: Vec<TlsLibrary>,
     /// Other TLS libraries, by name: their calls cannot be taken.
     pub(super) others: BTreeSet<&'static str>,
 }
 
 /// Looks at files, at each once.
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct LibraryFinder {
     /// What is known of a file: its library, or what else it is.
-    known: BTreeMap<FileId, (Option<Library>, BTreeSet<&'static str>)>,
+    known: BTreeMap<FileId, (Option<TlsLibrary>, BTreeSet<&'static str>)>,
 }
 
-impl Finder {
+impl LibraryFinder {
     /// Returns what a process encrypts with, as of now.
     ///
     /// # Errors
     ///
     /// The process is gone, or another user's.
-    pub(super) fn of_process(&mut self, pid: u32) -> io::Result<Encryption> {
+    pub(super) fn of_process(&mut self, pid: u32) -> io::Result<ProcessEncryption> {
         let process = Process::new(pid.cast_signed()).map_err(io::Error::other)?;
         let maps = maps(pid)?;
-        let mut found = Encryption::default();
+        let mut found = ProcessEncryption::default();
         let mut seen = BTreeSet::new();
         let program = process.exe().ok();
         let program = program.as_ref().map(|program| program.to_string_lossy());
@@ -93,8 +93,8 @@ impl Finder {
     }
 
     /// Returns the libraries of the system, and what a program was linked with: for a process that is yet to start.
-    pub(super) fn of_system(&mut self, program: Option<&Path>) -> Encryption {
-        let mut found = Encryption::default();
+    pub(super) fn of_system(&mut self, program: Option<&Path>) -> ProcessEncryption {
+        let mut found = ProcessEncryption::default();
         for path in system_libraries() {
             self.file(&path, &path.to_string_lossy(), &mut found);
         }
@@ -104,14 +104,14 @@ impl Finder {
         found
     }
 
-    fn file(&mut self, path: &Path, name: &str, found: &mut Encryption) {
+    fn file(&mut self, path: &Path, name: &str, found: &mut ProcessEncryption) {
         let Ok(about) = fs::metadata(path) else { return };
         let id = (about.dev(), about.ino());
         let (library, others) = self.known.entry(id).or_insert_with(|| {
             let searched = (about.len() <= MOST_SEARCHED).then(|| search(path)).flatten();
             let (functions, others) = searched.unwrap_or_default();
             let is_openssl = NEEDED.iter().all(|needed| functions.contains(*needed));
-            let library = Library { id, path: path.to_owned(), name: name.to_owned(), functions };
+            let library = TlsLibrary { id, path: path.to_owned(), name: name.to_owned(), functions };
             (is_openssl.then_some(library), others)
         });
         if let Some(library) = library.as_ref().filter(|library| found.libraries.iter().all(|it| it.id != library.id)) {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_systems_library_is_found_with_its_functions() {
-        let found = Finder::default().of_system(None);
+        let found = LibraryFinder::default().of_system(None);
         let Some(library) = found.libraries.first() else {
             println!("skipped: there is no libssl on this machine");
             return;
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_program_without_the_library_has_none() {
-        let found = Finder::default().of_process(std::process::id()).unwrap();
+        let found = LibraryFinder::default().of_process(std::process::id()).unwrap();
         assert_eq!(found.libraries, []);
     }
 

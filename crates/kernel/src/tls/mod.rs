@@ -5,7 +5,7 @@
 
 mod libraries;
 
-use crate::clock::Stamp;
+use crate::clock::ClockStamp;
 use crate::discover::{self, check_pid_namespace, families, owners};
 use crate::error::Error;
 use crate::object::{arguments_of, has_tracepoint, map, ring_size};
@@ -17,7 +17,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder, UprobeOpts,
 };
-use libraries::{Encryption, FREE, FUNCTIONS, FileId, Finder, Library};
+use libraries::{FREE, FUNCTIONS, FileId, LibraryFinder, ProcessEncryption, TlsLibrary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
@@ -143,7 +143,7 @@ pub struct ProcessTls {
 ///
 /// The process is gone, or another user's.
 pub fn process_tls(pid: u32) -> std::io::Result<ProcessTls> {
-    let Encryption { libraries, others } = Finder::default().of_process(pid)?;
+    let ProcessEncryption { libraries, others } = LibraryFinder::default().of_process(pid)?;
     Ok(ProcessTls {
         openssl: libraries.into_iter().map(|library| library.name).collect(),
         others: others.into_iter().collect(),
@@ -168,12 +168,12 @@ pub struct TlsCalls {
     ring: RingBuffer<'static>,
     /// What the ring buffer has handed out and was not taken yet, each with its length before it.
     taken: Arc<Mutex<Vec<u8>>>,
-    finder: Finder,
-    libraries: BTreeMap<FileId, Library>,
+    finder: LibraryFinder,
+    libraries: BTreeMap<FileId, TlsLibrary>,
     /// What the processes that were looked at encrypt with.
-    processes: BTreeMap<u32, Encryption>,
+    processes: BTreeMap<u32, ProcessEncryption>,
     serves: bool,
-    clock: Stamp,
+    clock: ClockStamp,
     links: Vec<Link>,
 }
 
@@ -195,7 +195,7 @@ impl TlsCalls {
     pub fn start(options: &TlsOptions) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
-        let Roots { pids, adopts, serves } = roots(options)?;
+        let RootProcesses { pids, adopts, serves } = roots(options)?;
         let mut object = load(options)?;
         let links = attach_to_kernel(&mut object)?;
         let taken = Arc::<Mutex<Vec<u8>>>::default();
@@ -204,11 +204,11 @@ impl TlsCalls {
             object,
             ring,
             taken,
-            finder: Finder::default(),
+            finder: LibraryFinder::default(),
             libraries: BTreeMap::new(),
             processes: BTreeMap::new(),
             serves,
-            clock: Stamp::now(),
+            clock: ClockStamp::now(),
             links,
         };
         if adopts {
@@ -319,7 +319,7 @@ impl TlsCalls {
     }
 
     /// Puts probes at the functions of libraries that have none yet.
-    fn attach(&mut self, libraries: &[Library]) -> Result<(), Error> {
+    fn attach(&mut self, libraries: &[TlsLibrary]) -> Result<(), Error> {
         for library in libraries {
             if self.libraries.contains_key(&library.id) {
                 continue;
@@ -327,12 +327,12 @@ impl TlsCalls {
             for (function, cookie) in FUNCTIONS.iter().filter(|(name, _)| library.functions.contains(*name)) {
                 for (program, retprobe) in [("tls_enter", false), ("tls_exit", true)] {
                     let cookie = if retprobe { 0 } else { u64::from(cookie.0) };
-                    let probe = Probe { program, function, retprobe, cookie };
+                    let probe = FunctionProbe { program, function, retprobe, cookie };
                     self.links.push(probe.attach(&mut self.object, library)?);
                 }
             }
             if library.functions.contains(FREE) {
-                let probe = Probe { program: "tls_free", function: FREE, retprobe: false, cookie: 0 };
+                let probe = FunctionProbe { program: "tls_free", function: FREE, retprobe: false, cookie: 0 };
                 self.links.push(probe.attach(&mut self.object, library)?);
             }
             self.libraries.insert(library.id, library.clone());
@@ -342,16 +342,16 @@ impl TlsCalls {
 }
 
 /// A program at a function.
-struct Probe<'a> {
+struct FunctionProbe<'a> {
     program: &'a str,
     function: &'a str,
     retprobe: bool,
     cookie: u64,
 }
 
-impl Probe<'_> {
+impl FunctionProbe<'_> {
     /// Puts it at the function of a library, for all processes: those that are of no interest are told by the program.
-    fn attach(&self, object: &mut Object, library: &Library) -> Result<Link, Error> {
+    fn attach(&self, object: &mut Object, library: &TlsLibrary) -> Result<Link, Error> {
         let failed =
             |reason: String| Error::Attach { program: format!("{} of {}", self.function, library.name), reason };
         let Some(program) = object.progs_mut().find(|program| program.name() == self.program) else {
@@ -368,7 +368,7 @@ impl Probe<'_> {
 }
 
 /// The processes to begin with.
-struct Roots {
+struct RootProcesses {
     pids: BTreeSet<u32>,
     /// Children of ours are followed.
     adopts: bool,
@@ -376,18 +376,18 @@ struct Roots {
     serves: bool,
 }
 
-fn roots(options: &TlsOptions) -> Result<Roots, Error> {
+fn roots(options: &TlsOptions) -> Result<RootProcesses, Error> {
     let owners = owners(&options.ports)?;
     match &options.processes {
         TlsProcesses::Pids(pids) => {
             let pids = discover::selected(&ProcessSelection::Pids(pids.clone()))?;
             let serves = pids.iter().any(|pid| owners.servers.contains(pid));
-            Ok(Roots { pids, adopts: false, serves })
+            Ok(RootProcesses { pids, adopts: false, serves })
         }
         TlsProcesses::Auto if owners.servers.is_empty() => {
-            Ok(Roots { pids: owners.clients, adopts: true, serves: false })
+            Ok(RootProcesses { pids: owners.clients, adopts: true, serves: false })
         }
-        TlsProcesses::Auto => Ok(Roots { pids: owners.servers, adopts: false, serves: true }),
+        TlsProcesses::Auto => Ok(RootProcesses { pids: owners.servers, adopts: false, serves: true }),
     }
 }
 
@@ -473,7 +473,7 @@ fn ring(events: &MapHandle, taken: Arc<Mutex<Vec<u8>>>) -> Result<RingBuffer<'st
 const HEADER: usize = size_of::<tls_types::tls_event>();
 
 /// Reads an event.
-fn call_of<'a>(event: &'a [u8], clock: &Stamp) -> Option<TlsCall<'a>> {
+fn call_of<'a>(event: &'a [u8], clock: &ClockStamp) -> Option<TlsCall<'a>> {
     let header: tls_types::tls_event = plain(event)?;
     let has = |flag: tls_types::tls_flags| header.flags & flag.0 != 0;
     let is_missing = has(tls_types::tls_flags::TLS_UNREAD) || has(tls_types::tls_flags::TLS_FILE);
@@ -509,8 +509,8 @@ mod tests {
     #[test]
     fn the_layout_of_an_event_is_without_holes() {
         assert_eq!(HEADER, 5 * 8 + 2 * 4 + 40 + 4 * 4);
-        assert_eq!(call_of(&[0; HEADER - 1], &Stamp::default()), None);
-        let call = call_of(&[0; HEADER], &Stamp::default()).unwrap();
+        assert_eq!(call_of(&[0; HEADER - 1], &ClockStamp::default()), None);
+        let call = call_of(&[0; HEADER], &ClockStamp::default()).unwrap();
         assert_eq!((call.connection, call.bytes, call.sent), (None, &[][..], false));
     }
 }

@@ -4,7 +4,7 @@ use super::packets::LiveInput;
 use super::streams::StreamSource;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
-use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_capture::{FrameSource, KernelStats, LiveTotals, NextFrame, SourceError};
 use overhead_model::Measured;
 
 /// Packets between looks at the sockets.
@@ -24,13 +24,13 @@ pub struct BesideSource {
     rounds: u32,
     /// There are no more packets.
     is_over: bool,
-    totals: Totals,
+    totals: LiveTotals,
 }
 
 impl BesideSource {
     /// Puts both together. The handle that stops the packets stops the streams.
     pub fn new(packets: LiveSource, streams: StreamSource) -> Self {
-        Self { packets, streams, until_look: 0, rounds: ROUNDS, is_over: false, totals: Totals::default() }
+        Self { packets, streams, until_look: 0, rounds: ROUNDS, is_over: false, totals: LiveTotals::default() }
     }
 
     /// Looks at the sockets where it is time to.
@@ -46,12 +46,12 @@ impl BesideSource {
     }
 }
 
-impl Source for BesideSource {
-    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+impl FrameSource for BesideSource {
+    fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         if self.is_over {
             // Its own end is that of both.
             let next = self.streams.next_frame()?;
-            if let Next::Frame(frame) = &next {
+            if let NextFrame::Frame(frame) = &next {
                 self.totals.add(frame);
             }
             return Ok(next);
@@ -61,24 +61,24 @@ impl Source for BesideSource {
         }
         if self.streams.has_ready() {
             let next = self.streams.hand_out();
-            if let Next::Frame(frame) = &next {
+            if let NextFrame::Frame(frame) = &next {
                 self.totals.add(frame);
             }
             return Ok(next);
         }
         self.until_look = self.until_look.saturating_sub(1);
         match self.packets.next_frame()? {
-            Next::Frame(frame) => {
+            NextFrame::Frame(frame) => {
                 self.totals.add(&frame);
-                Ok(Next::Frame(frame))
+                Ok(NextFrame::Frame(frame))
             }
-            Next::Idle => {
+            NextFrame::Idle => {
                 self.until_look = 0;
-                Ok(Next::Idle)
+                Ok(NextFrame::Idle)
             }
-            Next::End => {
+            NextFrame::End => {
                 self.is_over = true;
-                Ok(Next::Idle)
+                Ok(NextFrame::Idle)
             }
         }
     }
@@ -100,7 +100,7 @@ impl LiveInput for BesideSource {
         self.packets.stop_handle()
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &LiveTotals {
         &self.totals
     }
 

@@ -7,7 +7,7 @@ use crate::exit::StatusFault;
 use crate::privileges::raised;
 use anyhow::{Context, Result, bail};
 use overhead_capture::live::{InterfaceFlag, LiveInterface, NetworkNamespace, list_interfaces};
-use overhead_containers::{Container, Containers, Host};
+use overhead_containers::{HostContainers, HostPaths, RunningContainer};
 use overhead_kernel::{TcpConnection, tcp_connections};
 use overhead_model::record::{self, Counters};
 use overhead_model::{Measured, say};
@@ -24,7 +24,7 @@ const LOOPBACK: &str = "lo";
 #[derive(Clone, Debug)]
 pub struct ContainerPlace {
     /// The container.
-    pub container: Container,
+    pub container: RunningContainer,
     /// Its network namespace.
     pub namespace: NetworkNamespace,
     /// Its processes that serve the captured ports; none where it is only a client.
@@ -53,7 +53,7 @@ impl ContainerPlace {
         which: &mut Which,
         interface: Option<&mut Option<String>>,
     ) -> Result<(Self, BTreeMap<String, u64>)> {
-        let containers = raised(|| Containers::of(&Host::default()))?;
+        let containers = raised(|| HostContainers::of(&HostPaths::default()))?;
         let (container, namespace) = locate(&containers, name)?;
         let pid = container.pids.first().copied().unwrap_or_default();
         let own = |database: &Database| database.pids.iter().any(|pid| container.pids.contains(pid));
@@ -83,7 +83,7 @@ impl ContainerPlace {
 }
 
 /// Says which connections are not on the chosen interface.
-fn say_elsewhere(container: &Container, elsewhere: &BTreeMap<String, u64>) {
+fn say_elsewhere(container: &RunningContainer, elsewhere: &BTreeMap<String, u64>) {
     for (other, count) in elsewhere {
         let connections = counted(*count, "connection");
         let name = container.argument();
@@ -115,7 +115,7 @@ fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
 }
 
 /// Returns the container of this name, and its network namespace.
-fn locate(containers: &Containers, name: &str) -> Result<(Container, NetworkNamespace)> {
+fn locate(containers: &HostContainers, name: &str) -> Result<(RunningContainer, NetworkNamespace)> {
     let container = containers.find(name)?.clone();
     let pid = container.pids.first().copied().unwrap_or_default();
     let namespace = raised(|| NetworkNamespace::of_process(pid))?;
@@ -124,7 +124,8 @@ fn locate(containers: &Containers, name: &str) -> Result<(Container, NetworkName
 
 /// Returns the interfaces that can be captured on: here, or in a container.
 pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
-    let place = container.map(|name| locate(&raised(|| Containers::of(&Host::default()))?, name)).transpose()?;
+    let place =
+        container.map(|name| locate(&raised(|| HostContainers::of(&HostPaths::default()))?, name)).transpose()?;
     let namespace = place.as_ref().map(|(_, namespace)| namespace);
     raised(|| list_interfaces(namespace)).context("the interfaces cannot be listed")
 }
@@ -183,7 +184,7 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
 /// moments, and those that were in a network namespace that a container alone has.
 pub fn name_containers(
     counters: &mut Measured<Counters>,
-    moments: &[&Containers],
+    moments: &[&HostContainers],
     network_namespaces: &BTreeMap<u32, u32>,
 ) {
     let Measured::Value(counters) = counters else { return };
@@ -195,7 +196,7 @@ pub fn name_containers(
             let by_process = moments.iter().find_map(|containers| containers.of_process(*pid));
             by_process.or_else(|| moments.iter().find_map(|containers| containers.of_network_namespace(namespace?)))
         };
-        let mut names: Vec<record::Container> = role.pids.iter().filter_map(of).map(Container::record).collect();
+        let mut names: Vec<record::Container> = role.pids.iter().filter_map(of).map(RunningContainer::record).collect();
         names.sort();
         names.dedup();
         role.containers = names;
@@ -203,8 +204,8 @@ pub fn name_containers(
 }
 
 /// Returns the containers of this moment; none where they cannot be told.
-pub fn containers_now() -> Containers {
-    raised(|| Containers::of(&Host::default())).unwrap_or_default()
+pub fn containers_now() -> HostContainers {
+    raised(|| HostContainers::of(&HostPaths::default())).unwrap_or_default()
 }
 
 #[cfg(test)]

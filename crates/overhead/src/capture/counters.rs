@@ -5,7 +5,8 @@ use super::streams::Sockets;
 use crate::privileges::raised;
 use anyhow::Result;
 use overhead_kernel::{
-    Captured, CounterOptions, Counters, Error, OwnCost, ProcessSelection, Role, SocketKinds, WorkSampling,
+    CapturedConnection, CounterOptions, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection, SocketKinds,
+    WorkSampling,
 };
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Counters, or the reason why there are none.
 pub enum Counting {
     /// They count.
-    On(Box<Counters>),
+    On(Box<KernelCounters>),
     /// They cannot, or were not asked for.
     Off(String),
 }
@@ -50,10 +51,10 @@ impl Counting {
             let why = "no process that had connected, or that the command started, was there as the capture began";
             options.client = ProcessSelection::Named(why.to_owned());
         }
-        Self::or_absent(raised(|| Counters::load(&options)), args)
+        Self::or_absent(raised(|| KernelCounters::load(&options)), args)
     }
 
-    fn or_absent(loaded: Result<Counters, Error>, args: &CaptureArgs) -> Result<Self> {
+    fn or_absent(loaded: Result<KernelCounters, Error>, args: &CaptureArgs) -> Result<Self> {
         match loaded {
             Ok(counters) => Ok(Self::On(Box::new(counters))),
             Err(error) if args.bpf_only => Err(error.into()),
@@ -94,15 +95,15 @@ impl Counting {
 
     /// Counts these processes as clients, too. One that has ended meanwhile has nothing to count.
     pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
-        self.add(Role::Client, pids);
+        self.add(ProcessRole::Client, pids);
     }
 
     /// Counts these processes as servers, too.
     pub fn add_servers<'a>(&mut self, pids: impl IntoIterator<Item = &'a u32>) {
-        self.add(Role::Server, pids);
+        self.add(ProcessRole::Server, pids);
     }
 
-    fn add<'a>(&mut self, role: Role, pids: impl IntoIterator<Item = &'a u32>) {
+    fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
         if let Self::On(counters) = self {
             for pid in pids {
                 let _ = raised(|| counters.add_process(role, *pid));
@@ -124,7 +125,7 @@ impl Counting {
     pub fn stop(&mut self) {
         let Self::On(counters) = self else { return };
         counters.stop_sampling();
-        if let Err(error) = raised(|| counters.stop()) {
+        if let Err(error) = raised(|| counters.mark_end()) {
             *self = Self::Off(error.to_string());
         }
     }
@@ -140,13 +141,13 @@ impl Counting {
     /// Returns what was counted in the window, by the processes that the captured connections belong to.
     pub fn attribute(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
         let Self::On(counters) = self else { return self.read() };
-        let captured = aggregate.peers().map(|(client, server, protocol, payload_bytes)| Captured {
+        let captured = aggregate.peers().map(|(client, server, protocol, payload_bytes)| CapturedConnection {
             client,
             server,
             protocol,
             payload_bytes,
         });
-        let captured: Vec<Captured> = captured.collect();
+        let captured: Vec<CapturedConnection> = captured.collect();
         match raised(|| counters.attribute(&captured)) {
             Ok(record) => Measured::Value(record),
             Err(error) => Measured::unavailable(error.to_string()),
@@ -164,7 +165,7 @@ impl Counting {
     /// Returns what was counted so far.
     pub fn read(&mut self) -> Measured<record::Counters> {
         match self {
-            Self::On(counters) => match raised(|| counters.read()) {
+            Self::On(counters) => match raised(|| counters.record_so_far()) {
                 Ok(read) => Measured::Value(read),
                 Err(error) => Measured::unavailable(error.to_string()),
             },

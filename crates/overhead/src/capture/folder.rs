@@ -3,7 +3,7 @@
 
 use crate::runs::{PACKETS, PART, RECORD, packets_in, rotated_number};
 use anyhow::{Context, Result, bail};
-use overhead_files::{FileOwner, OutputFolder, Reserved};
+use overhead_files::{FileOwner, OutputFolder, ReservedFile};
 use overhead_model::Run;
 use overhead_model::record::Input;
 use overhead_report::{NamedRun, REPORT_FILES, text, write_report};
@@ -28,7 +28,7 @@ pub struct Folder {
     /// What the run is called.
     name: String,
     /// Room for the record; gone once it is written.
-    reserved: Mutex<Option<Reserved>>,
+    reserved: Mutex<Option<ReservedFile>>,
 }
 
 /// What was written.

@@ -51,9 +51,9 @@ use beside::BesideSource;
 use counters::Counting;
 use descriptors::Inherited;
 use metrics::{Metrics, MetricsServer};
-use overhead_capture::live::{LiveOptions, LiveSource, Stop, StopHandle, interface_facts};
+use overhead_capture::live::{LiveOptions, LiveSource, StopHandle, StopSignal, interface_facts};
 use overhead_capture::{KernelFilter, WriterOptions};
-use overhead_containers::Containers;
+use overhead_containers::HostContainers;
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_files::FileOwner;
 use overhead_kernel::{WorkListener, own_network_namespace};
@@ -467,7 +467,7 @@ impl CaptureArgs {
 
     /// Opens sockets and file, and starts the capture.
     fn open_streams(&self, sockets: &Sockets, mut opening: Opening<'_>) -> Result<Capturing> {
-        let stop = Stop::new()?.handle();
+        let stop = StopSignal::new()?.handle();
         let source = raised(|| StreamSource::open(sockets, opening.selection, self.snaplen, self.buffer, stop))?;
         opening.counting.add_clients(&source.client_pids());
         let mut about = WriterOptions::new(LinkType::UPPER_PDU);
@@ -724,7 +724,7 @@ struct CaptureSession {
     metrics: Option<MetricsServer>,
     started: Beginning,
     /// Those there were as it began.
-    containers: Containers,
+    containers: HostContainers,
 }
 
 /// What a capture is opened with.
@@ -752,7 +752,7 @@ struct Finishing {
     warmup: Option<Arc<WarmUp>>,
     started: Beginning,
     ended: Ended,
-    containers: Containers,
+    containers: HostContainers,
 }
 
 /// Returns what a capture runs in.

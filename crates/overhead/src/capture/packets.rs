@@ -13,7 +13,7 @@ use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
 use overhead_capture::live::{LiveSource, StopHandle, return_large_blocks};
-use overhead_capture::{KernelStats, Next, Source, SourceError, WriteError};
+use overhead_capture::{FrameSource, KernelStats, NextFrame, SourceError, WriteError};
 use overhead_dissect::{Dissector, KeyLog, Totals};
 use overhead_kernel::WorkListener;
 #[cfg(feature = "top")]
@@ -178,12 +178,12 @@ pub struct CaptureOutcome {
 }
 
 /// A source that goes on until it is stopped.
-pub trait LiveInput: Source + Send + 'static {
+pub trait LiveInput: FrameSource + Send + 'static {
     /// Returns a handle that ends it.
     fn stop_handle(&self) -> StopHandle;
 
     /// Returns what was delivered so far.
-    fn totals(&self) -> &overhead_capture::Totals;
+    fn totals(&self) -> &overhead_capture::LiveTotals;
 
     /// Nothing that comes from here on counts.
     fn end_window(&mut self);
@@ -212,7 +212,7 @@ impl LiveInput for LiveSource {
         self.stop_handle()
     }
 
-    fn totals(&self) -> &overhead_capture::Totals {
+    fn totals(&self) -> &overhead_capture::LiveTotals {
         self.totals()
     }
 
@@ -414,22 +414,24 @@ impl<S: LiveInput> Worker<S> {
         let (mut frames, mut window) = (0, 0..0);
         while !self.sink.is_over && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
-                Next::Frame(frame) if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) => {
+                NextFrame::Frame(frame)
+                    if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) =>
+                {
                     false
                 }
-                Next::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
-                Next::Frame(frame) => {
+                NextFrame::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
+                NextFrame::Frame(frame) => {
                     if self.sink.frame(&frame) == Taken::Written {
                         // A TLS library's call is no frame.
                         frames += u64::from(frame.wire_len() > 0);
                     }
                     false
                 }
-                Next::Idle => {
+                NextFrame::Idle => {
                     self.sink.flush();
                     true
                 }
-                Next::End => return Ok(()),
+                NextFrame::End => return Ok(()),
             };
             if idle {
                 self.pause_between_windows()?;
@@ -599,7 +601,7 @@ impl Dissecting {
     #[cold]
     fn turn(&mut self, time_ns: u64) {
         let Some(work) = &self.work else { return };
-        let (is_listening, until_ns) = work.lock().unwrap_or_else(PoisonError::into_inner).turn(time_ns);
+        let (is_listening, until_ns) = work.lock().unwrap_or_else(PoisonError::into_inner).advance_to(time_ns);
         self.turn_ns = until_ns;
         self.dissection.listen(is_listening);
     }

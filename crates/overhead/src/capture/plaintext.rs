@@ -5,7 +5,7 @@ use crate::privileges::raised;
 use crate::time::unix_ns;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
-use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_capture::{FrameSource, KernelStats, LiveTotals, NextFrame, SourceError};
 use overhead_kernel::{TlsCall, TlsCalls, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported};
 use overhead_model::stream::unix_ends;
 use overhead_model::{CallPacket, CallPart, Frame, LinkType, Measured, StreamPiece, Transport};
@@ -46,7 +46,7 @@ pub struct TlsSource {
     until_look: u32,
     looked: Instant,
     is_over: bool,
-    totals: Totals,
+    totals: LiveTotals,
 }
 
 impl TlsSource {
@@ -67,7 +67,7 @@ impl TlsSource {
             until_look: 0,
             looked: Instant::now(),
             is_over: false,
-            totals: Totals::default(),
+            totals: LiveTotals::default(),
         })
     }
 
@@ -105,23 +105,23 @@ impl TlsSource {
     }
 }
 
-impl Source for TlsSource {
-    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+impl FrameSource for TlsSource {
+    fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         if self.until_look == 0 {
             self.look()?;
         }
         if self.ready.is_empty() && !self.is_over {
             self.until_look -= 1;
             match self.packets.next_frame()? {
-                Next::Frame(frame) => {
+                NextFrame::Frame(frame) => {
                     self.totals.add(&frame);
                     self.frame.clear();
                     self.frame.extend_from_slice(frame.bytes);
                     let Frame { time_ns, link, original_len, interface, .. } = frame;
-                    return Ok(Next::Frame(Frame { time_ns, link, original_len, interface, bytes: &self.frame }));
+                    return Ok(NextFrame::Frame(Frame { time_ns, link, original_len, interface, bytes: &self.frame }));
                 }
-                Next::Idle => self.look()?,
-                Next::End => {
+                NextFrame::Idle => self.look()?,
+                NextFrame::End => {
                     // What was sent or received has its call return a moment later.
                     std::thread::sleep(Duration::from_millis(5));
                     self.look()?;
@@ -130,12 +130,12 @@ impl Source for TlsSource {
             }
         }
         let Some((time_ns, bytes)) = self.ready.pop_front() else {
-            return Ok(if self.is_over { Next::End } else { Next::Idle });
+            return Ok(if self.is_over { NextFrame::End } else { NextFrame::Idle });
         };
         self.frame = bytes;
         let original_len = self.frame.len() as u32;
         let frame = Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: 1, bytes: &self.frame };
-        Ok(Next::Frame(frame))
+        Ok(NextFrame::Frame(frame))
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
@@ -148,7 +148,7 @@ impl LiveInput for TlsSource {
         self.packets.stop_handle()
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &LiveTotals {
         self.packets.totals()
     }
 

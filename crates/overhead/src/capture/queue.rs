@@ -2,7 +2,7 @@
 
 use super::frames::FrameBatch;
 use crate::queue;
-use overhead_capture::live::Background;
+use overhead_capture::live::IdlePriority;
 use overhead_model::Frame;
 
 /// Batches there may be: 32 MB of frames, as much as half a second of a busy loopback. From half of them on, the dissecting
@@ -34,14 +34,14 @@ impl queue::Batch for LiveBatch {
 
 /// A queue's two ends.
 pub fn queue() -> (LiveInlet, LiveOutlet) {
-    let ((inlet, outlet), background) = (queue::queue(MOST), Background::default());
+    let ((inlet, outlet), background) = (queue::queue(MOST), IdlePriority::default());
     (LiveInlet { inlet: inlet.keeping(MOST / 2), background: background.clone() }, LiveOutlet { outlet, background })
 }
 
 /// Where frames are put in.
 pub struct LiveInlet {
     inlet: queue::Inlet<LiveBatch>,
-    background: Background,
+    background: IdlePriority,
 }
 
 impl LiveInlet {
@@ -81,7 +81,7 @@ impl Drop for LiveInlet {
 /// Where frames are taken out, by a thread that runs in the background as long as it keeps up.
 pub struct LiveOutlet {
     outlet: queue::Outlet<LiveBatch>,
-    background: Background,
+    background: IdlePriority,
 }
 
 impl LiveOutlet {

@@ -337,7 +337,7 @@ fn in_period_of(number: u64, ring: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overhead_capture::{FileSource, Source};
+    use overhead_capture::{FileSource, FrameSource};
     use overhead_model::LinkType;
 
     fn frame(time_ns: u64, bytes: &[u8]) -> Frame<'_> {

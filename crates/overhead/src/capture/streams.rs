@@ -7,11 +7,11 @@ use crate::privileges::raised;
 use crate::warnings::Warnings;
 use anyhow::{Result, bail};
 use overhead_capture::live::StopHandle;
-use overhead_capture::{KernelStats, Next, Source, SourceError, Totals};
+use overhead_capture::{FrameSource, KernelStats, LiveTotals, NextFrame, SourceError};
 use overhead_decode::FastMap;
 use overhead_dissect::Selection;
 use overhead_kernel::{
-    AbsentBytes, ProcessSelection, StreamBytes, StreamOptions, Streams, UnixServer, call_name, unix_servers,
+    AbsentBytes, ProcessSelection, StreamBytes, StreamOptions, UnixServer, UnixStreams, call_name, unix_servers,
 };
 use overhead_model::stream::{PieceTags, unix_ends};
 use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, System, Transport};
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub const AUTO: &str = "auto";
 /// The ring is looked at so often while nothing comes.
 const PAUSE: Duration = Duration::from_millis(2);
-/// [`Next::Idle`] is said so often while nothing comes.
+/// [`NextFrame::Idle`] is said so often while nothing comes.
 const IDLE: Duration = Duration::from_millis(20);
 /// It is looked so often which connections have ended.
 const LOOK: Duration = Duration::from_secs(1);
@@ -186,7 +186,7 @@ fn hint(servers: &[&UnixServer]) -> String {
 
 /// What is written to UNIX sockets, as frames.
 pub struct StreamSource {
-    streams: Streams,
+    streams: UnixStreams,
     names: Vec<String>,
     /// The port that is noted of the server's: the usual one of the protocol, where there is one.
     port: u16,
@@ -201,7 +201,7 @@ pub struct StreamSource {
     ready: VecDeque<StreamBytes>,
     /// The current frame.
     frame: Vec<u8>,
-    totals: Totals,
+    totals: LiveTotals,
     open: FastMap<u64, OpenStream>,
     /// When it was looked last which connections are open, which of ours were not among them, and which of these not the time before
     /// either: those have ended.
@@ -234,7 +234,7 @@ impl StreamSource {
         stop: StopHandle,
     ) -> Result<Self> {
         let limit = (snaplen > 0).then_some(snaplen);
-        let streams = Streams::start(&StreamOptions { sockets: sockets.names.clone(), ring_bytes, limit })?;
+        let streams = UnixStreams::start(&StreamOptions { sockets: sockets.names.clone(), ring_bytes, limit })?;
         let mut protocols = selection.ports.iter().flat_map(|(_, protocols)| protocols);
         let first = protocols.next();
         let only = first.filter(|first| protocols.all(|protocol| protocol == *first));
@@ -249,7 +249,7 @@ impl StreamSource {
             drained: false,
             ready: VecDeque::new(),
             frame: Vec::new(),
-            totals: Totals::default(),
+            totals: LiveTotals::default(),
             open: FastMap::default(),
             looked: Instant::now(),
             gone: BTreeSet::new(),
@@ -353,9 +353,9 @@ impl OpenStream {
     }
 }
 
-impl Source for StreamSource {
-    /// Returns [`Next::Idle`] at once when nothing is there, then after every fiftieth of a second without a frame.
-    fn next_frame(&mut self) -> Result<Next<'_>, SourceError> {
+impl FrameSource for StreamSource {
+    /// Returns [`NextFrame::Idle`] at once when nothing is there, then after every fiftieth of a second without a frame.
+    fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         while !self.has_ready() {
             self.fill()?;
             if self.has_ready() {
@@ -363,7 +363,7 @@ impl Source for StreamSource {
             }
             if self.stopping {
                 if self.drained {
-                    return Ok(Next::End);
+                    return Ok(NextFrame::End);
                 }
                 // What waited for something that does not come was released with the last look.
                 self.drained = true;
@@ -373,11 +373,11 @@ impl Source for StreamSource {
                 *self.idle_since.get_or_insert_with(|| Instant::now().checked_sub(IDLE).unwrap_or_else(Instant::now));
             if since.elapsed() >= IDLE {
                 self.idle_since = Some(Instant::now());
-                return Ok(Next::Idle);
+                return Ok(NextFrame::Idle);
             }
             std::thread::sleep(PAUSE);
             if self.stop.requested_ns().is_some() {
-                return Ok(Next::Idle);
+                return Ok(NextFrame::Idle);
             }
         }
         self.idle_since = None;
@@ -400,18 +400,18 @@ impl StreamSource {
         !self.ready.is_empty()
     }
 
-    /// Hands out the next piece that was taken in; [`Next::Idle`] where there is none, or it is from after the stop.
-    pub fn hand_out(&mut self) -> Next<'_> {
-        let Some(bytes) = self.ready.pop_front() else { return Next::Idle };
+    /// Hands out the next piece that was taken in; [`NextFrame::Idle`] where there is none, or it is from after the stop.
+    pub fn hand_out(&mut self) -> NextFrame<'_> {
+        let Some(bytes) = self.ready.pop_front() else { return NextFrame::Idle };
         let (time_ns, original_len) = self.make(&bytes);
         if self.stop.requested_ns().is_some_and(|stopped_ns| time_ns > stopped_ns && bytes.length > 0) {
-            return Next::Idle;
+            return NextFrame::Idle;
         }
         let Self { interface, frame, .. } = self;
         let frame =
             Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: *interface, bytes: frame.as_slice() };
         self.totals.add(&frame);
-        Next::Frame(frame)
+        NextFrame::Frame(frame)
     }
 }
 
@@ -420,7 +420,7 @@ impl LiveInput for StreamSource {
         self.stop.clone()
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &LiveTotals {
         &self.totals
     }
 

@@ -4,7 +4,7 @@ use crate::caller;
 use crate::capture::choose_interface;
 use crate::databases::{self, Database};
 use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
-use overhead_containers::{Containers, Host};
+use overhead_containers::{HostContainers, HostPaths};
 use overhead_kernel::{ProcessTls, process_tls, tcp_connections};
 use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
@@ -31,7 +31,7 @@ enum Place {
 /// Returns the listing; whether there are counters was tried before.
 pub fn listing(has_counters: bool) -> String {
     let mut out = "\nDatabases that listen here, in all network namespaces:\n".to_owned();
-    let containers = match Containers::of(&Host::default()) {
+    let containers = match HostContainers::of(&HostPaths::default()) {
         Ok(containers) => containers,
         Err(error) => return out + &format!("{INDENT}not known: {error}\n"),
     };

@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Lets one thread run in what time the others leave (`SCHED_IDLE`, sched(7)), or like the others again.
 ///
 /// A thread that runs in the background never keeps another from running, and may not run at all while there are enough of
-/// them: whoever waits for it calls [`Background::hurry`].
+/// them: whoever waits for it calls [`IdlePriority::hurry`].
 #[derive(Clone, Debug, Default)]
-pub struct Background(Arc<Mutex<BackgroundState>>);
+pub struct IdlePriority(Arc<Mutex<IdleState>>);
 
 #[derive(Debug, Default)]
-struct BackgroundState {
+struct IdleState {
     /// The thread's number; `None` while there is none, and where it could not come back from the background.
     thread: Option<libc::pid_t>,
     behind: bool,
 }
 
-impl Background {
+impl IdlePriority {
     /// The calling thread is the one. Where the system would not let it return from the background it stays what it is.
     pub fn enter(&self) {
         // Tried by a thread of its own, which would have to stay there.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_thread_goes_to_the_background_and_comes_back() {
-        let background = Background::default();
+        let background = IdlePriority::default();
         background.relax();
         assert_eq!(policy(), libc::SCHED_OTHER, "nobody has entered");
         background.enter();
